@@ -1,0 +1,219 @@
+"""What every image data module shares: declared splits, loaders, and the task that methods see."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
+
+import torch
+from lightning.pytorch import LightningDataModule
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from data_modules.samplers import ResumableLoader, TrainBatchSampler, TransformedImages, UnpaddedEvalSampler
+from data_modules.transforms import Augment, eval_transform, train_transform
+from lgx.batch import Batch, Task
+from lgx.errors import UserError
+
+Split = Literal["train", "val", "test"]
+
+
+class Images(Protocol):
+    """A map-style data set of (PIL image, class index) with the labels at hand."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> tuple[Image.Image, int]: ...
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """Facts about a data set that are true whether or not it lies on the disk.
+
+    Attributes:
+        name: Short lower-case name, also the folder below ``root``.
+        num_classes: Number of classes.
+        sizes: Number of examples of (train, val, test) as this module splits them; None where not fixed.
+        licence: Licence or terms as its publishers state them.
+        source: Where it comes from (project page).
+        splits: One sentence: which split is which, and where validation examples come from.
+        img_size: Default height and width, pixels.
+        in_chans: Default number of channels.
+        mean: Per-channel mean in [0, 1] for the default number of channels.
+        std: Per-channel standard deviation, likewise.
+    """
+
+    name: str
+    num_classes: int
+    sizes: tuple[int | None, int | None, int | None]
+    licence: str
+    source: str
+    splits: str
+    img_size: int = 224
+    in_chans: int = 3
+    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
+    std: tuple[float, ...] = (0.229, 0.224, 0.225)
+
+
+class ImageDataModule(LightningDataModule):
+    """Base of all image classification data modules.
+
+    A subclass sets ``info`` and implements :meth:`read`. The three splits are disjoint, and validation never
+    reads the test split.
+
+    Args:
+        root: Folder below which data sets lie, one folder each.
+        batch_size: Training examples per process and step.
+        eval_batch_size: Evaluation examples per process and step; default 2 x ``batch_size``.
+        img_size: Height and width of the images in pixels; default the data set's own.
+        in_chans: 1 (grey) or 3 (RGB) channels; default the data set's own.
+        augment: Training augmentation: ``none``, ``crop_flip``, or ``randaugment`` (timm's
+            ``rand-m9-mstd0.5-inc1`` with random-resized crops).
+        num_workers: Loader processes; 0 loads in the training process.
+        val_fraction: Share of the training images held out for validation where the set has no official one.
+        split_seed: Seed of that split. Not the run's seed, so that runs with different seeds stay comparable.
+        seed: Seed of order and augmentation.
+        limit_train: Use only the first so many training examples of a class-stratified, seeded draw.
+    """
+
+    info: ClassVar[DatasetInfo]
+
+    def __init__(
+        self,
+        root: str = "data",
+        batch_size: int = 128,
+        eval_batch_size: int | None = None,
+        img_size: int | None = None,
+        in_chans: Literal[1, 3] | None = None,
+        augment: Augment = "none",
+        num_workers: int = 0,
+        val_fraction: float = 0.1,
+        split_seed: int = 0,
+        seed: int = 0,
+        limit_train: int | None = None,
+    ) -> None:
+        super().__init__()
+        if batch_size < 1:
+            raise UserError(f"data.batch_size: expected at least 1, got {batch_size}")
+        self.root = Path(root)
+        self.batch_size = batch_size
+        self.eval_batch_size = eval_batch_size or 2 * batch_size
+        self.img_size = img_size or self.info.img_size
+        self.in_chans: int = in_chans or self.info.in_chans
+        self.augment: Augment = augment
+        self.num_workers = num_workers
+        self.val_fraction, self.split_seed, self.seed = val_fraction, split_seed, seed
+        self.limit_train = limit_train
+        self._images: dict[Split, Images] = {}
+
+    # -- what a subclass provides -------------------------------------------------------------------------------
+
+    def read(self, split: Split) -> Images:
+        """Return the examples of one split.
+
+        Raises:
+            UserError: If the data are not below ``root``; the sentence names the folder and the
+                ``lgx data prepare`` command.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.read")
+
+    # -- what methods see ---------------------------------------------------------------------------------------
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, known before any file is read."""
+        return self.info.num_classes
+
+    @property
+    def task(self) -> Task:
+        """The task, known before :meth:`setup` (``num_train`` is then the data set's nominal size)."""
+        mean, std = _match_channels(self.info.mean, self.in_chans), _match_channels(self.info.std, self.in_chans)
+        nominal = self.info.sizes[0] or 0
+        num_train = len(self._images["train"]) if "train" in self._images else nominal
+        return Task(
+            name=self.info.name,
+            num_classes=self.num_classes,
+            num_train=num_train,
+            in_chans=self.in_chans,
+            img_size=self.img_size,
+            mean=mean,
+            std=std,
+        )
+
+    # -- Lightning hooks ----------------------------------------------------------------------------------------
+
+    def setup(self, stage: str) -> None:
+        """Read the splits that ``stage`` needs (``fit``, ``validate``, ``test``, ``predict``)."""
+        needed: dict[str, tuple[Split, ...]] = {
+            "fit": ("train", "val"),
+            "validate": ("val",),
+            "test": ("test",),
+            "predict": ("test",),
+        }
+        for split in needed[stage]:
+            if split not in self._images:
+                images = self.read(split)
+                if len(images) == 0:
+                    raise UserError(f"data {self.info.name}: the {split} split below {self.root} is empty")
+                self._images[split] = images
+
+    def train_dataloader(self) -> ResumableLoader:
+        """Shuffled, augmented, resumable in the middle of an epoch."""
+        images, (rank, world_size) = self._images["train"], self._process()
+        limit = self.trainer.limit_train_batches if self.trainer else None
+        full = len(images) // (self.batch_size * world_size)
+        if full == 0:
+            raise UserError(
+                f"data.batch_size: {self.batch_size} x {world_size} processes exceeds the {len(images)} training "
+                f"examples of {self.info.name}; use a smaller batch_size"
+            )
+        most = limit if isinstance(limit, int) else None if limit is None else max(1, int(full * limit))
+        sampler = TrainBatchSampler(len(images), self.batch_size, self.seed, rank, world_size, most)
+        transform = train_transform(self.task, self.augment)
+        dataset = TransformedImages(images, transform, self.seed, random=self.augment != "none")
+        return ResumableLoader(dataset, batch_sampler=sampler, **self._loader_options())
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """Every validation example once."""
+        return self._eval_loader("val")
+
+    def test_dataloader(self) -> DataLoader[Any]:
+        """Every test example once."""
+        return self._eval_loader("test")
+
+    def predict_dataloader(self) -> DataLoader[Any]:
+        """The test images, in order."""
+        return self._eval_loader("test")
+
+    # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _eval_loader(self, split: Split) -> DataLoader[Any]:
+        images, (rank, world_size) = self._images[split], self._process()
+        return DataLoader(
+            TransformedImages(images, eval_transform(self.task)),
+            batch_size=self.eval_batch_size,
+            sampler=UnpaddedEvalSampler(len(images), rank, world_size),
+            **self._loader_options(),
+        )
+
+    def _process(self) -> tuple[int, int]:
+        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+
+    def _loader_options(self) -> dict[str, Any]:
+        return {
+            "num_workers": self.num_workers,
+            "persistent_workers": self.num_workers > 0,
+            "pin_memory": torch.cuda.is_available(),
+            "collate_fn": self._collate,
+        }
+
+    def _collate(self, examples: Sequence[tuple[Tensor, int]]) -> Batch:
+        images, labels = zip(*examples, strict=True)
+        return Batch(torch.stack(images), torch.tensor(labels), self.info.name)
+
+
+def _match_channels(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
+    """Grey statistics repeat over RGB; RGB statistics average to grey."""
+    if len(values) == channels:
+        return values
+    return values * channels if len(values) == 1 else (sum(values) / len(values),)

@@ -1,0 +1,71 @@
+"""Image transforms, from timm's and torchvision's factories."""
+
+from typing import Any, Literal
+
+import torch
+from PIL import Image
+from timm.data import create_transform
+from torchvision.transforms import v2
+
+from lgx.batch import Task
+
+Augment = Literal["none", "crop_flip", "randaugment"]
+
+
+def _to_tensor(task: Task) -> list[Any]:
+    return [
+        v2.PILToTensor(),
+        v2.ToDtype(torch.float32, scale=True),
+        v2.Normalize(task.mean, task.std),
+    ]
+
+
+class _Mode:
+    """Convert to the task's number of channels (picklable, for loader processes)."""
+
+    def __init__(self, in_chans: int) -> None:
+        self.mode = "L" if in_chans == 1 else "RGB"
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        return image if image.mode == self.mode else image.convert(self.mode)
+
+
+class _Resize:
+    """Resize the short side and crop the centre, unless the image has the size already."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.transform = v2.Compose([v2.Resize(size, interpolation=v2.InterpolationMode.BICUBIC), v2.CenterCrop(size)])
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        resized: Image.Image = image if image.size == (self.size, self.size) else self.transform(image)
+        return resized
+
+
+def eval_transform(task: Task) -> "v2.Compose":
+    """PIL image -> normalised float tensor (C, H, W): short side to ``img_size``, centre crop."""
+    return v2.Compose([_Mode(task.in_chans), _Resize(task.img_size), *_to_tensor(task)])
+
+
+def train_transform(task: Task, augment: Augment) -> "v2.Compose":
+    """PIL image -> normalised float tensor (C, H, W) with the chosen augmentation.
+
+    ``crop_flip`` pads by an eighth, crops at random and flips, the custom for small images;
+    ``randaugment`` is timm's training transform with DeiT's ``rand-m9-mstd0.5-inc1`` and random erasing 0.25.
+    """
+    if augment == "none":
+        return eval_transform(task)
+    if augment == "crop_flip":
+        size = task.img_size
+        crop = [v2.RandomCrop(size, padding=max(1, size // 8)), v2.RandomHorizontalFlip()]
+        return v2.Compose([_Mode(task.in_chans), _Resize(size), *crop, *_to_tensor(task)])
+    timm_transform = create_transform(
+        input_size=(task.in_chans, task.img_size, task.img_size),
+        is_training=True,
+        auto_augment="rand-m9-mstd0.5-inc1",
+        re_prob=0.25,
+        interpolation="bicubic",
+        mean=task.mean,
+        std=task.std,
+    )
+    return v2.Compose([_Mode(task.in_chans), timm_transform])

@@ -1,0 +1,6 @@
+"""lgx: condense one large ancestor into a small learngene that initialises descendants of any size.
+
+This module imports nothing heavy, so that ``lgx --help`` answers at once.
+"""
+
+__version__ = "0.1.0"

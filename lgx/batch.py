@@ -1,0 +1,53 @@
+"""``Batch`` and ``Task``: the only types that data modules and methods share."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple
+
+from torch import Tensor
+
+
+class Batch(NamedTuple):
+    """One batch of one task.
+
+    Attributes:
+        inputs: Images, float, normalised with the task's mean and std, (B, C, H, W).
+        targets: Class indices, int64, (B,).
+        task: Name of the task that every example of the batch belongs to.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    task: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """A data set as a method sees it; methods never know a data set otherwise.
+
+    Attributes:
+        name: Short lower-case name, e.g. ``fashion_mnist``.
+        num_classes: Number of classes K.
+        kind: What is predicted.
+        metric: Name of the main metric.
+        num_train: Number of training examples.
+        in_chans: Channels of the input images.
+        img_size: Height and width of the input images, pixels.
+        mean: Per-channel mean that the inputs were normalised with, in units of pixel value / 255.
+        std: Per-channel standard deviation, likewise.
+        class_names: Names in index order; empty where unknown.
+    """
+
+    name: str
+    num_classes: int
+    kind: Literal["classification", "segmentation", "text"] = "classification"
+    metric: str = "acc"
+    num_train: int = 0
+    in_chans: int = 3
+    img_size: int = 224
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    std: tuple[float, ...] = (0.5, 0.5, 0.5)
+    class_names: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only, fit for a checkpoint that is loaded with ``weights_only=True``."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}

@@ -1,0 +1,8 @@
+"""The one exception for a user's mistake."""
+
+
+class UserError(ValueError):
+    """A mistake in what the user gave: shown as one sentence, without a traceback, exit code 2.
+
+    The message names the file, key or argument, says what was wrong and what would be right.
+    """

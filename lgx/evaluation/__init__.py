@@ -1,0 +1,1 @@
+"""Results of runs: rows, statistics, tables, figures, the papers' numbers."""

@@ -1,0 +1,100 @@
+"""``results.csv``: one row per measured value, the only form in which runs are compared."""
+
+import csv
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from lgx.errors import UserError
+from lgx.files import atomic_path
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured value.
+
+    Attributes:
+        method: How the weights came about (``sws``, ``simple_lg``, ``random``, ...).
+        architecture: Name of the architecture, e.g. ``6-Small`` or ``depth=6,embed_dim=64,...``.
+        task: Name of the task.
+        split: ``val`` or ``test``.
+        epochs: Epochs of training after initialisation; 0 is evaluation without training.
+        metric: Name of the metric, e.g. ``acc`` (share in [0, 1]) or ``loss``.
+        value: The value.
+        seed: Seed of the run.
+        n: Number of examples that the value was measured on.
+        run: Folder of the run.
+    """
+
+    method: str
+    architecture: str
+    task: str
+    split: str
+    epochs: int
+    metric: str
+    value: float
+    seed: int
+    n: int
+    run: str
+
+    @property
+    def key(self) -> tuple[str, str, str, str, int, str, int, str]:
+        """What identifies the row: measuring again replaces it."""
+        return (
+            self.method, self.architecture, self.task, self.split, self.epochs, self.metric, self.seed, self.run,
+        )  # fmt: skip
+
+
+COLUMNS = tuple(field.name for field in fields(Row))
+
+
+def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
+    """Write rows as CSV with a header, atomically; of rows with one key the last one stays."""
+    unique = {row.key: row for row in rows}
+    with atomic_path(path) as temporary, temporary.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in unique.values())
+
+
+def read_rows(path: str | Path) -> list[Row]:
+    """Read rows that :func:`write_rows` wrote.
+
+    Raises:
+        UserError: If the file is missing, lacks a column, or a cell is no number where one is due; the sentence
+            names file and line.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such results file; a run writes it when it validates or tests")
+    with path.open(newline="") as file:
+        reader = csv.DictReader(file)
+        missing = set(COLUMNS) - set(reader.fieldnames or ())
+        if missing:
+            raise UserError(f"{path}: lacks the column(s) {', '.join(sorted(missing))}; expected {', '.join(COLUMNS)}")
+        rows = []
+        for line, cells in enumerate(reader, start=2):
+            try:
+                rows.append(
+                    Row(
+                        method=cells["method"],
+                        architecture=cells["architecture"],
+                        task=cells["task"],
+                        split=cells["split"],
+                        epochs=int(cells["epochs"]),
+                        metric=cells["metric"],
+                        value=float(cells["value"]),
+                        seed=int(cells["seed"]),
+                        n=int(cells["n"]),
+                        run=cells["run"],
+                    )
+                )
+            except (TypeError, ValueError) as error:
+                raise UserError(f"{path}, line {line}: {error}; epochs, seed, n and value must be numbers") from error
+    return rows
+
+
+def add_rows(path: str | Path, rows: Iterable[Row]) -> None:
+    """Add rows to a file that may not exist yet, atomically."""
+    old = read_rows(path) if Path(path).is_file() else []
+    write_rows(path, [*old, *rows])

@@ -1,0 +1,44 @@
+"""Writing files so that none is ever half-written."""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lgx.errors import UserError
+
+
+@contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; rename it to ``path`` when the block ends well, else remove it.
+
+    Works for a file and for a folder (which the block creates itself). Missing parent folders are made. An existing
+    file is replaced; an existing folder too.
+
+    Args:
+        path: Where the finished file or folder shall stand.
+
+    Yields:
+        The temporary path to write to.
+
+    Raises:
+        UserError: If the operating system refuses (no permission, disk full, ...), naming ``path``.
+    """
+    path = Path(path)
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.tmp"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        if temporary.is_dir() and path.is_dir():
+            shutil.rmtree(path)
+        os.replace(temporary, path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(f"cannot write {path}: {reason}; choose a writable place with enough free space") from error
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)
