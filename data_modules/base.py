@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, Literal, Protocol
 
+import numpy as np
 import torch
 from lightning.pytorch import LightningDataModule
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from data_modules.images import LabelledImages, stratified_order
 from data_modules.samplers import ResumableLoader, TrainBatchSampler, TransformedImages, UnpaddedEvalSampler
 from data_modules.transforms import Augment, eval_transform, train_transform
 from lgx.batch import Batch, Task
@@ -21,6 +23,10 @@ Split = Literal["train", "val", "test"]
 
 class Images(Protocol):
     """A map-style data set of (PIL image, class index) with the labels at hand."""
+
+    @property
+    def labels(self) -> Any:
+        """Class index of every example, known without decoding an image."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> tuple[Image.Image, int]: ...
@@ -41,6 +47,7 @@ class DatasetInfo:
         in_chans: Default number of channels.
         mean: Per-channel mean in [0, 1] for the default number of channels.
         std: Per-channel standard deviation, likewise.
+        class_names: Names in index order; empty where the files alone tell.
     """
 
     name: str
@@ -53,6 +60,7 @@ class DatasetInfo:
     in_chans: int = 3
     mean: tuple[float, ...] = (0.485, 0.456, 0.406)
     std: tuple[float, ...] = (0.229, 0.224, 0.225)
+    class_names: tuple[str, ...] = ()
 
 
 class ImageDataModule(LightningDataModule):
@@ -76,7 +84,7 @@ class ImageDataModule(LightningDataModule):
         limit_train: Use only the first so many training examples of a class-stratified, seeded draw.
     """
 
-    info: ClassVar[DatasetInfo]
+    info: DatasetInfo
 
     def __init__(
         self,
@@ -95,6 +103,10 @@ class ImageDataModule(LightningDataModule):
         super().__init__()
         if batch_size < 1:
             raise UserError(f"data.batch_size: expected at least 1, got {batch_size}")
+        if not 0 < val_fraction < 1:
+            raise UserError(f"data.val_fraction: expected a share between 0 and 1, got {val_fraction}")
+        if limit_train is not None and limit_train < 1:
+            raise UserError(f"data.limit_train: expected at least 1 or null, got {limit_train}")
         self.root = Path(root)
         self.batch_size = batch_size
         self.eval_batch_size = eval_batch_size or 2 * batch_size
@@ -138,6 +150,7 @@ class ImageDataModule(LightningDataModule):
             img_size=self.img_size,
             mean=mean,
             std=std,
+            class_names=self.info.class_names,
         )
 
     # -- Lightning hooks ----------------------------------------------------------------------------------------
@@ -155,6 +168,10 @@ class ImageDataModule(LightningDataModule):
                 images = self.read(split)
                 if len(images) == 0:
                     raise UserError(f"data {self.info.name}: the {split} split below {self.root} is empty")
+                if split == "train" and self.limit_train is not None:
+                    chosen = stratified_order(images.labels, self.split_seed)[: self.limit_train]
+                    labels = np.asarray(images.labels)[chosen]
+                    images = LabelledImages(images, labels, f"{self.info.name} train", chosen)
                 self._images[split] = images
 
     def train_dataloader(self) -> ResumableLoader:

@@ -1,0 +1,64 @@
+"""A user's own images in class folders."""
+
+from pathlib import Path
+from typing import Any
+
+from data_modules.base import DatasetInfo, ImageDataModule, Images, Split
+from data_modules.images import IMAGE_SUFFIXES, class_folders, read_class_tree, stratified_split
+from data_modules.official import TREE_NAMES, tree_split
+from lgx.errors import UserError
+
+
+class ImageFolderData(ImageDataModule):
+    """Images at ``root/{train,val,test}/<class>/<image>``.
+
+    Without a ``val`` folder a stratified share of the training images is held out. Classes are the folders in
+    ``train``, so the number of classes is known before any image is read.
+
+    Args:
+        root: The folder that holds ``train`` and ``test``.
+        name: Name of the task; default the folder's own.
+        img_size: Height and width in pixels.
+        kwargs: See :class:`~data_modules.base.ImageDataModule`.
+    """
+
+    def __init__(self, root: str, name: str | None = None, img_size: int = 224, **kwargs: Any) -> None:
+        folder = Path(root)
+        train = tree_split(folder, TREE_NAMES["train"])
+        if train is None:
+            raise UserError(f"data.root: {folder} has no folder train/; expected {folder}/train/<class>/<image>")
+        self.classes = class_folders(train)
+        if len(self.classes) < 2:
+            raise UserError(
+                f"data.root: expected at least 2 class folders in {train}, found {len(self.classes)} {self.classes}"
+            )
+        self.info = DatasetInfo(
+            name=name or folder.resolve().name,
+            num_classes=len(self.classes),
+            sizes=(None, None, None),
+            licence="the user's own",
+            source=str(folder),
+            splits="the folders train, val (or a stratified share of train) and test",
+            img_size=img_size,
+            class_names=tuple(self.classes),
+        )
+        super().__init__(root=root, img_size=img_size, **kwargs)
+
+    def read(self, split: Split) -> Images:
+        """Return the files of one split.
+
+        Raises:
+            UserError: If the split's folder is missing, has other classes than ``train``, or holds no image.
+        """
+        name = self.info.name
+        has_val = tree_split(self.root, TREE_NAMES["val"]) is not None
+        place = tree_split(self.root, TREE_NAMES["train" if split == "val" and not has_val else split])
+        if place is None:
+            raise UserError(f"{name}: {self.root} has no folder {split}/; expected {self.root}/{split}/<class>/<image>")
+        files = read_class_tree(place, self.classes, f"{name} {split}")
+        if len(files) == 0:
+            raise UserError(f"{name} {split}: no image below {place} (looked for {', '.join(IMAGE_SUFFIXES)})")
+        if split == "test" or has_val:
+            return files
+        kept, held = stratified_split(files.labels, self.val_fraction, self.split_seed)
+        return files.take(held if split == "val" else kept)

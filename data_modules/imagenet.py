@@ -1,0 +1,38 @@
+"""ImageNet-1K (ILSVRC 2012) from folders; as shards it is read by :class:`~data_modules.shards.ShardedData`."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.official import OfficialData
+
+
+class ImageNet(OfficialData):
+    """ImageNet-1K at ``root/imagenet/{train,val}/<wnid>/*.JPEG``, classes in the order of their WordNet ids.
+
+    The labels of the official test images were never published, so the official **val** folder is the **test** split
+    here, and validation images are held out of the training folder: a model chosen by its validation figures has
+    never seen the images that its test figures come from.
+
+    Args:
+        val_fraction: Share of the training images held out for validation; a hundredth of 1.28 million is enough.
+        kwargs: See :class:`~data_modules.base.ImageDataModule`.
+    """
+
+    info = DatasetInfo(
+        name="imagenet",
+        num_classes=1_000,
+        sizes=(1_268_355, 12_812, 50_000),
+        licence="non-commercial research and education only (ImageNet's terms of access)",
+        source="https://www.image-net.org/",
+        splits="test is the official val folder (the test labels are not public); val is held out of train",
+    )
+    manual = (
+        "ImageNet may only be downloaded by registered users (https://www.image-net.org/download.php): unpack "
+        "ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar into {folder}/train/<wnid>/*.JPEG and "
+        "{folder}/val/<wnid>/*.JPEG, or give a folder that holds train/ and val/ as --source"
+    )
+    tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": ("train",), "val": (), "test": ("val",)}
+
+    def __init__(self, val_fraction: float = 0.01, **kwargs: Any) -> None:
+        super().__init__(val_fraction=val_fraction, **kwargs)

@@ -1,0 +1,239 @@
+"""Map-style images with their labels at hand, and the seeded draws that split them."""
+
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from lgx.errors import UserError
+
+Indices = NDArray[np.int64]
+
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp")
+
+
+class DataError(UserError):
+    """A :class:`UserError` that stays one sentence when it crosses from a loader process.
+
+    DataLoader rebuilds a worker's exception from the text of the worker's whole traceback; only the sentence at its
+    end is kept.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message.rstrip().rsplit("DataError: ", 1)[-1])
+
+
+class LabelledImages:
+    """Some examples of a map-style source of (PIL image, class index), labels known without decoding.
+
+    Args:
+        source: Anything indexable that gives (PIL image, label), e.g. a torchvision data set.
+        labels: Class index of every example of this split.
+        where: Set and split, for error messages.
+        indices: Which examples of ``source`` those are, in order; default all.
+    """
+
+    def __init__(self, source: Any, labels: Any, where: str, indices: Indices | None = None) -> None:
+        self.source, self.where = source, where
+        self.indices: Indices = np.arange(len(labels)) if indices is None else np.asarray(indices, np.int64)
+        self.labels: Indices = np.asarray(labels, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
+        position = int(self.indices[index])
+        try:
+            image = self.source[position][0]
+            image.load()  # PIL decodes lazily: outside this block nobody would know which image failed
+        except UserError:
+            raise
+        except Exception as error:
+            raise DataError(f"{self.where}: image {position} cannot be decoded ({_one_line(error)}); "
+                            "restore its file or prepare the set again") from error  # fmt: skip
+        return image, int(self.labels[index])
+
+    def take(self, indices: Indices, where: str | None = None) -> "LabelledImages":
+        """The examples at ``indices`` (positions in this object)."""
+        return LabelledImages(self.source, self.labels[indices], where or self.where, self.indices[indices])
+
+
+class ImageFiles:
+    """Image files below one folder.
+
+    Args:
+        folder: The folder.
+        names: Paths relative to it.
+        labels: Class index of every file.
+        where: Set and split, for error messages.
+    """
+
+    def __init__(self, folder: Path, names: Sequence[str], labels: Any, where: str) -> None:
+        # One array of bytes: a million Python strings would be copied into every loader process by reference counting.
+        self.names = np.array([name.encode() for name in names], dtype=np.bytes_)
+        self.folder, self.where = folder, where
+        self.labels: Indices = np.asarray(labels, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def path(self, index: int) -> Path:
+        """Path of one file."""
+        return self.folder / self.names[index].decode()
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
+        path = self.path(index)
+        try:
+            with Image.open(path) as image:
+                image.load()
+                return image, int(self.labels[index])
+        except Exception as error:
+            raise DataError(f"{self.where}: {path} cannot be decoded ({_one_line(error)}); "
+                            "restore the file or remove it") from error  # fmt: skip
+
+    def encoded(self, index: int) -> tuple[bytes, str] | None:
+        """The file's own bytes and suffix where a shard can hold them as they are, else None."""
+        path = self.path(index)
+        suffix = {".jpg": "jpg", ".jpeg": "jpg", ".png": "png", ".webp": "webp"}.get(path.suffix.lower())
+        return (path.read_bytes(), suffix) if suffix else None
+
+    def take(self, indices: Indices, where: str | None = None) -> "ImageFiles":
+        """The files at ``indices``."""
+        names = [name.decode() for name in self.names[indices]]
+        return ImageFiles(self.folder, names, self.labels[indices], where or self.where)
+
+
+def class_folders(folder: Path) -> list[str]:
+    """Names of the class folders in ``folder``: as numbers where all are numbers, else by alphabet."""
+    names = [p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
+    return sorted(names, key=int) if all(n.isdecimal() for n in names) else sorted(names)
+
+
+def read_class_tree(folder: Path, classes: Sequence[str], where: str) -> ImageFiles:
+    """Read ``folder/<class>/**/*.{jpg,png,...}``.
+
+    Args:
+        folder: Folder of one split.
+        classes: Class folders in index order.
+        where: Set and split, for error messages.
+
+    Returns:
+        The files, sorted by class and path.
+
+    Raises:
+        UserError: If the class folders are not exactly ``classes``.
+    """
+    found = class_folders(folder)
+    if set(found) != set(classes):
+        missing, extra = sorted(set(classes) - set(found)), sorted(set(found) - set(classes))
+        problem = f"lacks {missing[:3]}" if missing else f"has the unknown class folders {extra[:3]}"
+        raise UserError(f"{where}: {folder} {problem}; expected exactly the {len(classes)} class folders of this set")
+    names: list[str] = []
+    labels: list[int] = []
+    for label, name in enumerate(classes):
+        inside = (folder / name).rglob("*")
+        files = sorted(str(p.relative_to(folder)) for p in inside if p.suffix.lower() in IMAGE_SUFFIXES)
+        names += files
+        labels += [label] * len(files)
+    return ImageFiles(folder, names, labels, where)
+
+
+def stratified_split(labels: Any, fraction: float, seed: int) -> tuple[Indices, Indices]:
+    """Hold a share of the examples out, the same share of every class.
+
+    The held-out total is ``round(fraction * N)``; what rounding leaves over goes to the classes with the largest
+    remainders. Every class keeps at least one example on the first side.
+
+    Args:
+        labels: Class indices, (N,).
+        fraction: Share to hold out, in (0, 1).
+        seed: Seed of the draw.
+
+    Returns:
+        Sorted indices of the examples kept and of those held out: disjoint, and together everything.
+    """
+    labels = np.asarray(labels)
+    classes, counts = np.unique(labels, return_counts=True)
+    exact = counts * fraction
+    held = np.floor(exact).astype(np.int64)
+    left_over = round(float(fraction * len(labels))) - int(held.sum())
+    for i in np.argsort(held - exact, kind="stable")[: max(0, left_over)]:
+        held[i] += 1
+    held = np.minimum(held, counts - 1)
+    rng = np.random.default_rng(seed)
+    chosen = [rng.permutation(np.flatnonzero(labels == c))[:n] for c, n in zip(classes, held, strict=True)]
+    out = np.sort(np.concatenate(chosen)) if chosen else np.empty(0, np.int64)
+    return np.setdiff1d(np.arange(len(labels)), out), out
+
+
+def grouped_split(labels: Any, groups: Sequence[Hashable], fraction: float, seed: int) -> tuple[Indices, Indices]:
+    """Like :func:`stratified_split`, but groups (tracks, persons, ...) stay whole, each within its class.
+
+    Args:
+        labels: Class indices, (N,).
+        groups: A key per example; examples of one class with one key stay together.
+        fraction: Share of the groups to hold out, in (0, 1).
+        seed: Seed of the draw.
+
+    Returns:
+        Sorted indices of the examples kept and of those held out.
+    """
+    labels = np.asarray(labels)
+    number: dict[tuple[int, Hashable], int] = {}
+    group = np.array([number.setdefault((int(c), g), len(number)) for c, g in zip(labels, groups, strict=True)])
+    _, held = stratified_split([c for c, _ in number], fraction, seed)
+    out = np.isin(group, held)
+    return np.flatnonzero(~out), np.flatnonzero(out)
+
+
+def stratified_order(labels: Any, seed: int) -> Indices:
+    """An order of all examples of which every beginning is class-stratified.
+
+    The first K of K classes hold one example of each; later ones follow the class shares. So a smaller training
+    subset is always part of a larger one.
+
+    Args:
+        labels: Class indices, (N,).
+        seed: Seed of the draw.
+
+    Returns:
+        A permutation of ``range(N)``.
+    """
+    labels = np.asarray(labels)
+    rng = np.random.default_rng(seed)
+    key = np.empty(len(labels))
+    for c in np.unique(labels):
+        members = rng.permutation(np.flatnonzero(labels == c))
+        key[members] = (np.arange(len(members)) + rng.random()) / len(members)
+        key[members[0]] = -1.0
+    return np.lexsort((rng.random(len(labels)), key))
+
+
+def guarded(build: Callable[[], Any], what: str, remedy: str) -> Any:
+    """Call ``build``; turn a reader's exception into one sentence.
+
+    Args:
+        build: Opens a data set.
+        what: What was being read, where.
+        remedy: What would help.
+
+    Returns:
+        What ``build`` returns.
+
+    Raises:
+        UserError: If ``build`` raised anything.
+    """
+    try:
+        return build()
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{what} is incomplete or corrupted ({_one_line(error)}); {remedy}") from error
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__

@@ -1,0 +1,109 @@
+"""The data module over shards."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from data_modules.base import ImageDataModule, Images, Split
+from data_modules.samplers import ResumableLoader
+from data_modules.shards import ShardImages, read_index, refuse_url
+from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader
+from data_modules.transforms import eval_transform, train_transform
+from lgx.errors import UserError
+
+
+class ShardedData(ImageDataModule):
+    """A set written by ``lgx data prepare NAME --shards``, or by :func:`~data_modules.shards.write_shards`.
+
+    Args:
+        root: Folder below which data sets lie.
+        name: Folder of the shards below ``root``, e.g. ``imagenet_shards``.
+        in_memory: Keep the encoded images in memory and draw them at random, which makes order and resume exact for
+            any number of processes. False streams the shards, for sets that are larger than memory.
+        shuffle_buffer: Examples in each loader process's shuffle buffer when streaming.
+        kwargs: See :class:`~data_modules.base.ImageDataModule`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        root: str = "data",
+        in_memory: bool = True,
+        shuffle_buffer: int = 1000,
+        **kwargs: Any,
+    ) -> None:
+        self.shard_folder = self.find_folder(refuse_url(root), name)
+        self.find_info()
+        self.in_memory, self.shuffle_buffer = in_memory, shuffle_buffer
+        super().__init__(root=root, **kwargs)
+
+    def find_folder(self, root: Path, name: str) -> Path:
+        """Where the shards lie."""
+        return root / refuse_url(name)
+
+    def find_info(self) -> None:
+        """Learn the facts of the set from its index."""
+        self.info, _ = read_index(self.shard_folder)
+
+    def read(self, split: Split) -> Images:
+        """Return the examples of one split.
+
+        Raises:
+            UserError: If the split is not among the shards, or a shard is damaged.
+        """
+        _, splits = read_index(self.shard_folder)
+        if split not in splits:
+            raise UserError(f"{self.info.name}: {self.shard_folder} has no {split} shards, only {', '.join(splits)}")
+        where = f"{self.info.name} {split}"
+        return ShardImages(splits[split], where) if self.in_memory else StreamedShards(splits[split], where)
+
+    def train_dataloader(self) -> ResumableLoader | StreamLoader:  # type: ignore[override]
+        """Shuffled, augmented, resumable in the middle of an epoch."""
+        images = self._images["train"]
+        if not isinstance(images, StreamedShards):
+            return super().train_dataloader()
+        (rank, world_size), limit = self._process(), self.trainer.limit_train_batches if self.trainer else None
+        full = len(images) // (self.batch_size * world_size)
+        if full == 0:
+            raise UserError(
+                f"data.batch_size: {self.batch_size} x {world_size} processes exceeds the {len(images)} training "
+                f"examples of {self.info.name}; use a smaller batch_size"
+            )
+        most = limit if isinstance(limit, int) else None if limit is None else max(1, int(full * limit))
+        batches = ShardBatches(
+            images,
+            train_transform(self.task, self.augment),
+            self.info.name,
+            self.batch_size,
+            self.seed,
+            rank,
+            world_size,
+            buffer=self.shuffle_buffer,
+            limit=most,
+        )
+        return self._stream(batches, train=True)
+
+    def _eval_loader(self, split: Split) -> DataLoader[Any]:
+        images = self._images[split]
+        if not isinstance(images, StreamedShards):
+            return super()._eval_loader(split)
+        rank, world_size = self._process()
+        batches = ShardBatches(
+            images,
+            eval_transform(self.task),
+            self.info.name,
+            self.eval_batch_size,
+            rank=rank,
+            world_size=world_size,
+            train=False,
+        )
+        return self._stream(batches, train=False)
+
+    def _stream(self, batches: ShardBatches, train: bool) -> StreamLoader:
+        # Lightning warns of every length of an iterable set; this one counts exactly.
+        warnings.filterwarnings("ignore", "Your `IterableDataset` has `__len__` defined")
+        options = self._loader_options()
+        del options["collate_fn"]
+        return StreamLoader(batches, lambda: self.trainer.current_epoch if self.trainer and train else 0, **options)

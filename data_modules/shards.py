@@ -1,0 +1,235 @@
+"""Image sets as webdataset shards: one folder of tar files and an ``index.json`` that says what they hold."""
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("WDS_SECURE", "1")  # webdataset reads this once, when it is imported
+
+import numpy as np
+import webdataset as wds
+from PIL import Image
+from rich.progress import track
+
+from data_modules.base import DatasetInfo, Images, Split
+from data_modules.images import DataError, Indices
+from lgx.errors import UserError
+from lgx.files import atomic_path
+
+# Where another package imported webdataset first, the environment variable came too late.
+wds.utils.enforce_security = True
+
+INDEX = "index.json"
+IMAGE_KEYS = ("png", "jpg", "webp")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One tar file.
+
+    Attributes:
+        path: Where it is.
+        count: Number of examples in it.
+        sha256: Checksum of the file.
+    """
+
+    path: Path
+    count: int
+    sha256: str
+
+
+def write_shards(
+    images: Images,
+    directory: str | Path,
+    split: Split,
+    info: DatasetInfo,
+    shard_size: int = 1000,
+    progress: bool = False,
+) -> Path:
+    """Write one split as ``<split>-000000.tar`` ... and note it in ``index.json``.
+
+    Every shard is written to a temporary file and renamed. An interrupted call resumes: a shard whose checksum stands
+    in the index is not written again. Training examples are stored in a seeded random order, because a reader that
+    streams can only shuffle what is near. The same examples give the same bytes.
+
+    Args:
+        images: The examples; files are stored as they are where the format allows, all else as PNG.
+        directory: Folder of the shards.
+        split: Name of the split.
+        info: Facts of the set, stored in the index.
+        shard_size: Examples per shard.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        Path of ``index.json``.
+
+    Raises:
+        UserError: If ``directory`` holds shards of another set, or cannot be written.
+    """
+    directory = Path(directory)
+    order = np.random.default_rng(0).permutation(len(images)) if split == "train" else np.arange(len(images))
+    labels = np.asarray(images.labels, np.int64)[order]
+    plan = {"count": len(images), "shard_size": shard_size, "labels": hashlib.sha256(labels.tobytes()).hexdigest()}
+    index = _load_index(directory) if (directory / INDEX).exists() else {"version": 1, "splits": {}}
+    if index.get("info", {}).get("name", info.name) != info.name:
+        raise UserError(f"{directory}: holds shards of {index['info']['name']}, not {info.name}; choose another folder")
+    index["info"] = asdict(info)
+    entry = index["splits"].get(split, {})
+    if {key: entry.get(key) for key in plan} != plan:
+        entry = index["splits"][split] = plan | {"shards": []}
+    written = {shard["file"]: shard for shard in entry["shards"]}
+    entry["shards"] = []
+    starts: Iterable[int] = range(0, len(images), shard_size)
+    for start in track(starts, f"{info.name} {split}: writing shards") if progress else starts:
+        path = directory / f"{split}-{start // shard_size:06d}.tar"
+        old = written.get(path.name)
+        if old is None or not path.exists() or _sha256(path) != old["sha256"]:
+            part = order[start : start + shard_size]
+            with atomic_path(path) as temporary:
+                _write_tar(temporary, images, part, split, start)
+                old = {"file": path.name, "count": len(part), "sha256": _sha256(temporary)}
+        entry["shards"].append(old)
+        with atomic_path(directory / INDEX) as temporary:
+            temporary.write_text(json.dumps(index, indent=1) + "\n")
+    return directory / INDEX
+
+
+def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
+    """Read what a folder of shards holds.
+
+    Args:
+        directory: The folder, or a path to its ``index.json``.
+
+    Returns:
+        The facts of the set, and the shards of every complete split.
+
+    Raises:
+        UserError: If there is no readable index, or a split was not written to its end.
+    """
+    directory = refuse_url(directory)
+    if not (directory / INDEX).exists():
+        raise UserError(f"{directory}: no {INDEX}; expected a folder that `lgx data prepare NAME --shards` wrote")
+    index = _load_index(directory)
+    try:
+        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in index["info"].items()}
+        splits: dict[Split, list[Shard]] = {}
+        for split, entry in index["splits"].items():
+            splits[split] = [Shard(directory / s["file"], s["count"], s["sha256"]) for s in entry["shards"]]
+            if sum(s.count for s in splits[split]) != entry["count"]:
+                raise UserError(f"{directory}: the {split} shards are incomplete; run the command that wrote them again")
+        return DatasetInfo(**fields), splits
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{directory / INDEX}: not an index of shards ({error!r}); write the shards again") from error
+
+
+def refuse_url(place: str | Path) -> Path:
+    """The place as a path.
+
+    Raises:
+        UserError: If it is a URL; above all, webdataset would run what follows ``pipe:`` in a shell.
+    """
+    if str(place).startswith("pipe:") or "://" in str(place):
+        raise UserError(f"{place}: only local folders of shards are read, no URL and no pipe: command")
+    return Path(place)
+
+
+def read_shard(shard: Shard) -> Iterator[dict[str, Any]]:
+    """Read the raw samples of a shard, in order, through webdataset's tar reader.
+
+    Args:
+        shard: The shard.
+
+    Yields:
+        Dictionaries of ``__key__`` and bytes per suffix.
+
+    Raises:
+        UserError: If the file is missing, truncated, or holds another number of samples than the index says.
+    """
+    path, count = shard.path, 0
+    remedy = "write the shards again (`lgx data prepare` resumes)"
+    try:
+        with path.open("rb") as stream:
+            # Not wds.tarfile_to_samples: that opens by URL, which the secure mode refuses for local files.
+            files = wds.tariterators.tar_file_expander([{"url": str(path), "stream": stream}])
+            for sample in wds.tariterators.group_by_keys(files):
+                count += 1
+                yield sample
+    except OSError as error:
+        raise DataError(f"shard {path} cannot be read ({error.strerror or error}); {remedy}") from error
+    except UserError:
+        raise
+    except Exception as error:
+        raise DataError(f"shard {path} is truncated or corrupted ({type(error).__name__}); {remedy}") from error
+    if count != shard.count:
+        raise DataError(f"shard {path} holds {count} examples instead of {shard.count}; {remedy}")
+
+
+def decode(sample: dict[str, Any], where: str) -> tuple[Image.Image, int]:
+    """Decode one raw sample.
+
+    Raises:
+        UserError: If it lacks an image or a class, or the image cannot be decoded.
+    """
+    try:
+        data = next(sample[key] for key in IMAGE_KEYS if key in sample)
+        with Image.open(io.BytesIO(data)) as image:
+            image.load()
+            return image, int(sample["cls"])
+    except Exception as error:
+        raise DataError(
+            f"{where}: example {sample.get('__key__')} cannot be decoded ({type(error).__name__}); "
+            "write the shards again"
+        ) from error
+
+
+class ShardImages:
+    """All examples of some shards, kept encoded in memory and decoded one by one."""
+
+    def __init__(self, shards: Iterable[Shard], where: str) -> None:
+        self.where = where
+        self.samples = [sample for shard in shards for sample in read_shard(shard)]
+        self.labels: Indices = np.array([int(sample["cls"]) for sample in self.samples], np.int64)
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
+        return decode(self.samples[index], self.where)
+
+
+def _write_tar(path: Path, images: Images, part: Indices, split: Split, start: int) -> None:
+    encoded = getattr(images, "encoded", lambda index: None)
+    with path.open("wb") as file, wds.TarWriter(file, encoder=False, mtime=0) as writer:
+        for offset, position in enumerate(part.tolist()):
+            stored = encoded(position)
+            if stored is None:
+                image, label = images[position]
+                if image.mode not in ("L", "RGB"):
+                    image = image.convert("RGB")
+                buffer = io.BytesIO()
+                image.save(buffer, "png", compress_level=3)
+                stored = buffer.getvalue(), "png"
+            else:
+                label = int(images.labels[position])
+            data, suffix = stored
+            writer.write({"__key__": f"{split}-{start + offset:08d}", suffix: data, "cls": str(label).encode()})
+
+
+def _load_index(directory: Path) -> dict[str, Any]:
+    try:
+        index = json.loads((directory / INDEX).read_text())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{directory / INDEX}: not readable ({error}); remove the folder, write it again") from error
+    if not isinstance(index, dict) or "splits" not in index:
+        raise UserError(f"{directory / INDEX}: not an index of shards; remove the folder and write it again")
+    return index
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,233 @@
+"""Streaming batches out of shards, in an order that is a pure function of (seed, epoch, rank, worker).
+
+The examples of an epoch form one virtual sequence: the shards one after the other, in the epoch's order. Every loader
+process of every rank reads its own stretch of that sequence, whatever shards it touches. So nothing is read twice or
+left out, every rank has the same number of training batches, and the number of shards need not fit the number of
+processes.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import webdataset as wds
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+from data_modules.samplers import mix_seed, seeded_rng
+from data_modules.shards import Shard, decode, read_shard
+from lgx.batch import Batch
+from lgx.errors import UserError
+
+
+class StreamedShards:
+    """The shards of one split, not read yet.
+
+    Args:
+        shards: In the order of the index.
+        where: Set and split, for error messages.
+    """
+
+    def __init__(self, shards: Sequence[Shard], where: str) -> None:
+        self.shards, self.where = list(shards), where
+
+    def __len__(self) -> int:
+        return sum(shard.count for shard in self.shards)
+
+    @property
+    def labels(self) -> Any:
+        """Not known before every shard was read."""
+        raise UserError(f"{self.where}: data.limit_train needs data.in_memory: true, streaming knows no labels ahead")
+
+    def __getitem__(self, index: int) -> Any:
+        raise UserError(f"{self.where}: shards that are streamed have no random access; set data.in_memory: true")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of one shard: ``take`` examples after the first ``skip``; ``first`` numbers the shard's first one."""
+
+    shard: Shard
+    skip: int
+    take: int
+    first: int
+
+
+def stretches(shards: Sequence[Shard], order: Sequence[int], start: int, length: int) -> list[Stretch]:
+    """Find the examples [start, start + length) of the shards laid out in ``order``.
+
+    Args:
+        shards: All shards.
+        order: A permutation of their indices.
+        start: First example of the virtual sequence.
+        length: How many.
+
+    Returns:
+        Parts of shards that together are just those examples.
+    """
+    firsts = [0]
+    for shard in shards:
+        firsts.append(firsts[-1] + shard.count)
+    found, position = [], 0
+    for i in order:
+        begin, end = max(start, position), min(start + length, position + shards[i].count)
+        if begin < end:
+            found.append(Stretch(shards[i], begin - position, end - begin, firsts[i]))
+        position += shards[i].count
+    return found
+
+
+class ShardBatches(IterableDataset[Batch]):
+    """Batches of one rank.
+
+    Args:
+        source: The shards.
+        transform: PIL image -> float tensor (C, H, W).
+        task: Name of the task, put into every batch.
+        batch_size: Examples per batch, B.
+        seed: Seed of order and augmentation.
+        rank: Rank of this process.
+        world_size: Number of processes, W.
+        train: Shuffled, equal numbers of full batches on every rank; else every example once, in order.
+        buffer: Size of each loader process's shuffle buffer in examples.
+        limit: At most so many training batches per epoch; None for all.
+    """
+
+    def __init__(
+        self,
+        source: StreamedShards,
+        transform: Callable[[Any], torch.Tensor],
+        task: str,
+        batch_size: int,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        train: bool = True,
+        buffer: int = 1000,
+        limit: int | None = None,
+    ) -> None:
+        self.source, self.transform, self.task = source, transform, task
+        self.batch_size, self.seed, self.train, self.buffer = batch_size, seed, train, buffer
+        total = len(source)
+        if train:
+            full = total // (batch_size * world_size)
+            self.num_batches = full if limit is None else min(full, limit)
+            self.length = self.num_batches * batch_size
+            self.start = rank * self.length
+        else:
+            self.start = total * rank // world_size
+            self.length = total * (rank + 1) // world_size - self.start
+            self.num_batches = -(-self.length // batch_size)
+        self.rank = rank
+        # Shared memory: loader processes that live on over epochs hold a copy of everything else.
+        self.progress = torch.zeros(2, dtype=torch.int64).share_memory_()
+
+    def begin(self, epoch: int, batch: int = 0) -> None:
+        """Let the next iteration give batches ``batch``, ... of ``epoch``."""
+        self.progress.copy_(torch.tensor([epoch, batch]))
+
+    def __iter__(self) -> Iterator[Batch]:
+        epoch, first_batch = map(int, self.progress.tolist())
+        info = get_worker_info()
+        worker, workers = (info.id, info.num_workers) if info else (0, 1)
+        # The loader asks worker 0 first: after a resume it must own the batch that comes next.
+        worker = (worker + first_batch) % workers
+        own = range(worker, self.num_batches, workers)
+        before = sum(len(range(w, self.num_batches, workers)) for w in range(worker))
+        start = before * self.batch_size
+        length = min(len(own) * self.batch_size, self.length - start)
+        done = sum(k < first_batch for k in own) * self.batch_size
+
+        order = list(range(len(self.source.shards)))
+        stages: list[Any] = [self._read]
+        if self.train:
+            random.Random(mix_seed(self.seed, epoch)).shuffle(order)
+            rng = random.Random(mix_seed(self.seed, epoch, self.rank, worker))
+            stages.append(wds.shuffle(self.buffer, initial=self.buffer, rng=rng))
+        parts = stretches(self.source.shards, order, self.start + start, length)
+        pipeline = wds.DataPipeline(
+            lambda: iter(parts),
+            *stages,
+            lambda samples: self._decode(samples, epoch, done),
+            self._batch,
+        )
+        yield from pipeline
+
+    def _read(self, parts: Iterator[Stretch]) -> Iterator[tuple[int, dict[str, Any]]]:
+        for part in parts:
+            for i, sample in enumerate(read_shard(part.shard)):
+                if i >= part.skip + part.take:
+                    break
+                if i >= part.skip:
+                    yield part.first + i, sample
+
+    def _decode(
+        self, samples: Iterator[tuple[int, dict[str, Any]]], epoch: int, done: int
+    ) -> Iterator[tuple[torch.Tensor, int]]:
+        for count, (position, sample) in enumerate(samples):
+            if count < done:
+                continue
+            image, label = decode(sample, self.source.where)
+            if self.train:
+                with seeded_rng(mix_seed(self.seed, epoch, position)):
+                    yield self.transform(image), label
+            else:
+                yield self.transform(image), label
+
+    def _batch(self, examples: Iterator[tuple[torch.Tensor, int]]) -> Iterator[Batch]:
+        images: list[torch.Tensor] = []
+        labels: list[int] = []
+        for image, label in examples:
+            images.append(image)
+            labels.append(label)
+            if len(images) == self.batch_size:
+                yield Batch(torch.stack(images), torch.tensor(labels), self.task)
+                images, labels = [], []
+        if images:
+            yield Batch(torch.stack(images), torch.tensor(labels), self.task)
+
+
+class StreamLoader(DataLoader[Any]):
+    """Loader of :class:`ShardBatches` that Lightning can stop and resume within an epoch.
+
+    Resuming reads the skipped examples again without decoding them. It is exact as long as the number of processes
+    and of loader workers stays the same.
+
+    Args:
+        batches: The batches of this rank.
+        epoch: Gives the number of the epoch at the start of every iteration.
+        options: Further arguments of DataLoader.
+    """
+
+    dataset: ShardBatches
+
+    def __init__(self, batches: ShardBatches, epoch: Callable[[], int], **options: Any) -> None:
+        super().__init__(batches, batch_size=None, collate_fn=_as_it_is, **options)
+        self._epoch_of = epoch
+        self._resume_at, self._epoch, self._batch = (0, 0), 0, 0
+
+    def __len__(self) -> int:
+        return self.dataset.num_batches
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        # DataLoader promises its own private iterator type; a generator is all that a caller uses.
+        self._epoch = self._epoch_of()
+        self._batch = self._resume_at[1] if self._resume_at[0] == self._epoch else 0
+        self.dataset.begin(self._epoch, self._batch)
+        for batch in super().__iter__():
+            self._batch += 1
+            yield batch
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the next batch comes from."""
+        return {"epoch": self._epoch, "batch": self._batch}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on at ``state``; a state at the end of an epoch means the start of the next one."""
+        at_end = state["batch"] >= len(self)
+        self._resume_at = (state["epoch"] + 1, 0) if at_end else (state["epoch"], state["batch"])
+
+
+def _as_it_is(batch: Batch) -> Batch:
+    return batch

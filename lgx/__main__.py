@@ -1,0 +1,5 @@
+"""``python -m lgx``."""
+
+from lgx.cli import main
+
+main()

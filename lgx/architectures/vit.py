@@ -1,0 +1,158 @@
+"""Vision transformers: description, timm model, parameter and MAC counts."""
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import torch
+from timm.models.vision_transformer import VisionTransformer
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from lgx.errors import UserError
+
+
+@dataclass(frozen=True)
+class ViTArchitecture:
+    """A plain ViT / DeiT under timm's parameter names.
+
+    Dosovitskiy et al., "An Image is Worth 16x16 Words", 2021; Touvron et al. (DeiT), 2021.
+
+    Attributes:
+        depth: Number of transformer layers L.
+        embed_dim: Width d.
+        num_heads: Attention heads; must divide ``embed_dim``.
+        mlp_ratio: Hidden width of the MLP over ``embed_dim``.
+        patch_size: Side of a patch, pixels; must divide ``img_size``.
+        img_size: Side of the image, pixels.
+        num_classes: Outputs of the head, K.
+        in_chans: Image channels.
+        stages: Layers that share one set of weights, per stage, front to back; their sum is ``depth``. None: no
+            sharing. (SWS, Eq. 1; the architecture of an auxiliary net.)
+
+    Raises:
+        UserError: If a value is not positive or values contradict each other.
+    """
+
+    depth: int = 12
+    embed_dim: int = 192
+    num_heads: int = 3
+    mlp_ratio: float = 4.0
+    patch_size: int = 16
+    img_size: int = 224
+    num_classes: int = 1000
+    in_chans: int = 3
+    stages: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("depth", "embed_dim", "num_heads", "mlp_ratio", "patch_size", "img_size", "in_chans"):
+            if getattr(self, name) <= 0:
+                raise UserError(f"architecture: {name} must be positive, got {getattr(self, name)}")
+        if self.num_classes < 0:
+            raise UserError(f"architecture: num_classes must not be negative, got {self.num_classes}")
+        if self.embed_dim % self.num_heads:
+            raise UserError(
+                f"architecture: num_heads {self.num_heads} does not divide embed_dim {self.embed_dim}; "
+                f"choose one that does"
+            )
+        if self.img_size % self.patch_size:
+            raise UserError(
+                f"architecture: patch_size {self.patch_size} does not divide img_size {self.img_size}; "
+                f"choose one that does"
+            )
+        if self.stages is not None:
+            object.__setattr__(self, "stages", tuple(self.stages))
+            if not self.stages or min(self.stages) < 1 or sum(self.stages) != self.depth:
+                raise UserError(
+                    f"architecture: stages {list(self.stages)} must be positive and sum to depth {self.depth}"
+                )
+
+    @property
+    def name(self) -> str:
+        """The papers' name where there is one (``6-Small``), else the spec that :meth:`spec` gives."""
+        from lgx.architectures.names import name_of
+
+        return name_of(self) or self.spec()
+
+    def spec(self) -> str:
+        """``depth=6,embed_dim=64,...``: what differs from the defaults, readable by ``parse_architecture``.
+
+        Depth, embed_dim and num_heads are always named; ``num_classes`` never, it belongs to the task.
+        """
+        default = ViTArchitecture()
+        parts = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "num_classes":
+                continue
+            if field.name in ("depth", "embed_dim", "num_heads") or value != getattr(default, field.name):
+                text = "-".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
+                parts.append(f"{field.name}={text}")
+        return ",".join(parts)
+
+    def replace(self, **changes: Any) -> "ViTArchitecture":
+        """A copy with some values changed."""
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only, for JSON and checkpoints."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "ViTArchitecture":
+        """Inverse of :meth:`to_dict`.
+
+        Raises:
+            UserError: If a key is unknown.
+        """
+        unknown = set(values) - {field.name for field in fields(cls)}
+        if unknown:
+            known = ", ".join(field.name for field in fields(cls))
+            raise UserError(f"architecture: unknown key(s) {', '.join(sorted(unknown))}; known are {known}")
+        return cls(**values)
+
+    def timm_args(self) -> dict[str, Any]:
+        """Arguments of timm's ``VisionTransformer``."""
+        values = self.to_dict()
+        del values["stages"]
+        return values
+
+    def build(self, device: str | None = None, drop_path_rate: float = 0.0) -> VisionTransformer:
+        """Build the timm model, with timm's own random start.
+
+        Args:
+            device: ``meta`` builds shapes without memory.
+            drop_path_rate: Stochastic depth of the last layer, rising linearly from 0.
+
+        Returns:
+            The model, (B, C, H, W) -> logits (B, K). With ``stages`` the layers of a stage are one module.
+        """
+        with torch.device(device or "cpu"):
+            model = VisionTransformer(**self.timm_args(), drop_path_rate=drop_path_rate)
+        if self.stages is not None:
+            share_stages(model, self.stages)
+        return model
+
+    def count_parameters(self) -> int:
+        """Number of parameters; shared ones count once."""
+        return sum(p.numel() for p in self.build("meta").parameters())
+
+    def count_macs(self) -> int:
+        """Multiply-accumulates of one image's forward pass, attention products included (the papers' "FLOPs")."""
+        model = self.build("meta").eval()
+        image = torch.empty(1, self.in_chans, self.img_size, self.img_size, device="meta")
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            model(image)
+        return int(counter.get_total_flops()) // 2
+
+
+def share_stages(model: VisionTransformer, stages: tuple[int, ...]) -> None:
+    """Let the layers of each stage share the weights of the stage's first layer, in place (SWS, Eq. 1).
+
+    Gradients of a shared layer sum over its uses; ``parameters()`` yields it once, ``state_dict()`` names it at
+    every use.
+    """
+    blocks, start = [], 0
+    for size in stages:
+        blocks += [model.blocks[start]] * size
+        start += size
+    model.blocks = nn.Sequential(*blocks)

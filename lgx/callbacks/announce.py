@@ -1,0 +1,28 @@
+"""Saying before the first step what will be trained, and how."""
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from lgx.methods.base import Method
+
+
+class Announce(Callback):
+    """Print architecture, effective batch, learning rate and number of steps; log them as hyper-parameters."""
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Print and log."""
+        if not isinstance(pl_module, Method) or not trainer.is_global_zero:
+            return
+        per_process = trainer.datamodule.batch_size
+        processes, accumulate = trainer.world_size, trainer.accumulate_grad_batches
+        effective = per_process * processes * accumulate
+        rates = sorted({float(g.get("initial_lr", g["lr"])) for o in trainer.optimizers for g in o.param_groups})
+        parameters = sum(p.numel() for p in pl_module.parameters() if p.requires_grad)
+        print(
+            f"method     {pl_module.method} on {pl_module.architecture.name}: {parameters:,} trainable parameters\n"
+            f"batch      {effective} effective = {per_process} x {processes} process(es) x {accumulate} accumulated\n"
+            f"rate       {', '.join(f'{r:g}' for r in rates)} as configured, not rescaled by the batch\n"
+            f"steps      {pl_module.total_steps()}, precision {trainer.precision}\n"
+            f"run        {trainer.log_dir}"
+        )
+        for logger in trainer.loggers:
+            logger.log_metrics({"effective_batch": effective, "trainable_parameters": parameters}, step=0)

@@ -1,0 +1,61 @@
+"""Keeping the configuration with the run."""
+
+import platform
+from importlib.metadata import version
+from typing import Any
+
+import yaml
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.cli import SaveConfigCallback
+
+import lgx
+from lgx.files import atomic_path
+
+PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse")
+
+
+class SaveConfig(SaveConfigCallback):
+    """``config.yaml`` in the run's folder, as TensorBoard text, and as hyper-parameters.
+
+    Only ``fit`` writes it: evaluating a run must not change what the run was.
+    """
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Save once, on the first process, when training."""
+        if stage == "fit" and trainer.is_global_zero and not self.already_saved:
+            self.save_config(trainer, pl_module, stage)
+            self.already_saved = True
+
+    def save_config(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Write the file and log it."""
+        text = self.parser.dump(self.config, skip_none=False)
+        versions = {package: version(package) for package in PACKAGES}
+        about = "".join(
+            f"# {k} {v}\n" for k, v in {"lgx": lgx.__version__, "python": platform.python_version(), **versions}.items()
+        )
+        if trainer.log_dir is None:
+            return
+        with atomic_path(f"{trainer.log_dir}/config.yaml") as temporary:
+            temporary.write_text(about + text)
+        for logger in trainer.loggers:
+            logger.log_hyperparams(flatten(yaml.safe_load(text)))
+            if hasattr(logger.experiment, "add_text"):
+                logger.experiment.add_text("config", f"```yaml\n{text}\n```")
+
+
+def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested configuration -> ``{"model.arch": …}``; class paths shorten to class names, nothing is left out but None.
+
+    Args:
+        config: Nested dictionaries of plain values.
+        prefix: Prepended to every key.
+    """
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if key == "class_path":
+            flat[prefix.removesuffix(".")] = str(value).rsplit(".", 1)[-1]
+        elif isinstance(value, dict):
+            flat.update(flatten(value, prefix if key == "init_args" else f"{prefix}{key}."))
+        elif value is not None:
+            flat[f"{prefix}{key}"] = value if isinstance(value, int | float | str | bool) else str(value)
+    return flat

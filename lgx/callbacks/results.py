@@ -1,0 +1,48 @@
+"""Writing measured values as rows."""
+
+import os
+from pathlib import Path
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from lgx.evaluation.results import Row, add_rows
+from lgx.methods.base import Method
+
+
+class SaveResults(Callback):
+    """Add a row per metric to ``results.csv`` in the run's folder after every validation and test."""
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Rows of the validation split."""
+        self._save(trainer, pl_module, "val")
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Rows of the test split."""
+        self._save(trainer, pl_module, "test")
+
+    def _save(self, trainer: Trainer, method: LightningModule, split: str) -> None:
+        skip = trainer.sanity_checking or trainer.fast_dev_run or not trainer.is_global_zero
+        if skip or not isinstance(method, Method) or method.task is None:
+            return
+        values = {name: float(trainer.callback_metrics[f"{split}/{name}"]) for name in ("acc", "loss", "n")}
+        # In fit, validation comes before the epoch is counted as ended.
+        epochs = trainer.current_epoch + 1 if trainer.state.fn == "fit" else method.epochs_trained
+        folder = Path(trainer.log_dir or trainer.default_root_dir)
+        add_rows(
+            folder / "results.csv",
+            [
+                Row(
+                    method=method.method,
+                    architecture=method.architecture.name,
+                    task=method.task.name,
+                    split=split,
+                    epochs=epochs,
+                    metric=metric,
+                    value=values[metric],
+                    seed=int(os.environ.get("PL_GLOBAL_SEED", 0)),
+                    n=int(values["n"]),
+                    run=str(folder),
+                )
+                for metric in ("acc", "loss")
+            ],
+        )

@@ -1,0 +1,106 @@
+"""The ``lgx`` command: a thin dispatcher that imports only what the chosen command needs."""
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from lgx import __version__
+from lgx.errors import UserError
+
+TRAINING = {
+    "fit": "train a method: ancestor, learngene or descendant",
+    "validate": "evaluate a checkpoint on the validation split",
+    "test": "evaluate a checkpoint, or an untrained start, on the test split",
+    "predict": "class probabilities for the test images",
+}
+COMMANDS = {
+    "init": "write a descendant that plain timm loads",
+    "export": "write a trained run's network as a timm folder",
+    "compare": "table and report of methods x descendants x tasks over seeds",
+    "sweep": "many runs from one file, resumable",
+    "arch": "parameters and MACs of architectures",
+    "sample": "sample an architecture set",
+    "data": "list and prepare data sets",
+    "doctor": "what lgx finds on this machine",
+}
+
+
+def _help() -> str:
+    def lines(commands: dict[str, str]) -> str:
+        return "\n".join(f"  {name:<10}{text}" for name, text in commands.items())
+
+    return f"""lgx {__version__} - give models of many sizes a good start from one learngene
+
+usage: lgx COMMAND [options]        lgx COMMAND --help for its options
+
+train and evaluate (configuration files with --config):
+{lines(TRAINING)}
+
+work with learngenes, descendants and results:
+{lines(COMMANDS)}
+
+a first run:
+  make demo
+  lgx fit --config experiments/sws/fashion_mnist/sws.yaml --model.ancestor runs/…/best.learngene.safetensors
+  lgx init --learngene runs/…/best.learngene.safetensors --arch 6-Small --out descendant
+"""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line.
+
+    Args:
+        args: Arguments without the program name; ``sys.argv`` by default.
+
+    Raises:
+        SystemExit: With 2 after a user's mistake, 130 after Ctrl-C, 1 when the system refuses something.
+    """
+    argv = list(sys.argv[1:] if args is None else args)
+    if not argv or argv[0] in ("-h", "--help"):
+        print(_help())
+        return
+    if argv[0] in ("-V", "--version"):
+        print(f"lgx {__version__}")
+        return
+    try:
+        _run(argv)
+    except UserError as error:
+        _fail(argv[0], _sentence(error), 2)
+    except KeyboardInterrupt:
+        _fail(argv[0], "interrupted; finished files are intact, a run resumes with --ckpt_path last", 130)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(argv[0], f"{where}{error.strerror or error}", 1)
+
+
+def _run(argv: list[str]) -> None:
+    command = argv[0]
+    if command in TRAINING:
+        importlib.import_module("lgx.training").run(argv)
+    elif command in COMMANDS:
+        importlib.import_module("lgx.commands.run").run(command, argv[1:])
+    else:
+        close = difflib.get_close_matches(command, [*TRAINING, *COMMANDS], n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "see lgx --help"
+        raise UserError(f"{command!r} is no command; {hint}")
+
+
+def _sentence(error: UserError) -> str:
+    """The message; of an error in a loader process only the last line, which is the message."""
+    text = str(error).strip()
+    return text.splitlines()[-1].removeprefix("lgx.errors.UserError: ") if "Original Traceback" in text else text
+
+
+def _fail(command: str, sentence: str, code: int) -> None:
+    print(f"lgx {command}: {sentence}", file=sys.stderr)
+    sys.stderr.flush()
+    if int(os.environ.get("LOCAL_RANK", 0)) and code == 2:
+        # Another rank says the same; one sentence is enough for the user.
+        code = 1
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()

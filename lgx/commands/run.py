@@ -1,0 +1,63 @@
+"""Making a command line of a typed function, with jsonargparse."""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from inspect import Parameter
+from typing import Any, get_args, get_origin
+
+from docstring_parser import parse as parse_docstring
+from jsonargparse import ArgumentParser
+
+from lgx.errors import UserError
+from lgx.parsing import parse
+
+
+def run(command: str, argv: list[str]) -> None:
+    """Parse ``argv`` for a command and run it.
+
+    Args:
+        command: Name of a module in this package; it has a function of that name, or ``COMMANDS`` by subcommand.
+        argv: What follows the command's name.
+
+    Raises:
+        UserError: For whatever is wrong with the arguments.
+    """
+    module = importlib.import_module(f"lgx.commands.{command}")
+    functions: dict[str, Callable[..., None]] | None = getattr(module, "COMMANDS", None)
+    if functions is None:
+        _call(f"lgx {command}", getattr(module, command), argv)
+    elif not argv or argv[0] in ("-h", "--help"):
+        known = "\n".join(f"  {name:<10}{_summary(function)}" for name, function in functions.items())
+        print(f"usage: lgx {command} COMMAND [options]\n\n{known}")
+    elif argv[0] in functions:
+        _call(f"lgx {command} {argv[0]}", functions[argv[0]], argv[1:])
+    else:
+        raise UserError(f"{argv[0]!r} is unknown; known are {', '.join(functions)}")
+
+
+def _call(program: str, function: Callable[..., None], argv: list[str]) -> None:
+    """Required parameters become positional (a list: one or more), keyword-only and optional ones ``--options``."""
+    parameters = inspect.signature(function).parameters
+    positional = {
+        name: parameter
+        for name, parameter in parameters.items()
+        if parameter.default is Parameter.empty and parameter.kind is Parameter.POSITIONAL_OR_KEYWORD
+    }
+    docstring = parse_docstring(inspect.getdoc(function) or "")
+    helps = {entry.arg_name: entry.description for entry in docstring.params}
+    text = "\n\n".join(part for part in (docstring.short_description, docstring.long_description) if part)
+    parser = ArgumentParser(prog=program, description=text, exit_on_error=False)
+    for name, parameter in positional.items():
+        if get_origin(parameter.annotation) is list:
+            (item,) = get_args(parameter.annotation)
+            parser.add_argument(name, type=item, nargs="+", help=helps.get(name))
+        else:
+            parser.add_argument(name, type=parameter.annotation, help=helps.get(name))
+    parser.add_function_arguments(function, skip=set(positional))
+    arguments: dict[str, Any] = vars(parse(parser, argv))
+    function(**{name: arguments[name] for name in parameters})
+
+
+def _summary(function: Callable[..., None]) -> str:
+    return (inspect.getdoc(function) or "").splitlines()[0]

@@ -1,0 +1,30 @@
+"""``lgx sample``: draw an architecture set."""
+
+import json
+import sys
+
+
+def sample(name: str, count: int = 1000, seed: int = 1, out: str | None = None, arch: str | None = None) -> None:
+    """Sample an architecture set, one JSON line per architecture.
+
+    Args:
+        name: ViTs-1K or ViTs+-1K.
+        count: How many; the first n of a longer draw are those of a shorter one.
+        seed: Seed of the draw; 1 in the released generators.
+        out: File to write; by default the lines are printed.
+        arch: Architecture that gives image size, patch size, channels and classes, e.g. 12-Tiny,img_size=32,patch_size=4.
+    """
+    from lgx.architectures import parse_architecture, sample_architectures
+    from lgx.files import atomic_path
+
+    base = parse_architecture(arch) if arch else None
+    lines = [
+        json.dumps({"name": architecture.name, **architecture.to_dict()}) + "\n"
+        for architecture in sample_architectures(name, count, seed, base)
+    ]
+    if out is None:
+        sys.stdout.writelines(lines)
+        return
+    with atomic_path(out) as temporary:
+        temporary.write_text("".join(lines))
+    print(f"{len(lines)} architectures of {name} written to {out}")

@@ -1,0 +1,35 @@
+"""What a finished run cost, beside its results."""
+
+import json
+import os
+import platform
+from pathlib import Path
+
+import torch
+from lightning.pytorch import Trainer
+
+import lgx
+from lgx.files import atomic_path
+
+
+def write_summary(folder: Path, trainer: Trainer, seconds: float) -> None:
+    """Write ``summary.json`` into the run's folder.
+
+    Args:
+        folder: The run's folder.
+        trainer: The trainer that has finished.
+        seconds: Wall time of this process, tests included; of a resumed run only the last part.
+    """
+    on_gpu = trainer.strategy.root_device.type == "cuda"
+    summary = {
+        "lgx_version": lgx.__version__,
+        "torch_version": str(torch.__version__),
+        "device": torch.cuda.get_device_name() if on_gpu else f"{os.cpu_count()} x {platform.machine()} CPU cores",
+        "processes": trainer.world_size,
+        "precision": trainer.precision,
+        "epochs": trainer.current_epoch,
+        "steps": trainer.global_step,
+        "seconds": round(seconds, 1),
+    }
+    with atomic_path(folder / "summary.json") as temporary:
+        temporary.write_text(json.dumps(summary, indent=2) + "\n")

@@ -1,0 +1,88 @@
+"""A teacher as a value: never trained, never saved, never in train mode."""
+
+import torch
+from torch import Tensor, nn
+
+from lgx.batch import Task
+from lgx.errors import UserError
+from lgx.sources import Source, load_source
+
+
+class Frozen:
+    """A frozen network that is no part of the module that holds it.
+
+    Not an ``nn.Module``: assigning it to a LightningModule registers nothing, so its weights are in no optimiser,
+    checkpoint, EMA copy or DDP bucket. It follows the device of its inputs and sees its own normalisation.
+
+    Args:
+        source: The trained network.
+        task: The task whose normalisation the inputs carry.
+    """
+
+    def __init__(self, source: Source, task: Task) -> None:
+        self.name = source.name
+        self._model: nn.Module = source.model.requires_grad_(False).eval()
+        self._mean, self._std = source.mean, source.std
+        self._task = task
+
+    @classmethod
+    def load(cls, name: str, task: Task) -> "Frozen":
+        """Load a teacher for a task.
+
+        Args:
+            name: What :func:`lgx.sources.load_source` reads.
+            task: The task it shall teach.
+
+        Raises:
+            UserError: If it cannot be read, or its classes, image size or channels are not the task's.
+        """
+        source = load_source(name)
+        classes = getattr(source.model, "num_classes", task.num_classes)
+        if classes != task.num_classes:
+            raise UserError(
+                f"ancestor {name}: predicts {classes} classes, but task {task.name} has {task.num_classes}; "
+                f"adapt it first with `lgx fit --model Ancestor`"
+            )
+        architecture = source.architecture
+        if architecture and (architecture.img_size, architecture.in_chans) != (task.img_size, task.in_chans):
+            raise UserError(
+                f"ancestor {name}: reads {architecture.in_chans} channels of {architecture.img_size} px, but task "
+                f"{task.name} gives {task.in_chans} of {task.img_size} px; set data.img_size and data.in_chans to match"
+            )
+        return cls(source, task)
+
+    @torch.no_grad()
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Logits of the frozen network.
+
+        Args:
+            inputs: Images normalised for the task, (B, C, H, W).
+
+        Returns:
+            Logits, (B, K), without gradient.
+        """
+        device = next(self._model.parameters()).device
+        if device != inputs.device:
+            self._model.to(inputs.device)
+        logits: Tensor = self._model(renormalise(inputs, self._task, self._mean, self._std))
+        return logits
+
+
+def renormalise(inputs: Tensor, task: Task, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+    """Turn inputs normalised for ``task`` into inputs normalised with another mean and std.
+
+    Args:
+        inputs: (B, C, H, W).
+        task: Whose ``mean`` and ``std`` the inputs carry.
+        mean: The wanted mean, C values.
+        std: The wanted standard deviation, C values.
+
+    Returns:
+        (B, C, H, W); the inputs themselves where nothing changes.
+    """
+    if (mean, std) == (task.mean, task.std):
+        return inputs
+    old_mean, old_std, new_mean, new_std = (
+        inputs.new_tensor(values).view(1, -1, 1, 1) for values in (task.mean, task.std, mean, std)
+    )
+    return (inputs * old_std + old_mean - new_mean) / new_std

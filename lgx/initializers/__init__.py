@@ -1,0 +1,20 @@
+"""Initializers: every way to give a descendant its start, behind one protocol."""
+
+from lgx.initializers.base import Initialisation, Initializer, initialise
+from lgx.initializers.pretrained import Pretrained, VanillaLG, WeightSelection
+from lgx.initializers.random import RandomStart
+from lgx.initializers.registry import INITIALIZERS, initializer_for
+from lgx.initializers.stagewise import StagewiseExpansion
+
+__all__ = [
+    "INITIALIZERS",
+    "Initialisation",
+    "Initializer",
+    "Pretrained",
+    "RandomStart",
+    "StagewiseExpansion",
+    "VanillaLG",
+    "WeightSelection",
+    "initialise",
+    "initializer_for",
+]

@@ -1,0 +1,167 @@
+"""The initializer protocol, and putting a start into a model."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from timm.layers import resample_abs_pos_embed, resample_patch_embed
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor
+
+from lgx.architectures.vit import ViTArchitecture
+from lgx.batch import Task
+from lgx.errors import UserError
+
+Head = Literal["keep", "new"]
+
+
+class Initializer(ABC):
+    """Gives a descendant its start: ``initializer(architecture, task) -> state dict`` under timm's names.
+
+    What the dictionary lacks keeps timm's random start.
+    """
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """Name of the method in results, e.g. ``sws``."""
+
+    @property
+    def stored_parameters(self) -> int:
+        """Parameters that must be stored to use this initializer for any number of descendants."""
+        return 0
+
+    @abstractmethod
+    def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
+        """Predict, select or copy the parameters of one descendant.
+
+        Args:
+            architecture: The descendant's architecture.
+            task: The descendant's task, for task-aware methods.
+
+        Returns:
+            Parameters under timm's names; may lack some.
+
+        Raises:
+            UserError: If the architecture does not suit the source.
+        """
+
+
+@dataclass(frozen=True)
+class Initialisation:
+    """A descendant with its start, and what came from where.
+
+    Attributes:
+        model: The timm model.
+        taken: Parameter names that the initializer gave.
+        random: Parameter names that kept their random start.
+        stored: Parameters that the initializer stores.
+        built: Parameters of the descendant.
+    """
+
+    model: VisionTransformer
+    taken: tuple[str, ...]
+    random: tuple[str, ...]
+    stored: int
+    built: int
+
+    def describe(self) -> str:
+        """A few lines for the terminal."""
+        sizes = {name: p.numel() for name, p in self.model.named_parameters()}
+        taken, random = sum(sizes[n] for n in self.taken), sum(sizes[n] for n in self.random)
+        return (
+            f"taken     {taken:,} parameters: {_summary(self.taken)}\n"
+            f"random    {random:,} parameters: {_summary(self.random)}\n"
+            f"stored    {self.stored:,} parameters, built {self.built:,}"
+        )
+
+
+def initialise(
+    architecture: ViTArchitecture,
+    initializer: Initializer,
+    task: Task | None = None,
+    head: Head = "keep",
+    drop_path_rate: float = 0.0,
+) -> Initialisation:
+    """Build a descendant and give it its start.
+
+    Random parts are drawn from torch's global generator: seed it before.
+
+    Args:
+        architecture: What to build; its ``num_classes`` is the descendant's.
+        initializer: Gives the start.
+        task: The descendant's task.
+        head: ``keep`` takes the source's head, which must fit; ``new`` leaves the head random.
+        drop_path_rate: Stochastic depth in training.
+
+    Returns:
+        The model and a record of what came from where.
+
+    Raises:
+        UserError: If tensors do not fit the architecture, or a head of another size is to be kept.
+    """
+    model = architecture.build(drop_path_rate=drop_path_rate)
+    tensors = adapt(initializer(architecture, task), model)
+    if head == "new":
+        tensors = {k: v for k, v in tensors.items() if not k.startswith("head.")}
+    elif "head.weight" in tensors and len(tensors["head.weight"]) != architecture.num_classes:
+        raise UserError(
+            f"{initializer.method}: its head has {len(tensors['head.weight'])} classes, the descendant "
+            f"{architecture.num_classes}; ask for a new head (`--head {architecture.num_classes}` in `lgx init`, "
+            f"`--model.head new` in `lgx fit`)"
+        )
+    expected = model.state_dict()
+    for name, tensor in tensors.items():
+        if name not in expected:
+            raise UserError(f"{initializer.method}: gives {name}, which {architecture.name} lacks")
+        if tensor.shape != expected[name].shape:
+            raise UserError(
+                f"{initializer.method}: {name} has shape {tuple(tensor.shape)}, but {architecture.name} needs "
+                f"{tuple(expected[name].shape)}; choose the embed_dim, mlp_ratio, patch_size and in_chans of the source"
+            )
+    model.load_state_dict(tensors, strict=False)
+    names = [name for name, _ in model.named_parameters()]
+    return Initialisation(
+        model=model,
+        taken=tuple(n for n in names if n in tensors),
+        random=tuple(n for n in names if n not in tensors),
+        stored=initializer.stored_parameters,
+        built=sum(p.numel() for p in model.parameters()),
+    )
+
+
+def adapt(tensors: dict[str, Tensor], model: VisionTransformer) -> dict[str, Tensor]:
+    """Resample position embedding and patch projection to the model's grid and patch size (timm's functions).
+
+    Args:
+        tensors: Parameters under timm's names; ``pos_embed`` (1, 1 + old grid², D), ``patch_embed.proj.weight``
+            (D, C, p, p).
+        model: The model to fit.
+
+    Returns:
+        The tensors, these two resampled where their sizes differ.
+    """
+    adapted = dict(tensors)
+    embedding, projection = tensors.get("pos_embed"), tensors.get("patch_embed.proj.weight")
+    grid = list(model.patch_embed.grid_size)
+    if embedding is not None and embedding.shape[1] != 1 + grid[0] * grid[1]:
+        adapted["pos_embed"] = resample_abs_pos_embed(embedding, grid, num_prefix_tokens=1)
+    size = list(model.patch_embed.patch_size)
+    if projection is not None and list(projection.shape[-2:]) != size:
+        adapted["patch_embed.proj.weight"] = resample_patch_embed(projection, size)
+    return {name: tensor.to(torch.float32) for name, tensor in adapted.items()}
+
+
+def _summary(names: tuple[str, ...]) -> str:
+    """Names with the layers folded: ``blocks.0-5, cls_token, norm``."""
+    layers = sorted({int(n.split(".")[1]) for n in names if n.startswith("blocks.")})
+    spans: list[list[int]] = []
+    for layer in layers:
+        if spans and layer == spans[-1][1] + 1:
+            spans[-1][1] = layer
+        else:
+            spans.append([layer, layer])
+    blocks = [f"blocks.{a}" if a == b else f"blocks.{a}-{b}" for a, b in spans]
+    others = dict.fromkeys(n.split(".")[0] for n in names if not n.startswith("blocks."))
+    return ", ".join([*blocks, *others]) or "none"

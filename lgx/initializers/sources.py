@@ -1,0 +1,45 @@
+"""What an initializer's source knows beside its weights: classes, normalisation, names."""
+
+from dataclasses import dataclass
+
+from lgx.initializers.base import Initializer
+from lgx.initializers.pretrained import FromSource
+from lgx.initializers.stagewise import StagewiseExpansion
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Facts that a descendant inherits with its weights.
+
+    Attributes:
+        num_classes: Classes of the source's head; None without a source.
+        mean: Per-channel mean of its inputs; None where unknown.
+        std: Per-channel standard deviation of its inputs; None where unknown.
+        label_names: Names of the classes; None where unknown.
+        task: Name of the task that it was trained on; None where unknown.
+    """
+
+    num_classes: int | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    label_names: tuple[str, ...] | None = None
+    task: str | None = None
+
+
+def origin_of(initializer: Initializer) -> Origin:
+    """Facts about the source of an initializer."""
+    if isinstance(initializer, StagewiseExpansion):
+        learngene = initializer.loaded
+        task = learngene.task
+        return Origin(
+            num_classes=learngene.architecture.num_classes,
+            mean=tuple(task["mean"]) if task.get("mean") else None,
+            std=tuple(task["std"]) if task.get("std") else None,
+            label_names=tuple(task["class_names"]) if task.get("class_names") else None,
+            task=task.get("name"),
+        )
+    if isinstance(initializer, FromSource):
+        source = initializer.loaded
+        classes = source.architecture.num_classes if source.architecture else None
+        return Origin(num_classes=classes, mean=source.mean, std=source.std)
+    return Origin()

@@ -1,0 +1,176 @@
+"""The learngene: what a method learned, in one safetensors file that describes itself."""
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+import lgx
+from lgx.architectures.vit import ViTArchitecture
+from lgx.errors import UserError
+from lgx.files import atomic_path
+
+SUFFIX = ".learngene.safetensors"
+_KEY = "lgx"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Learngene:
+    """Tensors plus what one must know to use them.
+
+    Attributes:
+        method: What it was learned with: ``sws``, ``simple_lg``, ``ancestor``, ...
+        architecture: The network that the tensors were taken from; for SWS the auxiliary net with its stages.
+        tensors: Parameters under timm's names. Layers are ``blocks.<i>.*`` with i counting *learngene* layers
+            (one per stage for SWS), everything else as in the network.
+        ancestor: Where the knowledge came from: a path, a timm name, or "" for labels alone.
+        task: The task it was learned on, as :meth:`lgx.batch.Task.to_dict` gives it.
+        metrics: What was measured when it was saved.
+        lgx_version: Version that wrote the file.
+    """
+
+    method: str
+    architecture: ViTArchitecture
+    tensors: dict[str, Tensor]
+    ancestor: str = ""
+    task: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    lgx_version: str = lgx.__version__
+
+    @property
+    def num_layers(self) -> int:
+        """Number of learngene layers, M."""
+        return 1 + max((int(k.split(".")[1]) for k in self.tensors if k.startswith("blocks.")), default=-1)
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of stored parameters."""
+        return sum(t.numel() for t in self.tensors.values())
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, atomically.
+
+        Raises:
+            UserError: If the file cannot be written.
+        """
+        about = {
+            "format": _FORMAT,
+            "method": self.method,
+            "architecture": self.architecture.to_dict(),
+            "ancestor": self.ancestor,
+            "task": self.task,
+            "metrics": self.metrics,
+            "lgx_version": self.lgx_version,
+        }
+        tensors = {k: v.detach().cpu().contiguous().clone() for k, v in self.tensors.items()}
+        with atomic_path(path) as temporary:
+            try:
+                save_file(tensors, temporary, metadata={_KEY: json.dumps(about)})
+            except SafetensorError as error:
+                raise OSError(str(error)) from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Learngene":
+        """Read any learngene file; nothing in it is executed.
+
+        Raises:
+            UserError: If the file is missing, is no safetensors file, or holds no learngene.
+        """
+        tensors, metadata = read_safetensors(path)
+        if _KEY not in metadata:
+            raise UserError(f"{path}: a safetensors file, but no learngene (its metadata lack {_KEY!r})")
+        try:
+            about = json.loads(metadata[_KEY])
+            if about["format"] > _FORMAT:
+                raise UserError(f"{path}: written by lgx {about['lgx_version']}, newer than this {lgx.__version__}")
+            return cls(
+                method=str(about["method"]),
+                architecture=ViTArchitecture.from_dict(about["architecture"]),
+                tensors=tensors,
+                ancestor=str(about["ancestor"]),
+                task=dict(about["task"]),
+                metrics=dict(about["metrics"]),
+                lgx_version=str(about["lgx_version"]),
+            )
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+            raise UserError(f"{path}: its learngene description is damaged ({error!r}); save it again") from error
+
+    def describe(self) -> str:
+        """A few lines for the terminal."""
+        measured = ", ".join(f"{k} {v:.4g}" for k, v in self.metrics.items()) or "nothing"
+        return (
+            f"learngene of {self.method}: {self.num_layers} layers, {self.num_parameters:,} parameters\n"
+            f"  network   {self.architecture.name}, {self.architecture.num_classes} classes\n"
+            f"  ancestor  {self.ancestor or 'none (labels alone)'}\n"
+            f"  task      {self.task.get('name', 'unknown')}\n"
+            f"  measured  {measured}"
+        )
+
+
+def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read tensors and metadata.
+
+    Raises:
+        UserError: If the file is missing or no intact safetensors file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {k: file.get_tensor(k) for k in file.keys()}, dict(file.metadata() or {})
+    except (SafetensorError, struct.error, OSError) as error:
+        raise UserError(
+            f"{path}: not an intact safetensors file ({error}); copy it again, and keep to safetensors: "
+            f"pickled files are not read"
+        ) from error
+
+
+def take_layers(state: Mapping[str, Tensor], layers: list[int]) -> dict[str, Tensor]:
+    """Make a state dict whose layer i is layer ``layers[i]`` of ``state``; the rest is kept.
+
+    Serves both ways: taking one layer per stage out of a network, and expanding a learngene into a descendant.
+
+    Args:
+        state: Parameters under timm's names (``blocks.<i>.…``).
+        layers: For each target layer the index of its source layer.
+
+    Returns:
+        Copies, so that layers with one source do not share memory.
+    """
+    taken = {k: v.clone() for k, v in state.items() if not k.startswith("blocks.")}
+    for target, source in enumerate(layers):
+        prefix = f"blocks.{source}."
+        for key, value in state.items():
+            if key.startswith(prefix):
+                taken[f"blocks.{target}.{key.removeprefix(prefix)}"] = value.clone()
+    return taken
+
+
+def load_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Read a Lightning or torch checkpoint with ``weights_only=True``: tensors and plain types, never code.
+
+    Raises:
+        UserError: If the file is missing, damaged, or holds anything but tensors and plain types.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such checkpoint")
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises whatever the damage leads to: pickle, zip, key, runtime errors
+        raise UserError(
+            f"{path}: not an intact checkpoint of tensors and plain types ({type(error).__name__}); it was not "
+            f"loaded, because anything else could run code"
+        ) from error
+    if not isinstance(checkpoint, dict):
+        raise UserError(f"{path}: holds a {type(checkpoint).__name__}, expected a checkpoint's dictionary")
+    return checkpoint

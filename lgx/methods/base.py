@@ -1,0 +1,256 @@
+"""What all methods share: one step, metrics, optimiser, schedule, and what a checkpoint says of itself."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from lightning.pytorch import LightningModule
+from lightning.pytorch.cli import OptimizerCallable
+from timm.data import Mixup
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+from torchmetrics import MeanMetric, Metric, MetricCollection, SumMetric
+from torchmetrics.classification import MulticlassAccuracy
+
+from lgx.architectures import ViTArchitecture, parse_architecture
+from lgx.batch import Batch, Task
+from lgx.errors import UserError
+from lgx.learngene import Learngene
+from lgx.optim import parameter_groups
+
+SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
+"""(optimizer, total steps) -> scheduler that is stepped after every update."""
+
+
+class Method(LightningModule, ABC):
+    """Base of all methods.
+
+    A subclass builds its network in :meth:`build_network` and names its losses in :meth:`training_losses`. Tags are
+    the same for all: ``train/loss``, ``val/acc``, ``val/loss``, ``test/acc``, ``test/loss``.
+
+    Args:
+        arch: Architecture of the network: a name (``6-Small``) or a spec (``depth=6,embed_dim=384,num_heads=6``).
+        optimizer: Optimiser, e.g. ``torch.optim.AdamW`` with its learning rate. Vectors and embeddings never decay.
+        scheduler: Learning-rate schedule, e.g. ``lgx.optim.WarmupCosine``; none keeps the rate constant.
+        num_classes: Number of classes; the data module gives it.
+        label_smoothing: Label smoothing ε of the cross-entropy with labels.
+        mixup: Mixup's α; 0 is off (timm's Mixup).
+        cutmix: CutMix's α; 0 is off.
+        drop_path_rate: Stochastic depth of the last layer, rising linearly from 0.
+        compile: Compile the network with torch.compile; worth it for long runs.
+    """
+
+    varying_graph: ClassVar[bool] = False
+    """Whether the set of used parameters changes between steps (DDP must then look for unused ones)."""
+
+    network: nn.Module
+
+    def __init__(
+        self,
+        arch: str,
+        optimizer: OptimizerCallable,
+        scheduler: SchedulerCallable | None = None,
+        num_classes: int = 1000,
+        label_smoothing: float = 0.0,
+        mixup: float = 0.0,
+        cutmix: float = 0.0,
+        drop_path_rate: float = 0.0,
+        compile: bool = False,
+    ) -> None:
+        super().__init__()
+        if not 0 <= label_smoothing < 1:
+            raise UserError(f"model.label_smoothing: a share in [0, 1), got {label_smoothing}")
+        self.architecture = self.make_architecture(parse_architecture(arch, num_classes=num_classes))
+        self.optimizer, self.scheduler = optimizer, scheduler
+        self.label_smoothing, self.drop_path_rate, self.compile_network = label_smoothing, drop_path_rate, compile
+        self.mix = self._make_mixup(mixup, cutmix, num_classes)
+        self.epochs_trained = 0
+        self.task: Task | None = None
+        self.eval_metrics = nn.ModuleDict({f"{split}_metrics": self._make_metrics() for split in ("val", "test")})
+
+    # -- what a subclass provides -------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """Name of the method in results, e.g. ``sws``."""
+
+    @abstractmethod
+    def build_network(self) -> nn.Module:
+        """Build the network to train; called once, when the task is known."""
+
+    @abstractmethod
+    def training_losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Named losses of one batch; ``loss`` is the one that is minimised, the others are logged beside it."""
+
+    def make_architecture(self, architecture: ViTArchitecture) -> ViTArchitecture:
+        """Turn the parsed ``arch`` into this method's own architecture."""
+        return architecture
+
+    def learngene(self, state: Mapping[str, Tensor]) -> Learngene | None:
+        """The learngene in a state dict of the network (names without ``network.``); None if the method has none."""
+        return None
+
+    # -- the shared step ----------------------------------------------------------------------------------------
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits (B, K) of images (B, C, H, W)."""
+        return cast(Tensor, self.network(inputs))
+
+    def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy with labels: indices (B,), or shares (B, K) where mixup is on."""
+        smoothing = self.label_smoothing if targets.ndim == 1 else 0.0  # timm's Mixup smooths by itself
+        return F.cross_entropy(logits.float(), targets, label_smoothing=smoothing)
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Seed the step by (seed, epoch, batch, rank): a resumed run then draws what the first would have drawn."""
+        seed = int(os.environ.get("PL_GLOBAL_SEED", 0))
+        parts = (seed, self.current_epoch, batch_idx, self.global_rank)
+        state = np.random.SeedSequence(parts).generate_state(2)
+        torch.manual_seed(int(state[0]))
+        np.random.seed(int(state[1]))
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """One step on one batch."""
+        if self.mix is not None:
+            batch = Batch(*self.mix(batch.inputs, batch.targets), batch.task)
+        losses = self.training_losses(batch)
+        for name, value in losses.items():
+            self.log(f"train/{name}", value.detach(), prog_bar=name == "loss", batch_size=len(batch.inputs))
+        return losses["loss"]
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Update the validation metrics."""
+        self._evaluate(batch, "val")
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        """Update the test metrics."""
+        self._evaluate(batch, "test")
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Class probabilities, (B, K)."""
+        return cast(Tensor, self(batch.inputs).float().softmax(dim=-1))
+
+    def metrics_of(self, split: str) -> MetricCollection:
+        """``acc``, ``loss`` and ``n`` of ``val`` or ``test``."""
+        return cast(MetricCollection, self.eval_metrics[f"{split}_metrics"])
+
+    def _evaluate(self, batch: Batch, split: Literal["val", "test"]) -> None:
+        logits = self(batch.inputs).float()
+        metrics = self.metrics_of(split)
+        metrics["acc"].update(logits, batch.targets)
+        metrics["loss"].update(F.cross_entropy(logits, batch.targets, reduction="none"))
+        metrics["n"].update(len(batch.targets))
+        for name, metric in metrics.items(keep_base=True):
+            # Metric objects sum their states over ranks, so unequal shares count exactly.
+            self.log(f"{split}/{name}", metric, prog_bar=name == "acc", on_step=False, on_epoch=True)
+
+    # -- Lightning hooks ----------------------------------------------------------------------------------------
+
+    def setup(self, stage: str) -> None:
+        """Learn the task from the data module and check that the architecture reads it.
+
+        Raises:
+            UserError: If image size, channels or classes differ.
+        """
+        datamodule = getattr(self.trainer, "datamodule", None)
+        if datamodule is None:
+            raise UserError("data: a method learns its task from a data module; give one with --data")
+        task, own = datamodule.task, self.architecture
+        if (own.img_size, own.in_chans, own.num_classes) != (task.img_size, task.in_chans, task.num_classes):
+            raise UserError(
+                f"model.arch: reads {own.in_chans} channels of {own.img_size} px for {own.num_classes} classes, but "
+                f"task {task.name} gives {task.in_chans} channels of {task.img_size} px and {task.num_classes} "
+                f"classes; write arch …,img_size={task.img_size},in_chans={task.in_chans} or set data.img_size"
+            )
+        self.task = task
+
+    def configure_model(self) -> None:
+        """Build the network once."""
+        if not hasattr(self, "network"):
+            self.network = self.build_network()
+            if self.compile_network:
+                self.network.compile()
+
+    def configure_optimizers(self) -> Any:
+        """Optimiser over two groups (decay or not), schedule stepped after every update."""
+        optimizer = self.optimizer(parameter_groups(self.network))
+        if self.scheduler is None:
+            return optimizer
+        scheduler = self.scheduler(optimizer, self.total_steps())
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def total_steps(self) -> int:
+        """Optimiser steps of the whole run, from the configuration alone.
+
+        Lightning's ``estimated_stepping_batches`` is never asked: asking drops the loader's resume state.
+
+        Raises:
+            UserError: If neither ``trainer.max_steps`` nor the length of the data gives an end.
+        """
+        trainer = self.trainer
+        if trainer.max_steps > 0:
+            return int(trainer.max_steps)
+        if trainer.max_epochs is None or trainer.max_epochs < 1:
+            raise UserError("trainer.max_epochs or trainer.max_steps: a schedule needs to know when the run ends")
+        try:
+            batches = len(trainer.datamodule.train_dataloader())
+        except TypeError:
+            raise UserError("trainer.max_steps: streamed data have no length, say how many steps to train") from None
+        return int(trainer.max_epochs) * -(-batches // trainer.accumulate_grad_batches)
+
+    def on_train_epoch_end(self) -> None:
+        """Count the epochs for the results' ``epochs`` column."""
+        self.epochs_trained = self.current_epoch + 1
+
+    def describe(self) -> dict[str, Any]:
+        """What a checkpoint says of itself, in plain types."""
+        return {
+            "method": self.method,
+            "architecture": self.architecture.to_dict(),
+            "task": self.task.to_dict() if self.task else {},
+            "epochs": self.epochs_trained,
+        }
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Describe the network, so that other commands can rebuild it without this run's configuration."""
+        # A checkpoint saved by validation at the end of an epoch comes before on_train_epoch_end.
+        ended = self.current_epoch + 1 if self.trainer.is_last_batch else self.epochs_trained
+        checkpoint["lgx"] = {**self.describe(), "epochs": max(ended, self.epochs_trained)}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take over how long the network was trained.
+
+        Raises:
+            UserError: If the checkpoint is of another method or architecture.
+        """
+        about = checkpoint.get("lgx", {})
+        if about.get("architecture") != self.architecture.to_dict():
+            stored = ViTArchitecture.from_dict(about["architecture"]).name if "architecture" in about else "unknown"
+            raise UserError(
+                f"--ckpt_path: holds architecture {stored}, this run has {self.architecture.name}; "
+                f"--ckpt_path resumes a run, use an initializer to start from other weights"
+            )
+        self.epochs_trained = int(about["epochs"])
+
+    # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _make_metrics(self) -> MetricCollection:
+        metrics: dict[str, Metric] = {
+            "acc": MulticlassAccuracy(self.architecture.num_classes, average="micro"),
+            "loss": MeanMetric(),
+            "n": SumMetric(),
+        }
+        return MetricCollection(dict(metrics), compute_groups=False)
+
+    def _make_mixup(self, mixup: float, cutmix: float, num_classes: int) -> Mixup | None:
+        if mixup == 0 and cutmix == 0:
+            return None
+        return Mixup(
+            mixup_alpha=mixup, cutmix_alpha=cutmix, label_smoothing=self.label_smoothing, num_classes=num_classes
+        )

@@ -1,0 +1,27 @@
+"""Silencing what is no news to a user."""
+
+import logging
+import os
+import warnings
+
+
+def quiet() -> None:
+    """Silence advertisements, deprecations of other packages' internals, and advice that does not apply here."""
+    os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")
+    for pattern in (
+        r".*does not have many workers.*",  # small sets load faster in the training process
+        r".*`isinstance\(treespec, LeafSpec\)` is deprecated.*",  # Lightning's call, not ours
+        r".*LeafSpec.*",
+        r".*The number of training batches .* is smaller than the logging interval.*",
+        r".*It is recommended to use `self.log\(.*sync_dist=True\)`.*",  # metric objects sync by themselves
+        r".*Checkpoint directory .* exists and is not empty.*",  # a resumed run's own folder
+        r".*exists and is not empty.*",
+    ):
+        warnings.filterwarnings("ignore", message=pattern)
+    for name in ("lightning.pytorch.utilities.rank_zero", "lightning.pytorch.accelerators.cuda"):
+        logging.getLogger(name).addFilter(_no_advertisement)
+
+
+def _no_advertisement(record: logging.LogRecord) -> bool:
+    text = record.getMessage().lower()
+    return not any(word in text for word in ("litlogger", "litmodels", "tip:", "💡"))

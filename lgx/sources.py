@@ -1,0 +1,169 @@
+"""Where trained weights come from: our files, timm folders, timm's hub."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import timm
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+
+from lgx.architectures.vit import ViTArchitecture
+from lgx.errors import UserError
+from lgx.learngene import SUFFIX, Learngene, load_checkpoint, read_safetensors
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A trained network.
+
+    Attributes:
+        name: What the user called it.
+        model: The network, in eval mode, (B, C, H, W) -> (B, K).
+        architecture: Its description where it is a plain ViT, else None.
+        mean: Per-channel mean of its inputs.
+        std: Per-channel standard deviation of its inputs.
+    """
+
+    name: str
+    model: nn.Module
+    architecture: ViTArchitecture | None
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Its parameters under timm's names."""
+        return self.model.state_dict()
+
+    def require_vit(self, purpose: str) -> ViTArchitecture:
+        """The architecture, or a UserError that says that ``purpose`` needs a plain ViT."""
+        if self.architecture is None:
+            raise UserError(f"{self.name}: {purpose} needs a plain ViT, got {type(self.model).__name__}")
+        return self.architecture
+
+
+def load_source(name: str) -> Source:
+    """Load a trained network.
+
+    Args:
+        name: One of
+
+            - ``*.learngene.safetensors`` of a whole network (method ``ancestor`` or ``distill``),
+            - a folder that ``lgx init`` or ``timm.models.save_for_hf`` wrote, with or without ``local-dir:``,
+            - a Lightning checkpoint ``*.ckpt`` of an lgx run,
+            - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (downloaded by timm).
+
+    Raises:
+        UserError: If it does not exist or cannot be read.
+    """
+    path = Path(name.removeprefix("local-dir:"))
+    if name.endswith(SUFFIX):
+        return _from_learngene(name)
+    if name.endswith(".ckpt"):
+        return _from_checkpoint(name)
+    if name.startswith("local-dir:") or path.is_dir():
+        return _from_folder(path)
+    if path.suffix in (".safetensors", ".pt", ".pth", ".bin") or "/" in name.removeprefix("hf-hub:").split(":")[0]:
+        if not path.exists() and not name.startswith("hf-hub:"):
+            raise UserError(f"{name}: no such file or folder")
+        if not name.startswith("hf-hub:"):
+            raise UserError(
+                f"{name}: a bare weights file does not say its architecture; give a learngene file, "
+                f"a timm folder (config.json beside model.safetensors) or a checkpoint of a run"
+            )
+    return _from_timm(name)
+
+
+def _from_learngene(name: str) -> Source:
+    learngene = Learngene.load(name)
+    if learngene.architecture.stages is not None:
+        raise UserError(
+            f"{name}: holds {learngene.num_layers} layers of {learngene.method}, not a whole network; "
+            f"expand it with `lgx init --learngene {name} --arch …` first"
+        )
+    task = learngene.task
+    return _vit(name, learngene.architecture, learngene.tensors, task.get("mean"), task.get("std"))
+
+
+def _from_checkpoint(name: str) -> Source:
+    checkpoint = load_checkpoint(name)
+    about = checkpoint.get("lgx")
+    if not isinstance(about, dict) or "architecture" not in about or "state_dict" not in checkpoint:
+        raise UserError(f"{name}: not a checkpoint of an lgx run; give a learngene file or a timm folder")
+    architecture = ViTArchitecture.from_dict(about["architecture"])
+    prefix = "network."
+    tensors = {k.removeprefix(prefix): v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
+    return _vit(name, architecture, tensors, about["task"].get("mean"), about["task"].get("std"))
+
+
+def _vit(
+    name: str,
+    architecture: ViTArchitecture,
+    tensors: dict[str, Tensor],
+    mean: list[float] | None,
+    std: list[float] | None,
+) -> Source:
+    model = architecture.build("meta")
+    try:
+        model.load_state_dict(tensors, assign=True)
+    except RuntimeError as error:
+        first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
+        raise UserError(f"{name}: its tensors are not those of {architecture.name}: {first}") from error
+    channels = architecture.in_chans
+    return Source(name, model.eval(), architecture, tuple(mean or [0.5] * channels), tuple(std or [0.5] * channels))
+
+
+def _from_folder(path: Path) -> Source:
+    config = path / "config.json"
+    if not config.is_file():
+        raise UserError(f"{path}: no config.json there; expected a folder that `lgx init --out {path}` writes")
+    try:
+        json.loads(config.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{config}: not valid JSON ({error}); write the folder again") from error
+    weights = path / "model.safetensors"
+    read_safetensors(weights)  # a damaged or missing file becomes one sentence here
+    return _timm_source(f"local-dir:{path}")
+
+
+def _from_timm(name: str) -> Source:
+    if not name.startswith("hf-hub:") and not timm.is_model(name.split(".")[0]):
+        raise UserError(f"{name}: neither a file, nor a folder, nor a model that timm knows (see timm.list_models())")
+    return _timm_source(name)
+
+
+def _timm_source(name: str) -> Source:
+    try:
+        model = timm.create_model(name, pretrained=True).eval()
+    except Exception as error:  # timm and the hub client raise many kinds: network, HTTP, shapes, missing weights
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(
+            f"{name}: timm could not load it ({reason}); without network give a local folder instead"
+        ) from error
+    config = model.pretrained_cfg or {}
+    mean, std = config.get("mean") or IMAGENET_MEAN, config.get("std") or IMAGENET_STD
+    return Source(name, model, describe_vit(model), tuple(mean), tuple(std))
+
+
+def describe_vit(model: nn.Module) -> ViTArchitecture | None:
+    """The architecture of a timm model where it is a plain ViT (class token, no distillation token), else None."""
+    if type(model) is not VisionTransformer or model.num_prefix_tokens != 1 or model.cls_token is None:
+        return None
+    block, patches = model.blocks[0], model.patch_embed
+    candidate = ViTArchitecture(
+        depth=len(model.blocks),
+        embed_dim=model.embed_dim,
+        num_heads=block.attn.num_heads,
+        mlp_ratio=block.mlp.fc1.out_features / model.embed_dim,
+        patch_size=patches.patch_size[0],
+        img_size=patches.img_size[0],
+        num_classes=model.num_classes,
+        in_chans=patches.proj.in_channels,
+    )
+    same = {k: v.shape for k, v in candidate.build("meta").state_dict().items()} == {
+        k: v.shape for k, v in model.state_dict().items()
+    }
+    return candidate if same else None

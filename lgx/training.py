@@ -1,0 +1,202 @@
+"""``lgx fit|validate|test|predict``: Lightning's CLI with lgx's defaults, links and promises."""
+
+import shutil
+import sys
+import time
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentError
+from lightning.pytorch import LightningDataModule, Trainer
+from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, RichProgressBar, TQDMProgressBar
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
+
+import data_modules  # noqa: F401  # makes the data modules known by their short names
+import lgx.methods  # noqa: F401  # makes the methods known by their short names
+from lgx.callbacks import Announce, AtomicCheckpointIO, SaveLearngene, SaveResults
+from lgx.callbacks.config import SaveConfig
+from lgx.errors import UserError
+from lgx.evaluation.summary import write_summary
+from lgx.learngene import load_checkpoint
+from lgx.methods.base import Method
+from lgx.parsing import one_sentence, restrict_imports
+from lgx.quiet import quiet
+
+
+def run(argv: list[str]) -> None:
+    """Run a training command.
+
+    Args:
+        argv: ``fit``, ``validate``, ``test`` or ``predict`` and its options.
+
+    Raises:
+        UserError: For a user's mistake.
+    """
+    quiet()
+    restrict_imports()
+    try:
+        LgxCLI(argv)
+    except ArgumentError as error:
+        raise UserError(one_sentence(str(error))) from error
+    except MisconfigurationException as error:
+        raise UserError(one_sentence(str(error))) from error
+
+
+class LgxCLI(LightningCLI):
+    """LightningCLI in subclass mode with forced logger and checkpoint groups.
+
+    A run lives in ``<runs_dir>/<experiment>/<name>/seed<k>``, which does not change when a job is requeued.
+
+    Args:
+        argv: Command line without the program name.
+    """
+
+    def __init__(self, argv: list[str]) -> None:
+        defaults = {"default_config_files": [str(resources.files("lgx") / "defaults.yaml")]}
+        old, sys.argv = sys.argv, ["lgx"]  # LightningCLI warns where sys.argv holds more than it was given
+        try:
+            super().__init__(
+                Method,
+                LightningDataModule,
+                save_config_callback=SaveConfig,
+                save_config_kwargs={"overwrite": True},
+                subclass_mode_model=True,
+                subclass_mode_data=True,
+                auto_configure_optimizers=False,
+                seed_everything_default=0,
+                parser_kwargs={
+                    "exit_on_error": False,
+                    **{command: {**defaults, "exit_on_error": False} for command in self.subcommands()},
+                },
+                args=argv,
+            )
+        finally:
+            sys.argv = old
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Add the run's place, the logger and checkpoint groups, and the links."""
+        parser.add_argument("--runs_dir", type=str, default="runs", help="Folder below which all runs lie.")
+        parser.add_argument("--experiment", type=str, default="default", help="Runs that are compared lie together.")
+        parser.add_argument("--name", type=str | None, default=None, help="Name of the run; the method's by default.")
+        parser.add_argument("--overwrite", type=bool, default=False, help="Replace a run that lies there already.")
+        parser.add_argument("--test_start", type=bool, default=False, help="Before fit, test the start untrained.")
+        parser.add_argument("--test_end", type=bool, default=False, help="After fit, test the final weights.")
+        parser.add_argument(
+            "--untrained", type=bool, default=False, help="Evaluate the initialised network, without a checkpoint."
+        )
+        parser.add_class_arguments(TensorBoardLogger, "logger")
+        parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
+        parser.link_arguments(("runs_dir", "experiment"), "logger.save_dir", compute_fn=_join)
+        parser.link_arguments(("name", "model"), "logger.name", compute_fn=_run_name)
+        parser.link_arguments("seed_everything", "logger.version", compute_fn=_version)
+        parser.link_arguments("logger", "trainer.logger", apply_on="instantiate")
+        parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=int)
+        parser.link_arguments("data.num_classes", "model.init_args.num_classes", apply_on="instantiate")
+
+    def _parse_ckpt_path(self) -> None:
+        """Never merge a checkpoint's hyper-parameters: what was typed counts (Lightning would let the file win)."""
+
+    # -- building the trainer -----------------------------------------------------------------------------------
+
+    def before_instantiate_classes(self) -> None:
+        """Choose the run's folder, mixed precision on a GPU, and check the place before anything is built."""
+        config = self.config[self.subcommand]
+        logger = config.logger
+        self.run_dir = Path(logger.save_dir) / logger.name / logger.version
+        config.trainer.default_root_dir = str(self.run_dir)
+        if config.trainer.precision is None and _has_gpu(config.trainer.accelerator):
+            config.trainer.precision = "bf16-mixed"
+        config.ckpt_path = self._resolve_checkpoint(config.ckpt_path)
+        if self.subcommand == "fit" and not config.trainer.fast_dev_run:
+            self._claim(config.ckpt_path, config.overwrite)
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        """Add what every run has: progress bar, learning-rate curve, results, learngene, atomic checkpoints."""
+        trainer = self.config_init[self.subcommand].trainer
+        bar = RichProgressBar(leave=True) if sys.stdout.isatty() else TQDMProgressBar(refresh_rate=50)
+        callbacks = [Announce(), SaveResults(), SaveLearngene()]
+        if trainer.enable_progress_bar is not False:
+            callbacks.append(bar)
+        if trainer.logger and not trainer.fast_dev_run:
+            callbacks.append(LearningRateMonitor(logging_interval="step"))
+        trainer.callbacks = [*(trainer.callbacks or []), *callbacks]
+        plugins = trainer.plugins or []
+        trainer.plugins = [*(plugins if isinstance(plugins, list) else [plugins]), AtomicCheckpointIO()]
+        if self.model.varying_graph and trainer.strategy == "ddp":
+            trainer.strategy = "ddp_find_unused_parameters_true"
+        return super().instantiate_trainer(**kwargs)
+
+    def before_fit(self) -> None:
+        """Test the start, unless the run is resumed and has done so."""
+        self._started = time.perf_counter()
+        config = self.config[self.subcommand]
+        if config.test_start and config.ckpt_path is None:
+            self.trainer.test(self.model, self.datamodule, verbose=False)
+
+    def after_fit(self) -> None:
+        """Test the final weights, write the run's summary, and say how to go on."""
+        config = self.config[self.subcommand]
+        if config.test_end:
+            self.trainer.test(self.model, self.datamodule, verbose=False)
+        if self.trainer.is_global_zero and not config.trainer.fast_dev_run:
+            write_summary(self.run_dir, self.trainer, seconds=time.perf_counter() - self._started)
+            print(f"next       lgx test --config {self.run_dir / 'config.yaml'} --ckpt_path best")
+
+    # -- the run's place ----------------------------------------------------------------------------------------
+
+    def _resolve_checkpoint(self, path: str | None) -> str | None:
+        """``best`` and ``last`` are this run's; ``last`` of a run that has none yet starts it (requeued jobs)."""
+        if path is None:
+            if self.subcommand != "fit" and not self.config[self.subcommand].untrained:
+                raise UserError(
+                    f"needs --ckpt_path: best, last or a file; a start without training is evaluated by "
+                    f"`lgx {self.subcommand} … --untrained true`"
+                )
+            return None
+        if "://" in path:
+            raise UserError(f"--ckpt_path {path}: only local files are read; download it first")
+        if path in ("best", "last"):
+            file = self.run_dir / "checkpoints" / f"{path}.ckpt"
+            if not file.is_file():
+                if self.subcommand == "fit" and path == "last":
+                    return None
+                raise UserError(f"--ckpt_path {path}: {file} does not exist; run `lgx fit` with this configuration")
+            path = str(file)
+        if "lgx" not in load_checkpoint(path):
+            raise UserError(f"--ckpt_path {path}: not a checkpoint of an lgx run")
+        return path
+
+    @rank_zero_only
+    def _claim(self, checkpoint: str | None, overwrite: bool) -> None:
+        """Refuse to mix two runs in one folder."""
+        if checkpoint is not None or not (self.run_dir / "config.yaml").exists():
+            return
+        if not overwrite and (self.run_dir / "checkpoints" / "last.ckpt").exists():
+            raise UserError(
+                f"{self.run_dir} already holds a run: --ckpt_path last resumes it, --overwrite true replaces it, "
+                f"--name or --seed_everything starts another"
+            )
+        shutil.rmtree(self.run_dir)
+
+
+def _join(runs_dir: str, experiment: str) -> str:
+    return str(Path(runs_dir) / experiment)
+
+
+def _run_name(name: str | None, model: Any) -> str:
+    # jsonargparse also links while it reads the defaults, when no model is chosen yet.
+    return name or (str(model.class_path).rsplit(".", 1)[-1].lower() if model else "run")
+
+
+def _version(seed: int | bool) -> str:
+    return f"seed{int(seed)}"
+
+
+def _has_gpu(accelerator: Any) -> bool:
+    import torch
+
+    return accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
