@@ -52,8 +52,10 @@ class LabelledImages:
         except UserError:
             raise
         except Exception as error:
-            raise DataError(f"{self.where}: image {position} cannot be decoded ({_one_line(error)}); "
-                            "restore its file or prepare the set again") from error  # fmt: skip
+            raise DataError(
+                f"{self.where}: image {position} cannot be decoded ({_one_line(error)}); "
+                "restore its file or prepare the set again"
+            ) from error
         return image, int(self.labels[index])
 
     def take(self, indices: Indices, where: str | None = None) -> "LabelledImages":
@@ -82,7 +84,8 @@ class ImageFiles:
 
     def path(self, index: int) -> Path:
         """Path of one file."""
-        return self.folder / self.names[index].decode()
+        name: bytes = self.names[index]
+        return self.folder / name.decode()
 
     def __getitem__(self, index: int) -> tuple[Image.Image, int]:
         path = self.path(index)
@@ -91,8 +94,9 @@ class ImageFiles:
                 image.load()
                 return image, int(self.labels[index])
         except Exception as error:
-            raise DataError(f"{self.where}: {path} cannot be decoded ({_one_line(error)}); "
-                            "restore the file or remove it") from error  # fmt: skip
+            raise DataError(
+                f"{self.where}: {path} cannot be decoded ({_one_line(error)}); restore the file or remove it"
+            ) from error
 
     def encoded(self, index: int) -> tuple[bytes, str] | None:
         """The file's own bytes and suffix where a shard can hold them as they are, else None."""

@@ -1,5 +1,6 @@
 """Image sets with official splits, read through torchvision, or from plain class folders of the same set."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,13 +109,17 @@ class OfficialData(ImageDataModule):
             return self._part("test")
         if self._has_val():
             return self._part(split)
-        train = self._part("train")
-        kept, held = self.hold_out(train)
-        return train.take(held, f"{name} val") if split == "val" else train.take(kept)
+        kept, held = self.hold_out(self._train)
+        return self._train.take(held, f"{name} val") if split == "val" else self._train.take(kept)
 
     def hold_out(self, train: LabelledImages | ImageFiles) -> tuple[Indices, Indices]:
         """Indices of the training images that stay and of those held out for validation."""
         return stratified_split(train.labels, self.val_fraction, self.split_seed)
+
+    @functools.cached_property
+    def _train(self) -> LabelledImages | ImageFiles:
+        """Opened once, because two splits come out of it."""
+        return self._part("train")
 
     def _has_val(self) -> bool:
         if self.is_official_form(self.folder):
@@ -128,6 +133,8 @@ class OfficialData(ImageDataModule):
         remedy = f"remove {self.folder} and run `lgx data prepare {self.info.name} --root {self.root}`"
         images = guarded(lambda: self.open(self.folder, split), f"{where}: {self.folder}", remedy)
         assert isinstance(images, LabelledImages)
+        if len(images) and not 0 <= images.labels.min() <= images.labels.max() < self.num_classes:
+            raise UserError(f"{where}: {self.folder} has labels beyond the {self.num_classes} classes; {remedy}")
         return images
 
     def _labelled(self, source: Any, labels: Any, split: Split) -> LabelledImages:

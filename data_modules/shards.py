@@ -75,7 +75,7 @@ def write_shards(
     order = np.random.default_rng(0).permutation(len(images)) if split == "train" else np.arange(len(images))
     labels = np.asarray(images.labels, np.int64)[order]
     plan = {"count": len(images), "shard_size": shard_size, "labels": hashlib.sha256(labels.tobytes()).hexdigest()}
-    index = _load_index(directory) if (directory / INDEX).exists() else {"version": 1, "splits": {}}
+    index: dict[str, Any] = _load_index(directory) if (directory / INDEX).exists() else {"version": 1, "splits": {}}
     if index.get("info", {}).get("name", info.name) != info.name:
         raise UserError(f"{directory}: holds shards of {index['info']['name']}, not {info.name}; choose another folder")
     index["info"] = asdict(info)
@@ -116,12 +116,16 @@ def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Sha
         raise UserError(f"{directory}: no {INDEX}; expected a folder that `lgx data prepare NAME --shards` wrote")
     index = _load_index(directory)
     try:
-        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in index["info"].items()}
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in index["info"].items()}
         splits: dict[Split, list[Shard]] = {}
         for split, entry in index["splits"].items():
+            if any(Path(s["file"]).name != s["file"] for s in entry["shards"]):
+                raise UserError(f"{directory / INDEX}: names a file outside its folder; do not trust it")
             splits[split] = [Shard(directory / s["file"], s["count"], s["sha256"]) for s in entry["shards"]]
             if sum(s.count for s in splits[split]) != entry["count"]:
-                raise UserError(f"{directory}: the {split} shards are incomplete; run the command that wrote them again")
+                raise UserError(
+                    f"{directory}: the {split} shards are incomplete; run the command that wrote them again"
+                )
         return DatasetInfo(**fields), splits
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{directory / INDEX}: not an index of shards ({error!r}); write the shards again") from error

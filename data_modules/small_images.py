@@ -255,4 +255,3 @@ def _read_fer_table(path: Path, split: Split) -> tuple[list[tuple[Any, int]], li
                 labels.append(int(row["emotion"]))
                 pixels.append(np.array(row["pixels"].split(), np.uint8).reshape(48, 48))
     return [(Image.fromarray(p), label) for p, label in zip(pixels, labels, strict=True)], labels
-

@@ -121,7 +121,8 @@ class ShardBatches(IterableDataset[Batch]):
             self.num_batches = -(-self.length // batch_size)
         self.rank = rank
         # Shared memory: loader processes that live on over epochs hold a copy of everything else.
-        self.progress = torch.zeros(2, dtype=torch.int64).share_memory_()
+        self.progress = torch.zeros(2, dtype=torch.int64)
+        self.progress.share_memory_()  # type: ignore[no-untyped-call]
 
     def begin(self, epoch: int, batch: int = 0) -> None:
         """Let the next iteration give batches ``batch``, ... of ``epoch``."""
@@ -229,5 +230,5 @@ class StreamLoader(DataLoader[Any]):
         self._resume_at = (state["epoch"] + 1, 0) if at_end else (state["epoch"], state["batch"])
 
 
-def _as_it_is(batch: Batch) -> Batch:
+def _as_it_is(batch: Any) -> Any:
     return batch

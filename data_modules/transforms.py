@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import torch
 from PIL import Image
-from timm.data import create_transform
+from timm.data.transforms_factory import create_transform
 from torchvision.transforms import v2
 
 from lgx.batch import Task

@@ -57,7 +57,7 @@ def write_descendant(
         raise UserError(f"{out}: exists and is no model folder; choose another --out")
     args = plain.timm_args()
     del args["num_classes"]  # timm reads it from the configuration's top level
-    reference = timm.create_model(TIMM_NAME, pretrained=False, num_classes=plain.num_classes, **args)
+    reference: Any = timm.create_model(TIMM_NAME, pretrained=False, num_classes=plain.num_classes, **args)
     reference.load_state_dict(unshared.state_dict())
     channels = plain.in_chans
     reference.pretrained_cfg = {

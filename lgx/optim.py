@@ -1,6 +1,7 @@
 """Learning-rate schedules and parameter groups."""
 
 import math
+from collections.abc import Callable
 
 from timm.optim import param_groups_weight_decay
 from torch import nn
@@ -57,8 +58,8 @@ def parameter_groups(module: nn.Module) -> list[dict[str, object]]:
     Returns:
         Groups for an optimiser. Decayed matrices take the optimiser's own ``weight_decay``.
     """
-    skip = module.no_weight_decay() if hasattr(module, "no_weight_decay") else set()
-    groups: list[dict[str, object]] = param_groups_weight_decay(module, weight_decay=1.0, no_weight_decay_list=skip)
+    names: Callable[[], set[str]] = getattr(module, "no_weight_decay", set)
+    groups: list[dict[str, object]] = param_groups_weight_decay(module, weight_decay=1.0, no_weight_decay_list=names())
     for group in groups:
         if group["weight_decay"]:
             del group["weight_decay"]  # the optimiser's own value counts

@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import timm
 from timm.models.vision_transformer import VisionTransformer
@@ -137,7 +138,7 @@ def _from_timm(name: str) -> Source:
 
 def _timm_source(name: str) -> Source:
     try:
-        model = timm.create_model(name, pretrained=True).eval()
+        model: Any = timm.create_model(name, pretrained=True).eval()
     except Exception as error:  # timm and the hub client raise many kinds: network, HTTP, shapes, missing weights
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(
@@ -152,7 +153,8 @@ def describe_vit(model: nn.Module) -> ViTArchitecture | None:
     """The architecture of a timm model where it is a plain ViT (class token, no distillation token), else None."""
     if type(model) is not VisionTransformer or model.num_prefix_tokens != 1 or model.cls_token is None:
         return None
-    block, patches = model.blocks[0], model.patch_embed
+    block: Any = model.blocks[0]
+    patches = model.patch_embed
     candidate = ViTArchitecture(
         depth=len(model.blocks),
         embed_dim=model.embed_dim,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentError
-from lightning.pytorch import LightningDataModule, Trainer
+from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, RichProgressBar, TQDMProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -17,14 +17,17 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 import data_modules  # noqa: F401  # makes the data modules known by their short names
 import lgx.methods  # noqa: F401  # makes the methods known by their short names
-from lgx.callbacks import Announce, AtomicCheckpointIO, SaveLearngene, SaveResults
+from lgx.callbacks import Announce, AtomicCheckpointIO, LastCheckpoint, SaveLearngene, SavePredictions, SaveResults
 from lgx.callbacks.config import SaveConfig
 from lgx.errors import UserError
 from lgx.evaluation.summary import write_summary
+from lgx.initializers import Initializer
 from lgx.learngene import load_checkpoint
 from lgx.methods.base import Method
-from lgx.parsing import one_sentence, restrict_imports
+from lgx.parsing import explain, restrict_imports
 from lgx.quiet import quiet
+
+BASES = {"model": Method, "data": LightningDataModule, "model.initializer": Initializer}
 
 
 def run(argv: list[str]) -> None:
@@ -41,9 +44,14 @@ def run(argv: list[str]) -> None:
     try:
         LgxCLI(argv)
     except ArgumentError as error:
-        raise UserError(one_sentence(str(error))) from error
+        raise UserError(explain(str(error), BASES)) from error
     except MisconfigurationException as error:
-        raise UserError(one_sentence(str(error))) from error
+        raise UserError(explain(str(error))) from error
+    except ValueError as error:
+        # jsonargparse tries every reading of a value and wraps what they raise; the user's mistake lies within.
+        if (mistake := _within(error)) is None:
+            raise
+        raise mistake from error
 
 
 class LgxCLI(LightningCLI):
@@ -57,7 +65,10 @@ class LgxCLI(LightningCLI):
 
     def __init__(self, argv: list[str]) -> None:
         defaults = {"default_config_files": [str(resources.files("lgx") / "defaults.yaml")]}
-        old, sys.argv = sys.argv, ["lgx"]  # LightningCLI warns where sys.argv holds more than it was given
+        # Abbreviated options would let a misspelt one pass.
+        strict = {"exit_on_error": False, "allow_abbrev": False}
+        # DDP starts its other processes with this process's command line, whoever called us with which arguments.
+        old, sys.argv = sys.argv, [sys.argv[0], *argv]
         try:
             super().__init__(
                 Method,
@@ -69,10 +80,9 @@ class LgxCLI(LightningCLI):
                 auto_configure_optimizers=False,
                 seed_everything_default=0,
                 parser_kwargs={
-                    "exit_on_error": False,
-                    **{command: {**defaults, "exit_on_error": False} for command in self.subcommands()},
+                    **strict,
+                    **{command: {**defaults, **strict} for command in self.subcommands()},
                 },
-                args=argv,
             )
         finally:
             sys.argv = old
@@ -88,6 +98,12 @@ class LgxCLI(LightningCLI):
         parser.add_argument(
             "--untrained", type=bool, default=False, help="Evaluate the initialised network, without a checkpoint."
         )
+        parser.add_argument(
+            "--save_every",
+            type=int | None,
+            default=None,
+            help="Also save last.ckpt every so many steps, not only epochs.",
+        )
         parser.add_class_arguments(TensorBoardLogger, "logger")
         parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
         parser.link_arguments(("runs_dir", "experiment"), "logger.save_dir", compute_fn=_join)
@@ -99,6 +115,10 @@ class LgxCLI(LightningCLI):
 
     def _parse_ckpt_path(self) -> None:
         """Never merge a checkpoint's hyper-parameters: what was typed counts (Lightning would let the file win)."""
+
+    def after_instantiate_classes(self) -> None:
+        """Tell the method whether a checkpoint follows."""
+        self.model.weights_follow = self.config[self.subcommand].ckpt_path is not None
 
     # -- building the trainer -----------------------------------------------------------------------------------
 
@@ -118,7 +138,9 @@ class LgxCLI(LightningCLI):
         """Add what every run has: progress bar, learning-rate curve, results, learngene, atomic checkpoints."""
         trainer = self.config_init[self.subcommand].trainer
         bar = RichProgressBar(leave=True) if sys.stdout.isatty() else TQDMProgressBar(refresh_rate=50)
-        callbacks = [Announce(), SaveResults(), SaveLearngene()]
+        callbacks: list[Callback] = [Announce(), SaveResults(), SaveLearngene(), SavePredictions()]
+        if trainer.enable_checkpointing is not False and not trainer.fast_dev_run:
+            callbacks.append(LastCheckpoint(self.run_dir / "checkpoints", self.config[self.subcommand].save_every))
         if trainer.enable_progress_bar is not False:
             callbacks.append(bar)
         if trainer.logger and not trainer.fast_dev_run:
@@ -181,6 +203,18 @@ class LgxCLI(LightningCLI):
                 f"--name or --seed_everything starts another"
             )
         shutil.rmtree(self.run_dir)
+
+
+def _within(error: BaseException) -> UserError | None:
+    """The UserError that led to an error, if one did."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        if isinstance(current, UserError):
+            return current
+        seen.add(id(current))
+        current = current.__cause__ or current.__context__
+    return None
 
 
 def _join(runs_dir: str, experiment: str) -> str:

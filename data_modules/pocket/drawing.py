@@ -52,19 +52,22 @@ def ink(distance: Array, scale: Array | float = 1.0) -> Array:
 
 def circle(u: Array, v: Array, r: Any = 1.0) -> Array:
     """Disc of radius r."""
-    return np.hypot(u, v) - r
+    distance: Array = np.hypot(u, v) - r
+    return distance
 
 
 def box(u: Array, v: Array, a: Any, b: Any) -> Array:
     """Rectangle with half sides a, b."""
-    return np.maximum(np.abs(u) - a, np.abs(v) - b)
+    distance: Array = np.maximum(np.abs(u) - a, np.abs(v) - b)
+    return distance
 
 
 def capsule(u: Array, v: Array, x0: Any, y0: Any, x1: Any, y1: Any, r: Any) -> Array:
     """Line from (x0, y0) to (x1, y1) with round ends of radius r."""
     dx, dy = x1 - x0, y1 - y0
     t = np.clip(((u - x0) * dx + (v - y0) * dy) / (dx * dx + dy * dy + 1e-9), 0, 1)
-    return np.hypot(u - x0 - t * dx, v - y0 - t * dy) - r
+    distance: Array = np.hypot(u - x0 - t * dx, v - y0 - t * dy) - r
+    return distance
 
 
 def polygon(u: Array, v: Array, corners: int, r: float = 1.0) -> Array:
@@ -73,7 +76,8 @@ def polygon(u: Array, v: Array, corners: int, r: float = 1.0) -> Array:
     a = np.mod(np.arctan2(u, -v) + sector / 2, sector) - sector / 2
     inner = r * np.cos(np.pi / corners)
     turned = np.pi / corners - np.abs(a)
-    return np.hypot(u, v) * np.cos(turned) - inner
+    distance: Array = np.hypot(u, v) * np.cos(turned) - inner
+    return distance
 
 
 def star(u: Array, v: Array, points: int = 5, inner: float = 0.45) -> Array:
@@ -91,7 +95,8 @@ def cross(u: Array, v: Array, arm: float = 0.33) -> Array:
 def ring(u: Array, v: Array, inner: float = 0.55) -> Array:
     """Ring of outer radius 1."""
     r = np.hypot(u, v)
-    return np.maximum(r - 1, inner - r)
+    distance: Array = np.maximum(r - 1, inner - r)
+    return distance
 
 
 def crescent(u: Array, v: Array) -> Array:
@@ -135,7 +140,8 @@ def backgrounds(rng: Rng, n: int, low: float = 0.0, high: float = 1.0, contrast:
 def paint(canvas: Array, coverage: Array, colour: Array) -> Array:
     """Lay a colour (N, 1, 1, 3) or an image over a canvas (N, S, S, 3) where coverage (N, S, S) says."""
     alpha = coverage[..., None]
-    return canvas * (1 - alpha) + colour * alpha
+    painted: Array = canvas * (1 - alpha) + colour * alpha
+    return painted
 
 
 def finish(rng: Rng, canvas: Array, noise: float = 0.04, light: float = 0.2) -> Array:

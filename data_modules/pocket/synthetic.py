@@ -35,12 +35,14 @@ def _cells(u: Array, v: Array, rng: Rng) -> Array:
     points = rng.uniform(-6, 6, (len(u), 2, 24, 1, 1))
     distance = np.hypot(u[:, None] - points[:, 0], v[:, None] - points[:, 1])
     nearest = np.partition(distance, 1, axis=1)[:, :2]
-    return np.clip((nearest[:, 1] - nearest[:, 0]) / 0.8, 0, 1)
+    walls: Array = np.clip((nearest[:, 1] - nearest[:, 0]) / 0.8, 0, 1)
+    return walls
 
 
 def _spots(u: Array, v: Array, rng: Rng) -> Array:
     points = rng.uniform(-6, 6, (len(u), 2, 30, 1, 1))
-    return (np.hypot(u[:, None] - points[:, 0], v[:, None] - points[:, 1]).min(1) < 0.55).astype(np.float64)
+    nearest: Array = np.hypot(u[:, None] - points[:, 0], v[:, None] - points[:, 1]).min(1)
+    return (nearest < 0.55).astype(np.float64)
 
 
 TEXTURES: dict[str, Pattern] = {
@@ -165,13 +167,14 @@ def persons(rng: Rng, name: str, n: int) -> Array:
     return finish(rng, canvas, noise=0.07)
 
 
-ROSES = {f"{p} over {q}": (p, q) for p, q in ((2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (1, 2), (3, 2), (1, 3), (2, 3), (4, 3), (5, 3))}  # fmt: skip
+_FRACTIONS = ((2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (1, 2), (3, 2), (1, 3), (2, 3), (4, 3), (5, 3))
+ROSES = {f"{p} over {q}": (p, q) for p, q in _FRACTIONS}
 
 
 def roses(rng: Rng, name: str, n: int) -> Array:
     """A rose curve r = cos(p/q * angle) as a line of any colour; the class is p/q."""
     p, q = ROSES[name]
-    steps = 90 * q
+    steps = 60 * p + 150 * q
     t = np.linspace(0, TAU * q, steps, endpoint=False)
     r = np.cos(p / q * t)
     s, a = rng.uniform(0.7, 0.92, (n, 1)), rng.uniform(0, TAU, (n, 1))
@@ -186,12 +189,12 @@ def roses(rng: Rng, name: str, n: int) -> Array:
     for oy, wy in ((0, 1 - fy), (1, fy)):
         for ox, wx in ((0, 1 - fx), (1, fx)):
             np.add.at(coverage, (image, iy + oy, ix + ox), wx * wy)
-    line = np.clip(coverage[:, :SIZE, :SIZE] * rng.uniform(0.6, 1, (n, 1, 1)), 0, 1)
+    line = np.clip(coverage[:, :SIZE, :SIZE] * rng.uniform(0.5, 0.9, (n, 1, 1)), 0, 1)
     canvas = backgrounds(rng, n, 0.0, 0.45, 0.3)
     return finish(rng, paint(canvas, line, colours(rng, n, value=rng.uniform(0.75, 1, n))), noise=0.06)
 
 
-MOTIONS = ("left", "right", "up", "down", "clockwise", "counterclockwise", "grow", "shrink", "bounce", "still")
+MOTIONS = ("left", "right", "up", "down", "clockwise", "counterclockwise", "grow", "shrink", "bounce", "shake")
 FRAMES = 8
 
 
@@ -213,6 +216,8 @@ def motions(rng: Rng, name: str, n: int) -> Array:
         scale = scale * np.exp(time * 0.6 * (1 if name == "grow" else -1))
     elif name == "bounce":
         dx, dy = time * speed * 0.6, -0.5 * np.abs(np.cos(time * TAU / 2)) + 0.2
+    elif name == "shake":
+        dx = 0.35 * np.sin(time * TAU + 0.2 * phase)
     gx, gy = grid()
     u, v = (gx - x - dx) / scale, (gy - y - dy) / scale
     kinds = list(SHAPES.values())[:4]
@@ -221,7 +226,9 @@ def motions(rng: Rng, name: str, n: int) -> Array:
     for k, shape in enumerate(kinds):
         chosen = kind == k
         frames[:, chosen] = ink(shape(u[:, chosen], v[:, chosen]), scale[:, chosen])
-    back, front = backgrounds(rng, n), colours(rng, n)
+    # Bright on dark throughout: pooling turns dark-on-bright films into those of the opposite motion.
+    back = backgrounds(rng, n, 0.0, 0.3, 0.2)
+    front = colours(rng, n, saturation=rng.uniform(0, 0.5, n), value=rng.uniform(0.7, 1, n))
     weights = 2.0 * np.arange(1, FRAMES + 1) - FRAMES - 1
     jitter = rng.normal(0, 0.03, (FRAMES, n, SIZE, SIZE, 3))
     film = back + frames[..., None] * (front - back) + jitter

@@ -84,9 +84,7 @@ def _character(face: str, character: str) -> Image.Image:
     font = ImageFont.truetype(str(path), _BOX, layout_engine=ImageFont.Layout.BASIC)
     left, top, right, bottom = font.getbbox(character)
     canvas = Image.new("L", (2 * _BOX, 2 * _BOX))
-    ImageDraw.Draw(canvas).text(
-        (_BOX - (left + right) / 2, _BOX - (top + bottom) / 2), character, fill=255, font=font
-    )
+    ImageDraw.Draw(canvas).text((_BOX - (left + right) / 2, _BOX - (top + bottom) / 2), character, fill=255, font=font)
     canvas = canvas.crop((_BOX // 2, _BOX // 2, _BOX // 2 + _BOX, _BOX // 2 + _BOX))
     # Half the resolution and back: one pixel of the finished image spans about two of these.
     return canvas.resize((_BOX // 2, _BOX // 2), Image.Resampling.BOX).resize((_BOX, _BOX), Image.Resampling.BILINEAR)

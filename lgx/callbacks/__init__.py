@@ -2,7 +2,9 @@
 
 from lgx.callbacks.announce import Announce
 from lgx.callbacks.checkpoint_io import AtomicCheckpointIO
+from lgx.callbacks.last_checkpoint import LastCheckpoint
 from lgx.callbacks.learngene import SaveLearngene
+from lgx.callbacks.predictions import SavePredictions
 from lgx.callbacks.results import SaveResults
 
-__all__ = ["Announce", "AtomicCheckpointIO", "SaveLearngene", "SaveResults"]
+__all__ = ["Announce", "AtomicCheckpointIO", "LastCheckpoint", "SaveLearngene", "SavePredictions", "SaveResults"]

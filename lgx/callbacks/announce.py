@@ -12,7 +12,7 @@ class Announce(Callback):
         """Print and log."""
         if not isinstance(pl_module, Method) or not trainer.is_global_zero:
             return
-        per_process = trainer.datamodule.batch_size
+        per_process = pl_module.data_module().batch_size
         processes, accumulate = trainer.world_size, trainer.accumulate_grad_batches
         effective = per_process * processes * accumulate
         rates = sorted({float(g.get("initial_lr", g["lr"])) for o in trainer.optimizers for g in o.param_groups})

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.cli import SaveConfigCallback
+from lightning.pytorch.loggers import TensorBoardLogger
 
 import lgx
 from lgx.files import atomic_path
@@ -39,7 +40,7 @@ class SaveConfig(SaveConfigCallback):
             temporary.write_text(about + text)
         for logger in trainer.loggers:
             logger.log_hyperparams(flatten(yaml.safe_load(text)))
-            if hasattr(logger.experiment, "add_text"):
+            if isinstance(logger, TensorBoardLogger):
                 logger.experiment.add_text("config", f"```yaml\n{text}\n```")
 
 

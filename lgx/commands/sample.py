@@ -12,7 +12,7 @@ def sample(name: str, count: int = 1000, seed: int = 1, out: str | None = None, 
         count: How many; the first n of a longer draw are those of a shorter one.
         seed: Seed of the draw; 1 in the released generators.
         out: File to write; by default the lines are printed.
-        arch: Architecture that gives image size, patch size, channels and classes, e.g. 12-Tiny,img_size=32,patch_size=4.
+        arch: Gives image size, patch size, channels and classes, e.g. 12-Tiny,img_size=32,patch_size=4.
     """
     from lgx.architectures import parse_architecture, sample_architectures
     from lgx.files import atomic_path

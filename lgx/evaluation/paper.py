@@ -13,6 +13,8 @@ import lgx
 from lgx.errors import UserError
 
 FILE = Path("experiments/paper_numbers.yaml")
+# libyaml reads the file ten times faster; both loaders build plain values only.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FIELDS = ("method", "architecture", "task", "epochs", "metric", "unit", "variant")
 _SIZES = {"T": "Tiny", "S": "Small", "B": "Base"}
 # What a paper calls by a name of its own and the framework measures as a start that was trained.
@@ -136,7 +138,7 @@ def _find_file(path: str | Path | None) -> Path:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        entries = yaml.safe_load(file.read_text(encoding="utf-8"))
+        entries = yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UserError(f"{file}: not readable as YAML: {' '.join(str(error).split())}") from error
     if not isinstance(entries, dict):

@@ -1,10 +1,31 @@
-"""``report.html``: one page that needs no other file, no script and no network."""
+"""What a comparison says, and ``report.html``: one page that needs no other file, no script and no network."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
-from lgx.evaluation.tables import Table, to_markdown
+from lgx.evaluation.curves import Curve
+from lgx.evaluation.figures import Style, curve_figure, depth_figure, to_svg
+from lgx.evaluation.paper import PaperTable
+from lgx.evaluation.results import Row
+from lgx.evaluation.statistics import caveat
+from lgx.evaluation.tables import (
+    PERCENT,
+    Entry,
+    Table,
+    architecture_order,
+    arrange,
+    depth_of,
+    differences,
+    family_of,
+    measured,
+    method_order,
+    printed,
+)
+
+Seeds = dict[int, dict[str, Curve]]
+"""Curves by seed, then by tag."""
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8881; }
@@ -55,7 +76,103 @@ class Section:
     title: str
     text: Sequence[str] = ()
     tables: Sequence[Table] = ()
-    drawings: Sequence[Drawing] = field(default=())
+    drawings: Sequence[Drawing] = ()
+
+
+def table_section(rows: Sequence[Row], metric: str, split: str, paper: PaperTable | None = None) -> Section:
+    """Methods × descendants × tasks, with the paper's numbers where a table of a paper is given.
+
+    Args:
+        rows: Rows of one metric and one split, not empty.
+        metric: That metric.
+        split: That split.
+        paper: Table to compare with. Its number stands behind the measured one where method, architecture, task and
+            epochs are the same; the whole table stands beside, its lines in the same order of methods.
+    """
+    entries = measured(rows, metric, paper)
+    title = f"{metric}{' (%)' if metric in PERCENT else ''} on the {split} split"
+    text = ["Bold is the best mean of a column, whether or not chance explains it."]
+    text.append(caveat([entry.summary.n for entry in entries if entry.summary]))
+    if paper is None:
+        return Section(title, text, arrange(entries, metric))
+    numbers = printed(paper, metric)
+    matched = sum(entry.paper is not None for entry in entries)
+    if matched:
+        text.append(f"The paper has a number for {matched} of {len(entries)} cells, behind the measured one.")
+    else:
+        text.append(
+            "The paper has no number for these architectures, tasks and epochs: the scales differ. Compare the order "
+            "of the methods within each table, not the numbers."
+        )
+    text.append(f"{paper.source}: {paper.title}.")
+    text += [f"Note: {note}" for note in paper.notes]
+    methods = [*(entry.method for entry in entries), *(number.method for number in numbers)]
+    beside = [
+        Table(f"paper {paper.name}: {table.title}", table.columns, table.rows, table.common)
+        for table in arrange(numbers, metric, methods)
+    ]
+    own = arrange(entries, metric, () if matched else methods)
+    return Section(f"{title}, beside {paper.name}", text, [*own, *beside])
+
+
+def difference_section(rows: Sequence[Row], metric: str, baseline: str) -> Section:
+    """Paired differences of all methods to one.
+
+    Args:
+        rows: Rows of one metric and one split.
+        metric: That metric.
+        baseline: Method to compare with.
+    """
+    entries = differences(rows, metric, baseline)
+    title = f"Difference to {baseline}"
+    if not entries:
+        return Section(title, [f"No method was measured with a seed, task, architecture and epochs of {baseline}."])
+    text = "Paired over the seeds (their number in parentheses) that both have; * where the 95 % interval excludes 0."
+    return Section(title, [text], arrange(entries, metric, mark_best=False))
+
+
+def depth_section(rows: Sequence[Row], metric: str, looks: Mapping[str, Style]) -> Section | None:
+    """The metric against depth, a figure per task and family of architectures; None where no family has two depths.
+
+    Args:
+        rows: Rows of one metric and one split.
+        metric: That metric.
+        looks: Style of every method.
+    """
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    entries = [entry for entry in measured(rows, metric) if depth_of(entry.architecture) is not None]
+    for entry in sorted(entries, key=lambda e: (e.task, architecture_order(e.architecture))):
+        groups.setdefault((entry.task, family_of(entry.architecture)), []).append(entry)
+    drawings: list[Drawing] = []
+    for (task, family), group in groups.items():
+        if len({depth_of(entry.architecture) for entry in group}) > 1:
+            methods = ", ".join(sorted({entry.method for entry in group}, key=method_order))
+            svg = to_svg(depth_figure(group, metric, looks), f"depth{len(drawings)}")
+            label = f"{metric} against depth, task {task}, architectures {family}, methods {methods}"
+            drawings.append(Drawing(svg, label, f"{task}, {family}: mean over seeds, bars are 95 % intervals."))
+    return Section(f"{metric} against depth", drawings=drawings) if drawings else None
+
+
+def curve_section(runs: Mapping[tuple[str, str], Mapping[str, Seeds]], looks: Mapping[str, Style]) -> Section | None:
+    """Training curves, a figure per task and architecture; None where there are none.
+
+    Args:
+        runs: Curves by (task, architecture), then by method.
+        looks: Style of every method.
+    """
+    drawings: list[Drawing] = []
+    for task, architecture in sorted(runs, key=lambda key: (key[0], architecture_order(key[1]))):
+        methods = runs[task, architecture]
+        figure = curve_figure({method: list(seeds.values()) for method, seeds in methods.items()}, looks)
+        names = ", ".join(sorted(methods, key=method_order))
+        drawings.append(
+            Drawing(
+                to_svg(figure, f"curve{len(drawings)}"),
+                f"training curves, task {task}, architecture {architecture}, methods {names}",
+                f"{task}, {architecture}: mean over seeds, the band is their range.",
+            )
+        )
+    return Section("Training curves", drawings=drawings) if drawings else None
 
 
 def to_html(title: str, introduction: Sequence[str], sections: Sequence[Section]) -> str:
@@ -89,11 +206,27 @@ def to_html(title: str, introduction: Sequence[str], sections: Sequence[Section]
 
 def to_markdown_page(title: str, introduction: Sequence[str], sections: Sequence[Section]) -> str:
     """The same content in Markdown, without the figures."""
-    parts = [f"# {title}", *introduction]
+    parts = [f"# {escape_markdown(title)}", *map(escape_markdown, introduction)]
     for section in sections:
         if section.tables or section.text:
-            parts += [f"## {section.title}", *section.text, *(to_markdown(table).strip() for table in section.tables)]
+            parts += [f"## {escape_markdown(section.title)}", *map(escape_markdown, section.text)]
+            parts += [to_markdown(table).strip() for table in section.tables]
     return "\n\n".join(parts) + "\n"
+
+
+def to_markdown(table: Table) -> str:
+    """The table in Markdown, under its title in bold."""
+    safe = escape_markdown
+    lines = [["method", *map(safe, table.columns)], ["---", *["---:"] * len(table.columns)]]
+    for method, cells in table.rows:
+        lines.append([safe(method), *(f"**{safe(cell.text)}**" if cell.best else safe(cell.text) for cell in cells)])
+    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"**{safe(table.title)}**\n\n{body}\n\n{safe(table.common)}".strip() + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return re.sub(r"([\\|*<>`\[\]])", r"\\\1", text.replace("\n", " "))
 
 
 def _paragraph(text: str) -> str:
@@ -104,13 +237,17 @@ def _html_table(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in ("method", *table.columns))
     lines = []
     for method, cells in table.rows:
-        shown = "".join(f'<td{" class=best" if cell.best else ""}>{escape(cell.text)}</td>' for cell in cells)
+        shown = "".join(f"<td{' class=best' if cell.best else ''}>{escape(cell.text)}</td>" for cell in cells)
         lines.append(f'<tr><th scope="row">{escape(method)}</th>{shown}</tr>')
-    below = f'<p class="small">all with {escape(table.common)}</p>' if table.common else ""
-    return (
-        f'<div class="scroll"><table><caption>{escape(table.title)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n'
-        + "\n".join(lines)
-        + f"\n</tbody></table>{below}</div>"
+    below = f'<p class="small">{escape(table.common)}</p>' if table.common else ""
+    return "\n".join(
+        [
+            f'<div class="scroll"><table><caption>{escape(table.title)}</caption>',
+            f"<thead><tr>{head}</tr></thead>",
+            "<tbody>",
+            *lines,
+            f"</tbody></table>{below}</div>",
+        ]
     )
 
 

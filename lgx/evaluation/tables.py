@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 from lgx.evaluation.paper import PaperTable
@@ -23,6 +23,7 @@ PERCENT = ("acc", "acc1", "acc5", "f1", "mcc", "miou")
 """Metrics that are shares and are shown in percent."""
 _LOWER_IS_BETTER = ("loss", "time", "error", "perplexity", "params", "flops")
 _WIDTHS = ("Tiny", "T", "Small", "S", "Base", "B")
+_DEPTHS = (r"depth=(?P<depth>\d+)(?P<rest>)", r"(?P<depth>\d+)-(?P<rest>[^=]+)", r"(?P<rest>[^=]+)-(?P<depth>\d+)")
 NONE = "–"
 
 
@@ -37,6 +38,7 @@ class Entry:
         epochs: Epochs after initialisation; None where a paper does not state them.
         summary: Mean over seeds as shown (shares in percent); None where a paper has a word instead.
         text: What stands in the cell.
+        paper: The paper's number for it, in the paper's unit; None where there is none.
     """
 
     method: str
@@ -45,6 +47,7 @@ class Entry:
     epochs: int | None
     summary: Summary | None
     text: str
+    paper: float | None = None
 
 
 @dataclass(frozen=True)
@@ -74,20 +77,19 @@ class Table:
 
 def depth_of(architecture: str) -> int | None:
     """Number of layers that a name (``6-Small``, ``Des-B-12``, ``depth=6,...``) speaks of; None if it does not."""
-    match = re.search(r"(?:^|,)depth=(\d+)|^(\d+)-|-(\d+)$", architecture)
-    return int(next(group for group in match.groups() if group)) if match else None
+    return _split(architecture)[0]
 
 
 def family_of(architecture: str) -> str:
     """The name without its depth: ``Small``, ``Des-B``, ``embed_dim=64,...``."""
-    return re.sub(r"(?:^|(?<=,))depth=\d+,?|^\d+-|-\d+$", "", architecture).strip(",")
+    return _split(architecture)[1]
 
 
 def architecture_order(architecture: str) -> tuple[int, list[str | int], int, str]:
     """Sort key: by width as far as the name tells it, then by depth."""
     family = family_of(architecture)
     width = next((i for i, word in enumerate(_WIDTHS) if word in re.split(r"[-,]", family)), -1)
-    natural = [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", family)]
+    natural = [int(part) if i % 2 else part for i, part in enumerate(re.split(r"([0-9]+)", family))]
     return width, natural, depth_of(architecture) or 0, architecture
 
 
@@ -101,14 +103,14 @@ def short_names(architectures: Sequence[str]) -> tuple[dict[str, str], str]:
     """Leave out of specs what all have in common.
 
     Returns:
-        The short name of each, and what was left out of all.
+        The short name of each, and a sentence on what was left out of all; empty if nothing.
     """
     parts = [architecture.split(",") for architecture in architectures]
     common = [part for part in parts[0] if all(part in p for p in parts)] if len(parts) > 1 else []
     short = {a: ",".join(part for part in p if part not in common) for a, p in zip(architectures, parts, strict=True)}
     if not all(short.values()):
         return {architecture: architecture for architecture in architectures}, ""
-    return short, ",".join(common)
+    return short, f"all with {','.join(common)}" if common else ""
 
 
 def state(epochs: int | None) -> str:
@@ -119,15 +121,13 @@ def state(epochs: int | None) -> str:
 
 
 def number(value: float, metric: str) -> str:
-    """A value as shown: two decimals for percent, four digits for all else."""
-    return f"{value:.2f}" if metric in PERCENT else f"{value:.4g}"
+    """A value as shown: two decimals for percent, four for others."""
+    return f"{value:.2f}" if metric in PERCENT else f"{value:.4f}"
 
 
 def summary_text(summary: Summary, metric: str, sign: str = "") -> str:
     """``mean ± half width (n)``; without ± for one seed."""
-    mean = number(summary.mean, metric)
-    if sign and not mean.startswith("-"):
-        mean = sign + mean
+    mean = (sign if summary.mean >= 0 else "") + number(summary.mean, metric)
     width = "" if summary.half_width is None else f" ± {number(summary.half_width, metric)}"
     return f"{mean}{width} ({summary.n})"
 
@@ -144,10 +144,10 @@ def measured(rows: Iterable[Row], metric: str, paper: PaperTable | None = None) 
     for (method, architecture, task, epochs), values in _by_seed(rows, metric).items():
         summary = summarise([values[seed] for seed in sorted(values)])
         text = summary_text(summary, metric)
-        number_of_paper = paper.find(method, architecture, task, epochs, metric) if paper else None
-        if number_of_paper is not None:
-            text += f", paper {number_of_paper:g}"
-        entries.append(Entry(method, architecture, task, epochs, summary, text))
+        known = paper.find(method, architecture, task, epochs, metric) if paper else None
+        if known is not None:
+            text += f", paper {known:.10g}"
+        entries.append(Entry(method, architecture, task, epochs, summary, text, known))
     return entries
 
 
@@ -172,7 +172,7 @@ def printed(paper: PaperTable, metric: str) -> list[Entry]:
             task=row.task,
             epochs=row.epochs,
             summary=None if row.value is None else Summary(row.value, None, 1),
-            text=row.remark or f"{row.value:g}",
+            text=row.remark or f"{row.value:.10g}",
         )
         for row in paper.rows
         if row.metric == metric
@@ -233,7 +233,8 @@ def to_rich(table: Table, width: int = 80) -> list["RichTable"]:
         room -= wanted
     views = []
     for block in blocks:
-        view = RichTable(title=Text(table.title), title_justify="left", caption=_caption(table), caption_justify="left")
+        title, caption = Text(table.title), Text(table.common)
+        view = RichTable(title=title, title_justify="left", caption=caption, caption_justify="left")
         view.add_column("method", no_wrap=True)
         for i in block:
             view.add_column(Text(table.columns[i]), justify="right", overflow="fold")
@@ -244,14 +245,14 @@ def to_rich(table: Table, width: int = 80) -> list["RichTable"]:
     return views
 
 
-def to_markdown(table: Table) -> str:
-    """The table in Markdown, under its title in bold."""
-    lines = [["method", *map(_escape, table.columns)], ["---", *["---:"] * len(table.columns)]]
-    for method, cells in table.rows:
-        shown = [f"**{_escape(cell.text)}**" if cell.best else _escape(cell.text) for cell in cells]
-        lines.append([_escape(method), *shown])
-    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"**{_escape(table.title)}**\n\n{body}\n" + (f"\nall with {_escape(table.common)}\n" if table.common else "")
+def _split(architecture: str) -> tuple[int | None, str]:
+    parts = architecture.split(",")
+    for i, part in enumerate(parts):
+        for pattern in _DEPTHS:
+            if match := re.fullmatch(pattern, part):
+                rest = [*parts[:i], match["rest"], *parts[i + 1 :]]
+                return int(match["depth"]), ",".join(part for part in rest if part)
+    return None, architecture
 
 
 def _by_seed(rows: Iterable[Row], metric: str) -> Mapping[tuple[str, str, str, int], dict[int, float]]:
@@ -284,7 +285,7 @@ def _table(
 def _best(entries: Sequence[Entry], head: Callable[[Entry], str], metric: str) -> dict[str, float]:
     means: dict[str, list[float]] = {}
     for entry in entries:
-        if entry.summary is not None:
+        if entry.summary is not None and isfinite(entry.summary.mean):
             means.setdefault(head(entry), []).append(entry.summary.mean)
     choose = min if metric.endswith(_LOWER_IS_BETTER) else max
     return {column: choose(values) for column, values in means.items() if len(values) > 1}
@@ -296,11 +297,3 @@ def _entry_order(entry: Entry) -> tuple[str, float, tuple[int, list[str | int], 
 
 def _join(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
-
-
-def _caption(table: Table) -> str | None:
-    return f"all with {table.common}" if table.common else None
-
-
-def _escape(text: str) -> str:
-    return re.sub(r"([\\|*<>`\[\]])", r"\\\1", text.replace("\n", " "))

@@ -70,6 +70,7 @@ class Method(LightningModule, ABC):
         self.label_smoothing, self.drop_path_rate, self.compile_network = label_smoothing, drop_path_rate, compile
         self.mix = self._make_mixup(mixup, cutmix, num_classes)
         self.epochs_trained = 0
+        self.weights_follow = False  # set where a checkpoint will be loaded: the start need not be computed
         self.task: Task | None = None
         self.eval_metrics = nn.ModuleDict({f"{split}_metrics": self._make_metrics() for split in ("val", "test")})
 
@@ -118,7 +119,8 @@ class Method(LightningModule, ABC):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """One step on one batch."""
         if self.mix is not None:
-            batch = Batch(*self.mix(batch.inputs, batch.targets), batch.task)
+            inputs, targets = self.mix(batch.inputs, batch.targets)
+            batch = Batch(inputs, targets, batch.task)
         losses = self.training_losses(batch)
         for name, value in losses.items():
             self.log(f"train/{name}", value.detach(), prog_bar=name == "loss", batch_size=len(batch.inputs))
@@ -158,10 +160,7 @@ class Method(LightningModule, ABC):
         Raises:
             UserError: If image size, channels or classes differ.
         """
-        datamodule = getattr(self.trainer, "datamodule", None)
-        if datamodule is None:
-            raise UserError("data: a method learns its task from a data module; give one with --data")
-        task, own = datamodule.task, self.architecture
+        task, own = cast(Task, self.data_module().task), self.architecture
         if (own.img_size, own.in_chans, own.num_classes) != (task.img_size, task.in_chans, task.num_classes):
             raise UserError(
                 f"model.arch: reads {own.in_chans} channels of {own.img_size} px for {own.num_classes} classes, but "
@@ -199,7 +198,7 @@ class Method(LightningModule, ABC):
         if trainer.max_epochs is None or trainer.max_epochs < 1:
             raise UserError("trainer.max_epochs or trainer.max_steps: a schedule needs to know when the run ends")
         try:
-            batches = len(trainer.datamodule.train_dataloader())
+            batches = len(self.data_module().train_dataloader())
         except TypeError:
             raise UserError("trainer.max_steps: streamed data have no length, say how many steps to train") from None
         return int(trainer.max_epochs) * -(-batches // trainer.accumulate_grad_batches)
@@ -238,6 +237,17 @@ class Method(LightningModule, ABC):
             )
         self.epochs_trained = int(about["epochs"])
 
+    def data_module(self) -> Any:
+        """The trainer's data module.
+
+        Raises:
+            UserError: If the trainer was given bare loaders.
+        """
+        module = getattr(self.trainer, "datamodule", None)
+        if module is None:
+            raise UserError("data: a method learns its task from a data module; give one with --data")
+        return module
+
     # -- helpers ------------------------------------------------------------------------------------------------
 
     def _make_metrics(self) -> MetricCollection:
@@ -251,6 +261,6 @@ class Method(LightningModule, ABC):
     def _make_mixup(self, mixup: float, cutmix: float, num_classes: int) -> Mixup | None:
         if mixup == 0 and cutmix == 0:
             return None
-        return Mixup(
+        return Mixup(  # type: ignore[no-untyped-call]
             mixup_alpha=mixup, cutmix_alpha=cutmix, label_smoothing=self.label_smoothing, num_classes=num_classes
         )

@@ -33,7 +33,7 @@ class Finetune(Method):
 
     def build_network(self) -> nn.Module:
         """The descendant with its start; when a checkpoint follows, without reading the source."""
-        if self._trainer is None or self.trainer.ckpt_path is not None:
+        if self._trainer is None or self.weights_follow:
             return self.architecture.build(drop_path_rate=self.drop_path_rate)
         start = initialise(self.architecture, self.initializer, self.task, self.head, self.drop_path_rate)
         self.print(start.describe())

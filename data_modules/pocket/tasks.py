@@ -1,0 +1,167 @@
+"""The ten pocket tasks: what they hold, and how they are made and written."""
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+from PIL import Image
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.images import Indices, LabelledImages, stratified_split
+from data_modules.pocket import synthetic, written
+from data_modules.pocket.drawing import SIZE, Array, Rng
+from data_modules.shards import INDEX, read_index, write_shards
+from lgx.errors import UserError
+
+PocketTask = Literal[
+    "digits", "glyphs", "textures", "signs", "clutter", "silhouettes", "persons", "roses", "motions", "world"
+]
+POCKET_TASKS: tuple[PocketTask, ...] = get_args(PocketTask)
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one task is made.
+
+    Attributes:
+        classes: Names of the classes, in index order.
+        per_class: Images per class of (train, val, test).
+        draw: (rng, class name, n) -> images (n, 32, 32, 3) of bytes; None for the real digits.
+        stands_for: Which part of the Visual Decathlon the task mirrors.
+    """
+
+    classes: tuple[str, ...]
+    per_class: tuple[int, int, int]
+    draw: Callable[[Rng, str, int], Array] | None
+    stands_for: str
+
+
+DIGITS = tuple("0123456789")
+RECIPES: dict[PocketTask, Recipe] = {
+    "digits": Recipe(DIGITS, (120, 19, 40), None, "CIFAR-100's place: real scans"),
+    "glyphs": Recipe(written.GLYPHS, (40, 6, 12), written.glyphs, "Omniglot"),
+    "textures": Recipe(tuple(synthetic.TEXTURES), (125, 25, 50), synthetic.textures, "DTD"),
+    "signs": Recipe(synthetic.SIGNS, (60, 12, 25), synthetic.signs, "GTSRB"),
+    "clutter": Recipe(DIGITS, (180, 30, 60), written.clutter, "SVHN"),
+    "silhouettes": Recipe(tuple(synthetic.AIRCRAFT), (125, 25, 50), synthetic.silhouettes, "Aircraft"),
+    "persons": Recipe(("background", "person"), (600, 150, 300), synthetic.persons, "Daimler pedestrians"),
+    "roses": Recipe(tuple(synthetic.ROSES), (125, 25, 50), synthetic.roses, "Flowers"),
+    "motions": Recipe(synthetic.MOTIONS, (150, 30, 60), synthetic.motions, "UCF101 dynamic images"),
+    "world": Recipe(synthetic.WORLD, (75, 8, 12), synthetic.world, "ImageNet"),
+}
+
+
+def pocket_info(task: PocketTask) -> DatasetInfo:
+    """Facts of a pocket task, known before it is made."""
+    recipe = RECIPES[task]
+    n = len(recipe.classes)
+    sizes = (recipe.per_class[0] * n, recipe.per_class[1] * n, recipe.per_class[2] * n)
+    real = recipe.draw is None
+    return DatasetInfo(
+        name=f"pocket_{task}",
+        num_classes=n,
+        sizes=(1_258, 180, 359) if real else sizes,
+        licence="CC BY 4.0 (UCI digits, in scikit-learn)" if real else "none needed (generated)",
+        source="scikit-learn's load_digits" if real else f"seeded generator; mirrors {recipe.stands_for}",
+        splits="disjoint, class-stratified" if real else "drawn from different seeds, no image in two splits",
+        img_size=SIZE,
+        mean=(0.5, 0.5, 0.5),
+        std=(0.5, 0.5, 0.5),
+        class_names=recipe.classes,
+    )
+
+
+def pocket_folder(root: str | Path, task: PocketTask) -> Path:
+    """Where a task's shards lie."""
+    return Path(root) / "pocket" / task
+
+
+def is_made(root: str | Path, task: PocketTask) -> bool:
+    """Whether all three splits of the task lie below ``root``."""
+    folder = pocket_folder(root, task)
+    return (folder / INDEX).exists() and set(read_index(folder)[1]) == set(SPLITS)
+
+
+def draw_task(task: PocketTask, seed: int = 0) -> dict[Split, tuple[Array, Indices]]:
+    """Draw all images of a task.
+
+    Args:
+        task: Which.
+        seed: The same seed gives the same images.
+
+    Returns:
+        Per split, images (N, 32, 32, 3) of bytes and labels (N,); no image occurs twice.
+    """
+    recipe, number = RECIPES[task], POCKET_TASKS.index(task)
+    if recipe.draw is None:
+        images, labels = written.real_digits()
+        rest, test = stratified_split(labels, 0.2, seed)
+        train, val = stratified_split(labels[rest], 0.125, seed)
+        chosen = dict(zip(SPLITS, (rest[train], rest[val], test), strict=True))
+        return {split: (images[index], labels[index]) for split, index in chosen.items()}
+    drawn: dict[Split, tuple[Array, Indices]] = {}
+    seen: set[bytes] = set()
+    for k, (split, n) in enumerate(zip(SPLITS, recipe.per_class, strict=True)):
+        parts = [
+            recipe.draw(np.random.default_rng([seed, number, k, label]), name, n)
+            for label, name in enumerate(recipe.classes)
+        ]
+        images, labels = np.concatenate(parts), np.repeat(np.arange(len(parts)), n)
+        fresh = []
+        for i, image in enumerate(images):
+            if (data := image.tobytes()) not in seen:
+                seen.add(data)
+                fresh.append(i)
+        drawn[split] = images[fresh], labels[fresh]
+    return drawn
+
+
+def make_task(root: str | Path, task: PocketTask, seed: int = 0) -> Path:
+    """Draw a task and write its shards to ``root/pocket/<task>``; nothing happens where they are already.
+
+    Safe when several processes call it at once: each works in a folder of its own, and the first to finish wins.
+
+    Args:
+        root: Folder below which data sets lie.
+        task: Which task.
+        seed: The same seed gives the same bytes.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UserError: If the folder cannot be written, or is in the way.
+    """
+    folder = pocket_folder(root, task)
+    if is_made(root, task):
+        return folder
+    temporary = folder.parent / f".{task}.{uuid.uuid4().hex[:8]}.tmp"
+    try:
+        for split, (images, labels) in draw_task(task, seed).items():
+            source = _Pictures(images)
+            where = f"pocket_{task} {split}"
+            write_shards(LabelledImages(source, labels, where), temporary, split, pocket_info(task), shard_size=2000)
+        try:
+            os.rename(temporary, folder)
+        except OSError as error:
+            if not is_made(root, task):
+                raise UserError(f"cannot write {folder}: {error.strerror}; remove it and run again") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return folder
+
+
+class _Pictures:
+    """Bytes (N, 32, 32, 3) as PIL images."""
+
+    def __init__(self, images: Array) -> None:
+        self.images = images
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
+        return Image.fromarray(self.images[index]), -1

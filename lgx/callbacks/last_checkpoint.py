@@ -1,0 +1,40 @@
+"""The checkpoint that a run resumes from."""
+
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint
+
+
+class LastCheckpoint(Checkpoint):
+    """Save ``last.ckpt`` after every epoch, and every so many steps if asked.
+
+    Lightning's ``save_last`` saves only when the best checkpoint changes, so that a run whose score stands still would
+    lose epochs. After the last batch of an epoch nothing is saved until validation is over: a run resumed from just
+    before it would skip it.
+
+    Args:
+        folder: The run's folder of checkpoints.
+        every: Optimiser steps between checkpoints within an epoch; None for none.
+    """
+
+    def __init__(self, folder: Path, every: int | None = None) -> None:
+        self.path, self.every = folder / "last.ckpt", every
+        self._saved_at = 0
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Save within an epoch."""
+        step = trainer.global_step
+        if self.every and step % self.every == 0 and step != self._saved_at and not trainer.is_last_batch:
+            self._save(trainer)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Save after an epoch; its validation is over and the best checkpoint is written."""
+        self._save(trainer)
+
+    def _save(self, trainer: Trainer) -> None:
+        trainer.save_checkpoint(self.path)
+        self._saved_at = trainer.global_step

@@ -1,0 +1,255 @@
+"""Tiny sets in the real on-disk formats; each function writes ``root/<name>`` as its publishers lay it out."""
+
+import csv
+import gzip
+import hashlib
+import json
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+import torch
+from PIL import Image
+from torchvision import datasets
+
+from data_modules.base import DatasetInfo
+from data_modules.images import LabelledImages
+from data_modules.shards import write_shards
+
+
+def picture(seed: int, size: tuple[int, int] = (16, 16), mode: str = "RGB") -> Image.Image:
+    """Random pixels."""
+    shape = size if mode == "L" else (*size, 3)
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8))
+
+
+def save(path: Path, seed: int, mode: str = "RGB") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture(seed, mode=mode).save(path)
+
+
+def md5(path: Path) -> str:
+    return hashlib.md5(path.read_bytes()).hexdigest()
+
+
+def class_tree(folder: Path, classes: list[str], per_class: int, seed: int = 0, suffix: str = "png") -> None:
+    for c, name in enumerate(classes):
+        for i in range(per_class):
+            save(folder / name / f"{i:03d}.{suffix}", seed * 10_000 + c * 100 + i)
+
+
+def idx_file(array: np.ndarray) -> bytes:
+    head = bytes([0, 0, 8, array.ndim]) + b"".join(n.to_bytes(4, "big") for n in array.shape)
+    return head + array.astype(np.uint8).tobytes()
+
+
+def fashion_idx(folder: Path, train: int = 60, test: int = 20, packed: bool = False) -> None:
+    """The four idx files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(0)
+    for prefix, n in (("train", train), ("t10k", test)):
+        contents = {
+            f"{prefix}-images-idx3-ubyte": idx_file(rng.integers(0, 256, (n, 28, 28))),
+            f"{prefix}-labels-idx1-ubyte": idx_file(np.arange(n) % 10),
+        }
+        for name, data in contents.items():
+            (folder / (f"{name}.gz" if packed else name)).write_bytes(gzip.compress(data) if packed else data)
+
+
+def fashion_mnist(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fashion_idx(root / "fashion_mnist" / "FashionMNIST" / "raw")
+
+
+def cifar10(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pickled batches whose md5 torchvision is told to expect."""
+    folder = root / "cifar10" / "cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+
+    def write(name: str, content: Any) -> str:
+        (folder / name).write_bytes(pickle.dumps(content))
+        return md5(folder / name)
+
+    def batch(n: int) -> dict[str, Any]:
+        return {"data": rng.integers(0, 256, (n, 3072), dtype=np.uint8), "labels": [i % 10 for i in range(n)]}
+
+    kind = datasets.CIFAR10
+    monkeypatch.setattr(kind, "train_list", [[f"data_batch_{i}", write(f"data_batch_{i}", batch(20))] for i in (1, 2)])
+    monkeypatch.setattr(kind, "test_list", [["test_batch", write("test_batch", batch(20))]])
+    names = {"label_names": list("abcdefghij")}
+    monkeypatch.setattr(kind, "meta", {**kind.meta, "md5": write("batches.meta", names)})
+
+
+def svhn(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = root / "svhn"
+    folder.mkdir(parents=True)
+    known = {}
+    for part, n in (("train", 40), ("test", 20)):
+        path = folder / f"{part}_32x32.mat"
+        labels = (np.arange(n) % 10 + 1).reshape(-1, 1)
+        pixels = np.random.default_rng(n).integers(0, 256, (32, 32, 3, n), dtype=np.uint8)
+        scipy.io.savemat(path, {"X": pixels, "y": labels})
+        known[part] = ["", path.name, md5(path)]
+    monkeypatch.setattr(datasets.SVHN, "split_list", known)
+
+
+def gtsrb(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three classes of four tracks with five frames each."""
+    base = root / "gtsrb" / "gtsrb"
+    for c in range(3):
+        for track in range(4):
+            for frame in range(5):
+                name = f"{track:05d}_{frame:05d}.ppm"
+                save(base / "GTSRB" / "Training" / f"{c:05d}" / name, c * 100 + track * 10 + frame)
+    rows = []
+    for i in range(6):
+        save(base / "GTSRB" / "Final_Test" / "Images" / f"{i:05d}.ppm", 900 + i)
+        rows.append(f"{i:05d}.ppm;53;54;6;5;48;49;{i % 3}")
+    (base / "GT-final_test.csv").write_text(
+        "Filename;Width;Height;Roi.X1;Roi.Y1;Roi.X2;Roi.Y2;ClassId\n" + "\n".join(rows)
+    )
+
+
+def omniglot(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two alphabets, one per half, of two characters drawn by 20 people; plus the archives whose md5 is checked."""
+    base = root / "omniglot" / "omniglot-py"
+    known = {}
+    for h, half in enumerate(("images_background", "images_evaluation")):
+        for c in range(2):
+            for drawer in range(1, 21):
+                path = base / half / f"Alphabet{h}" / f"character{c + 1:02d}" / f"{h}{c:03d}_{drawer:02d}.png"
+                save(path, h * 1000 + c * 100 + drawer, "L")
+        with zipfile.ZipFile(base / f"{half}.zip", "w") as archive:
+            archive.writestr("empty", "")
+        known[half] = md5(base / f"{half}.zip")
+    monkeypatch.setattr(datasets.Omniglot, "zips_md5", known)
+
+
+def fer2013(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = root / "fer2013" / "fer2013" / "fer2013.csv"
+    path.parent.mkdir(parents=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["emotion", "pixels", "Usage"])
+        for i, usage in enumerate(["Training"] * 14 + ["PublicTest"] * 7 + ["PrivateTest"] * 7):
+            pixels = np.random.default_rng(i).integers(0, 256, 48 * 48)
+            writer.writerow([i % 7, " ".join(map(str, pixels)), usage])
+    known = {**datasets.FER2013._RESOURCES, "fer": ("fer2013.csv", md5(path))}
+    monkeypatch.setattr(datasets.FER2013, "_RESOURCES", known)
+
+
+def dtd(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = root / "dtd" / "dtd" / "dtd"
+    for k, split in enumerate(("train", "val", "test")):
+        names = [f"{c}/{c}_{k}{i}.jpg" for c in ("banded", "woven") for i in range(3)]
+        for i, name in enumerate(names):
+            save(base / "images" / name, k * 10 + i)
+        (base / "labels").mkdir(exist_ok=True)
+        (base / "labels" / f"{split}1.txt").write_text("\n".join(names) + "\n")
+
+
+def fgvc_aircraft(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = root / "fgvc_aircraft" / "fgvc-aircraft-2013b" / "data"
+    data.mkdir(parents=True)
+    (data / "variants.txt").write_text("707-320\n727-200\n")
+    for k, split in enumerate(("train", "val", "test")):
+        lines = []
+        for i in range(4):
+            save(data / "images" / f"{k}{i:06d}.jpg", k * 10 + i)
+            lines.append(f"{k}{i:06d} {('707-320', '727-200')[i % 2]}")
+        (data / f"images_variant_{split}.txt").write_text("\n".join(lines) + "\n")
+
+
+def food101(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = root / "food101" / "food-101"
+    (base / "meta").mkdir(parents=True)
+    for split, n in (("train", 10), ("test", 4)):
+        meta = {c: [f"{c}/{split}{i}" for i in range(n)] for c in ("apple_pie", "waffles")}
+        (base / "meta" / f"{split}.json").write_text(json.dumps(meta))
+        for c, names in enumerate(meta.values()):
+            for i, name in enumerate(names):
+                save(base / "images" / f"{name}.jpg", n * 1000 + c * 100 + i)
+
+
+def oxford_iiit_pet(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = root / "oxford_iiit_pet" / "oxford-iiit-pet"
+    (base / "annotations").mkdir(parents=True)
+    for split, n in (("trainval", 20), ("test", 6)):
+        lines = []
+        for i in range(n):
+            name = f"{('Abyssinian', 'beagle')[i % 2]}_{split}{i}".replace("trainval", "1").replace("test", "2")
+            save(base / "images" / f"{name}.jpg", n * 100 + i)
+            lines.append(f"{name} {i % 2 + 1} {i % 2 + 1} 1")
+        (base / "annotations" / f"{split}.txt").write_text("\n".join(lines) + "\n")
+
+
+def flowers102(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = root / "flowers102" / "flowers-102"
+    for i in range(1, 19):
+        save(base / "jpg" / f"image_{i:05d}.jpg", i)
+    scipy.io.savemat(base / "imagelabels.mat", {"labels": np.arange(18) % 3 + 1})
+    ids = {"trnid": np.arange(1, 7), "valid": np.arange(7, 10), "tstid": np.arange(10, 19)}
+    scipy.io.savemat(base / "setid.mat", ids)
+    names = {"label": "imagelabels.mat", "setid": "setid.mat"}
+    known = {key: (name, md5(base / name)) for key, name in names.items()}
+    monkeypatch.setattr(datasets.Flowers102, "_file_dict", {**datasets.Flowers102._file_dict, **known})
+
+
+def caltech101(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = root / "caltech101" / "caltech101" / "101_ObjectCategories"
+    for k, name in enumerate(("BACKGROUND_Google", "accordion", "yin_yang")):
+        for i in range(1, 41):
+            save(base / name / f"image_{i:04d}.jpg", k * 100 + i)
+
+
+def stanford_cars(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = root / "stanford_cars" / "stanford_cars"
+    (base / "devkit").mkdir(parents=True)
+    files = {"train": (base / "devkit" / "cars_train_annos.mat", 20)}
+    files["test"] = (base / "cars_test_annos_withlabels.mat", 6)
+    for split, (path, n) in files.items():
+        rows = np.zeros(n, dtype=[("fname", object), ("class", object)])
+        for i in range(n):
+            save(base / f"cars_{split}" / f"{i:05d}.jpg", n * 100 + i)
+            rows[i] = (f"{i:05d}.jpg", i % 2 + 1)
+        scipy.io.savemat(path, {"annotations": rows})
+    scipy.io.savemat(base / "devkit" / "cars_meta.mat", {"class_names": np.array(["a", "b"], dtype=object)})
+
+
+def imagenet(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for k, split in enumerate(("train", "val")):
+        class_tree(root / "imagenet" / split, ["n01440764", "n01443537"], (20, 5)[k], k, "JPEG")
+
+
+FORMATS = {
+    f.__name__: f
+    for f in (
+        fashion_mnist, cifar10, svhn, gtsrb, omniglot, fer2013, dtd, fgvc_aircraft, food101, oxford_iiit_pet,
+        flowers102, caltech101, stanford_cars, imagenet,
+    )
+}  # fmt: skip
+"""Name of a set -> what writes it; a writer may tell torchvision which md5 to expect."""
+
+
+TOY = DatasetInfo("toy", 4, (23, 9, 7), "none", "here", "made up", 8, 3, (0.5,) * 3, (0.5,) * 3)
+
+
+def numbered(n: int, split: str = "train") -> LabelledImages:
+    """Images whose every pixel is their own number, so that a batch tells which examples it holds."""
+    images = [(Image.new("RGB", (8, 8), (i, i, i)), i % 4) for i in range(n)]
+    return LabelledImages(images, [label for _, label in images], f"toy {split}")
+
+
+def number_of(image: Image.Image) -> torch.Tensor:
+    return torch.tensor(np.asarray(image)[0, 0, 0])
+
+
+def toy_shards(folder: Path) -> Path:
+    """23 / 9 / 7 examples in shards of 5."""
+    for split, n in (("train", 23), ("val", 9), ("test", 7)):
+        write_shards(numbered(n, split), folder, split, TOY, shard_size=5)
+    return folder

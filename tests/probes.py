@@ -1,0 +1,46 @@
+"""Callbacks that tests put into runs of their own processes (with LGX_ALLOW_IMPORTS=tests)."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import torch
+from lightning.pytorch import Callback
+
+
+class KillAt(Callback):
+    """Kill the process without warning at a step, before or after its update, or in the validation of an epoch."""
+
+    def __init__(self, step: int, moment: str = "before_update") -> None:
+        self.step, self.moment = step, moment
+
+    def _kill(self, trainer, moment):
+        if self.moment == moment and trainer.global_step >= self.step and not trainer.sanity_checking:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
+        self._kill(trainer, "before_update")
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        self._kill(trainer, "after_update")
+
+    def on_validation_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        self._kill(trainer, "validation")
+
+
+class RecordRank(Callback):
+    """Write each rank's final parameters, batches and validation figures."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.seen = Path(folder), []
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        self.seen.append(float(batch.inputs.double().sum()))
+
+    def on_fit_end(self, trainer, pl_module):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        torch.save(pl_module.state_dict(), self.folder / f"rank{trainer.global_rank}.pt")
+        values = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val/")}
+        text = json.dumps({"seen": self.seen, **values})
+        (self.folder / f"rank{trainer.global_rank}.json").write_text(text)

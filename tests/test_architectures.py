@@ -1,0 +1,136 @@
+"""Counts agree with the papers; names, specs and sets are reproducible; mistakes are explained."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lgx.architectures import NAMES, ViTArchitecture, parse_architecture, sample_architectures
+from lgx.errors import UserError
+
+# SWS, Tables 1-3: depth, parameters (M), "FLOPs" (G), i.e. MACs, of Des-B at 1000 classes.
+DES_B = [
+    (6, 44.0, 8.8), (7, 51.1, 10.3), (8, 58.2, 11.7), (9, 65.3, 13.1), (10, 72.4, 14.6), (11, 79.5, 16.0),
+    (12, 86.6, 17.5), (13, 93.7, 18.9), (14, 100.7, 20.4), (15, 107.8, 21.8),
+]  # fmt: skip
+# SWS, Table 2: parameters (M) of Des-B at 100 classes.
+DES_B_100 = [
+    (6, 43.4), (7, 50.4), (8, 57.5), (9, 64.6), (10, 71.7), (11, 78.8), (12, 85.9), (13, 93.0), (14, 100.1), (15, 107.1)
+]  # fmt: skip
+# SWS, Table 5: auxiliary nets by stages, parameters (M), MACs (G).
+AUX_B = [
+    ("2-2-2-2-2-2", 44.0, 17.5), ("1-4-1-1-4-1", 44.0, 17.5), ("1-5-1-4-1", 37.0, 17.5), ("4-1-6-1-4", 37.0, 23.3),
+    ("4-1-5-2-3", 37.0, 21.8), ("3-3-4-3-3", 37.0, 23.3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("depth", "parameters", "macs"), DES_B)
+def test_descendants_cost_what_sws_tables_say(depth, parameters, macs):
+    architecture = parse_architecture(f"Des-B-{depth}")
+    assert architecture.count_parameters() / 1e6 == pytest.approx(parameters, abs=0.1)
+    assert architecture.count_macs() / 1e9 == pytest.approx(macs, rel=0.01)
+
+
+@pytest.mark.parametrize(("depth", "parameters"), DES_B_100)
+def test_descendants_with_100_classes_cost_what_sws_table_2_says(depth, parameters):
+    architecture = parse_architecture(f"Des-B-{depth}", num_classes=100)
+    assert architecture.count_parameters() / 1e6 == pytest.approx(parameters, abs=0.1)
+
+
+@pytest.mark.parametrize(("stages", "parameters", "macs"), AUX_B)
+def test_auxiliary_nets_cost_what_sws_table_5_says(stages, parameters, macs):
+    architecture = parse_architecture(f"12-Base,stages={stages}")
+    assert architecture.count_parameters() / 1e6 == pytest.approx(parameters, abs=0.1)
+    assert architecture.count_macs() / 1e9 == pytest.approx(macs, rel=0.01)
+
+
+def test_tleg_stores_two_layers_and_runs_twelve():
+    assert parse_architecture("2-Base").count_parameters() / 1e6 == pytest.approx(15.7, abs=0.1)
+    assert parse_architecture("12-Base").count_macs() / 1e9 == pytest.approx(17.6, rel=0.01)
+
+
+def test_parameters_follow_the_closed_form():
+    # L(12 d² + 13 d) + patches + position + class token + norm + head
+    for name in ("3-Tiny", "6-Small", "12-Base"):
+        a = NAMES[name]
+        d = a.embed_dim
+        expected = a.depth * (12 * d * d + 13 * d) + 768 * d + d + 197 * d + d + 2 * d + 1000 * (d + 1)
+        assert a.count_parameters() == expected
+
+
+def test_aux_b_is_the_papers_default():
+    assert NAMES["Aux-B"].stages == (3, 3, 4, 3, 3)
+    assert NAMES["Aux-B"].depth == 16
+
+
+valid = st.builds(
+    lambda depth, heads, width, patch, grid, chans: ViTArchitecture(
+        depth, heads * width, heads, patch_size=patch, img_size=patch * grid, in_chans=chans
+    ),
+    st.integers(1, 15), st.integers(1, 12), st.integers(1, 64), st.integers(1, 16), st.integers(1, 14),
+    st.sampled_from([1, 3]),
+)  # fmt: skip
+
+
+@given(valid)
+def test_spec_and_name_round_trip(architecture):
+    assert parse_architecture(architecture.spec()) == architecture
+    assert parse_architecture(architecture.name) == architecture
+    assert ViTArchitecture.from_dict(architecture.to_dict()) == architecture
+
+
+def test_shared_stages_compute_what_repeated_layers_compute():
+    shared = ViTArchitecture(5, 16, 2, patch_size=4, img_size=8, num_classes=3, stages=(2, 3)).build().eval()
+    plain = ViTArchitecture(5, 16, 2, patch_size=4, img_size=8, num_classes=3).build().eval()
+    plain.load_state_dict(shared.state_dict())
+    image = torch.randn(2, 3, 8, 8)
+    assert torch.equal(shared(image), plain(image))
+    assert sum(p.numel() for p in shared.parameters()) < sum(p.numel() for p in plain.parameters())
+
+
+def test_a_shared_layer_gathers_the_gradients_of_all_its_uses():
+    torch.manual_seed(0)
+    shared = ViTArchitecture(3, 16, 2, patch_size=4, img_size=8, num_classes=3, stages=(1, 2)).build().double()
+    plain = ViTArchitecture(3, 16, 2, patch_size=4, img_size=8, num_classes=3).build().double()
+    plain.load_state_dict(shared.state_dict())
+    image = torch.randn(2, 3, 8, 8, dtype=torch.double)
+    for model in (shared, plain):
+        model(image).logsumexp(-1).sum().backward()
+    expected = plain.blocks[1].mlp.fc1.weight.grad + plain.blocks[2].mlp.fc1.weight.grad
+    torch.testing.assert_close(shared.blocks[1].mlp.fc1.weight.grad, expected)
+
+
+def test_meta_build_takes_no_memory():
+    assert all(p.is_meta for p in NAMES["12-Base"].build("meta").parameters())
+
+
+@pytest.mark.parametrize("name", ["ViTs-1K", "ViTs+-1K"])
+def test_sets_are_reproducible_prefixes_within_their_ranges(name):
+    few, many = list(sample_architectures(name, 10)), list(sample_architectures(name, 300))
+    assert many[:10] == few
+    assert list(sample_architectures(name, 10, seed=2)) != few
+    deepest, widest = (9, 512) if name == "ViTs-1K" else (12, 768)
+    assert {a.depth for a in many} == set(range(3, deepest + 1))
+    assert max(a.embed_dim for a in many) == widest
+    assert all(a.embed_dim % a.num_heads == 0 for a in many)
+    if name == "ViTs-1K":  # LoGAH's widths shrink with depth, which keeps all near 10 M parameters
+        assert all(a.embed_dim <= 256 for a in many if a.depth >= 6)
+        assert max(a.count_parameters() for a in set(many)) < 10.5e6
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("6-Smal", ("6-Smal", "6-Small")),
+        ("depth=6,width=4", ("width", "embed_dim")),
+        ("depth=six", ("depth", "six")),
+        ("depth=4,embed_dim=16,num_heads=3", ("num_heads 3", "16")),
+        ("6-Small,img_size=30", ("patch_size 16", "30")),
+        ("depth=0", ("depth", "0")),
+        ("12-Base,stages=3-0", ("stages",)),
+    ],
+)
+def test_mistakes_name_the_key_and_what_would_be_right(text, names):
+    with pytest.raises(UserError) as caught:
+        parse_architecture(text)
+    assert all(name in str(caught.value) for name in names)

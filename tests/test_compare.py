@@ -1,0 +1,300 @@
+"""``lgx compare``: from runs on disk to tables, Markdown and one self-contained page."""
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from torch.utils.tensorboard import SummaryWriter
+
+from lgx.commands.compare import compare, find_results, last_epochs, merge
+from lgx.errors import UserError
+from lgx.evaluation.curves import read_curves
+from lgx.evaluation.figures import styles
+from lgx.evaluation.results import Row, read_rows, write_rows
+from lgx.evaluation.tables import METHODS
+
+SPEC = "depth={},embed_dim=64,num_heads=4,img_size=32"
+GAINS = {"sws": 0.3, "simple_lg": 0.2, "random": 0.0}
+DEPTHS, SEEDS = (4, 6, 8), (0, 1, 2)
+HOSTILE = '<script>alert("x")</script>|$\\frac{[bold]'
+
+
+def accuracy(method: str, depth: int, seed: int, epochs: int) -> float:
+    return round(0.1 + GAINS.get(method, 0.1) * depth / 10 + 0.01 * seed + (0.3 if epochs else 0), 4)
+
+
+def row(method: str = "sws", architecture: str = "6-Small", value: float = 0.5, **changes: object) -> Row:
+    given = {"task": "pocket", "split": "test", "epochs": 0, "metric": "acc", "seed": 0, "n": 500, "run": "runs/a"}
+    return Row(method=method, architecture=architecture, value=value, **{**given, **changes})  # type: ignore[arg-type]
+
+
+def add_run(folder: Path, method: str, depth: int, seed: int, events: bool = False, architecture: str = SPEC) -> None:
+    folder.mkdir(parents=True)
+    same = {"architecture": architecture.format(depth), "seed": seed, "run": str(folder)}
+    write_rows(
+        folder / "results.csv",
+        [row(method, value=accuracy(method, depth, seed, epochs), epochs=epochs, **same) for epochs in (0, 5)],
+    )
+    if events:
+        with SummaryWriter(str(folder)) as writer:
+            for step in range(0, 50, 5):
+                writer.add_scalar("train/loss", 2.0 / (step + 1) + seed / 10, step)
+                writer.add_scalar("val/acc", step / 100 + seed / 100, step)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for method in GAINS:
+        for depth in DEPTHS:
+            for seed in SEEDS:
+                add_run(tmp_path / f"runs/{method}/{depth}/{seed}", method, depth, seed, events=depth == 4)
+    return tmp_path / "runs"
+
+
+class Page(HTMLParser):
+    """Collects what a browser would see, and fails on tags that do not close."""
+
+    VOID = ("meta", "br", "img", "hr", "path", "use", "line", "rect")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def read_page(path: Path) -> Page:
+    page = Page()
+    page.feed(path.read_text(encoding="utf-8"))
+    page.close()
+    assert page.open == []
+    return page
+
+
+# Curves
+
+
+def test_every_recorded_point_is_read(tmp_path: Path) -> None:
+    with SummaryWriter(str(tmp_path / "version_0")) as writer:
+        for step in range(10_500):
+            writer.add_scalar("train/loss", step, step)
+    curves = read_curves(tmp_path)
+    assert set(curves) == {"train/loss"}
+    assert curves["train/loss"].steps == tuple(range(10_500))
+
+
+def test_a_resumed_run_counts_what_was_written_last(tmp_path: Path) -> None:
+    for version, steps, offset in (("version_0", range(0, 6), 0.0), ("version_1", range(4, 9), 100.0)):
+        with SummaryWriter(str(tmp_path / version)) as writer:
+            for step in steps:
+                writer.add_scalar("val/loss", step + offset, step, walltime=offset + step)
+    curve = read_curves(tmp_path)["val/loss"]
+    assert curve.steps == tuple(range(9))
+    assert curve.values == (0, 1, 2, 3, 104, 105, 106, 107, 108)
+
+
+def test_runs_inside_a_run_are_not_mixed_in(tmp_path: Path) -> None:
+    add_run(tmp_path / "outer/inner", "sws", 4, 0, events=True)
+    assert read_curves(tmp_path / "outer") == {}
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "garbage"])
+def test_damaged_event_files_give_what_is_readable(tmp_path: Path, damage: str) -> None:
+    with SummaryWriter(str(tmp_path)) as writer:
+        for step in range(100):
+            writer.add_scalar("val/acc", step / 100, step)
+    (file,) = tmp_path.glob("events*")
+    content = file.read_bytes()
+    if damage == "truncated":
+        file.write_bytes(content[: len(content) // 2 + 7])
+        curve = read_curves(tmp_path)["val/acc"]
+        assert 20 < len(curve.steps) < 80
+        assert curve.values == pytest.approx([step / 100 for step in curve.steps])
+    else:
+        file.write_bytes(b"" if damage == "empty" else b"\x07" * 5000)
+        assert read_curves(tmp_path) == {}
+
+
+# Figures
+
+
+def test_every_method_of_the_papers_has_a_look_of_its_own() -> None:
+    looks = styles(METHODS)
+    assert len({(look.color, look.dash) for look in looks.values()}) == len(METHODS)
+
+
+def test_a_methods_look_does_not_depend_on_the_others() -> None:
+    assert styles(["sws", "mine"])["sws"] == styles(["tleg", "sws", "another"])["sws"]
+    assert len({(s.color, s.dash) for s in styles(["sws", "a", "b", "c"]).values()}) == 4
+
+
+# Merging
+
+
+def test_results_are_found_at_any_depth_and_once(runs: Path) -> None:
+    assert len(find_results([str(runs)])) == 27
+    assert len(find_results([str(runs), str(runs / "sws"), str(runs / "sws/4/0/results.csv")])) == 27
+
+
+def test_the_newest_of_two_runs_wins_and_it_is_said(tmp_path: Path) -> None:
+    for name, value, time in (("new", 0.9, 2_000_000), ("old", 0.1, 1_000_000)):
+        file = tmp_path / name / "results.csv"
+        write_rows(file, [row(value=value, run=f"runs/{name}")])
+        os.utime(file, (time, time))
+    merged = merge(find_results([str(tmp_path)]))
+    assert [(row.value, row.run) for row in merged.rows] == [(0.9, "runs/new")]
+    assert "1 value(s)" in merged.notes[0]
+    assert "from runs/new, not runs/old" in merged.notes[0]
+
+
+def test_tables_keep_the_start_and_each_runs_last_epoch() -> None:
+    rows = [row(epochs=epochs, split="val") for epochs in (0, 1, 2, 3)] + [row(epochs=1, run="runs/short", seed=1)]
+    kept, notes = last_epochs(rows)
+    assert [(row.epochs, row.run) for row in kept] == [(0, "runs/a"), (3, "runs/a"), (1, "runs/short")]
+    assert notes == ["2 value(s) from the middle of training are left out of the tables."]
+
+
+# The command
+
+
+def test_compare_writes_page_markdown_and_rows(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    compare([str(runs)], paper="sws/table3", out=str(out), baseline="random")
+    assert sorted(path.name for path in out.iterdir()) == ["report.html", "results.csv", "results.md"]
+    assert len(read_rows(out / "results.csv")) == 27 * 2
+    printed = capsys.readouterr().out
+    markdown = (out / "results.md").read_text()
+    page = read_page(out / "report.html")
+    text = " ".join(page.text)
+    # Depth 4, untrained: 0.1 + 0.3 * 0.4 + {0, 0.01, 0.02}: mean 23 %, sd 1, half width 4.3027 / sqrt(3) = 2.48.
+    for shown in (printed, markdown, text):
+        assert "23.00 ± 2.48 (3)" in shown
+        assert "the scales differ" in " ".join(shown.split())
+        assert "78.9" in shown
+        assert "With at most 3 seeds" in shown
+        assert all(method in shown for method in GAINS)
+    assert "+12.00 ± 0.00 (3)" in printed
+    assert page.tags["svg"] == 2  # accuracy against depth, and the curves of depth 4
+    assert page.tags["script"] == page.tags["link"] == page.tags["img"] == 0
+
+
+def test_the_page_needs_nothing_from_outside(runs: Path, tmp_path: Path) -> None:
+    compare([str(runs)], out=str(tmp_path / "one.html"))
+    page = read_page(tmp_path / "one.html")
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids)) > 0
+    for name, value in page.attributes:
+        assert "://" not in (value or "") or name.startswith("xmlns")
+        if name in ("href", "xlink:href"):
+            assert (value or "").removeprefix("#") in ids
+    for reference in re.findall(r"url\(#([^)]*)\)", (tmp_path / "one.html").read_text()):
+        assert reference in ids
+    labels = [value or "" for name, value in page.attributes if name == "aria-label"]
+    assert len(labels) == page.tags["svg"]
+    assert all(method in labels[0] for method in GAINS)
+
+
+def test_the_same_runs_give_the_same_page(runs: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        compare([str(runs)], out=str(tmp_path / name), paper="sws/table1")
+    for file in ("report.html", "results.md", "results.csv"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
+    add_run(tmp_path / "runs/a", HOSTILE, 4, 0, events=True, architecture="depth={},x=<img src=//evil>")
+    add_run(tmp_path / "runs/b", "_$", 6, 0, events=True, architecture="depth={},x=<img src=//evil>")
+    compare([str(tmp_path / "runs")], out=str(tmp_path / "out"))
+    page = read_page(tmp_path / "out/report.html")
+    assert page.tags["script"] == page.tags["img"] == 0
+    assert HOSTILE in page.text
+    assert "<script" not in (tmp_path / "out/results.md").read_text().replace("\\<", "")
+
+
+def test_the_papers_number_stands_behind_the_same_architecture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [row("sws", "12-Base", 0.785, task="imagenet"), row("sws", "6-Small", 0.5, task="imagenet")]
+    write_rows(tmp_path / "results.csv", rows)
+    compare([str(tmp_path)], paper="sws/table1")
+    printed = capsys.readouterr().out
+    assert "78.50 (1), paper 79.3" in printed
+    assert "1 of 2 cells" in printed
+    assert "50.00 (1), paper" not in printed
+    assert "scales differ" not in printed
+
+
+def test_comparing_again_into_the_same_folder_does_not_read_its_own_output(runs: Path) -> None:
+    for _ in range(2):
+        compare([str(runs)], out=str(runs / "report"))
+    assert len(find_results([str(runs)])) == 27
+    assert find_results([str(runs / "report")]) == [runs / "report/results.csv"]
+
+
+def test_measured_rows_are_never_written_over(runs: Path) -> None:
+    with pytest.raises(UserError, match="which a run measured"):
+        compare([str(runs)], out=str(runs / "sws/4/0"))
+
+
+def test_a_moved_run_keeps_its_curves(runs: Path, tmp_path: Path) -> None:
+    runs.rename(tmp_path / "moved")
+    compare([str(tmp_path / "moved")], out=str(tmp_path / "out"))
+    assert read_page(tmp_path / "out/report.html").tags["svg"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"split": "val"}, "no acc was measured on the val split; give --split test"),
+        ({"metric": "f1"}, "no f1 was measured; give --metric acc"),
+        ({"baseline": "tleg"}, "baseline 'tleg' was not measured; methods are random, simple_lg, sws"),
+        ({"paper": "sws/table9"}, "no table 'sws/table9'"),
+        ({"paper": "tal/table4"}, "tal/table4 has no acc; give --metric time"),
+    ],
+)
+def test_what_is_not_there_is_said_in_one_sentence(runs: Path, arguments: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        compare([str(runs)], **arguments)  # type: ignore[arg-type]
+
+
+def test_nothing_found_is_a_users_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no results\.csv in"):
+        compare([str(tmp_path)])
+    with pytest.raises(UserError, match="no such file or folder"):
+        compare([str(tmp_path / "none")])
+
+
+def test_a_file_that_holds_no_results_is_a_users_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(UserError, match=r"notes\.txt: not a results\.csv"):
+        compare([str(tmp_path / "notes.txt")])
+
+
+def test_importing_the_command_is_light() -> None:
+    heavy = ("matplotlib", "scipy", "tensorboard", "rich", "torch")
+    code = f"import sys, lgx.commands.compare; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

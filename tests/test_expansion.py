@@ -1,0 +1,80 @@
+"""Expansion keeps its invariants and gives the papers' examples."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lgx.errors import UserError
+from lgx.expansion import cyclic, evenly_spaced, first_of_stages, random_assigned
+
+sizes = st.tuples(st.integers(1, 8), st.integers(0, 12)).map(lambda t: (t[0], t[0] + t[1]))
+orders = st.sampled_from(["front_mid_last", "front_last_mid"])
+
+
+@given(sizes, orders)
+def test_cyclic_covers_every_stage_in_order_and_evenly(size, order):
+    stages, depth = size
+    layers = cyclic(stages, depth, order)
+    counts = [layers.count(s) for s in range(stages)]
+    assert len(layers) == depth
+    assert layers == sorted(layers)
+    assert min(counts) >= 1
+    assert max(counts) - min(counts) <= 1
+
+
+@given(sizes, orders)
+def test_one_more_layer_grows_one_stage(size, order):
+    stages, depth = size
+    before, after = cyclic(stages, depth, order), cyclic(stages, depth + 1, order)
+    assert sum(abs(after.count(s) - before.count(s)) for s in range(stages)) == 1
+
+
+def test_cyclic_examples_of_the_paper():
+    # SWS, Fig. 3: five layers from three learngene layers.
+    assert cyclic(3, 5, "front_mid_last") == [0, 0, 1, 1, 2]
+    assert cyclic(3, 5, "front_last_mid") == [0, 0, 1, 2, 2]
+    assert cyclic(5, 5) == [0, 1, 2, 3, 4]
+    assert cyclic(5, 16) == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+
+
+def test_order2_grows_inwards_from_both_ends():
+    grown = [cyclic(5, 5 + extra, "front_last_mid") for extra in range(6)]
+    added = [next(s for s in range(5) if b.count(s) > a.count(s)) for a, b in zip(grown, grown[1:], strict=False)]
+    assert added == [0, 4, 1, 3, 2]
+
+
+@given(sizes, st.integers(0, 100))
+def test_random_assignment_is_reproducible_and_in_range(size, seed):
+    stages, depth = size
+    layers = random_assigned(stages, depth, seed)
+    assert layers == random_assigned(stages, depth, seed)
+    assert len(layers) == depth
+    assert set(layers) <= set(range(stages))
+
+
+def test_random_assignment_differs_between_seeds():
+    assert len({tuple(random_assigned(5, 12, seed)) for seed in range(20)}) > 15
+
+
+@given(st.integers(1, 2000), st.integers(1, 2000))
+def test_evenly_spaced_elements_are_distinct_and_in_range(a, b):
+    source, target = max(a, b), min(a, b)
+    indices = evenly_spaced(source, target)
+    assert len(indices) == target
+    assert indices[0] == 0
+    assert indices[-1] < source
+    steps = {y - x for x, y in zip(indices, indices[1:], strict=False)}
+    assert all(s >= 1 for s in steps)
+    assert not steps or max(steps) - min(steps) <= 1
+
+
+def test_first_of_stages():
+    assert first_of_stages((3, 3, 4, 3, 3)) == [0, 3, 6, 10, 13]
+
+
+def test_too_shallow_a_descendant_is_refused():
+    for expand in (cyclic, random_assigned):
+        with pytest.raises(UserError, match="depth 4 is below the learngene's 5 layers"):
+            expand(5, 4)
+    with pytest.raises(UserError, match="must not be wider"):
+        evenly_spaced(4, 5)

@@ -1,0 +1,99 @@
+"""A learngene file round-trips, describes itself, and never runs code."""
+
+import json
+import pickle
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from lgx.architectures import ViTArchitecture
+from lgx.errors import UserError
+from lgx.learngene import Learngene, load_checkpoint, take_layers
+
+SMALL = ViTArchitecture(4, 16, 2, patch_size=4, img_size=8, num_classes=3, stages=(2, 2))
+
+
+@pytest.fixture
+def learngene() -> Learngene:
+    state = SMALL.build().state_dict()
+    return Learngene("sws", SMALL, take_layers(state, [0, 2]), "teacher", {"name": "shapes"}, {"val/acc": 0.5})
+
+
+def test_file_round_trips(learngene, tmp_path):
+    path = tmp_path / "deep" / "a.learngene.safetensors"
+    learngene.save(path)
+    loaded = Learngene.load(path)
+    assert {k: v for k, v in vars(loaded).items() if k != "tensors"} == {
+        k: v for k, v in vars(learngene).items() if k != "tensors"
+    }
+    assert all(torch.equal(loaded.tensors[k], v) for k, v in learngene.tensors.items())
+    assert loaded.num_layers == 2
+    assert loaded.num_parameters == SMALL.count_parameters()
+    assert list(tmp_path.rglob("*.tmp")) == []
+
+
+def test_description_names_method_layers_and_task(learngene):
+    text = learngene.describe()
+    assert "sws" in text
+    assert "2 layers" in text
+    assert "shapes" in text
+
+
+def test_take_layers_copies_and_keeps_the_rest():
+    state = SMALL.replace(stages=None).build().state_dict()
+    taken = take_layers(state, [3, 1, 1])
+    assert torch.equal(taken["blocks.0.mlp.fc1.weight"], state["blocks.3.mlp.fc1.weight"])
+    assert torch.equal(taken["blocks.2.mlp.fc1.weight"], state["blocks.1.mlp.fc1.weight"])
+    assert taken["blocks.1.mlp.fc1.weight"].data_ptr() != taken["blocks.2.mlp.fc1.weight"].data_ptr()
+    assert "blocks.3.mlp.fc1.weight" not in taken
+    assert torch.equal(taken["head.weight"], state["head.weight"])
+
+
+class Payload:
+    """Unpickling it leaves a file behind."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+@pytest.mark.parametrize("kind", ["pickle", "checkpoint"])
+def test_a_hostile_file_is_refused_and_runs_nothing(kind, tmp_path):
+    evidence, path = tmp_path / "evidence", tmp_path / "a.learngene.safetensors"
+    if kind == "pickle":
+        path.write_bytes(pickle.dumps(Payload(evidence)))
+    else:
+        torch.save({"state_dict": Payload(evidence)}, path)
+    with pytest.raises(UserError, match="a.learngene.safetensors"):
+        Learngene.load(path)
+    with pytest.raises(UserError, match="not loaded, because anything else could run code"):
+        load_checkpoint(path)
+    assert not evidence.exists()
+
+
+def test_damaged_files_are_named(learngene, tmp_path):
+    path = tmp_path / "a.learngene.safetensors"
+    with pytest.raises(UserError, match="no such file"):
+        Learngene.load(path)
+    learngene.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match="not an intact safetensors file"):
+        Learngene.load(path)
+    save_file({"x": torch.zeros(1)}, path)
+    with pytest.raises(UserError, match="no learngene"):
+        Learngene.load(path)
+    for about in ("{", json.dumps({"format": 1}), json.dumps([1]), json.dumps({"format": 1, "method": "sws"})):
+        save_file({"x": torch.zeros(1)}, path, metadata={"lgx": about})
+        with pytest.raises(UserError, match="damaged"):
+            Learngene.load(path)
+
+
+def test_a_file_of_a_newer_format_is_refused(learngene, tmp_path):
+    path = tmp_path / "a.learngene.safetensors"
+    save_file({"x": torch.zeros(1)}, path, metadata={"lgx": json.dumps({"format": 99, "lgx_version": "9.9"})})
+    with pytest.raises(UserError, match="written by lgx 9.9, newer than this"):
+        Learngene.load(path)

@@ -1,0 +1,201 @@
+"""The papers' tables: complete, well-formed, and with the numbers that the papers print."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lgx.errors import UserError
+from lgx.evaluation.paper import PaperTable, load_table, same_architecture, table_names
+
+# Numbers per table, counted in the papers.
+COUNTS = {
+    "tal/table1": 20,
+    "tal/table2": 27 * 9,
+    "tal/table3": 10 * 9,
+    "tal/table4": 4,
+    "tal/table5": 12 * 3,
+    "tal/table6": 10 * 5,
+    "tal/table7": 4 * 9,
+    "tal/table8": 3,
+    "tal/table9": 12 * 10,
+    "tal/rebuttal_svhn": 12,
+    "tal/rebuttal_cifar100": 12,
+    "tal/rebuttal_pvalues": 4,
+    "tal/rebuttal_parameters": 16,
+    "tal/rebuttal_convergence": 5 * 10,
+    "tal/rebuttal_ghn3_task": 4 * 10 + 2,
+    "tal/rebuttal_larger": 4,
+    "lsamd/table1": 9 * 3,
+    "lsamd/table2": 11 * 8 + 1,
+    "lsamd/table3": 2 * 10,
+    "lsamd/table4": 7 * 6,
+    "lsamd/table5": 12 * 2,
+    "lsamd/table6": 12 * 3,
+    "sws/table1": 10 * 7,
+    "sws/table2": 10 * 4 + 1,
+    "sws/table3": 5 * 4,
+    "sws/table4": 6 * 5,
+    "sws/table5": 10 * 3,
+    "sws/table6": 2 * 5,
+}
+METHODS = {
+    "", "sws", "sws_random_assigned", "sws_order2", "simple_lg", "vanilla_lg", "tleg", "weight_selection", "trained",
+    "random", "pretrain_finetune", "mini_deit", "lsamd", "ghn3", "ghn3_task", "logah", "tal", "tal_plus", "tal_st",
+    "tal_no_task", "tal_no_ancestor",
+}  # fmt: skip
+TASKS = {
+    "", "average", "imagenet", "cifar100", "cifar10", "aircraft", "dped", "dtd", "gtsrb", "omniglot", "svhn", "ucf101",
+    "flowers102", "food101", "cars196", "fashion_mnist", "fer2013", "ham10000", "mrpc", "cola", "rte", "imdb",
+    "tiny_imagenet", "inat2019", "pets", "caltech101", "ade20k", "voc12",
+}  # fmt: skip
+
+
+def value(table: str, method: str, architecture: str, task: str, **more: object) -> float | None:
+    found = [
+        row.value
+        for row in load_table(table).rows
+        if (row.method, row.architecture, row.task) == (method, architecture, task)
+        and all(getattr(row, name) == wanted for name, wanted in {"metric": "acc", **more}.items())
+    ]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_every_table_is_there_with_all_its_numbers() -> None:
+    assert {name: len(load_table(name).rows) for name in table_names()} == COUNTS
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_table_uses_the_frameworks_words_and_no_value_twice(name: str) -> None:
+    table = load_table(name)
+    assert table.title
+    assert table.source
+    assert {row.method for row in table.rows} <= METHODS
+    assert {row.task for row in table.rows} <= TASKS
+    assert {row.unit for row in table.rows} <= {"percent", "M", "G", "hours", "1"}
+    keys = [(r.method, r.architecture, r.task, r.epochs, r.metric, r.variant) for r in table.rows]
+    assert len(set(keys)) == len(keys)
+    percents = [row.value for row in table.rows if row.unit == "percent" and row.value is not None]
+    assert all(0 <= percent <= 100 for percent in percents)
+
+
+def test_spot_values() -> None:
+    assert value("sws/table1", "sws", "Des-B-12", "imagenet", epochs=0) == 79.3
+    assert value("sws/table1", "weight_selection", "Des-B-12", "imagenet") == 69.9
+    assert value("sws/table1", "trained", "Des-B-12", "imagenet", epochs=100) == 79.6
+    assert value("sws/table4", "sws_order2", "Des-B-12", "imagenet") == 79.9
+    assert value("sws/table5", "sws", "Aux-B", "imagenet", variant="stages=3,3,4,3,3") == 80.9
+    assert value("sws/table6", "sws", "Des-S-12", "cars196", variant="learngene_epochs=150") == 87.88
+    assert value("tal/table1", "tal", "12-Small", "imagenet", epochs=75) == 66.61
+    assert value("tal/table2", "tal", "6-Small", "omniglot") == 50.29
+    assert value("tal/table6", "tal", "9-GPT2", "mrpc", metric="f1") == 68.97
+    assert value("tal/table9", "tal_no_task", "12-Small", "aircraft") == 11.73
+    assert value("tal/rebuttal_convergence", "tal", "12-Small", "ucf101", metric="train_loss", epochs=10) == 8.4604
+    assert value("lsamd/table2", "lsamd", "Des-B-10", "cifar100") == 85.40
+    assert value("lsamd/table4", "lsamd", "Des-B-7", "pets", variant="priority=last-middle") == 81.34
+    assert value("lsamd/table5", "lsamd", "", "cifar10", metric="lr", variant="network=ancestor") == 1e-6
+
+
+def test_what_is_not_a_number_is_a_remark() -> None:
+    failed = [row for row in load_table("sws/table5").rows if row.value is None]
+    assert [(row.variant, row.remark) for row in failed] == [("stages=4,1,5,2,3", "fail")]
+    illegible = [row for row in load_table("tal/table9").rows if row.value is None]
+    assert [(row.method, row.architecture, row.task) for row in illegible] == [
+        ("tal_no_ancestor", "12-Small", "aircraft")
+    ]
+
+
+def test_printed_averages_follow_from_the_printed_numbers() -> None:
+    rows = load_table("tal/table9").rows
+    for architecture in ("3-Tiny", "6-Tiny", "12-Tiny", "3-Small", "6-Small"):
+        for method in ("tal_no_task", "tal_no_ancestor"):
+            row = {r.task: r.value for r in rows if (r.architecture, r.method) == (architecture, method)}
+            average = row.pop("average")
+            numbers = [number for number in row.values() if number is not None]
+            assert len(numbers) == 9
+            assert average == pytest.approx(sum(numbers) / 9, abs=0.0075)
+
+
+def test_pretrain_finetune_stores_what_the_caption_says() -> None:
+    rows = load_table("sws/table2").rows
+    stored = [r.value or 0 for r in rows if r.metric == "stored_params" and r.method == "pretrain_finetune"]
+    assert sum(stored) == pytest.approx(759.3)
+
+
+@pytest.mark.parametrize(
+    ("measured", "number"),
+    [
+        (("sws", "Des-B-12", "imagenet", 0), 79.3),
+        (("sws", "12-Base", "imagenet", 0), 79.3),
+        (("random", "12-Base", "imagenet", 100), 79.6),
+        (("random", "12-Base", "imagenet", 0), None),
+        (("sws", "12-Base", "imagenet", 10), None),
+        (("sws", "12-Base", "cifar10", 0), None),
+        (("sws", "depth=12,embed_dim=64,num_heads=4", "imagenet", 0), None),
+    ],
+)
+def test_find_matches_method_architecture_task_and_epochs(
+    measured: tuple[str, str, str, int], number: float | None
+) -> None:
+    assert load_table("sws/table1").find(*measured, "acc") == number
+
+
+def test_find_gives_nothing_where_variants_differ() -> None:
+    assert load_table("lsamd/table4").find("lsamd", "Des-B-6", "pets", 50, "acc") is None
+
+
+def test_epochs_that_are_not_stated_fit_any_training_but_none() -> None:
+    table = load_table("sws/table2")
+    assert table.find("sws", "Des-B-6", "cifar100", 7, "acc") == 88.11
+    assert table.find("sws", "Des-B-6", "cifar100", 0, "acc") is None
+
+
+def test_an_architectures_two_names_are_one() -> None:
+    assert same_architecture("Des-S-6", "6-Small")
+    assert not same_architecture("Des-S-6", "6-Base")
+
+
+def test_an_unknown_table_lists_what_there_is() -> None:
+    with pytest.raises(UserError, match=r"nearest are .*sws/table1.* sws has .*sws/table6"):
+        load_table("sws/tabel1")
+    with pytest.raises(UserError, match="papers are lsamd, sws, tal"):
+        load_table("nobody/knows")
+
+
+def test_the_file_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(load_table("sws/table1"), PaperTable)
+
+
+def test_a_file_in_the_current_folder_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {"title": "t", "source": "s", "all": {"metric": "acc", "unit": "percent"}, "labels": [],
+             "columns": {"method": ["sws"]}, "rows": [[1.5]]}  # fmt: skip
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments/paper_numbers.yaml").write_text(yaml.safe_dump({"mine/table1": entry}))
+    monkeypatch.chdir(tmp_path)
+    assert [row.value for row in load_table("mine/table1").rows] == [1.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a: [", "not readable as YAML"),
+        ("- 1", "expected a mapping"),
+        ("mine/t: {title: t, source: s, labels: [], columns: [{}], rows: [[1, 2]]}", "2 cells"),
+        ("mine/t: {title: t, source: s, labels: [colour], columns: [{}], rows: [[red, 2]]}", "colour"),
+        ("mine/t: 3", "mine/t"),
+    ],
+)
+def test_a_malformed_file_is_named(tmp_path: Path, text: str, reason: str) -> None:
+    file = tmp_path / "numbers.yaml"
+    file.write_text(text)
+    with pytest.raises(UserError, match=reason) as error:
+        load_table("mine/t", file)
+    assert str(file) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="looked for"):
+        load_table("sws/table1", tmp_path / "none.yaml")

@@ -1,0 +1,115 @@
+"""The Pocket Decathlon: deterministic, disjoint, quick, safe to make from several processes."""
+
+import hashlib
+import multiprocessing
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_modules import PocketDecathlon
+from data_modules.pocket import POCKET_TASKS, PocketTask, make_task, pocket_info
+from data_modules.pocket.tasks import RECIPES, SPLITS, draw_task
+from lgx.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pocket")
+
+
+@pytest.mark.parametrize("task", POCKET_TASKS)
+def test_a_task_is_what_it_says_and_no_image_is_in_two_splits(task: PocketTask) -> None:
+    info, drawn = pocket_info(task), draw_task(task)
+    images = np.concatenate([drawn[split][0] for split in SPLITS])
+    assert images.dtype == np.uint8
+    assert images.shape[1:] == (32, 32, 3)
+    assert tuple(len(drawn[split][0]) for split in SPLITS) == info.sizes
+    assert len({image.tobytes() for image in images}) == len(images)
+    for split in SPLITS:
+        labels = drawn[split][1]
+        assert set(labels.tolist()) == set(range(info.num_classes))
+        assert np.bincount(labels).min() >= len(labels) // info.num_classes - 4
+    assert images.std() > 10
+
+
+def test_the_ten_tasks_have_the_sizes_of_a_pocket() -> None:
+    assert len(POCKET_TASKS) == len(RECIPES) == 10
+    for task in POCKET_TASKS:
+        train = pocket_info(task).sizes[0]
+        assert train is not None
+        assert 6_000 <= train <= 10_000 if task == "world" else 1_000 <= train <= 2_000
+
+
+@pytest.mark.parametrize("task", ["persons", "glyphs"])
+def test_the_same_seed_gives_the_same_bytes(task: PocketTask, tmp_path: Path) -> None:
+    digests = []
+    for name in ("a", "b"):
+        folder = make_task(tmp_path / name, task)
+        digests.append([(p.name, hashlib.sha256(p.read_bytes()).hexdigest()) for p in sorted(folder.iterdir())])
+    assert digests[0] == digests[1]
+    assert [name for name, _ in digests[0]] == [
+        "index.json", "test-000000.tar", "train-000000.tar", "val-000000.tar",
+    ]  # fmt: skip
+
+
+def test_another_seed_gives_other_images() -> None:
+    assert not np.array_equal(draw_task("signs", 0)["val"][0], draw_task("signs", 1)["val"][0])
+
+
+def test_a_task_is_known_before_it_is_made_and_made_by_prepare_data(root: Path) -> None:
+    module = PocketDecathlon(task="digits", root=str(root), batch_size=32)
+    assert (module.task.name, module.num_classes, module.task.num_train) == ("pocket_digits", 10, 1_258)
+    with pytest.raises(UserError, match=r"pocket_digits: nothing at .*; run `lgx data prepare pocket --root"):
+        module.setup("fit")
+    module.prepare_data()
+    before = (root / "pocket" / "digits").stat().st_mtime_ns
+    module.prepare_data()
+    assert (root / "pocket" / "digits").stat().st_mtime_ns == before
+    module.setup("fit")
+    batch = next(iter(module.train_dataloader()))
+    assert batch.inputs.shape == (32, 3, 32, 32)
+    assert -1 <= batch.inputs.min() < batch.inputs.max() <= 1
+    assert batch.task == "pocket_digits"
+    assert sum(len(b.targets) for b in module.val_dataloader()) == 180
+
+
+def test_an_unknown_task_is_refused() -> None:
+    with pytest.raises(UserError, match=r"data\.task: expected one of digits, .* got cats"):
+        PocketDecathlon(task="cats")  # type: ignore[arg-type]
+
+
+def test_processes_that_make_a_task_at_once_leave_one_whole_task(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=make_task, args=(tmp_path, "digits")) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert [p.name for p in (tmp_path / "pocket").iterdir()] == ["digits"]
+    assert len(PocketDecathlon(task="digits", root=str(tmp_path)).read("train")) == 1_258
+
+
+def test_an_interrupted_task_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from data_modules.pocket import tasks
+
+    def interrupted(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    real = tasks.write_shards
+    monkeypatch.setattr(
+        tasks, "write_shards", lambda i, f, s, *a, **k: real(i, f, s, *a, **k) if s == "train" else interrupted()
+    )
+    with pytest.raises(KeyboardInterrupt):
+        make_task(tmp_path, "digits")
+    assert list((tmp_path / "pocket").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_all_ten_tasks_are_made_within_a_minute(tmp_path: Path) -> None:
+    start = time.monotonic()
+    for task in POCKET_TASKS:
+        make_task(tmp_path, task)
+    assert time.monotonic() - start < 60

@@ -1,0 +1,111 @@
+"""Order is a function of (seed, epoch, position) alone, whatever the number of processes."""
+
+import random
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_modules.samplers import (
+    ResumableLoader,
+    TrainBatchSampler,
+    TransformedImages,
+    UnpaddedEvalSampler,
+    seeded_rng,
+)
+
+worlds = st.integers(1, 5)
+
+
+@given(st.integers(1, 200), st.integers(1, 9), worlds, st.integers(0, 3), st.integers(0, 9))
+def test_the_global_batch_does_not_depend_on_the_number_of_processes(n, batch, world, epoch, seed):
+    whole = TrainBatchSampler(n, batch * world, seed)
+    parts = [TrainBatchSampler(n, batch, seed, rank, world) for rank in range(world)]
+    for sampler in (whole, *parts):
+        sampler.set_epoch(epoch)
+    joined = [sum(step, []) for step in zip(*parts, strict=True)]
+    assert joined == list(whole)
+    seen = [index for step in joined for _, index in step]
+    assert len(seen) == len(set(seen)) == n // (batch * world) * batch * world
+
+
+@given(st.integers(0, 50), worlds)
+def test_evaluation_sees_every_example_exactly_once(n, world):
+    shares = [list(UnpaddedEvalSampler(n, rank, world)) for rank in range(world)]
+    assert sorted(sum(shares, [])) == list(range(n))
+    assert [len(UnpaddedEvalSampler(n, rank, world)) for rank in range(world)] == [len(s) for s in shares]
+
+
+def test_nine_examples_on_two_ranks_are_nine():
+    assert [len(UnpaddedEvalSampler(9, rank, 2)) for rank in range(2)] == [5, 4]
+
+
+def test_epochs_and_seeds_differ():
+    orders = set()
+    for seed in range(3):
+        for epoch in range(3):
+            sampler = TrainBatchSampler(40, 8, seed)
+            sampler.set_epoch(epoch)
+            orders.add(tuple(i for step in sampler for _, i in step))
+    assert len(orders) == 9
+
+
+class Numbers:
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, index):
+        return index, index % 3
+
+
+def noisy(x):
+    return torch.tensor([x + random.random(), np.random.random(), torch.rand(1).item()])
+
+
+def loader(workers: int = 0) -> ResumableLoader:
+    dataset = TransformedImages(Numbers(), noisy, seed=5, random=True)
+    return ResumableLoader(dataset, batch_sampler=TrainBatchSampler(20, 4, seed=1), num_workers=workers)
+
+
+def take(batches, count):
+    return [x for x, _ in (next(batches) for _ in range(count))]
+
+
+def test_a_loaded_state_goes_on_where_it_stopped_with_the_same_augmentation():
+    for workers in (0, 1):
+        first = loader(workers)
+        first.batch_sampler.set_epoch(2)
+        whole = [x for x, _ in first]
+        stopped = loader(workers)
+        stopped.batch_sampler.set_epoch(2)
+        batches = iter(stopped)
+        take(batches, 2)
+        state = stopped.state_dict()
+        assert state == {"epoch": 2, "batch": 2}
+        resumed = loader()
+        resumed.load_state_dict(state)
+        rest = [x for x, _ in resumed]
+        assert len(rest) == 3
+        assert all(torch.equal(a, b) for a, b in zip(rest, whole[2:], strict=True))
+
+
+def test_a_state_at_the_end_of_an_epoch_means_the_next_one():
+    finished = loader()
+    for _ in finished:
+        pass
+    resumed = loader()
+    resumed.load_state_dict(finished.state_dict())
+    assert resumed.batch_sampler.epoch == 1
+    assert len(list(resumed)) == 5
+
+
+def test_seeded_rng_leaves_the_generators_as_they_were():
+    random.seed(0), np.random.seed(0), torch.manual_seed(0)
+    expected = random.random(), np.random.random(), torch.rand(1).item()
+    random.seed(0), np.random.seed(0), torch.manual_seed(0)
+    with seeded_rng(9):
+        inside = random.random(), np.random.random(), torch.rand(1).item()
+    assert (random.random(), np.random.random(), torch.rand(1).item()) == expected
+    with seeded_rng(9):
+        assert (random.random(), np.random.random(), torch.rand(1).item()) == inside

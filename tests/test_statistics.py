@@ -1,0 +1,242 @@
+"""Means, intervals and differences over seeds, and the tables made of them; scipy and hand computations as oracles."""
+
+import io
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.table import Table
+from scipy import stats
+
+from lgx.evaluation.curves import Curve, over_seeds
+from lgx.evaluation.report import to_markdown
+from lgx.evaluation.results import Row
+from lgx.evaluation.statistics import caveat, paired_difference, summarise
+from lgx.evaluation.tables import (
+    architecture_order,
+    arrange,
+    depth_of,
+    differences,
+    family_of,
+    measured,
+    short_names,
+    to_rich,
+)
+
+SPEC = "depth={},embed_dim=64,num_heads=4,img_size=32"
+HOSTILE = '<script>alert("x")</script>|$\\frac{[bold]'
+VALUES = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=2, max_size=12)
+
+
+def row(method: str = "sws", architecture: str = "6-Small", value: float = 0.5, **changes: object) -> Row:
+    given = {"task": "pocket", "split": "test", "epochs": 0, "metric": "acc", "seed": 0, "n": 500, "run": "runs/a"}
+    return Row(method=method, architecture=architecture, value=value, **{**given, **changes})  # type: ignore[arg-type]
+
+
+def printed(views: list[Table], width: int) -> str:
+    console = Console(width=width, record=True, file=io.StringIO())
+    for view in views:
+        console.print(view)
+    return console.export_text()
+
+
+@given(VALUES)
+def test_the_interval_is_scipys(values: list[float]) -> None:
+    summary = summarise(values)
+    assert summary.n == len(values)
+    assert summary.mean == pytest.approx(sum(values) / len(values), abs=1e-9)
+    error = stats.sem(values)
+    if error > 0:
+        low, high = stats.t.interval(0.95, len(values) - 1, loc=summary.mean, scale=error)
+        assert summary.half_width == pytest.approx((high - low) / 2, rel=1e-6)
+    else:
+        assert summary.half_width == pytest.approx(0, abs=1e-9)
+
+
+def test_the_interval_of_two_seeds_is_wide() -> None:
+    summary = summarise([0.0, 2.0])
+    assert summary.half_width == pytest.approx(12.706, abs=1e-3)  # t(0.975, 1) * sqrt(2) / sqrt(2)
+
+
+def test_one_seed_has_no_interval() -> None:
+    summary = summarise([0.5])
+    assert (summary.mean, summary.half_width, summary.n) == (0.5, None, 1)
+
+
+def test_no_seed_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no value"):
+        summarise([])
+
+
+@given(st.lists(st.tuples(st.integers(-99, 99), st.integers(-99, 99)), min_size=2, max_size=10))
+def test_the_paired_p_value_is_scipys(pairs: list[tuple[int, int]]) -> None:
+    method = {seed: float(a) for seed, (a, _) in enumerate(pairs)}
+    baseline = {seed: float(b) for seed, (_, b) in enumerate(pairs)}
+    difference = paired_difference(method, baseline)
+    assert difference is not None
+    if len({a - b for a, b in pairs}) == 1:
+        assert difference.p is None
+    else:
+        expected = stats.ttest_rel(list(method.values()), list(baseline.values())).pvalue
+        assert difference.p == pytest.approx(expected, abs=1e-9)
+        assert difference.claimable == (expected < 0.05) or math.isclose(expected, 0.05)
+
+
+def test_pairs_are_formed_over_common_seeds_only() -> None:
+    difference = paired_difference({0: 5.0, 1: 7.0, 9: 100.0}, {1: 4.0, 0: 1.0, 8: -100.0})
+    assert difference is not None
+    assert (difference.summary.mean, difference.summary.n) == (3.5, 2)
+
+
+def test_without_common_seeds_there_is_no_difference() -> None:
+    assert paired_difference({0: 1.0}, {1: 1.0}) is None
+
+
+def test_one_pair_claims_nothing() -> None:
+    difference = paired_difference({0: 1.0}, {0: 0.0})
+    assert difference is not None
+    assert difference.p is None
+    assert not difference.claimable
+
+
+@pytest.mark.parametrize(
+    ("counts", "said", "unsaid"),
+    [
+        ([1, 1], "no difference between methods can be claimed", "±"),
+        ([1, 3], "Cells with one seed", "One seed per cell"),
+        ([5, 5], "With at most 5 seeds no rank test can reach", "Cells with one seed"),
+        ([6, 6], "95 % confidence interval", "no rank test"),
+    ],
+)
+def test_the_caveat_fits_the_number_of_seeds(counts: list[int], said: str, unsaid: str) -> None:
+    assert said in caveat(counts)
+    assert unsaid not in caveat(counts)
+
+
+def test_five_pairs_cannot_pass_a_rank_test_and_six_can() -> None:
+    assert stats.wilcoxon([1.0, 2, 3, 4, 5]).pvalue > 0.05
+    assert stats.wilcoxon([1.0, 2, 3, 4, 5, 6]).pvalue < 0.05
+
+
+def test_cells_hold_mean_interval_and_number_of_seeds() -> None:
+    entries = measured([row(value=v, seed=s) for s, v in enumerate((0.50, 0.52, 0.54))], "acc")
+    # sd = 2 points, t(0.975, 2) = 4.3027, half width = 4.3027 * 2 / sqrt(3) = 4.97
+    assert [entry.text for entry in entries] == ["52.00 ± 4.97 (3)"]
+
+
+def test_one_seed_has_no_interval_and_losses_are_no_percentages() -> None:
+    assert measured([row(value=0.5)], "acc")[0].text == "50.00 (1)"
+    assert measured([row(value=0.5, metric="loss")], "loss")[0].text == "0.5000 (1)"
+
+
+def test_the_best_of_a_column_is_the_highest_accuracy_and_the_lowest_loss() -> None:
+    rows = [row("sws", value=0.6), row("random", value=0.2)]
+    for metric, best in (("acc", "sws"), ("loss", "random")):
+        (table,) = arrange(measured(rows, metric), metric)
+        assert {name for name, cells in table.rows if cells[0].best} == {best}
+
+
+def test_untrained_and_trained_are_apart_and_columns_follow_depth() -> None:
+    rows = [row(architecture=name, epochs=epochs) for name in ("10-Small", "6-Small", "12-Tiny") for epochs in (0, 10)]
+    tables = arrange(measured(rows, "acc"), "acc")
+    assert [table.title for table in tables] == ["pocket, untrained", "pocket, after 10 epochs"]
+    assert all(table.columns == ("12-Tiny", "6-Small", "10-Small") for table in tables)
+
+
+def test_many_tasks_of_one_descendant_become_columns() -> None:
+    (table,) = arrange(measured([row(task="b"), row(task="a")], "acc"), "acc")
+    assert (table.title, table.columns) == ("6-Small, untrained", ("a", "b"))
+
+
+def test_one_descendant_and_one_task_show_epochs_as_columns() -> None:
+    (table,) = arrange(measured([row(epochs=10), row(), row(epochs=1)], "acc"), "acc")
+    assert table.columns == ("untrained", "after 1 epoch", "after 10 epochs")
+
+
+def test_a_missing_cell_is_a_dash() -> None:
+    (table,) = arrange(measured([row("sws", "6-Small"), row("tleg", "8-Small")], "acc"), "acc")
+    assert {name: [cell.text for cell in cells] for name, cells in table.rows} == {
+        "tleg": ["–", "50.00 (1)"],
+        "sws": ["50.00 (1)", "–"],
+    }
+
+
+def test_specs_leave_out_what_they_have_in_common() -> None:
+    short, common = short_names([SPEC.format(4), SPEC.format(6)])
+    assert list(short.values()) == ["depth=4", "depth=6"]
+    assert common == "all with embed_dim=64,num_heads=4,img_size=32"
+    assert short_names(["6-Small"]) == ({"6-Small": "6-Small"}, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "depth", "family"),
+    [
+        ("6-Small", 6, "Small"),
+        ("Des-B-12", 12, "Des-B"),
+        ("3-GPT2", 3, "GPT2"),
+        ("depth=6,embed_dim=64,num_heads=4", 6, "embed_dim=64,num_heads=4"),
+        ("embed_dim=64,depth=16,stages=3-3-4-3-3", 16, "embed_dim=64,stages=3-3-4-3-3"),
+        ("Aux-B", None, "Aux-B"),
+    ],
+)
+def test_depth_and_family_come_from_the_name(name: str, depth: int | None, family: str) -> None:
+    assert (depth_of(name), family_of(name)) == (depth, family)
+
+
+def test_architectures_are_ordered_by_width_then_depth() -> None:
+    names = ["12-Base", "3-Tiny", "10-Small", "9-Small", "12-Tiny"]
+    assert sorted(names, key=architecture_order) == ["3-Tiny", "12-Tiny", "9-Small", "10-Small", "12-Base"]
+
+
+def test_differences_are_paired_by_seed() -> None:
+    rows = [row("sws", value=v, seed=s) for s, v in ((0, 0.5), (1, 0.6), (2, 0.7))]
+    rows += [row("random", value=v, seed=s) for s, v in ((0, 0.1), (1, 0.2), (3, 0.9))]
+    (entry,) = differences(rows, "acc", "random")
+    assert (entry.method, entry.text) == ("sws", "+40.00 ± 0.00 (2)*")
+
+
+def test_markdown_and_terminal_show_hostile_names_as_they_are() -> None:
+    (table,) = arrange(measured([row(HOSTILE), row("sws")], "acc"), "acc")
+    lines = [line for line in to_markdown(table).splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {3}
+    assert "<script>" not in to_markdown(table).replace("\\<", "")
+    assert HOSTILE in printed(to_rich(table, 200), 200)
+
+
+def test_a_table_too_wide_for_the_terminal_is_cut_between_columns() -> None:
+    rows = [row("weight_selection", f"Des-B-{depth}", seed=seed) for depth in range(5, 16) for seed in range(3)]
+    (table,) = arrange(measured(rows, "acc"), "acc")
+    views = to_rich(table, 80)
+    assert len(views) > 1
+    text = printed(views, 80)
+    assert all(f"Des-B-{depth}" in text for depth in range(5, 16))
+    assert "…" not in text
+
+
+def test_a_diverged_run_is_shown_but_never_best() -> None:
+    (table,) = arrange(measured([row("sws", value=math.nan), row("random", value=0.2)], "acc"), "acc")
+    assert [(name, cells[0].text, cells[0].best) for name, cells in table.rows] == [
+        ("random", "20.00 (1)", False),
+        ("sws", "nan (1)", False),
+    ]
+
+
+def test_curves_of_seeds_meet_on_common_steps() -> None:
+    band = over_seeds([Curve((0, 2, 4), (0.0, 2.0, 4.0)), Curve((1, 3), (3.0, 5.0))])
+    assert band is not None
+    assert band.steps == (1, 2, 3)
+    assert band.mean == (2, 3, 4)
+    assert (band.low, band.high, band.n) == ((1, 2, 3), (3, 4, 5), 2)
+    assert over_seeds([Curve((0, 1), (0.0, 0.0)), Curve((5, 6), (0.0, 0.0))]) is None
+
+
+def test_long_curves_are_averaged_not_sampled() -> None:
+    values = np.random.default_rng(0).normal(size=1001)
+    band = over_seeds([Curve(tuple(range(1001)), tuple(values))], points=100)
+    assert band is not None
+    assert len(band.steps) == 91
+    assert band.mean[0] == pytest.approx(values[:11].mean())
