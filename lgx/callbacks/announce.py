@@ -22,7 +22,7 @@ class Announce(Callback):
             f"batch      {effective} effective = {per_process} x {processes} process(es) x {accumulate} accumulated\n"
             f"rate       {', '.join(f'{r:g}' for r in rates)} as configured, not rescaled by the batch\n"
             f"steps      {pl_module.total_steps()}, precision {trainer.precision}\n"
-            f"run        {trainer.log_dir}"
+            f"run        {trainer.default_root_dir}"
         )
         for logger in trainer.loggers:
             logger.log_metrics({"effective_batch": effective, "trainable_parameters": parameters}, step=0)

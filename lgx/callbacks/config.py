@@ -10,6 +10,7 @@ from lightning.pytorch.cli import SaveConfigCallback
 from lightning.pytorch.loggers import TensorBoardLogger
 
 import lgx
+from lgx.callbacks.place import run_folder
 from lgx.files import atomic_path
 
 PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse")
@@ -34,9 +35,10 @@ class SaveConfig(SaveConfigCallback):
         about = "".join(
             f"# {k} {v}\n" for k, v in {"lgx": lgx.__version__, "python": platform.python_version(), **versions}.items()
         )
-        if trainer.log_dir is None:
+        folder = run_folder(trainer)
+        if folder is None:
             return
-        with atomic_path(f"{trainer.log_dir}/config.yaml") as temporary:
+        with atomic_path(folder / "config.yaml") as temporary:
             temporary.write_text(about + text)
         for logger in trainer.loggers:
             logger.log_hyperparams(flatten(yaml.safe_load(text)))

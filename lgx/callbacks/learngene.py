@@ -6,6 +6,7 @@ from pathlib import Path
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
+from lgx.callbacks.place import run_folder
 from lgx.learngene import SUFFIX, load_checkpoint
 from lgx.methods.base import Method
 
@@ -15,7 +16,8 @@ class SaveLearngene(Callback):
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Take the network of the best checkpoint, or the present one, and save its learngene."""
-        if not trainer.is_global_zero or trainer.log_dir is None or not isinstance(pl_module, Method):
+        folder = run_folder(trainer)
+        if not trainer.is_global_zero or folder is None or not isinstance(pl_module, Method):
             return
         state, metrics = pl_module.state_dict(), {}
         best = trainer.checkpoint_callback
@@ -29,6 +31,6 @@ class SaveLearngene(Callback):
         )
         if learngene is not None:
             task = pl_module.task.to_dict() if pl_module.task else {}
-            path = Path(trainer.log_dir) / f"best{SUFFIX}"
+            path = folder / f"best{SUFFIX}"
             dataclasses.replace(learngene, task=task, metrics=metrics).save(path)
             print(f"learngene  {path}")

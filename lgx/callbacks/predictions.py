@@ -1,11 +1,11 @@
 """Writing what ``lgx predict`` predicts."""
 
 import csv
-from pathlib import Path
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from lgx.callbacks.place import run_folder
 from lgx.files import atomic_path
 from lgx.methods.base import Method
 
@@ -19,12 +19,13 @@ class SavePredictions(Callback):
     def on_predict_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Write the file."""
         batches = trainer.predict_loop.predictions
-        if trainer.log_dir is None or not isinstance(pl_module, Method) or not batches:
+        folder = run_folder(trainer)
+        if folder is None or not isinstance(pl_module, Method) or not batches:
             return
         probabilities = torch.cat(batches).cpu()  # (N, K)
         rank, world = trainer.global_rank, trainer.world_size
         names = pl_module.task.class_names if pl_module.task else ()
-        path = Path(trainer.log_dir) / ("predictions.csv" if world == 1 else f"predictions.rank{rank}.csv")
+        path = folder / ("predictions.csv" if world == 1 else f"predictions.rank{rank}.csv")
         with atomic_path(path) as temporary, temporary.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["index", "class", "name", "probability"])

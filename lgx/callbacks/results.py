@@ -1,10 +1,10 @@
 """Writing measured values as rows."""
 
 import os
-from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from lgx.callbacks.place import run_folder
 from lgx.evaluation.results import Row, add_rows
 from lgx.methods.base import Method
 
@@ -21,14 +21,14 @@ class SaveResults(Callback):
         self._save(trainer, pl_module, "test")
 
     def _save(self, trainer: Trainer, method: LightningModule, split: str) -> None:
-        if trainer.sanity_checking or trainer.log_dir is None or not trainer.is_global_zero:
+        folder = run_folder(trainer)
+        if trainer.sanity_checking or folder is None or not trainer.is_global_zero:
             return
         if not isinstance(method, Method) or method.task is None:
             return
         values = {name: float(trainer.callback_metrics[f"{split}/{name}"]) for name in ("acc", "loss", "n")}
         # In fit, validation comes before the epoch is counted as ended.
         epochs = trainer.current_epoch + 1 if trainer.state.fn == "fit" else method.epochs_trained
-        folder = Path(trainer.log_dir)
         add_rows(
             folder / "results.csv",
             [
