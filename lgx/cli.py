@@ -23,6 +23,7 @@ COMMANDS = {
     "arch": "parameters and MACs of architectures",
     "sample": "sample an architecture set",
     "data": "list and prepare data sets",
+    "bench": "what a training step costs, as ratios",
     "doctor": "what lgx finds on this machine",
 }
 

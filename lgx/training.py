@@ -47,6 +47,10 @@ def run(argv: list[str]) -> None:
         raise UserError(explain(str(error), BASES)) from error
     except MisconfigurationException as error:
         raise UserError(explain(str(error))) from error
+    except SystemExit as end:
+        if isinstance(end.__context__, KeyboardInterrupt):  # Lightning ends an interrupted run with exit(1)
+            raise KeyboardInterrupt from end
+        raise
     except ValueError as error:
         # jsonargparse tries every reading of a value and wraps what they raise; the user's mistake lies within.
         if (mistake := _within(error)) is None:

@@ -14,7 +14,8 @@ def train(images, tmp_path, devices, batch, method="Ancestor", *options):
     folder = tmp_path / f"record{devices}"
     args = arguments(
         "fit", method, images, tmp_path / f"runs{devices}", "--name=r", *EXACT, *options,
-        f"--data.batch_size={batch}", f"--trainer.devices={devices}", "--trainer.strategy=ddp" if devices > 1 else "--trainer.strategy=auto",
+        f"--data.batch_size={batch}", f"--trainer.devices={devices}",
+        f"--trainer.strategy={'ddp' if devices > 1 else 'auto'}",
         "--trainer.callbacks+=tests.probes.RecordRank", f"--trainer.callbacks.folder={folder}",
     )  # fmt: skip
     done = python("-m", "lgx", *args, LGX_ALLOW_IMPORTS="tests", OMP_NUM_THREADS="1", timeout=150)

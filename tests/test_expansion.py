@@ -1,5 +1,7 @@
 """Expansion keeps its invariants and gives the papers' examples."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +41,7 @@ def test_cyclic_examples_of_the_paper():
 
 def test_order2_grows_inwards_from_both_ends():
     grown = [cyclic(5, 5 + extra, "front_last_mid") for extra in range(6)]
-    added = [next(s for s in range(5) if b.count(s) > a.count(s)) for a, b in zip(grown, grown[1:], strict=False)]
+    added = [next(s for s in range(5) if b.count(s) > a.count(s)) for a, b in itertools.pairwise(grown)]
     assert added == [0, 4, 1, 3, 2]
 
 
@@ -63,7 +65,7 @@ def test_evenly_spaced_elements_are_distinct_and_in_range(a, b):
     assert len(indices) == target
     assert indices[0] == 0
     assert indices[-1] < source
-    steps = {y - x for x, y in zip(indices, indices[1:], strict=False)}
+    steps = {y - x for x, y in itertools.pairwise(indices)}
     assert all(s >= 1 for s in steps)
     assert not steps or max(steps) - min(steps) <= 1
 

@@ -36,5 +36,5 @@ class LastCheckpoint(Checkpoint):
         self._save(trainer)
 
     def _save(self, trainer: Trainer) -> None:
-        trainer.save_checkpoint(self.path)
+        trainer.save_checkpoint(self.path, weights_only=False)
         self._saved_at = trainer.global_step

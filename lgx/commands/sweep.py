@@ -11,7 +11,7 @@ def sweep(file: str, runs_dir: str = "runs", results: str | None = None, dry_run
     Args:
         file: Sweep file, e.g. experiments/sws/fashion_mnist.yaml.
         runs_dir: Folder below which all runs lie.
-        results: CSV file that collects the test rows; by default results.csv in the experiment's folder.
+        results: CSV file that collects the test rows; by default measured.csv in the experiment's folder.
         dry_run: Print the runs' command lines instead of running them.
     """
     import shlex
@@ -21,7 +21,7 @@ def sweep(file: str, runs_dir: str = "runs", results: str | None = None, dry_run
     from lgx.training import run
 
     plan = load_sweep(file, runs_dir)
-    collected = Path(results) if results else Path(runs_dir) / plan.experiment / "results.csv"
+    collected = Path(results) if results else Path(runs_dir) / plan.experiment / "measured.csv"
     todo = pending_runs(plan, collected)
     print(f"sweep      {plan.experiment}: {len(todo)} of {len(plan.runs)} runs to do")
     for number, job in enumerate(todo, start=1):

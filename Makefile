@@ -1,0 +1,46 @@
+# `make demo` and `make test` do all their own set-up: a virtual environment in .venv, then the installation.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/installed
+
+.PHONY: help demo test lint types pytest slow gpu bench tensorboard clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
+	touch $(READY)
+
+demo: $(READY) ## the whole journey on pocket data, without a download: table, runs/demo/report.html
+	$(BIN)/lgx data prepare pocket --root data
+	$(BIN)/lgx sweep experiments/sws/demo.yaml
+	$(BIN)/lgx compare runs/demo --out runs/demo
+
+test: lint types pytest ## lint, types and all fast tests
+
+lint: $(READY) ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## mypy --strict
+	$(BIN)/mypy
+
+pytest: $(READY) ## the fast tests, on two cores
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+
+slow: $(READY) ## the tests that take minutes
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
+
+gpu: $(READY) ## the tests that need a GPU
+	$(BIN)/pytest -m gpu
+
+bench: $(READY) ## seconds of a training step by stage sharing and precision, as ratios
+	$(BIN)/lgx bench
+
+tensorboard: $(READY) ## the runs' curves at http://localhost:6006
+	$(BIN)/tensorboard --logdir runs
+
+clean: ## remove the virtual environment and caches, keep runs and data
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
