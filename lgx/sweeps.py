@@ -11,7 +11,7 @@ import yaml
 from lgx.errors import UserError
 from lgx.evaluation.results import read_rows
 
-_RUN_KEYS = {"name", "config", "options", "matrix"}
+_RUN_KEYS = {"name", "command", "config", "options", "matrix"}
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Job:
         name: Name of the run, e.g. ``sws-8``.
         seed: Its seed.
         folder: Where it lies: ``<runs_dir>/<experiment>/<name>/seed<k>``.
+        command: ``fit``, or ``test`` for starts that are only evaluated.
         config: Its configuration file.
         options: Options that win over the file.
     """
@@ -29,6 +30,7 @@ class Job:
     name: str
     seed: int
     folder: str
+    command: str
     config: str
     options: dict[str, Any]
 
@@ -76,7 +78,13 @@ def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
         for entry in content["runs"]:
             unknown = set(entry) - _RUN_KEYS
             if unknown or not {"name", "config"} <= set(entry):
-                raise UserError(f"{file}: a run has name, config, options and matrix; got {', '.join(sorted(entry))}")
+                raise UserError(
+                    f"{file}: a run has name, config, and perhaps command, options and matrix; "
+                    f"got {', '.join(sorted(entry))}"
+                )
+            command = str(entry.get("command", "fit"))
+            if command not in ("fit", "test"):
+                raise UserError(f"{file}: run {entry['name']}: command must be fit or test, got {command}")
             for values, extra in _combinations(entry.get("matrix") or {}):
                 fill = {**values, "seed": seed, "runs": str(Path(runs_dir) / experiment)}
                 options = {**(entry.get("options") or {}), **extra}
@@ -86,7 +94,7 @@ def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
                 except (KeyError, IndexError, ValueError) as error:
                     raise UserError(f"{file}: run {entry['name']}: unknown variable {error}") from error
                 folder = str(Path(runs_dir) / experiment / name / f"seed{seed}")
-                jobs.append(Job(name, int(seed), folder, str(file.parent / entry["config"]), filled))
+                jobs.append(Job(name, int(seed), folder, command, str(file.parent / entry["config"]), filled))
     return Sweep(experiment, runs_dir, tuple(jobs))
 
 
@@ -121,8 +129,9 @@ def pending_runs(sweep: Sweep, results: Path) -> list[Job]:
 
 
 def run_arguments(sweep: Sweep, job: Job) -> list[str]:
-    """The command line of a run; it resumes what a stopped sweep began."""
+    """The command line of a run; a ``fit`` resumes what a stopped sweep began, a ``test`` is of the untrained start."""
     options = [f"--{key}={value}" for key, value in job.options.items()]
     place = ["--runs_dir", sweep.runs_dir, "--experiment", sweep.experiment, "--name", job.name]
     seed = ["--seed_everything", str(job.seed)]
-    return ["fit", "--config", job.config, *place, *seed, "--ckpt_path", "last", *options]
+    how = ["--ckpt_path", "last"] if job.command == "fit" else ["--untrained", "true"]
+    return [job.command, "--config", job.config, *place, *seed, *how, *options]

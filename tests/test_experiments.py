@@ -1,0 +1,39 @@
+"""Every file below experiments/ is valid, and every run of every sweep parses and builds."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lgx.cli import TRAINING
+from lgx.sweeps import load_sweep, run_arguments
+
+from .conftest import lgx
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+FILES = sorted(p for p in EXPERIMENTS.rglob("*.yaml") if p.name != "paper_numbers.yaml")
+SWEEPS = [p for p in FILES if "seeds" in yaml.safe_load(p.read_text())]
+CONFIGS = [p for p in FILES if p not in SWEEPS]
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
+def test_every_configuration_parses(path):
+    result = lgx("fit", "--config", path, "--print_config")
+    assert result.code == 0, result.err
+    printed = yaml.safe_load(result.out)
+    assert printed["model"]["class_path"].startswith("lgx.methods.")
+    assert path.read_text().startswith("# "), "a configuration says at its top what it is"
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
+def test_every_run_of_every_sweep_parses(path):
+    sweep = load_sweep(path)
+    seen = {}
+    for job in sweep.runs:
+        seen.setdefault(job.name.rsplit("-", 1)[0], job)
+    for job in seen.values():
+        command, *arguments = run_arguments(sweep, job)
+        assert command in TRAINING
+        arguments = [a for a in arguments if a not in ("--ckpt_path", "last")]
+        result = lgx(command, *arguments, "--print_config")
+        assert result.code == 0, result.err
