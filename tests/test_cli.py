@@ -178,3 +178,42 @@ def test_a_later_file_wins_over_an_earlier_one(images, tmp_path):
     base = [a for a in arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=c") if "max_epochs" not in a]
     assert lgx(*base, f"--config={tmp_path}/one.yaml", f"--config={tmp_path}/two.yaml").code == 0
     assert "max_epochs: 2" in (tmp_path / "runs/test/c/seed0/config.yaml").read_text()
+
+
+def test_a_hostile_checkpoint_is_refused_and_runs_nothing(fit, tmp_path):
+    import torch
+
+    from .test_learngene import Payload
+
+    evidence, path = tmp_path / "evidence", tmp_path / "last.ckpt"
+    torch.save({"state_dict": Payload(evidence)}, path)
+    for command in ("fit", "test"):
+        result = fit("Ancestor", f"--ckpt_path={path}", command=command)
+        assert result.code == 2
+        assert str(path) in result.sentence
+        assert "Traceback" not in result.err
+    assert not evidence.exists()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_truncated_image_is_named(tmp_path, workers):
+    from .conftest import write_images
+
+    images = write_images(tmp_path / "shapes", {"train": 24, "val": 3, "test": 3})
+    broken = images / "train" / "circle" / "000.png"
+    broken.write_bytes(broken.read_bytes()[:60])
+    options = [f"--data.num_workers={workers}", "--data.batch_size=24"]
+    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", *options))
+    assert result.code == 2
+    assert "000.png" in result.sentence
+    assert "Traceback" not in result.sentence
+
+
+@pytest.mark.slow
+def test_a_compiled_network_saves_plain_names(fit, tmp_path):
+    from lgx.learngene import load_checkpoint
+
+    result = fit("Ancestor", "--name=c", "--model.compile=true")
+    assert result.code == 0, result.err
+    state = load_checkpoint(tmp_path / "runs/test/c/seed0/checkpoints/last.ckpt")["state_dict"]
+    assert all(name.startswith("network.") and "_orig_mod" not in name for name in state)

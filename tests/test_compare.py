@@ -183,7 +183,7 @@ def test_tables_keep_the_start_and_each_runs_last_epoch() -> None:
 def test_compare_writes_page_markdown_and_rows(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     compare([str(runs)], paper="sws/table3", out=str(out), baseline="random")
-    assert sorted(path.name for path in out.iterdir()) == ["report.html", "results.csv", "results.md"]
+    assert sorted(path.name for path in out.iterdir()) == ["depth-0.svg", "report.html", "results.csv", "results.md"]
     assert len(read_rows(out / "results.csv")) == 27 * 2
     printed = capsys.readouterr().out
     markdown = (out / "results.md").read_text()

@@ -13,6 +13,7 @@ import lgx
 from lgx.callbacks.place import run_folder
 from lgx.files import atomic_path
 
+BEST = "hp/best_val_acc"
 PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse")
 
 
@@ -41,9 +42,13 @@ class SaveConfig(SaveConfigCallback):
         with atomic_path(folder / "config.yaml") as temporary:
             temporary.write_text(about + text)
         for logger in trainer.loggers:
-            logger.log_hyperparams(flatten(yaml.safe_load(text)))
+            parameters = flatten(yaml.safe_load(text))
             if isinstance(logger, TensorBoardLogger):
+                # The HPARAMS tab shows only metrics that were named with the first hyper-parameters.
+                logger.log_hyperparams(parameters, {BEST: float("nan")})
                 logger.experiment.add_text("config", f"```yaml\n{text}\n```")
+            else:
+                logger.log_hyperparams(parameters)
 
 
 def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -197,10 +197,12 @@ def _write(
     html = to_html(_TITLE, introduction, [*sections, *(section for section in figures if section)])
     markdown = to_markdown_page(_TITLE, introduction, sections)
     write_rows(page.parent / RESULTS, merged.rows)
-    for path, text in ((page.parent / MARKDOWN, markdown), (page, html)):
+    depths = figures[0].drawings if figures[0] else ()
+    pictures = {page.parent / f"depth-{number}.svg": drawing.svg for number, drawing in enumerate(depths)}
+    for path, text in {**pictures, page.parent / MARKDOWN: markdown, page: html}.items():
         with atomic_path(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
-    print(f"wrote {page}, {MARKDOWN} and {RESULTS} beside it")
+    print(f"wrote {page}, and beside it {', '.join([MARKDOWN, RESULTS, *(path.name for path in pictures)])}")
 
 
 def _curves(merged: Merged, metric: str) -> dict[tuple[str, str], dict[str, "Seeds"]]:

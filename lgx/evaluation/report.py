@@ -1,6 +1,7 @@
 """What a comparison says, and ``report.html``: one page that needs no other file, no script and no network."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -144,8 +145,12 @@ def depth_section(rows: Sequence[Row], metric: str, looks: Mapping[str, Style]) 
     for entry in sorted(entries, key=lambda e: (e.task, architecture_order(e.architecture))):
         groups.setdefault((entry.task, family_of(entry.architecture)), []).append(entry)
     drawings: list[Drawing] = []
-    for (task, family), group in groups.items():
-        if len({depth_of(entry.architecture) for entry in group}) > 1:
+    for (task, family), everything in groups.items():
+        # Single networks, such as the ancestor, are no curve; epochs at which there are only such get no panel.
+        measurements = Counter((entry.epochs, entry.method) for entry in everything)
+        curved = {epochs for (epochs, _), count in measurements.items() if count > 1}
+        group = [entry for entry in everything if entry.epochs in curved]
+        if group:
             methods = ", ".join(sorted({entry.method for entry in group}, key=method_order))
             svg = to_svg(depth_figure(group, metric, looks), f"depth{len(drawings)}")
             label = f"{metric} against depth, task {task}, architectures {family}, methods {methods}"

@@ -1,0 +1,87 @@
+"""Every command of the README runs, on stand-ins of the right shapes."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import torch
+
+from lgx.architectures import parse_architecture
+from lgx.cli import COMMANDS, TRAINING
+from lgx.evaluation.results import Row, write_rows
+from lgx.learngene import Learngene, take_layers
+
+from .conftest import lgx
+
+ROOT = Path(__file__).parents[1]
+ARCH = "depth=12,embed_dim=48,num_heads=3,patch_size=8,img_size=32"
+
+
+def commands() -> list[str]:
+    blocks = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    return [re.sub(r"\s+#.*", "", line).strip() for line in lines if line.strip()]
+
+
+def test_a_newcomer_finds_purpose_commands_and_picture_in_the_first_40_lines():
+    head = "\n".join((ROOT / "README.md").read_text().splitlines()[:40])
+    assert "make demo" in head
+    assert "make test" in head
+    (picture,) = re.findall(r"!\[.+\]\((.+)\)", head)
+    assert (ROOT / picture).is_file()
+
+
+def test_every_target_of_the_readme_is_in_the_makefile():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"`make (\w+)`|^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE):
+        assert f"\n{''.join(target)}:" in makefile
+
+
+def test_every_link_to_a_file_leads_somewhere():
+    for link in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()):
+        assert (ROOT / link).exists(), link
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """A folder where the README's earlier steps have happened."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    arch = parse_architecture(ARCH, num_classes=10)
+    seven = arch.replace(depth=7)
+    auxiliary = arch.replace(stages=(3, 3, 3, 3))
+    sws = Learngene("sws", auxiliary, take_layers(auxiliary.build().state_dict(), [0, 3, 6, 9]))
+    sws.save("runs/demo/sws/seed0/best.learngene.safetensors")
+    state = {f"network.{k}": v for k, v in seven.build().state_dict().items()}
+    about = {"architecture": seven.to_dict(), "task": {}, "epochs": 1, "method": "sws"}
+    (tmp_path / "runs/demo/mine/seed0/checkpoints").mkdir(parents=True)
+    torch.save({"lgx": about, "state_dict": state}, "runs/demo/mine/seed0/checkpoints/best.ckpt")
+    rows = [
+        Row(method, seven.name, "digits", "test", 0, "acc", 0.5, 0, 10, f"runs/demo/{method}-7/seed0")
+        for method in ("random", "sws")
+    ]
+    for row in rows:
+        write_rows(f"{row.run}/results.csv", [row])
+    return tmp_path
+
+
+@pytest.mark.usefixtures("workplace")
+def test_every_lgx_command_of_the_readme_runs():
+    ran = []
+    for line in commands():
+        program, *words = shlex.split(line)
+        if program != "lgx":
+            continue
+        command = words[0]
+        if command in TRAINING:  # parsed and checked in full, not trained
+            words = [w for w in words if w not in ("--ckpt_path", "last", "best")] + ["--print_config"]
+        elif command == "sweep":
+            words += ["--dry_run", "true"]
+        elif words[:2] == ["data", "prepare"]:
+            words = ["data", "prepare", "--help"]
+        result = lgx(*words)
+        assert result.code == 0, f"{line}: {result.err}"
+        ran.append(command)
+    assert set(ran) >= {"fit", "test", "init", "export", "compare", "sweep", "data", "arch", "sample", "doctor"}
+    assert set(ran) <= {*TRAINING, *COMMANDS}
