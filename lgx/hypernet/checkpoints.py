@@ -1,0 +1,129 @@
+"""Reading hypernetworks, ours and those of the official GHN-3, LoGAH and TAL code.
+
+Only key names are shared with that code; the configuration is given or stored beside the weights, never inferred.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from lgx.errors import UserError
+from lgx.hypernet.hypernet import Hypernet, HypernetConfig
+from lgx.learngene import load_checkpoint, read_safetensors
+
+_ENCODER = {
+    "embed": "ops",
+    "shape_enc.embed_channel": "shapes.channels",
+    "shape_enc.embed_spatial": "shapes.kernels",
+    "gnn.0.centrality_embed_in": "in_degrees",
+    "gnn.0.centrality_embed_out": "out_degrees",
+    "gnn.0.input_dist_embed": "input_distances",
+    "gnn.0.attn.edge_embed.embed": "edge_bias.lengths",
+    "gnn.0.attn.proj_e.0": "edge_bias.hidden",
+    "gnn.0.attn.proj_e.2": "edge_bias.out",
+    "ln": "norm",
+}
+_BLOCK = {
+    "attn.to_qkv": "qkv",
+    "attn.to_out.0": "proj",
+    "ff.net.0": "fc1",
+    "ff.net.3": "fc2",
+    "ln1": "norm1",
+    "ln2": "norm2",
+    "TEN.fc_gamma": "film.gamma",
+    "TEN.fc_beta": "film.beta",
+}
+_CONV = {
+    "decoder.fc.0": "fc",
+    "decoder.conv.0": "conv1",
+    "decoder.conv.2": "conv2",
+    "decoder.class_layer_predictor.1": "head_weight",
+    "decoder_1d.fc.0": "vector1",
+    "decoder_1d.fc.2": "vector2",
+    "bias_class.1": "head_bias",
+}
+_LOW_RANK = {
+    "decoder.mlp.fc.0": "fc1",
+    "decoder.mlp.fc.2": "fc2",
+    "decoder.mlp.fc.4": "fc3",
+    "decoder.l2": "basis",
+}
+_UNUSED = ("decoder.l1", "decoder.seq", "decoder_1d.0", "bias_class.1")
+"""Parameters of the official LoGAH that it never reads (``seq`` is ``l2`` under a second name)."""
+
+
+def load(
+    source: str | Path | Mapping[str, Tensor], config: HypernetConfig | Mapping[str, Any] | None = None
+) -> Hypernet:
+    """Load a hypernetwork.
+
+    Args:
+        source: A safetensors file, a torch checkpoint of tensors and plain types, or a state dict; ours, or under the
+            official code's key names (GHN-3, LoGAH, TAL).
+        config: Its configuration; by default what the file stores.
+
+    Returns:
+        The hypernetwork in eval mode.
+
+    Raises:
+        UserError: If the file is damaged, the configuration is missing or does not fit the weights; the sentence names
+            the keys that differ.
+    """
+    name = "the given state dict"
+    stored: Mapping[str, Any] | None = None
+    if isinstance(source, str | Path):
+        name = str(source)
+        if name.endswith(".safetensors"):
+            state, metadata = read_safetensors(source)
+            stored = json.loads(metadata["hypernet"]) if "hypernet" in metadata else None
+        else:
+            checkpoint = load_checkpoint(source)
+            state, stored = checkpoint.get("state_dict", checkpoint), checkpoint.get("hypernet")
+    else:
+        state = dict(source)
+    chosen = config if config is not None else stored
+    if chosen is None:
+        raise UserError(f"{name}: does not store the hypernetwork's configuration; give it as config")
+    if not isinstance(chosen, HypernetConfig):
+        values = dict(chosen)
+        chosen = HypernetConfig(**{**values, "max_shape": tuple(values.get("max_shape", (2048, 2048, 16, 16)))})
+    hypernet = Hypernet(chosen)
+    renamed = from_official(state, chosen) if "embed.weight" in state else dict(state)
+    own = hypernet.state_dict()
+    wrong = sorted(own.keys() ^ renamed.keys()) + [
+        f"{k} {tuple(renamed[k].shape)} instead of {tuple(v.shape)}"
+        for k, v in own.items()
+        if k in renamed and renamed[k].shape != v.shape
+    ]
+    if wrong:
+        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        raise UserError(f"{name}: does not fit the configuration; these differ: {', '.join(wrong[:3])}{more}")
+    hypernet.load_state_dict(renamed)
+    return hypernet.eval()
+
+
+def from_official(state: Mapping[str, Tensor], config: HypernetConfig) -> dict[str, Tensor]:
+    """Rename the official code's keys to ours; what it never reads is left out, unknown keys stay as they are.
+
+    Args:
+        state: State dict of the official GHN-3, LoGAH or TAL.
+        config: Decides which decoder's names are meant.
+    """
+    decoder = _CONV if config.decoder == "conv" else _LOW_RANK
+    renamed = {}
+    for key, tensor in state.items():
+        stem, _, kind = key.rpartition(".")
+        if stem in _ENCODER:
+            stem = f"encoder.{_ENCODER[stem]}"
+        elif stem in decoder:
+            stem = f"decoder.{decoder[stem]}"
+        elif stem.startswith("gnn."):
+            _, layer, part = stem.split(".", 2)
+            stem = f"encoder.blocks.{layer}.{_BLOCK.get(part, part)}"
+        elif stem.startswith(_UNUSED):
+            continue
+        renamed[f"{stem}.{kind}"] = tensor
+    return renamed

@@ -1,0 +1,214 @@
+"""From node embeddings to parameters: GHN-3's convolutional decoder and LoGAH's low-rank one.
+
+Both give raw tensors no larger than ``max_shape``; cropping a class head, tiling to larger targets and normalising are
+the business of :mod:`lgx.hypernet.predict`. Shapes: n nodes of one target shape, D embedding width, r rank.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lgx.errors import UserError
+
+Layout = Literal["official", "residual"]
+
+
+class Decoder(nn.Module, ABC):
+    """What predicts raw parameters from node embeddings."""
+
+    @abstractmethod
+    def matrices(self, x: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
+        """Weights of n nodes.
+
+        Args:
+            x: Node embeddings, (n, D).
+            shape: (out, in, kernel height, kernel width), none larger than ``max_shape``.
+
+        Returns:
+            (n, out, in, kernel height, kernel width).
+        """
+
+    @abstractmethod
+    def vectors(self, x: Tensor, size: int) -> Tensor:
+        """Weight and bias vectors of n nodes.
+
+        Args:
+            x: Node embeddings, (n, D).
+            size: Length, at most ``max_shape[0]``.
+
+        Returns:
+            (n, 2, size): what a norm's weight is made of, and what any bias is made of.
+        """
+
+    def head_matrices(self, x: Tensor, classes: int, inputs: int) -> Tensor:
+        """Weights of n class heads, (n, classes, inputs); like any matrix unless the decoder has its own way."""
+        return self.matrices(x, (classes, inputs, 1, 1))[..., 0, 0]
+
+    def head_vectors(self, x: Tensor, classes: int) -> Tensor:
+        """Biases of n class heads, (n, classes)."""
+        return self.vectors(x, classes)[:, 1]
+
+
+class ConvDecoder(Decoder):
+    """GHN-3's decoder: one MLP for all positions of a kernel, cropped to the target (Knyazev et al., 2023).
+
+    Args:
+        width: D.
+        max_shape: Largest (out, in, kernel height, kernel width) that is predicted.
+        num_classes: Largest class head.
+    """
+
+    def __init__(self, width: int, max_shape: tuple[int, int, int, int], num_classes: int) -> None:
+        super().__init__()
+        self.width, self.max_shape = width, max_shape
+        self.fc = nn.Linear(width, 4 * width * max_shape[2] * max_shape[3])
+        self.conv1 = nn.Linear(4 * width, 8 * width)
+        self.conv2 = nn.Linear(8 * width, max_shape[0] * max_shape[1])
+        self.vector1 = nn.Linear(width, 2 * width)
+        self.vector2 = nn.Linear(2 * width, 2 * max_shape[0])
+        self.head_weight = nn.Linear(max_shape[0], num_classes)
+        self.head_bias = nn.Linear(max_shape[0], num_classes)
+        for last in (self.conv2, self.vector2, self.head_weight):
+            with torch.no_grad():
+                last.weight /= 5  # GHN-3 starts small, so that its predictions are near zero before normalisation
+            nn.init.zeros_(last.bias)
+
+    def matrices(self, x: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
+        """See :class:`Decoder`. Kernels larger than ``max_shape`` are interpolated, bilinearly."""
+        out, inputs, *kernel = shape
+        largest = self.max_shape[2:]
+        inside = [min(k, most) for k, most in zip(kernel, largest, strict=True)]
+        features = F.relu(self._positions(x, (inside[0], inside[1])))  # (n, 4 D, kh, kw)
+        hidden = F.relu(self.conv1(features.movedim(1, -1)))  # (n, kh, kw, 8 D)
+        used = self.conv2.weight.view(*self.max_shape[:2], -1)[:out, :inputs].flatten(0, 1)
+        bias = self.conv2.bias.view(*self.max_shape[:2])[:out, :inputs].flatten()
+        values = F.linear(hidden, used, bias).movedim(-1, 1)  # (n, out * in, kh, kw)
+        if inside != kernel:
+            values = F.interpolate(values, tuple(kernel), mode="bilinear")
+        return values.unflatten(1, (out, inputs))
+
+    def _positions(self, x: Tensor, kernel: tuple[int, int]) -> Tensor:
+        """Features of the kernel's positions, at the centre of the largest kernel; no others are computed."""
+        height, width = self.max_shape[2:]
+        top, left = height // 2 - kernel[0] // 2, width // 2 - kernel[1] // 2
+        place = (slice(None), slice(top, top + kernel[0]), slice(left, left + kernel[1]))
+        weight = self.fc.weight.view(4 * self.width, height, width, -1)[place]
+        bias = self.fc.bias.view(4 * self.width, height, width)[place]
+        return F.linear(x, weight.flatten(0, 2), bias.flatten()).unflatten(1, (4 * self.width, *kernel))
+
+    def vectors(self, x: Tensor, size: int) -> Tensor:
+        """See :class:`Decoder`."""
+        both: Tensor = self.vector2(F.relu(self.vector1(x)))
+        return both.unflatten(1, (2, self.max_shape[0]))[..., :size]
+
+    def head_matrices(self, x: Tensor, classes: int, inputs: int) -> Tensor:
+        """Heads come from all outputs of a 1 x 1 kernel through a layer over the outputs."""
+        features = self.matrices(x, (self.max_shape[0], inputs, 1, 1))[..., 0, 0]  # (n, max out, in)
+        predicted = self.head_weight(F.relu(features).transpose(1, 2))[..., :classes]
+        return predicted.transpose(1, 2)
+
+    def head_vectors(self, x: Tensor, classes: int) -> Tensor:
+        """Biases of heads come from the bias row through a layer of their own."""
+        biases: Tensor = self.head_bias(F.relu(self.vectors(x, self.max_shape[0])[:, 1]))[:, :classes]
+        return biases
+
+
+class LowRankDecoder(Decoder):
+    """LoGAH's decoder: every weight is a product A B of rank r (Zhou et al., 2024).
+
+    An MLP (D -> 4 D -> 8 D -> 2 r²) and a linear map give A (rows × r) and B (r × columns), where rows = out × kernel
+    height and columns = in × kernel width. Only what a target reads is computed.
+
+    ``layout`` says how the map is laid out. ``official``: the map r -> ``max_size`` is applied to each of 2 r rows and
+    the result *viewed* as A and B, so that a small target reads one or two of the rows; this is "LoGAH" in the papers'
+    tables. ``residual``: A = L_out (I + X₁), B = (I + X₂) L_inᵀ with two bases L, which uses every number of the MLP.
+
+    Args:
+        width: D.
+        rank: r.
+        max_shape: Largest (out, in, kernel height, kernel width) that is predicted.
+        max_size: Largest number of rows or columns.
+        layout: ``official`` or ``residual``.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        rank: int,
+        max_shape: tuple[int, int, int, int],
+        max_size: int,
+        layout: Layout = "official",
+    ) -> None:
+        super().__init__()
+        self.rank, self.max_shape, self.max_size, self.layout = rank, max_shape, max_size, layout
+        self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, 8 * width)
+        self.fc3 = nn.Linear(8 * width, 2 * rank * rank)
+        if layout == "official":
+            self.basis = nn.Linear(rank, max_size)
+        else:
+            self.basis_out = nn.Parameter(torch.randn(max_size, rank) * rank**-0.25)
+            self.basis_in = nn.Parameter(torch.randn(max_size, rank) * rank**-0.25)
+
+    def factors(self, x: Tensor, rows: int, columns: int) -> tuple[Tensor, Tensor]:
+        """A and B of n nodes.
+
+        Args:
+            x: Node embeddings, (n, D).
+            rows: Rows of A.
+            columns: Columns of B.
+
+        Returns:
+            A, (n, rows, r), and B, (n, r, columns).
+
+        Raises:
+            UserError: If rows or columns exceed ``max_size``.
+        """
+        if max(rows, columns) > self.max_size:
+            raise UserError(
+                f"low-rank decoder: a weight of {rows} x {columns} exceeds max_size {self.max_size}; "
+                f"use a hypernetwork with a larger max_size"
+            )
+        hidden = F.relu(self.fc2(F.relu(self.fc1(x))))  # (n, 8 D)
+        if self.layout == "residual":
+            small = self.fc3(hidden).unflatten(1, (2, self.rank, self.rank))
+            small = small + torch.eye(self.rank, dtype=small.dtype, device=small.device)
+            return self.basis_out[:rows] @ small[:, 0], small[:, 1] @ self.basis_in[:columns].T
+        return self._viewed(hidden, 0, rows), self._viewed(hidden, self.rank, columns).transpose(1, 2)
+
+    def _viewed(self, hidden: Tensor, first: int, count: int) -> Tensor:
+        """Rows of the viewed map: flat elements [0, count × r) of its rows from ``first`` on, (n, count, r)."""
+        flat = count * self.rank
+        used = -(-flat // self.max_size)  # rows of the MLP's output that are read
+        chosen = slice(first * self.rank, (first + used) * self.rank)
+        mixed = F.relu(F.linear(hidden, self.fc3.weight[chosen], self.fc3.bias[chosen]))
+        mixed = mixed.unflatten(1, (used, self.rank))  # (n, used, r)
+        width = min(flat, self.max_size)
+        values = F.linear(mixed, self.basis.weight[:width], self.basis.bias[:width])  # (n, used, width)
+        return values.flatten(1)[:, :flat].unflatten(1, (count, self.rank))
+
+    def matrices(self, x: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
+        """See :class:`Decoder`."""
+        out, inputs, height, width = shape
+        a, b = self.factors(x, out * height, inputs * width)
+        return (a @ b).unflatten(2, (inputs, width)).unflatten(1, (out, height)).transpose(2, 3)
+
+    def vectors(self, x: Tensor, size: int) -> Tensor:
+        """See :class:`Decoder`.
+
+        Both vectors are one column of a product; where the second starts follows from the *rounded* size, as in the
+        official code.
+        """
+        rounded = self._rounded(size)
+        a, b = self.factors(x, 2 * rounded, 1)
+        return (a @ b)[..., 0].unflatten(1, (2, rounded))[..., :size]
+
+    def _rounded(self, size: int) -> int:
+        """GHN-3's rounding of sizes, by which it groups targets."""
+        most = self.max_shape[0]
+        size = min(size, most)
+        if size % 3 == 0:
+            size = size * 4 // 3
+        return most if size >= most / 2 else size

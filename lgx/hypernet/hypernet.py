@@ -1,0 +1,157 @@
+"""The hypernetwork: architectures in, their parameters out."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from lgx.architectures.vit import ViTArchitecture
+from lgx.errors import UserError
+from lgx.hypernet.batch import GraphBatch
+from lgx.hypernet.decoders import ConvDecoder, Decoder, Layout, LowRankDecoder
+from lgx.hypernet.encoder import Encoder
+from lgx.hypernet.graph import Convention, Node, computational_graph
+from lgx.hypernet.predict import bias, norm_weight, tile, weight_scale
+
+
+@dataclass(frozen=True)
+class HypernetConfig:
+    """Everything that must be known to rebuild a hypernetwork; it is stored with the weights, never guessed.
+
+    Attributes:
+        width: Embedding width D.
+        layers: Graphormer blocks.
+        heads: Attention heads.
+        max_shape: Largest (out, in, kernel height, kernel width) that is predicted; larger targets are tiled.
+        num_classes: Number of classes that it was made for.
+        decoder: ``conv`` (GHN-3) or ``low_rank`` (LoGAH, TAL).
+        rank: Rank r of the low-rank decoder.
+        max_size: Largest number of rows or columns of the low-rank decoder's factors.
+        layout: Layout of its factors.
+        task_width: Width of task embeddings; None without task conditioning.
+        convention: Graphs with (``msa``) or without (``plain``) attention nodes.
+    """
+
+    width: int = 128
+    layers: int = 5
+    heads: int = 16
+    max_shape: tuple[int, int, int, int] = (2048, 2048, 16, 16)
+    num_classes: int = 1000
+    decoder: Literal["conv", "low_rank"] = "low_rank"
+    rank: int = 90
+    max_size: int = 32768
+    layout: Layout = "official"
+    task_width: int | None = None
+    convention: Convention = "msa"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+
+class Hypernet(nn.Module):
+    """GHN-3, LoGAH or TAL's hypernetwork, by its configuration.
+
+    The class token, and the position embedding's row that belongs to it, are not predicted: both are zero. The official
+    code draws that row anew at every call (N(0, 0.02)), so that its predictions cannot be repeated.
+
+    Args:
+        config: What to build.
+    """
+
+    def __init__(self, config: HypernetConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(
+            config.width, config.layers, config.heads, config.num_classes, config.max_shape[3], config.task_width
+        )
+        self.decoder: Decoder
+        if config.decoder == "conv":
+            self.decoder = ConvDecoder(config.width, config.max_shape, config.num_classes)
+        else:
+            self.decoder = LowRankDecoder(config.width, config.rank, config.max_shape, config.max_size, config.layout)
+
+    def predict(self, architecture: ViTArchitecture, task_embedding: Tensor | None = None) -> dict[str, Tensor]:
+        """Predict all parameters of one architecture.
+
+        Args:
+            architecture: What to predict for.
+            task_embedding: Task embedding, (T,); None for a hypernetwork without task conditioning.
+
+        Returns:
+            Parameters under timm's names, with gradient where the hypernetwork has.
+
+        Raises:
+            UserError: If a task embedding is missing, superfluous or of another width.
+        """
+        return self.predict_many([architecture], task_embedding)[0]
+
+    def predict_many(
+        self, architectures: Sequence[ViTArchitecture], task_embedding: Tensor | None = None
+    ) -> list[dict[str, Tensor]]:
+        """Predict for several architectures of one task; the same as one by one, in one pass of the encoder."""
+        self._check_task(task_embedding)
+        graphs = [computational_graph(architecture, self.config.convention) for architecture in architectures]
+        device = next(self.parameters()).device
+        embedded = self.encoder(GraphBatch.of(graphs).to(device), task_embedding)  # (G, N, D)
+        predicted: list[dict[str, Tensor]] = [{} for _ in graphs]
+        groups: dict[tuple[str, bool, tuple[int, ...]], list[tuple[int, int, Node]]] = defaultdict(list)
+        for g, graph in enumerate(graphs):
+            for n, node in enumerate(graph.nodes):
+                if node.parameter is not None:
+                    groups[node.op, node.parameter.startswith("head."), node.shape].append((g, n, node))
+        for (op, head, shape), members in groups.items():
+            x = torch.stack([embedded[g, n] for g, n, _ in members])  # nodes of one shape decode together
+            for (g, _, node), tensors in zip(members, self._decode(op, head, shape, x), strict=True):
+                assert node.parameter is not None
+                stem = node.parameter.removesuffix(".weight")
+                predicted[g].update({name.format(stem): tensor for name, tensor in tensors.items()})
+                if op != "ln":
+                    predicted[g][node.parameter] = predicted[g].pop("value")
+        for architecture, tensors in zip(architectures, predicted, strict=True):
+            tensors["cls_token"] = torch.zeros(1, 1, architecture.embed_dim, device=device)
+        return predicted
+
+    def _decode(self, op: str, head: bool, shape: tuple[int, ...], x: Tensor) -> list[dict[str, Tensor]]:
+        """Tensors of n nodes of one operation and shape; ``value``, or for a norm weight and bias."""
+        most = self.config.max_shape
+        if op == "pos_enc":
+            return [{"value": self._positions(p)} for p in self._matrices(shape, x)]
+        if op == "conv" and head and shape[0] <= self.config.num_classes and self.config.decoder == "conv":
+            weights = self.decoder.head_matrices(x, shape[0], min(shape[1], most[1]))
+            return [{"value": tile(w, shape) * weight_scale(shape)} for w in weights]
+        if op == "conv":
+            weights = self._matrices((*shape, 1, 1)[:4], x).reshape(len(x), *shape)
+            return [{"value": w * weight_scale(shape)} for w in weights]
+        if head:
+            return [{"value": bias(tile(b, shape))} for b in self.decoder.head_vectors(x, min(shape[0], most[0]))]
+        vectors = self.decoder.vectors(x, min(shape[0], most[0]))
+        if op == "bias":
+            return [{"value": bias(tile(v[1], shape))} for v in vectors]
+        return [{"{}.weight": norm_weight(tile(v[0], shape)), "{}.bias": bias(tile(v[1], shape))} for v in vectors]
+
+    def _matrices(self, shape: tuple[int, ...], x: Tensor) -> Tensor:
+        """Raw weights of n nodes, (n, *shape), tiled where the target is larger than what is predicted."""
+        out, inputs, height, width = shape
+        most = self.config.max_shape
+        raw = self.decoder.matrices(x, (min(out, most[0]), min(inputs, most[1]), height, width))
+        return tile(raw, (len(x), *shape))
+
+    @staticmethod
+    def _positions(raw: Tensor) -> Tensor:
+        """(D, s, s) -> (1, 1 + s², D), row by row, behind a zero row for the class token."""
+        tokens = raw.reshape(-1, *raw.shape[-3:])[0].flatten(1).T
+        return torch.cat([tokens.new_zeros(1, tokens.shape[1]), tokens]).unsqueeze(0)
+
+    def _check_task(self, task_embedding: Tensor | None) -> None:
+        wanted = self.config.task_width
+        if (wanted is None) != (task_embedding is None):
+            raise UserError(
+                "this hypernetwork takes no task embedding" if wanted is None
+                else f"this hypernetwork needs a task embedding of {wanted} numbers"
+            )  # fmt: skip
+        if task_embedding is not None and task_embedding.shape != (wanted,):
+            raise UserError(f"task embedding: expected {wanted} numbers, got shape {tuple(task_embedding.shape)}")
