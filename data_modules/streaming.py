@@ -122,7 +122,7 @@ class ShardBatches(IterableDataset[Batch]):
         self.rank = rank
         # Shared memory: loader processes that live on over epochs hold a copy of everything else.
         self.progress = torch.zeros(2, dtype=torch.int64)
-        self.progress.share_memory_()  # type: ignore[no-untyped-call]
+        self.progress.share_memory_()
 
     def begin(self, epoch: int, batch: int = 0) -> None:
         """Let the next iteration give batches ``batch``, ... of ``epoch``."""

@@ -66,7 +66,7 @@ def _measure(size: str, batch: int, repeats: int) -> list[dict[str, str | float]
                 with torch.no_grad():
                     soft = teacher(images)
                 loss = 0.5 * loss + 0.5 * distillation_loss(logits, soft)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
             optimizer.zero_grad()
 

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from typing import Literal
 
 import torch
+from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -88,7 +89,7 @@ class ConvDecoder(Decoder):
         values = F.linear(hidden, used, bias).movedim(-1, 1)  # (n, out * in, kh, kw)
         if inside != kernel:
             values = F.interpolate(values, tuple(kernel), mode="bilinear")
-        return values.unflatten(1, (out, inputs))
+        return rearrange(values, "n (out inp) kh kw -> n out inp kh kw", out=out)
 
     def _positions(self, x: Tensor, kernel: tuple[int, int]) -> Tensor:
         """Features of the kernel's positions, at the centre of the largest kernel; no others are computed."""
@@ -97,17 +98,18 @@ class ConvDecoder(Decoder):
         place = (slice(None), slice(top, top + kernel[0]), slice(left, left + kernel[1]))
         weight = self.fc.weight.view(4 * self.width, height, width, -1)[place]
         bias = self.fc.bias.view(4 * self.width, height, width)[place]
-        return F.linear(x, weight.flatten(0, 2), bias.flatten()).unflatten(1, (4 * self.width, *kernel))
+        features = F.linear(x, weight.flatten(0, 2), bias.flatten())
+        return rearrange(features, "n (c kh kw) -> n c kh kw", kh=kernel[0], kw=kernel[1])
 
     def vectors(self, x: Tensor, size: int) -> Tensor:
         """See :class:`Decoder`."""
         both: Tensor = self.vector2(F.relu(self.vector1(x)))
-        return both.unflatten(1, (2, self.max_shape[0]))[..., :size]
+        return rearrange(both, "n (two size) -> n two size", two=2)[..., :size]
 
     def head_matrices(self, x: Tensor, classes: int, inputs: int) -> Tensor:
         """Heads come from all outputs of a 1 x 1 kernel through a layer over the outputs."""
         features = self.matrices(x, (self.max_shape[0], inputs, 1, 1))[..., 0, 0]  # (n, max out, in)
-        predicted = self.head_weight(F.relu(features).transpose(1, 2))[..., :classes]
+        predicted: Tensor = self.head_weight(F.relu(features).transpose(1, 2))[..., :classes]
         return predicted.transpose(1, 2)
 
     def head_vectors(self, x: Tensor, classes: int) -> Tensor:
@@ -173,7 +175,7 @@ class LowRankDecoder(Decoder):
             )
         hidden = F.relu(self.fc2(F.relu(self.fc1(x))))  # (n, 8 D)
         if self.layout == "residual":
-            small = self.fc3(hidden).unflatten(1, (2, self.rank, self.rank))
+            small = rearrange(self.fc3(hidden), "n (two r s) -> n two r s", two=2, r=self.rank)
             small = small + torch.eye(self.rank, dtype=small.dtype, device=small.device)
             return self.basis_out[:rows] @ small[:, 0], small[:, 1] @ self.basis_in[:columns].T
         return self._viewed(hidden, 0, rows), self._viewed(hidden, self.rank, columns).transpose(1, 2)
@@ -184,16 +186,16 @@ class LowRankDecoder(Decoder):
         used = -(-flat // self.max_size)  # rows of the MLP's output that are read
         chosen = slice(first * self.rank, (first + used) * self.rank)
         mixed = F.relu(F.linear(hidden, self.fc3.weight[chosen], self.fc3.bias[chosen]))
-        mixed = mixed.unflatten(1, (used, self.rank))  # (n, used, r)
+        mixed = rearrange(mixed, "n (used r) -> n used r", used=used)
         width = min(flat, self.max_size)
         values = F.linear(mixed, self.basis.weight[:width], self.basis.bias[:width])  # (n, used, width)
-        return values.flatten(1)[:, :flat].unflatten(1, (count, self.rank))
+        return values.flatten(1)[:, :flat].view(-1, count, self.rank)
 
     def matrices(self, x: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
         """See :class:`Decoder`."""
         out, inputs, height, width = shape
         a, b = self.factors(x, out * height, inputs * width)
-        return (a @ b).unflatten(2, (inputs, width)).unflatten(1, (out, height)).transpose(2, 3)
+        return rearrange(a @ b, "n (out kh) (inp kw) -> n out inp kh kw", kh=height, kw=width)
 
     def vectors(self, x: Tensor, size: int) -> Tensor:
         """See :class:`Decoder`.
@@ -203,7 +205,7 @@ class LowRankDecoder(Decoder):
         """
         rounded = self._rounded(size)
         a, b = self.factors(x, 2 * rounded, 1)
-        return (a @ b)[..., 0].unflatten(1, (2, rounded))[..., :size]
+        return rearrange(a @ b, "n (two size) 1 -> n two size", two=2)[..., :size]
 
     def _rounded(self, size: int) -> int:
         """GHN-3's rounding of sizes, by which it groups targets."""

@@ -96,11 +96,14 @@ class EdgeBias(nn.Module):
             (G, H, N, N).
         """
         pairs = distances * (MAX_EDGE + 1) + distances.transpose(1, 2)
+        distinct: Tensor
+        where: Tensor
         distinct, where = pairs.unique(return_inverse=True)
         # The table starts with two rows that no graph uses: index 2 is "no path".
         forward, backward = self.lengths(distinct // (MAX_EDGE + 1) + 2), self.lengths(distinct % (MAX_EDGE + 1) + 2)
         values = self.out(F.relu(self.hidden(torch.cat([forward, backward], dim=-1))))
-        return rearrange(values[where], "g n m h -> g h n m")
+        bias: Tensor = rearrange(values[where], "g n m h -> g h n m")
+        return bias
 
 
 class FiLM(nn.Module):

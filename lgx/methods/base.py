@@ -261,6 +261,6 @@ class Method(LightningModule, ABC):
     def _make_mixup(self, mixup: float, cutmix: float, num_classes: int) -> Mixup | None:
         if mixup == 0 and cutmix == 0:
             return None
-        return Mixup(  # type: ignore[no-untyped-call]
+        return Mixup(
             mixup_alpha=mixup, cutmix_alpha=cutmix, label_smoothing=self.label_smoothing, num_classes=num_classes
         )
