@@ -36,7 +36,7 @@ slow: $(READY) ## the tests that take minutes
 gpu: $(READY) ## the tests that need a GPU
 	$(BIN)/pytest -m gpu
 
-bench: $(READY) ## seconds of a training step by stage sharing and precision, as ratios
+bench: $(READY) ## what training steps cost, as ratios to an ordinary one
 	$(BIN)/lgx bench
 
 tensorboard: $(READY) ## the runs' curves at http://localhost:6006

@@ -103,6 +103,10 @@ class ImageDataModule(LightningDataModule):
         super().__init__()
         if batch_size < 1:
             raise UserError(f"data.batch_size: expected at least 1, got {batch_size}")
+        if eval_batch_size is not None and eval_batch_size < 1:
+            raise UserError(f"data.eval_batch_size: expected at least 1 or null, got {eval_batch_size}")
+        if num_workers < 0:
+            raise UserError(f"data.num_workers: expected at least 0, got {num_workers}")
         if not 0 < val_fraction < 1:
             raise UserError(f"data.val_fraction: expected a share between 0 and 1, got {val_fraction}")
         if limit_train is not None and limit_train < 1:
@@ -184,8 +188,7 @@ class ImageDataModule(LightningDataModule):
                 f"data.batch_size: {self.batch_size} x {world_size} processes exceeds the {len(images)} training "
                 f"examples of {self.info.name}; use a smaller batch_size"
             )
-        most = limit if isinstance(limit, int) else None if limit is None else max(1, int(full * limit))
-        sampler = TrainBatchSampler(len(images), self.batch_size, self.seed, rank, world_size, most)
+        sampler = TrainBatchSampler(len(images), self.batch_size, self.seed, rank, world_size, limit)
         transform = train_transform(self.task, self.augment)
         dataset = TransformedImages(images, transform, self.seed, random=self.augment != "none")
         return ResumableLoader(dataset, batch_sampler=sampler, **self._loader_options())
@@ -202,10 +205,20 @@ class ImageDataModule(LightningDataModule):
         """The test images, in order."""
         return self._eval_loader("test")
 
+    @property
+    def predict_indices(self) -> Sequence[int]:
+        """Index in the test split of each example that :meth:`predict_dataloader` yields on this rank, in order."""
+        rank, world_size = self._process()
+        return range(rank, len(self._images["test"]), world_size)
+
     # -- helpers ------------------------------------------------------------------------------------------------
 
     def _eval_loader(self, split: Split) -> DataLoader[Any]:
         images, (rank, world_size) = self._images[split], self._process()
+        if len(images) < world_size:
+            raise UserError(
+                f"{self.info.name} {split}: {len(images)} examples for {world_size} processes; use fewer processes"
+            )
         return DataLoader(
             TransformedImages(images, eval_transform(self.task)),
             batch_size=self.eval_batch_size,

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from lgx.errors import UserError
+
 Key = tuple[int, int]
 """(epoch, index): the index of an example and the epoch that its augmentation is drawn for."""
 
@@ -44,6 +46,23 @@ def seeded_rng(seed: int) -> Iterator[None]:
         torch.default_generator.set_state(states[2])
 
 
+def limited(full: int, limit: int | float | None) -> tuple[int, int]:
+    """Apply Lightning's ``limit_train_batches``.
+
+    Args:
+        full: Batches of an epoch without a limit.
+        limit: A number of batches, a share of them, or None.
+
+    Returns:
+        The length that a loader should have, to which Lightning applies a share again, and the batches of an epoch.
+    """
+    if limit is None:
+        return full, full
+    if isinstance(limit, int):
+        return min(full, limit), min(full, limit)
+    return full, int(full * limit)
+
+
 class TrainBatchSampler(Sampler[list[Key]]):
     """Shuffled training batches, equal on any number of processes.
 
@@ -56,16 +75,23 @@ class TrainBatchSampler(Sampler[list[Key]]):
         seed: Seed of the order.
         rank: Rank of this process.
         world_size: Number of processes, W.
-        limit: At most so many batches per epoch; None for all.
+        limit: At most so many batches per epoch, or that share of them; None for all. A share is applied by Lightning
+            to the length of the loader, so here it only tells where an epoch ends.
     """
 
     def __init__(
-        self, num_samples: int, batch_size: int, seed: int, rank: int = 0, world_size: int = 1, limit: int | None = None
+        self,
+        num_samples: int,
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        limit: int | float | None = None,
     ) -> None:
         self.num_samples, self.batch_size, self.seed = num_samples, batch_size, seed
         self.rank, self.world_size = rank, world_size
         full = num_samples // (batch_size * world_size)
-        self.length = full if limit is None else min(full, limit)
+        self.length, self.epoch_length = limited(full, limit)
         self.epoch = 0
         self.resume_at: tuple[int, int] = (0, 0)
 
@@ -111,15 +137,31 @@ class ResumableLoader(DataLoader[Any]):
             self._batch += 1
             yield batch
 
+    @property
+    def epoch_length(self) -> int:
+        """Batches of an epoch, Lightning's limit applied."""
+        return self.batch_sampler.epoch_length
+
     def state_dict(self) -> dict[str, int]:
         """Where the next batch comes from."""
-        return {"epoch": getattr(self, "_epoch", 0), "batch": getattr(self, "_batch", 0)}
+        examples = self.batch_sampler.batch_size * self.batch_sampler.world_size
+        return {"epoch": getattr(self, "_epoch", 0), "batch": getattr(self, "_batch", 0), "examples": examples}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on at ``state``; a state at the end of an epoch means the start of the next one."""
-        epoch, batch = state["epoch"], state["batch"]
-        if batch >= len(self.batch_sampler):
+        """Go on at ``state``; a state at the end of an epoch means the start of the next one.
+
+        Raises:
+            UserError: If the run stopped within an epoch with another global batch.
+        """
+        epoch, batch, examples = state["epoch"], state["batch"], state["examples"]
+        own = self.batch_sampler.batch_size * self.batch_sampler.world_size
+        if batch >= self.epoch_length:
             epoch, batch = epoch + 1, 0
+        if batch and examples != own:
+            raise UserError(
+                f"data.batch_size: the run stopped within an epoch of global batches of {examples}, not {own}; "
+                f"resume with the same batch_size x processes"
+            )
         self.batch_sampler.resume_at = (epoch, batch)
         self.batch_sampler.set_epoch(epoch)
 

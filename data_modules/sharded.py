@@ -1,6 +1,7 @@
 """The data module over shards."""
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,6 @@ class ShardedData(ImageDataModule):
                 f"data.batch_size: {self.batch_size} x {world_size} processes exceeds the {len(images)} training "
                 f"examples of {self.info.name}; use a smaller batch_size"
             )
-        most = limit if isinstance(limit, int) else None if limit is None else max(1, int(full * limit))
         batches = ShardBatches(
             images,
             train_transform(self.task, self.augment),
@@ -81,7 +81,7 @@ class ShardedData(ImageDataModule):
             rank,
             world_size,
             buffer=self.shuffle_buffer,
-            limit=most,
+            limit=limit,
         )
         return self._stream(batches, train=True)
 
@@ -100,6 +100,22 @@ class ShardedData(ImageDataModule):
             train=False,
         )
         return self._stream(batches, train=False)
+
+    def predict_dataloader(self) -> DataLoader[Any]:
+        """The test images, in order: several loader processes would interleave their stretches of a stream."""
+        workers, self.num_workers = self.num_workers, 0 if not self.in_memory else self.num_workers
+        loader = self._eval_loader("test")
+        self.num_workers = workers
+        return loader
+
+    @property
+    def predict_indices(self) -> Sequence[int]:
+        """See :class:`~data_modules.base.ImageDataModule`; a rank of a stream reads one stretch of it."""
+        images = self._images["test"]
+        if not isinstance(images, StreamedShards):
+            return super().predict_indices
+        rank, world_size = self._process()
+        return range(len(images) * rank // world_size, len(images) * (rank + 1) // world_size)
 
     def _stream(self, batches: ShardBatches, train: bool) -> StreamLoader:
         # Lightning warns of every length of an iterable set; this one counts exactly.

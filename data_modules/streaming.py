@@ -15,7 +15,7 @@ import torch
 import webdataset as wds
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from data_modules.samplers import mix_seed, seeded_rng
+from data_modules.samplers import limited, mix_seed, seeded_rng
 from data_modules.shards import Shard, decode, read_shard
 from lgx.batch import Batch
 from lgx.errors import UserError
@@ -91,7 +91,7 @@ class ShardBatches(IterableDataset[Batch]):
         world_size: Number of processes, W.
         train: Shuffled, equal numbers of full batches on every rank; else every example once, in order.
         buffer: Size of each loader process's shuffle buffer in examples.
-        limit: At most so many training batches per epoch; None for all.
+        limit: At most so many training batches per epoch, or that share of them; None for all.
     """
 
     def __init__(
@@ -105,20 +105,20 @@ class ShardBatches(IterableDataset[Batch]):
         world_size: int = 1,
         train: bool = True,
         buffer: int = 1000,
-        limit: int | None = None,
+        limit: int | float | None = None,
     ) -> None:
         self.source, self.transform, self.task = source, transform, task
         self.batch_size, self.seed, self.train, self.buffer = batch_size, seed, train, buffer
         total = len(source)
         if train:
             full = total // (batch_size * world_size)
-            self.num_batches = full if limit is None else min(full, limit)
+            self.num_batches, self.epoch_length = limited(full, limit)
             self.length = self.num_batches * batch_size
             self.start = rank * self.length
         else:
             self.start = total * rank // world_size
             self.length = total * (rank + 1) // world_size - self.start
-            self.num_batches = -(-self.length // batch_size)
+            self.num_batches = self.epoch_length = -(-self.length // batch_size)
         self.rank = rank
         # Shared memory: loader processes that live on over epochs hold a copy of everything else.
         self.progress = torch.zeros(2, dtype=torch.int64)
@@ -220,13 +220,18 @@ class StreamLoader(DataLoader[Any]):
             self._batch += 1
             yield batch
 
+    @property
+    def epoch_length(self) -> int:
+        """Batches of an epoch, Lightning's limit applied."""
+        return self.dataset.epoch_length
+
     def state_dict(self) -> dict[str, int]:
         """Where the next batch comes from."""
         return {"epoch": self._epoch, "batch": self._batch}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Go on at ``state``; a state at the end of an epoch means the start of the next one."""
-        at_end = state["batch"] >= len(self)
+        at_end = state["batch"] >= self.epoch_length
         self._resume_at = (state["epoch"] + 1, 0) if at_end else (state["epoch"], state["batch"])
 
 

@@ -2,12 +2,14 @@
 
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from PIL import Image
 from timm.data.transforms_factory import create_transform
 from torchvision.transforms import v2
 
 from lgx.batch import Task
+from lgx.errors import UserError
 
 Augment = Literal["none", "crop_flip", "randaugment"]
 
@@ -27,6 +29,11 @@ class _Mode:
         self.mode = "L" if in_chans == 1 else "RGB"
 
     def __call__(self, image: Image.Image) -> Image.Image:
+        if image.mode.startswith("I;16"):
+            # Pillow clips 16-bit grey to white instead of scaling it.
+            image = Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
+        elif image.mode in ("I", "F"):
+            raise UserError(f"an image of mode {image.mode} has no known range of values; save it with 8 or 16 bits")
         return image if image.mode == self.mode else image.convert(self.mode)
 
 

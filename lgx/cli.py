@@ -13,7 +13,7 @@ TRAINING = {
     "fit": "train a method: ancestor, learngene or descendant",
     "validate": "evaluate a checkpoint on the validation split",
     "test": "evaluate a checkpoint, or an untrained start, on the test split",
-    "predict": "class probabilities for the test images",
+    "predict": "predicted class and probability for every test image",
 }
 COMMANDS = {
     "init": "write a descendant that plain timm loads",
@@ -58,19 +58,19 @@ def main(args: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: With 2 after a user's mistake, 130 after Ctrl-C, 1 when the system refuses something.
     """
-    argv = list(sys.argv[1:] if args is None else args)
-    if not argv or argv[0] in ("-h", "--help"):
-        print(_help())
-        return
-    if argv[0] in ("-V", "--version"):
-        print(f"lgx {__version__}")
-        return
+    argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
         _run(argv)
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except UserError as error:
         _fail(argv[0], _sentence(error), 2)
     except KeyboardInterrupt:
         _fail(argv[0], "interrupted; finished files are intact, a run resumes with --ckpt_path last", 130)
+    except RuntimeError as error:
+        if not _lost_peer(error):
+            raise
+        _fail(argv[0], "another process of this run has ended; its message says why", 1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail(argv[0], f"{where}{error.strerror or error}", 1)
@@ -78,7 +78,11 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _run(argv: list[str]) -> None:
     command = argv[0]
-    if command in TRAINING:
+    if command in ("-h", "--help"):
+        print(_help(), flush=True)
+    elif command in ("-V", "--version"):
+        print(f"lgx {__version__}", flush=True)
+    elif command in TRAINING:
         importlib.import_module("lgx.training").run(argv)
     elif command in COMMANDS:
         importlib.import_module("lgx.commands.run").run(command, argv[1:])
@@ -94,12 +98,15 @@ def _sentence(error: UserError) -> str:
     return text.splitlines()[-1].removeprefix("lgx.errors.UserError: ") if "Original Traceback" in text else text
 
 
+def _lost_peer(error: RuntimeError) -> bool:
+    """Whether a distributed call failed because the process at its other end is gone."""
+    text = str(error)
+    return any(sign in text for sign in ("Connection closed by peer", "Connection reset by peer", "Broken pipe"))
+
+
 def _fail(command: str, sentence: str, code: int) -> None:
     print(f"lgx {command}: {sentence}", file=sys.stderr)
     sys.stderr.flush()
-    if int(os.environ.get("LOCAL_RANK", 0)) and code == 2:
-        # Another rank says the same; one sentence is enough for the user.
-        code = 1
     raise SystemExit(code)
 
 

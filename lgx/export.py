@@ -15,6 +15,9 @@ from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
 from lgx.files import atomic_path
 
+WRITTEN = {"config.json", "model.safetensors", "pytorch_model.bin", "README.md"}
+"""What a model folder holds."""
+
 TIMM_NAME = "vit_base_patch16_224"
 """A registered name is timm's key to its ViT class; every size comes from the arguments beside it."""
 
@@ -53,8 +56,7 @@ def write_descendant(
         with atomic_path(out) as temporary:
             _as_os_error(lambda: save_file(tensors, temporary, metadata={"format": "pt"}))
         return
-    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / "config.json").is_file())):
-        raise UserError(f"{out}: exists and is no model folder; choose another --out")
+    _refuse_foreign_folder(out)
     args = plain.timm_args()
     del args["num_classes"]  # timm reads it from the configuration's top level
     reference: Any = timm.create_model(TIMM_NAME, pretrained=False, num_classes=plain.num_classes, **args)
@@ -80,6 +82,15 @@ def write_descendant(
             )
         )
         (temporary / "README.md").write_text(_card(plain, card or {}, out))
+
+
+def _refuse_foreign_folder(out: Path) -> None:
+    """An existing folder is replaced as a whole, so it must hold a model that was written here, and nothing else."""
+    if not out.exists():
+        return
+    names = {entry.name for entry in out.iterdir()} if out.is_dir() else {out.name}
+    if names - WRITTEN or (names and "config.json" not in names) or out.resolve() in (Path.cwd(), *Path.cwd().parents):
+        raise UserError(f"{out}: exists and is no model folder that lgx wrote; choose another --out")
 
 
 def _as_os_error(write: Any) -> None:

@@ -31,9 +31,10 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        if temporary.is_dir() and path.is_dir():
-            shutil.rmtree(path)
-        os.replace(temporary, path)
+        if path.is_dir():
+            _replace_folder(path, temporary)
+        else:
+            os.replace(temporary, path)
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"cannot write {path}: {reason}; choose a writable place with enough free space") from error
@@ -43,3 +44,15 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         else:
             with suppress(OSError):  # the place itself may be what was wrong
                 temporary.unlink(missing_ok=True)
+
+
+def _replace_folder(path: Path, new: Path) -> None:
+    """Put ``new`` in the place of a folder; the old one is moved aside first, and back if that fails."""
+    aside = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.old"
+    os.replace(path, aside)
+    try:
+        os.replace(new, path)
+    except OSError:
+        os.replace(aside, path)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)

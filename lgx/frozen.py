@@ -49,7 +49,15 @@ class Frozen:
                 f"ancestor {name}: reads {architecture.in_chans} channels of {architecture.img_size} px, but task "
                 f"{task.name} gives {task.in_chans} of {task.img_size} px; set data.img_size and data.in_chans to match"
             )
-        return cls(source, task)
+        teacher = cls(source, task)
+        try:
+            teacher(torch.zeros(1, task.in_chans, task.img_size, task.img_size))
+        except (RuntimeError, AssertionError) as error:
+            raise UserError(
+                f"ancestor {name}: cannot read {task.in_chans} channels of {task.img_size} px "
+                f"({str(error).splitlines()[0]}); set data.img_size and data.in_chans to what it was trained on"
+            ) from error
+        return teacher
 
     @torch.no_grad()
     def __call__(self, inputs: Tensor) -> Tensor:

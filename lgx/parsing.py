@@ -69,9 +69,12 @@ def explain(message: str, bases: dict[str, type] | None = None) -> str:
         return f"{where}the key {found[1]!r} is unknown; see --help for the known ones"
     expected = list(dict.fromkeys(re.findall(r"Expected a <class '([\w.]+)'>", message)))
     given = re.findall(r"Given value: (.+)", message)
+    value = re.sub(r"^NestedArg\(key='[^']*', val='?(.*?)'?\)$", r"\1", given[-1].strip()) if given else ""
+    if choices := re.search(r"Expected a typing\.Literal\[([^\]]*)\]", message):
+        return f"{where}expected one of {choices[1]}, got {value}"
     if expected and given:
         wanted = " or ".join("null" if e == "NoneType" else e for e in expected)
-        return f"{where}expected {wanted}, got {given[-1].strip()}"
+        return f"{where}expected {wanted}, got {value}"
     lines = [re.sub(r"\s+", " ", line).strip(" -") for line in message.splitlines()]
     return "; ".join(line for line in lines if line)[:400]
 

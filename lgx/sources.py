@@ -52,7 +52,7 @@ def load_source(name: str) -> Source:
     Args:
         name: One of
 
-            - ``*.learngene.safetensors`` of a whole network (method ``ancestor`` or ``distill``),
+            - ``*.learngene.safetensors`` of a whole network (method ``ancestor`` or ``simple_lg``),
             - a folder that ``lgx init`` or ``timm.models.save_for_hf`` wrote, with or without ``local-dir:``,
             - a Lightning checkpoint ``*.ckpt`` of an lgx run,
             - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (downloaded by timm).
@@ -95,6 +95,8 @@ def _from_checkpoint(name: str) -> Source:
     if not isinstance(about, dict) or "architecture" not in about or "state_dict" not in checkpoint:
         raise UserError(f"{name}: not a checkpoint of an lgx run; give a learngene file or a timm folder")
     architecture = ViTArchitecture.from_dict(about["architecture"])
+    if architecture.stages is not None:
+        raise UserError(f"{name}: holds an auxiliary net, not a learngene; give best{SUFFIX} of that run")
     prefix = "network."
     tensors = {k.removeprefix(prefix): v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
     return _vit(name, architecture, tensors, about["task"].get("mean"), about["task"].get("std"))

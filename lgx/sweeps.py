@@ -1,6 +1,8 @@
 """Sweep files: what runs they mean, and which of them are still to do."""
 
 import itertools
+import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,9 +75,14 @@ def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
     if not isinstance(content, dict) or set(content) != {"experiment", "seeds", "runs"}:
         raise UserError(f"{file}: a sweep has the keys experiment, seeds and runs, nothing else")
     experiment = str(content["experiment"])
+    seeds, runs = content["seeds"], content["runs"]
+    if not isinstance(seeds, list) or not all(isinstance(seed, int) for seed in seeds):
+        raise UserError(f"{file}: seeds must be a list of numbers, got {seeds}")
+    if not isinstance(runs, list) or not all(isinstance(entry, dict) for entry in runs):
+        raise UserError(f"{file}: runs must be a list of mappings with name and config")
     jobs = []
-    for seed in content["seeds"]:
-        for entry in content["runs"]:
+    for seed in seeds:
+        for entry in runs:
             unknown = set(entry) - _RUN_KEYS
             if unknown or not {"name", "config"} <= set(entry):
                 raise UserError(
@@ -85,7 +92,12 @@ def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
             command = str(entry.get("command", "fit"))
             if command not in ("fit", "test"):
                 raise UserError(f"{file}: run {entry['name']}: command must be fit or test, got {command}")
-            for values, extra in _combinations(entry.get("matrix") or {}):
+            matrix = entry.get("matrix") or {}
+            if not isinstance(matrix, dict) or not all(isinstance(v, list | dict) for v in matrix.values()):
+                raise UserError(f"{file}: run {entry['name']}: every variable of a matrix needs a list or a mapping")
+            if not isinstance(entry.get("options") or {}, dict):
+                raise UserError(f"{file}: run {entry['name']}: options must be a mapping from option to value")
+            for values, extra in _combinations(matrix):
                 fill = {**values, "seed": seed, "runs": str(Path(runs_dir) / experiment)}
                 options = {**(entry.get("options") or {}), **extra}
                 try:
@@ -95,6 +107,9 @@ def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
                     raise UserError(f"{file}: run {entry['name']}: unknown variable {error}") from error
                 folder = str(Path(runs_dir) / experiment / name / f"seed{seed}")
                 jobs.append(Job(name, int(seed), folder, command, str(file.parent / entry["config"]), filled))
+    twice = [folder for folder, count in Counter(job.folder for job in jobs).items() if count > 1]
+    if twice:
+        raise UserError(f"{file}: several runs would lie in {twice[0]}; give them different names")
     return Sweep(experiment, runs_dir, tuple(jobs))
 
 
@@ -116,8 +131,8 @@ def pending_runs(sweep: Sweep, results: Path) -> list[Job]:
         sweep: The sweep.
         results: CSV file that collects the test rows.
     """
-    measured = {row.run for row in read_rows(results)} if results.is_file() else set()
-    pending = {job.folder for job in sweep.runs if job.folder not in measured}
+    measured = {Path(row.run).resolve() for row in read_rows(results)} if results.is_file() else set()
+    pending = {job.folder for job in sweep.runs if Path(job.folder).resolve() not in measured}
     # Runs come after those they need, so one pass backwards finds chains as well.
     for job in reversed(sweep.runs):
         if job.folder in pending:
@@ -130,7 +145,8 @@ def pending_runs(sweep: Sweep, results: Path) -> list[Job]:
 
 def run_arguments(sweep: Sweep, job: Job) -> list[str]:
     """The command line of a run; a ``fit`` resumes what a stopped sweep began, a ``test`` is of the untrained start."""
-    options = [f"--{key}={value}" for key, value in job.options.items()]
+    texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in job.options.items()}
+    options = [f"--{key}={text}" for key, text in texts.items()]
     place = ["--runs_dir", sweep.runs_dir, "--experiment", sweep.experiment, "--name", job.name]
     seed = ["--seed_everything", str(job.seed)]
     how = ["--ckpt_path", "last"] if job.command == "fit" else ["--untrained", "true"]

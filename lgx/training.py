@@ -114,7 +114,7 @@ class LgxCLI(LightningCLI):
         parser.link_arguments(("name", "model"), "logger.name", compute_fn=_run_name)
         parser.link_arguments("seed_everything", "logger.version", compute_fn=_version)
         parser.link_arguments("logger", "trainer.logger", apply_on="instantiate")
-        parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=int)
+        parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=_seed)
         parser.link_arguments("data.num_classes", "model.init_args.num_classes", apply_on="instantiate")
 
     def _parse_ckpt_path(self) -> None:
@@ -131,6 +131,9 @@ class LgxCLI(LightningCLI):
         config = self.config[self.subcommand]
         logger = config.logger
         self.run_dir = Path(logger.save_dir) / logger.name / logger.version
+        if config.checkpoint.dirpath is None:
+            # Absolute: a run that is resumed from another folder must recognise its best checkpoint.
+            config.checkpoint.dirpath = str(self.run_dir.resolve() / "checkpoints")
         config.trainer.default_root_dir = str(self.run_dir)
         if config.trainer.precision is None and _has_gpu(config.trainer.accelerator):
             config.trainer.precision = "bf16-mixed"
@@ -143,8 +146,6 @@ class LgxCLI(LightningCLI):
         trainer = self.config_init[self.subcommand].trainer
         bar = RichProgressBar(leave=True) if sys.stdout.isatty() else TQDMProgressBar(refresh_rate=50)
         callbacks: list[Callback] = [Announce(), SaveResults(), SaveLearngene(), SavePredictions()]
-        if trainer.enable_checkpointing is not False and not trainer.fast_dev_run:
-            callbacks.append(LastCheckpoint(self.run_dir / "checkpoints", self.config[self.subcommand].save_every))
         if trainer.enable_progress_bar is not False:
             callbacks.append(bar)
         if trainer.logger and not trainer.fast_dev_run:
@@ -152,14 +153,19 @@ class LgxCLI(LightningCLI):
         trainer.callbacks = [*(trainer.callbacks or []), *callbacks]
         plugins = trainer.plugins or []
         trainer.plugins = [*(plugins if isinstance(plugins, list) else [plugins]), AtomicCheckpointIO()]
-        if self.model.varying_graph and trainer.strategy == "ddp":
-            trainer.strategy = "ddp_find_unused_parameters_true"
+        if not trainer.fast_dev_run:
+            # Behind the best checkpoint, whose state it saves with the rest.
+            last = LastCheckpoint(self.run_dir / "checkpoints", self.config[self.subcommand].save_every)
+            self.trainer_defaults = {**self.trainer_defaults, "callbacks": last}
         return super().instantiate_trainer(**kwargs)
 
     def before_fit(self) -> None:
         """Test the start, unless the run is resumed and has done so."""
         self._started = time.perf_counter()
         config = self.config[self.subcommand]
+        if config.test_start or config.test_end:
+            self.datamodule.prepare_data()
+            self.datamodule.setup("test")  # a missing test split shall be known before hours of training
         if config.test_start and config.ckpt_path is None:
             self.trainer.test(self.model, self.datamodule, verbose=False)
 
@@ -170,7 +176,8 @@ class LgxCLI(LightningCLI):
             self.trainer.test(self.model, self.datamodule, verbose=False)
         if self.trainer.is_global_zero and not config.trainer.fast_dev_run:
             write_summary(self.run_dir, self.trainer, seconds=time.perf_counter() - self._started)
-            print(f"next       lgx test --config {self.run_dir / 'config.yaml'} --ckpt_path best")
+            kind = "best" if (self.run_dir / "checkpoints" / "best.ckpt").exists() else "last"
+            print(f"next       lgx test --config {self.run_dir / 'config.yaml'} --ckpt_path {kind}")
 
     # -- the run's place ----------------------------------------------------------------------------------------
 
@@ -192,16 +199,18 @@ class LgxCLI(LightningCLI):
                     return None
                 raise UserError(f"--ckpt_path {path}: {file} does not exist; run `lgx fit` with this configuration")
             path = str(file)
-        if "lgx" not in load_checkpoint(path):
+        if not {"lgx", "state_dict", "pytorch-lightning_version"} <= load_checkpoint(path).keys():
             raise UserError(f"--ckpt_path {path}: not a checkpoint of an lgx run")
         return path
 
     @rank_zero_only
     def _claim(self, checkpoint: str | None, overwrite: bool) -> None:
         """Refuse to mix two runs in one folder."""
-        if checkpoint is not None or not (self.run_dir / "config.yaml").exists():
+        resumes = checkpoint is not None and self.run_dir.resolve() in Path(checkpoint).resolve().parents
+        if resumes or not self.run_dir.exists():
             return
-        if not overwrite and (self.run_dir / "checkpoints" / "last.ckpt").exists():
+        kept = any(self.run_dir.rglob("*.ckpt")) or (self.run_dir / "results.csv").exists()
+        if not overwrite and kept:
             raise UserError(
                 f"{self.run_dir} already holds a run: --ckpt_path last resumes it, --overwrite true replaces it, "
                 f"--name or --seed_everything starts another"
@@ -230,8 +239,13 @@ def _run_name(name: str | None, model: Any) -> str:
     return name or (str(model.class_path).rsplit(".", 1)[-1].lower() if model else "run")
 
 
+def _seed(seed: int | bool) -> int:
+    """``true`` and ``false`` are Lightning's words for seed 0 and for none."""
+    return 0 if isinstance(seed, bool) else seed
+
+
 def _version(seed: int | bool) -> str:
-    return f"seed{int(seed)}"
+    return f"seed{_seed(seed)}"
 
 
 def _has_gpu(accelerator: Any) -> bool:

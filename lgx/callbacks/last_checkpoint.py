@@ -11,8 +11,7 @@ class LastCheckpoint(Checkpoint):
     """Save ``last.ckpt`` after every epoch, and every so many steps if asked.
 
     Lightning's ``save_last`` saves only when the best checkpoint changes, so that a run whose score stands still would
-    lose epochs. After the last batch of an epoch nothing is saved until validation is over: a run resumed from just
-    before it would skip it.
+    lose epochs. After a batch that validation follows nothing is saved: a run resumed from there would skip it.
 
     Args:
         folder: The run's folder of checkpoints.
@@ -28,12 +27,18 @@ class LastCheckpoint(Checkpoint):
     ) -> None:
         """Save within an epoch."""
         step = trainer.global_step
-        if self.every and step % self.every == 0 and step != self._saved_at and not trainer.is_last_batch:
+        validates = trainer.is_last_batch or (batch_idx + 1) % (trainer.val_check_batch or float("inf")) == 0
+        if self.every and step % self.every == 0 and step != self._saved_at and not validates:
             self._save(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save after an epoch; its validation is over and the best checkpoint is written."""
         self._save(trainer)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Save where ``max_steps`` ends a run within an epoch."""
+        if trainer.global_step != self._saved_at:
+            self._save(trainer)
 
     def _save(self, trainer: Trainer) -> None:
         trainer.save_checkpoint(self.path, weights_only=False)

@@ -4,9 +4,8 @@ import dataclasses
 from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint
 
-from lgx.callbacks.place import run_folder
+from lgx.callbacks.place import best_checkpoint, run_folder
 from lgx.learngene import SUFFIX, load_checkpoint
 from lgx.methods.base import Method
 
@@ -20,8 +19,8 @@ class SaveLearngene(Callback):
         if not trainer.is_global_zero or folder is None or not isinstance(pl_module, Method):
             return
         state, metrics = pl_module.state_dict(), {}
-        best = trainer.checkpoint_callback
-        if isinstance(best, ModelCheckpoint) and Path(best.best_model_path).is_file():
+        best = best_checkpoint(trainer)
+        if best is not None and Path(best.best_model_path).is_file():
             state = load_checkpoint(best.best_model_path)["state_dict"]
             if best.best_model_score is not None:
                 metrics = {str(best.monitor): float(best.best_model_score)}

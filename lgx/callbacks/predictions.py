@@ -24,12 +24,13 @@ class SavePredictions(Callback):
             return
         probabilities = torch.cat(batches).cpu()  # (N, K)
         rank, world = trainer.global_rank, trainer.world_size
+        indices = pl_module.data_module().predict_indices
         names = pl_module.task.class_names if pl_module.task else ()
         path = folder / ("predictions.csv" if world == 1 else f"predictions.rank{rank}.csv")
         with atomic_path(path) as temporary, temporary.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["index", "class", "name", "probability"])
-            for row, (value, index) in enumerate(zip(*probabilities.max(dim=-1), strict=True)):
-                label = int(index)
-                writer.writerow([rank + row * world, label, names[label] if names else "", f"{float(value):.6f}"])
+            for index, value, chosen in zip(indices, *probabilities.max(dim=-1), strict=True):
+                label = int(chosen)
+                writer.writerow([index, label, names[label] if names else "", f"{float(value):.6f}"])
         print(f"predicted  {path}")

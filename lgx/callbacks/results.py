@@ -5,7 +5,7 @@ import os
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lgx.callbacks.config import BEST
-from lgx.callbacks.place import run_folder
+from lgx.callbacks.place import best_checkpoint, run_folder
 from lgx.evaluation.results import Row, add_rows
 from lgx.methods.base import Method
 
@@ -19,10 +19,10 @@ class SaveResults(Callback):
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """The best validation score, for TensorBoard's HPARAMS tab."""
-        score = getattr(trainer.checkpoint_callback, "best_model_score", None)
-        if score is not None:
+        best = best_checkpoint(trainer)
+        if best is not None and best.best_model_score is not None:
             for logger in trainer.loggers:
-                logger.log_metrics({BEST: float(score)}, step=trainer.global_step)
+                logger.log_metrics({BEST: float(best.best_model_score)}, step=trainer.global_step)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Rows of the test split."""

@@ -1,5 +1,7 @@
 """``lgx init``: a descendant from a learngene, as plain timm reads it."""
 
+from typing import Literal
+
 
 def init(
     *,
@@ -9,6 +11,10 @@ def init(
     method: str | None = None,
     head: int | None = None,
     num_classes: int | None = None,
+    strategy: Literal["cyclic", "random_assigned"] | None = None,
+    order: Literal["front_mid_last", "front_last_mid"] | None = None,
+    layers: int | None = None,
+    position: Literal["front", "back"] | None = None,
     seed: int = 0,
 ) -> None:
     """Write a descendant that plain timm loads.
@@ -24,16 +30,24 @@ def init(
             learngene file says.
         head: Classes of a new, randomly started head, instead of the learngene's.
         num_classes: Classes of a random start; otherwise the learngene's or those of --head.
+        strategy: How sws and simple_lg expand.
+        order: Which stage grows first under cyclic: order1 or order2 of SWS's Table 4.
+        layers: How many of the ancestor's last layers vanilla_lg takes.
+        position: Where vanilla_lg puts them.
         seed: Seed of what is initialised at random.
     """
     import torch
 
     from lgx.architectures import parse_architecture
+    from lgx.errors import UserError
     from lgx.export import write_descendant
     from lgx.initializers import initialise, initializer_for
     from lgx.initializers.sources import origin_of
 
-    initializer = initializer_for(learngene, method)
+    if head is not None and head < 1:
+        raise UserError(f"--head: a new head needs at least 1 class, got {head}")
+    options = {"strategy": strategy, "order": order, "layers": layers, "position": position}
+    initializer = initializer_for(learngene, method, **options)
     origin = origin_of(initializer)
     classes = head or num_classes or origin.num_classes or 1000
     architecture = parse_architecture(arch, num_classes=classes)

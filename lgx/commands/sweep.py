@@ -1,5 +1,7 @@
 """``lgx sweep``: many runs from one file, one after another."""
 
+from pathlib import Path
+
 
 def sweep(file: str, runs_dir: str = "runs", results: str | None = None, dry_run: bool = False) -> None:
     """Run every run of a sweep file that is not finished yet; go on where a stopped sweep stopped.
@@ -15,7 +17,6 @@ def sweep(file: str, runs_dir: str = "runs", results: str | None = None, dry_run
         dry_run: Print the runs' command lines instead of running them.
     """
     import shlex
-    from pathlib import Path
 
     from lgx.sweeps import load_sweep, pending_runs, run_arguments
     from lgx.training import run
@@ -29,15 +30,26 @@ def sweep(file: str, runs_dir: str = "runs", results: str | None = None, dry_run
         print(f"\n[{number}/{len(todo)}] lgx {shlex.join(arguments)}", flush=True)
         if not dry_run:
             run(arguments)
+            _leave_process_group()
             _collect(job.folder, collected)
     if not dry_run:
         print(f"\nresults    {collected}; compare them with `lgx compare {collected}`")
 
 
-def _collect(folder: str, collected: "object") -> None:
-    from pathlib import Path
+def _leave_process_group() -> None:
+    """Forget the run's processes: what Lightning leaves of them would make the next run join a group that is gone."""
+    import os
 
+    import torch.distributed
+
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    for name in ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        os.environ.pop(name, None)
+
+
+def _collect(folder: str, collected: Path) -> None:
     from lgx.evaluation.results import add_rows, read_rows
 
     rows = [row for row in read_rows(Path(folder) / "results.csv") if row.split == "test"]
-    add_rows(Path(str(collected)), rows)
+    add_rows(collected, rows)

@@ -14,6 +14,7 @@ from lgx.hypernet.batch import GraphBatch
 from lgx.hypernet.decoders import ConvDecoder, Decoder, Layout, LowRankDecoder
 from lgx.hypernet.encoder import Encoder
 from lgx.hypernet.graph import Convention, Node, computational_graph
+from lgx.hypernet.lowrank import LowRankTensor
 from lgx.hypernet.predict import bias, norm_weight, tile, weight_scale
 
 
@@ -74,12 +75,15 @@ class Hypernet(nn.Module):
         else:
             self.decoder = LowRankDecoder(config.width, config.rank, config.max_shape, config.max_size, config.layout)
 
-    def predict(self, architecture: ViTArchitecture, task_embedding: Tensor | None = None) -> dict[str, Tensor]:
+    def predict(
+        self, architecture: ViTArchitecture, task_embedding: Tensor | None = None, dense: bool = True
+    ) -> dict[str, Tensor]:
         """Predict all parameters of one architecture.
 
         Args:
             architecture: What to predict for.
             task_embedding: Task embedding, (T,); None for a hypernetwork without task conditioning.
+            dense: False keeps the matrices of a low-rank decoder as :class:`~lgx.hypernet.lowrank.LowRankTensor`.
 
         Returns:
             Parameters under timm's names, with gradient where the hypernetwork has.
@@ -87,13 +91,20 @@ class Hypernet(nn.Module):
         Raises:
             UserError: If a task embedding is missing, superfluous or of another width.
         """
-        return self.predict_many([architecture], task_embedding)[0]
+        return self.predict_many([architecture], task_embedding, dense)[0]
 
     def predict_many(
-        self, architectures: Sequence[ViTArchitecture], task_embedding: Tensor | None = None
+        self, architectures: Sequence[ViTArchitecture], task_embedding: Tensor | None = None, dense: bool = True
     ) -> list[dict[str, Tensor]]:
         """Predict for several architectures of one task; the same as one by one, in one pass of the encoder."""
         self._check_task(task_embedding)
+        # Small matrices with wide ranges of value: float32 costs little here, and saves a run from overflowing.
+        with torch.autocast(next(self.parameters()).device.type, enabled=False):
+            return self._predict(architectures, task_embedding, dense)
+
+    def _predict(
+        self, architectures: Sequence[ViTArchitecture], task_embedding: Tensor | None, dense: bool
+    ) -> list[dict[str, Tensor]]:
         graphs = [computational_graph(architecture, self.config.convention) for architecture in architectures]
         device = next(self.parameters()).device
         embedded = self.encoder(GraphBatch.of(graphs).to(device), task_embedding)  # (G, N, D)
@@ -105,7 +116,7 @@ class Hypernet(nn.Module):
                     groups[node.op, node.parameter.startswith("head."), node.shape].append((g, n, node))
         for (op, head, shape), members in groups.items():
             x = torch.stack([embedded[g, n] for g, n, _ in members])  # nodes of one shape decode together
-            for (g, _, node), tensors in zip(members, self._decode(op, head, shape, x), strict=True):
+            for (g, _, node), tensors in zip(members, self._decode(op, head, shape, x, dense), strict=True):
                 assert node.parameter is not None
                 stem = node.parameter.removesuffix(".weight")
                 predicted[g].update({name.format(stem): tensor for name, tensor in tensors.items()})
@@ -115,7 +126,7 @@ class Hypernet(nn.Module):
             tensors["cls_token"] = torch.zeros(1, 1, architecture.embed_dim, device=device)
         return predicted
 
-    def _decode(self, op: str, head: bool, shape: tuple[int, ...], x: Tensor) -> list[dict[str, Tensor]]:
+    def _decode(self, op: str, head: bool, shape: tuple[int, ...], x: Tensor, dense: bool) -> list[dict[str, Tensor]]:
         """Tensors of n nodes of one operation and shape; ``value``, or for a norm weight and bias."""
         most = self.config.max_shape
         if op == "pos_enc":
@@ -123,6 +134,8 @@ class Hypernet(nn.Module):
         if op == "conv" and head and shape[0] <= self.config.num_classes and self.config.decoder == "conv":
             weights = self.decoder.head_matrices(x, shape[0], min(shape[1], most[1]))
             return [{"value": tile(w, shape) * weight_scale(shape)} for w in weights]
+        if op == "conv" and len(shape) == 2 and not dense and isinstance(self.decoder, LowRankDecoder):
+            return [{"value": weight} for weight in self._factored(shape, x, self.decoder)]
         if op == "conv":
             weights = self._matrices((*shape, 1, 1)[:4], x).reshape(len(x), *shape)
             return [{"value": w * weight_scale(shape)} for w in weights]
@@ -139,6 +152,15 @@ class Hypernet(nn.Module):
         most = self.config.max_shape
         raw = self.decoder.matrices(x, (min(out, most[0]), min(inputs, most[1]), height, width))
         return tile(raw, (len(x), *shape))
+
+    def _factored(self, shape: tuple[int, ...], x: Tensor, decoder: LowRankDecoder) -> list[LowRankTensor]:
+        """Weights of n nodes as products; tiling repeats rows of A and columns of B, normalisation scales A."""
+        out, inputs = shape
+        most = self.config.max_shape
+        a, b = decoder.factors(x, min(out, most[0]), min(inputs, most[1]))
+        a = tile(a, (len(x), out, decoder.rank)) * weight_scale(shape)
+        b = tile(b, (len(x), decoder.rank, inputs))
+        return [LowRankTensor(a_n, b_n) for a_n, b_n in zip(a, b, strict=True)]
 
     @staticmethod
     def _positions(raw: Tensor) -> Tensor:

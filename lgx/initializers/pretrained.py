@@ -11,7 +11,7 @@ from lgx.batch import Task
 from lgx.errors import UserError
 from lgx.expansion import evenly_spaced
 from lgx.initializers.base import Initializer
-from lgx.learngene import take_layers
+from lgx.learngene import SUFFIX, read_safetensors, take_layers
 from lgx.sources import Source, load_source
 
 
@@ -42,7 +42,8 @@ class Pretrained(FromSource):
     Position embedding and patch projection are resampled to another image or patch size.
 
     Args:
-        source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
+        source: Learngene file of a whole network, folder or weights file that ``lgx init`` wrote, checkpoint, or timm
+            model name.
         name: Name of the method in results, e.g. how a folder that ``lgx init`` wrote came about.
     """
 
@@ -55,8 +56,21 @@ class Pretrained(FromSource):
         """``pretrained``, or the name given."""
         return self.name
 
+    @property
+    def stored_parameters(self) -> int:
+        """All parameters of the source."""
+        return super().stored_parameters if self.bare is None else sum(t.numel() for t in self.bare.values())
+
+    @cached_property
+    def bare(self) -> dict[str, Tensor] | None:
+        """Tensors of a bare weights file, which does not say its architecture; None for other sources."""
+        is_bare = self.source.endswith(".safetensors") and not self.source.endswith(SUFFIX)
+        return read_safetensors(self.source)[0] if is_bare else None
+
     def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
         """All parameters of the source."""
+        if self.bare is not None:
+            return self.bare
         of_source = self.loaded.require_vit("pretrained")
         if of_source.depth != architecture.depth:
             raise UserError(

@@ -1,6 +1,8 @@
 """Initializers by the name of their method."""
 
+import inspect
 from collections.abc import Callable
+from typing import Any
 
 from lgx.errors import UserError
 from lgx.initializers.base import Initializer
@@ -20,19 +22,22 @@ INITIALIZERS: dict[str, Callable[..., Initializer]] = {
 """Method name -> class. Every class but ``random`` takes the file or folder as its first argument."""
 
 
-def initializer_for(source: str | None = None, method: str | None = None) -> Initializer:
+def initializer_for(source: str | None = None, method: str | None = None, **options: Any) -> Initializer:
     """Find the initializer.
 
     Args:
         source: Learngene file, folder, checkpoint or timm name; None for ``random``.
         method: Name of the method; by default what the learngene file says, ``pretrained`` for other sources.
+        options: Further arguments of the initializer; those that are None count as not given.
 
     Raises:
-        UserError: If the method is unknown, or the source is missing or of another method.
+        UserError: If the method is unknown or does not take an option, or the source is missing or of another method.
     """
+    given = {name: value for name, value in options.items() if value is not None}
     if source is None:
         if method not in (None, "random"):
             raise UserError(f"method {method}: needs --learngene (a learngene file, a folder or a timm name)")
+        _check_options(RandomStart, "random", given)
         return RandomStart()
     stored = Learngene.load(source).method if source.endswith(SUFFIX) else None
     if method is None:
@@ -41,6 +46,15 @@ def initializer_for(source: str | None = None, method: str | None = None) -> Ini
         raise UserError(f"method {method!r} is unknown; known are {', '.join(INITIALIZERS)}")
     if method == "random":
         raise UserError(f"method random takes nothing from {source}; leave out --learngene")
-    if INITIALIZERS[method] is StagewiseExpansion and stored not in (None, "sws", "simple_lg"):
-        raise UserError(f"{source}: a learngene of {stored}, not of {method}; leave out --method")
-    return INITIALIZERS[method](source)
+    if INITIALIZERS[method] is StagewiseExpansion and stored not in ("sws", "simple_lg"):
+        what = f"a learngene of {stored}, not of {method}; leave out --method" if stored else "no learngene file"
+        raise UserError(f"{source}: {what}; {method} expands the best{SUFFIX} of a run")
+    _check_options(INITIALIZERS[method], method, given)
+    return INITIALIZERS[method](source, **given)
+
+
+def _check_options(initializer: Callable[..., Initializer], method: str, given: dict[str, Any]) -> None:
+    known = inspect.signature(initializer).parameters
+    for name in given:
+        if name not in known:
+            raise UserError(f"--{name}: method {method} does not take it")

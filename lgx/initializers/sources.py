@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from lgx.initializers.base import Initializer
-from lgx.initializers.pretrained import FromSource
+from lgx.initializers.pretrained import FromSource, Pretrained
 from lgx.initializers.stagewise import StagewiseExpansion
 
 
@@ -39,6 +39,9 @@ def origin_of(initializer: Initializer) -> Origin:
             task=task.get("name"),
         )
     if isinstance(initializer, FromSource):
+        if isinstance(initializer, Pretrained) and initializer.bare is not None:
+            head = initializer.bare.get("head.bias")
+            return Origin(num_classes=None if head is None else len(head))
         source = initializer.loaded
         classes = source.architecture.num_classes if source.architecture else None
         return Origin(num_classes=classes, mean=source.mean, std=source.std)

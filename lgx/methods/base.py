@@ -3,7 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -45,9 +45,6 @@ class Method(LightningModule, ABC):
         compile: Compile the network with torch.compile; worth it for long runs.
     """
 
-    varying_graph: ClassVar[bool] = False
-    """Whether the set of used parameters changes between steps (DDP must then look for unused ones)."""
-
     network: nn.Module
 
     def __init__(
@@ -72,6 +69,7 @@ class Method(LightningModule, ABC):
         self.epochs_trained = 0
         self.weights_follow = False  # set where a checkpoint will be loaded: the start need not be computed
         self.task: Task | None = None
+        self._resumed_optimizers: list[str] | None = None
         self.eval_metrics = nn.ModuleDict({f"{split}_metrics": self._make_metrics() for split in ("val", "test")})
 
     # -- what a subclass provides -------------------------------------------------------------------------------
@@ -167,6 +165,8 @@ class Method(LightningModule, ABC):
                 f"task {task.name} gives {task.in_chans} channels of {task.img_size} px and {task.num_classes} "
                 f"classes; write arch …,img_size={task.img_size},in_chans={task.in_chans} or set data.img_size"
             )
+        if self.mix is not None and self.data_module().batch_size % 2:
+            raise UserError(f"data.batch_size: mixup needs an even number, got {self.data_module().batch_size}")
         self.task = task
 
     def configure_model(self) -> None:
@@ -177,8 +177,18 @@ class Method(LightningModule, ABC):
                 self.network.compile()
 
     def configure_optimizers(self) -> Any:
-        """Optimiser over two groups (decay or not), schedule stepped after every update."""
+        """Optimiser over two groups (decay or not), schedule stepped after every update.
+
+        Raises:
+            UserError: If a run that goes on was trained with another optimiser.
+        """
         optimizer = self.optimizer(parameter_groups(self.network))
+        name = type(optimizer).__name__
+        if self._resumed_optimizers not in (None, [name]):
+            raise UserError(
+                f"--ckpt_path: the run was trained with {', '.join(self._resumed_optimizers)}, not {name}; "
+                f"resume with the same optimiser"
+            )
         if self.scheduler is None:
             return optimizer
         scheduler = self.scheduler(optimizer, self.total_steps())
@@ -190,18 +200,18 @@ class Method(LightningModule, ABC):
         Lightning's ``estimated_stepping_batches`` is never asked: asking drops the loader's resume state.
 
         Raises:
-            UserError: If neither ``trainer.max_steps`` nor the length of the data gives an end.
+            UserError: If neither ``trainer.max_steps`` nor ``trainer.max_epochs`` gives an end.
         """
         trainer = self.trainer
+        limits = []
         if trainer.max_steps > 0:
-            return int(trainer.max_steps)
-        if trainer.max_epochs is None or trainer.max_epochs < 1:
+            limits.append(int(trainer.max_steps))
+        if trainer.max_epochs is not None and trainer.max_epochs > 0:
+            batches = self.data_module().train_dataloader().epoch_length
+            limits.append(int(trainer.max_epochs) * -(-batches // trainer.accumulate_grad_batches))
+        if not limits:
             raise UserError("trainer.max_epochs or trainer.max_steps: a schedule needs to know when the run ends")
-        try:
-            batches = len(self.data_module().train_dataloader())
-        except TypeError:
-            raise UserError("trainer.max_steps: streamed data have no length, say how many steps to train") from None
-        return int(trainer.max_epochs) * -(-batches // trainer.accumulate_grad_batches)
+        return min(limits)
 
     def on_train_epoch_end(self) -> None:
         """Count the epochs for the results' ``epochs`` column."""
@@ -218,9 +228,11 @@ class Method(LightningModule, ABC):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Describe the network, so that other commands can rebuild it without this run's configuration."""
-        # A checkpoint saved by validation at the end of an epoch comes before on_train_epoch_end.
-        ended = self.current_epoch + 1 if self.trainer.is_last_batch else self.epochs_trained
-        checkpoint["lgx"] = {**self.describe(), "epochs": max(ended, self.epochs_trained)}
+        # An epoch that has begun counts: 0 shall mean untrained, and nothing else.
+        begun = self.current_epoch + 1 if self.trainer.state.fn == "fit" and self.global_step > 0 else 0
+        optimizers = [type(optimizer).__name__ for optimizer in self.trainer.optimizers]
+        epochs = max(begun, self.epochs_trained)
+        checkpoint["lgx"] = {**self.describe(), "epochs": epochs, "optimizers": optimizers}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take over how long the network was trained.
@@ -229,12 +241,18 @@ class Method(LightningModule, ABC):
             UserError: If the checkpoint is of another method or architecture.
         """
         about = checkpoint.get("lgx", {})
+        if about.get("method") != self.method:
+            raise UserError(
+                f"--ckpt_path: holds a network of method {about.get('method')}, this run is of {self.method}; "
+                f"give the checkpoint of a run of {self.method}"
+            )
         if about.get("architecture") != self.architecture.to_dict():
             stored = ViTArchitecture.from_dict(about["architecture"]).name if "architecture" in about else "unknown"
             raise UserError(
                 f"--ckpt_path: holds architecture {stored}, this run has {self.architecture.name}; "
                 f"--ckpt_path resumes a run, use an initializer to start from other weights"
             )
+        self._resumed_optimizers = about["optimizers"]  # checked when ours are made, which is later
         self.epochs_trained = int(about["epochs"])
 
     def data_module(self) -> Any:

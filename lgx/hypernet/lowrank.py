@@ -1,0 +1,96 @@
+"""A weight that is kept as the product of two thin factors, and a network that runs on predicted parameters."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+import torch
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor
+from torch.func import functional_call
+from torch.nn import functional as F
+from torch.utils._pytree import tree_map
+
+from lgx.architectures.vit import ViTArchitecture
+
+
+class LowRankTensor(Tensor):
+    """A matrix W = A B that is never formed where it is only multiplied with.
+
+    ``F.linear(x, W)`` costs two thin products, ``(x Bᵀ) Aᵀ``; every other function gets the dense W, with its gradient.
+    A normalisation is folded into A; slicing and tiling select rows of A and columns of B.
+
+    Args:
+        a: A, (out, r).
+        b: B, (r, in).
+    """
+
+    a: Tensor
+    b: Tensor
+
+    @staticmethod
+    def __new__(cls: type["LowRankTensor"], a: Tensor, b: Tensor) -> "LowRankTensor":  # noqa: D102
+        make: Callable[..., LowRankTensor] = Tensor._make_wrapper_subclass
+        return make(cls, (a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
+
+    def __init__(self, a: Tensor, b: Tensor) -> None:
+        self.a, self.b = a, b
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return f"LowRankTensor({tuple(self.shape)}, rank={self.a.shape[1]})"
+
+    def to_dense(self) -> Tensor:  # type: ignore[override]
+        """W, (out, in)."""
+        return self.a @ self.b
+
+    def frobenius_norm(self) -> Tensor:
+        """‖W‖_F from the factors, in float32: sqrt(tr((Aᵀ A)(B Bᵀ)))."""
+        a, b = self.a.float(), self.b.float()
+        return ((a.T @ a) * (b @ b.T)).sum().clamp(min=0).sqrt()
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is F.linear and len(args) >= 2 and isinstance(args[1], LowRankTensor):
+            x, weight, *rest = args
+            return F.linear(F.linear(x, weight.b), weight.a, *rest, **kwargs)
+        if getattr(func, "__name__", "") == "__get__":  # shape, dtype, device, ...: known without the product
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **kwargs)
+        # Densify here and not in __torch_dispatch__, which runs below autograd and would lose the gradient.
+        return func(*tree_map(_dense, args), **tree_map(_dense, kwargs))
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        raise RuntimeError(f"{func} reached a LowRankTensor below autograd; its gradient would be lost")
+
+
+def _dense(value: Any) -> Any:
+    return value.a @ value.b if isinstance(value, LowRankTensor) else value
+
+
+def frobenius_norm(parameter: Tensor) -> Tensor:
+    """‖p‖_F in float32, from the factors where there are any."""
+    return parameter.frobenius_norm() if isinstance(parameter, LowRankTensor) else parameter.float().norm()
+
+
+@lru_cache(maxsize=64)
+def skeleton(architecture: ViTArchitecture) -> VisionTransformer:
+    """The timm model of an architecture on the meta device: its forward pass without parameters."""
+    return architecture.build("meta")
+
+
+def execute(architecture: ViTArchitecture, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+    """Run an architecture on predicted parameters.
+
+    Args:
+        architecture: Which network.
+        parameters: All of its parameters, dense or :class:`LowRankTensor`, under timm's names.
+        inputs: Images, (B, C, H, W).
+
+    Returns:
+        Logits, (B, K).
+    """
+    return cast(Tensor, functional_call(skeleton(architecture), dict(parameters), (inputs,)))
