@@ -5,6 +5,8 @@ the business of :mod:`lgx.hypernet.predict`. Shapes: n nodes of one target shape
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -17,15 +19,43 @@ from lgx.errors import UserError
 Layout = Literal["official", "residual"]
 
 
+@dataclass(frozen=True)
+class Features:
+    """What a decoder makes of node embeddings before it looks at the targets' shapes; indexed by node.
+
+    Attributes:
+        a: (n, ...).
+        b: (n, ...); the same as ``a`` where a decoder has but one.
+    """
+
+    a: Tensor
+    b: Tensor
+
+    def __getitem__(self, nodes: Tensor) -> "Features":
+        return Features(self.a[nodes], self.b[nodes])
+
+
 class Decoder(nn.Module, ABC):
-    """What predicts raw parameters from node embeddings."""
+    """What predicts raw parameters from node embeddings.
+
+    :meth:`begin` handles all nodes at once; what follows handles the nodes of one target shape.
+    """
 
     @abstractmethod
-    def matrices(self, x: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
-        """Weights of n nodes.
+    def begin(self, x: Tensor, shapes: Sequence[tuple[int, ...]]) -> Features:
+        """Features of all nodes.
 
         Args:
             x: Node embeddings, (n, D).
+            shapes: Raw shapes that will be asked for: (out, in, kernel height, kernel width), or (size,) for vectors.
+        """
+
+    @abstractmethod
+    def matrices(self, features: Features, shape: tuple[int, int, int, int]) -> Tensor:
+        """Weights of n nodes.
+
+        Args:
+            features: Features of the n nodes.
             shape: (out, in, kernel height, kernel width), none larger than ``max_shape``.
 
         Returns:
@@ -33,24 +63,24 @@ class Decoder(nn.Module, ABC):
         """
 
     @abstractmethod
-    def vectors(self, x: Tensor, size: int) -> Tensor:
+    def vectors(self, features: Features, size: int) -> Tensor:
         """Weight and bias vectors of n nodes.
 
         Args:
-            x: Node embeddings, (n, D).
+            features: Features of the n nodes.
             size: Length, at most ``max_shape[0]``.
 
         Returns:
             (n, 2, size): what a norm's weight is made of, and what any bias is made of.
         """
 
-    def head_matrices(self, x: Tensor, classes: int, inputs: int) -> Tensor:
+    def head_matrices(self, features: Features, classes: int, inputs: int) -> Tensor:
         """Weights of n class heads, (n, classes, inputs); like any matrix unless the decoder has its own way."""
-        return self.matrices(x, (classes, inputs, 1, 1))[..., 0, 0]
+        return self.matrices(features, (classes, inputs, 1, 1))[..., 0, 0]
 
-    def head_vectors(self, x: Tensor, classes: int) -> Tensor:
+    def head_vectors(self, features: Features, classes: int) -> Tensor:
         """Biases of n class heads, (n, classes)."""
-        return self.vectors(x, classes)[:, 1]
+        return self.vectors(features, classes)[:, 1]
 
 
 class ConvDecoder(Decoder):
@@ -77,13 +107,17 @@ class ConvDecoder(Decoder):
                 last.weight /= 5  # GHN-3 starts small, so that its predictions are near zero before normalisation
             nn.init.zeros_(last.bias)
 
-    def matrices(self, x: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
+    def begin(self, x: Tensor, shapes: Sequence[tuple[int, ...]]) -> Features:
+        """The embeddings themselves."""
+        return Features(x, x)
+
+    def matrices(self, features: Features, shape: tuple[int, int, int, int]) -> Tensor:
         """See :class:`Decoder`. Kernels larger than ``max_shape`` are interpolated, bilinearly."""
         out, inputs, *kernel = shape
         largest = self.max_shape[2:]
         inside = [min(k, most) for k, most in zip(kernel, largest, strict=True)]
-        features = F.relu(self._positions(x, (inside[0], inside[1])))  # (n, 4 D, kh, kw)
-        hidden = F.relu(self.conv1(features.movedim(1, -1)))  # (n, kh, kw, 8 D)
+        positions = F.relu(self._positions(features.a, (inside[0], inside[1])))  # (n, 4 D, kh, kw)
+        hidden = F.relu(self.conv1(positions.movedim(1, -1)))  # (n, kh, kw, 8 D)
         used = self.conv2.weight.view(*self.max_shape[:2], -1)[:out, :inputs].flatten(0, 1)
         bias = self.conv2.bias.view(*self.max_shape[:2])[:out, :inputs].flatten()
         values = F.linear(hidden, used, bias).movedim(-1, 1)  # (n, out * in, kh, kw)
@@ -101,20 +135,20 @@ class ConvDecoder(Decoder):
         features = F.linear(x, weight.flatten(0, 2), bias.flatten())
         return rearrange(features, "n (c kh kw) -> n c kh kw", kh=kernel[0], kw=kernel[1])
 
-    def vectors(self, x: Tensor, size: int) -> Tensor:
+    def vectors(self, features: Features, size: int) -> Tensor:
         """See :class:`Decoder`."""
-        both: Tensor = self.vector2(F.relu(self.vector1(x)))
+        both: Tensor = self.vector2(F.relu(self.vector1(features.a)))
         return rearrange(both, "n (two size) -> n two size", two=2)[..., :size]
 
-    def head_matrices(self, x: Tensor, classes: int, inputs: int) -> Tensor:
+    def head_matrices(self, features: Features, classes: int, inputs: int) -> Tensor:
         """Heads come from all outputs of a 1 x 1 kernel through a layer over the outputs."""
-        features = self.matrices(x, (self.max_shape[0], inputs, 1, 1))[..., 0, 0]  # (n, max out, in)
-        predicted: Tensor = self.head_weight(F.relu(features).transpose(1, 2))[..., :classes]
+        outputs = self.matrices(features, (self.max_shape[0], inputs, 1, 1))[..., 0, 0]  # (n, max out, in)
+        predicted: Tensor = self.head_weight(F.relu(outputs).transpose(1, 2))[..., :classes]
         return predicted.transpose(1, 2)
 
-    def head_vectors(self, x: Tensor, classes: int) -> Tensor:
+    def head_vectors(self, features: Features, classes: int) -> Tensor:
         """Biases of heads come from the bias row through a layer of their own."""
-        biases: Tensor = self.head_bias(F.relu(self.vectors(x, self.max_shape[0])[:, 1]))[:, :classes]
+        biases: Tensor = self.head_bias(F.relu(self.vectors(features, self.max_shape[0])[:, 1]))[:, :classes]
         return biases
 
 
@@ -154,11 +188,50 @@ class LowRankDecoder(Decoder):
             self.basis_out = nn.Parameter(torch.randn(max_size, rank) * rank**-0.25)
             self.basis_in = nn.Parameter(torch.randn(max_size, rank) * rank**-0.25)
 
-    def factors(self, x: Tensor, rows: int, columns: int) -> tuple[Tensor, Tensor]:
+    def begin(self, x: Tensor, shapes: Sequence[tuple[int, ...]]) -> Features:
+        """The MLP's numbers, as many of them as the largest target reads; (n, read rows, r) for A and for B.
+
+        One slice of the MLP's last weight for all nodes: every slice costs a gradient of the whole weight's size.
+        """
+        hidden = F.relu(self.fc2(F.relu(self.fc1(x))))  # (n, 8 D)
+        if self.layout == "residual":
+            small = rearrange(self.fc3(hidden), "n (two r s) -> n two r s", two=2, r=self.rank)
+            small = small + torch.eye(self.rank, dtype=small.dtype, device=small.device)
+            return Features(small[:, 0], small[:, 1])
+        sizes = [self._size(shape) for shape in shapes]
+        return Features(
+            self._mixed(hidden, 0, max(rows for rows, _ in sizes)),
+            self._mixed(hidden, self.rank, max(columns for _, columns in sizes)),
+        )
+
+    def _size(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """Rows of A and columns of B that a target reads."""
+        if len(shape) == 1:
+            return 2 * self._rounded(shape[0]), 1
+        out, inputs, height, width = shape
+        return out * height, inputs * width
+
+    def _rows_read(self, count: int) -> int:
+        """How many of the map's rows hold the first ``count`` viewed rows."""
+        if count > self.max_size:
+            raise UserError(
+                f"low-rank decoder: a weight with {count} rows or columns exceeds max_size {self.max_size}; "
+                f"use a hypernetwork with a larger max_size"
+            )
+        return -(-count * self.rank // self.max_size)
+
+    def _mixed(self, hidden: Tensor, first: int, count: int) -> Tensor:
+        """Rows of the MLP's output from ``first`` on, rectified, (n, rows, r)."""
+        rows = self._rows_read(count)
+        chosen = slice(first * self.rank, (first + rows) * self.rank)
+        mixed = F.relu(F.linear(hidden, self.fc3.weight[chosen], self.fc3.bias[chosen]))
+        return rearrange(mixed, "n (rows r) -> n rows r", rows=rows)
+
+    def factors(self, features: Features, rows: int, columns: int) -> tuple[Tensor, Tensor]:
         """A and B of n nodes.
 
         Args:
-            x: Node embeddings, (n, D).
+            features: Features of the n nodes.
             rows: Rows of A.
             columns: Columns of B.
 
@@ -168,43 +241,32 @@ class LowRankDecoder(Decoder):
         Raises:
             UserError: If rows or columns exceed ``max_size``.
         """
-        if max(rows, columns) > self.max_size:
-            raise UserError(
-                f"low-rank decoder: a weight of {rows} x {columns} exceeds max_size {self.max_size}; "
-                f"use a hypernetwork with a larger max_size"
-            )
-        hidden = F.relu(self.fc2(F.relu(self.fc1(x))))  # (n, 8 D)
         if self.layout == "residual":
-            small = rearrange(self.fc3(hidden), "n (two r s) -> n two r s", two=2, r=self.rank)
-            small = small + torch.eye(self.rank, dtype=small.dtype, device=small.device)
-            return self.basis_out[:rows] @ small[:, 0], small[:, 1] @ self.basis_in[:columns].T
-        return self._viewed(hidden, 0, rows), self._viewed(hidden, self.rank, columns).transpose(1, 2)
+            self._rows_read(max(rows, columns))
+            return self.basis_out[:rows] @ features.a, features.b @ self.basis_in[:columns].T
+        return self._viewed(features.a, rows), self._viewed(features.b, columns).transpose(1, 2)
 
-    def _viewed(self, hidden: Tensor, first: int, count: int) -> Tensor:
-        """Rows of the viewed map: flat elements [0, count × r) of its rows from ``first`` on, (n, count, r)."""
+    def _viewed(self, mixed: Tensor, count: int) -> Tensor:
+        """The map's output on as many rows as hold ``count`` × r numbers, viewed as (n, count, r)."""
         flat = count * self.rank
-        used = -(-flat // self.max_size)  # rows of the MLP's output that are read
-        chosen = slice(first * self.rank, (first + used) * self.rank)
-        mixed = F.relu(F.linear(hidden, self.fc3.weight[chosen], self.fc3.bias[chosen]))
-        mixed = rearrange(mixed, "n (used r) -> n used r", used=used)
-        width = min(flat, self.max_size)
-        values = F.linear(mixed, self.basis.weight[:width], self.basis.bias[:width])  # (n, used, width)
-        return values.flatten(1)[:, :flat].view(-1, count, self.rank)
+        read = mixed[:, : self._rows_read(count)]
+        whole = flat >= self.max_size
+        weight = self.basis.weight if whole else self.basis.weight[:flat]
+        bias = self.basis.bias if whole else self.basis.bias[:flat]
+        return F.linear(read, weight, bias).flatten(1)[:, :flat].view(-1, count, self.rank)
 
-    def matrices(self, x: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
+    def matrices(self, features: Features, shape: tuple[int, int, int, int]) -> Tensor:
         """See :class:`Decoder`."""
-        out, inputs, height, width = shape
-        a, b = self.factors(x, out * height, inputs * width)
-        return rearrange(a @ b, "n (out kh) (inp kw) -> n out inp kh kw", kh=height, kw=width)
+        a, b = self.factors(features, *self._size(shape))
+        return rearrange(a @ b, "n (out kh) (inp kw) -> n out inp kh kw", kh=shape[2], kw=shape[3])
 
-    def vectors(self, x: Tensor, size: int) -> Tensor:
+    def vectors(self, features: Features, size: int) -> Tensor:
         """See :class:`Decoder`.
 
         Both vectors are one column of a product; where the second starts follows from the *rounded* size, as in the
         official code.
         """
-        rounded = self._rounded(size)
-        a, b = self.factors(x, 2 * rounded, 1)
+        a, b = self.factors(features, *self._size((size,)))
         return rearrange(a @ b, "n (two size) 1 -> n two size", two=2)[..., :size]
 
     def _rounded(self, size: int) -> int:

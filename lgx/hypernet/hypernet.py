@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
 from lgx.hypernet.batch import GraphBatch
-from lgx.hypernet.decoders import ConvDecoder, Decoder, Layout, LowRankDecoder
+from lgx.hypernet.decoders import ConvDecoder, Decoder, Features, Layout, LowRankDecoder
 from lgx.hypernet.encoder import Encoder
 from lgx.hypernet.graph import Convention, Node, computational_graph
 from lgx.hypernet.lowrank import LowRankTensor
@@ -114,9 +114,14 @@ class Hypernet(nn.Module):
             for n, node in enumerate(graph.nodes):
                 if node.parameter is not None:
                     groups[node.op, node.parameter.startswith("head."), node.shape].append((g, n, node))
-        for (op, head, shape), members in groups.items():
-            x = torch.stack([embedded[g, n] for g, n, _ in members])  # nodes of one shape decode together
-            for (g, _, node), tensors in zip(members, self._decode(op, head, shape, x, dense), strict=True):
+        members = [(g, n) for group in groups.values() for g, n, _ in group]
+        x = embedded[[g for g, _ in members], [n for _, n in members]]  # all nodes with a parameter, group by group
+        features = self.decoder.begin(x, [self._raw_shape(op, shape) for op, _, shape in groups])
+        start = 0
+        for (op, head, shape), group in groups.items():
+            nodes = torch.arange(start, start + len(group), device=device)
+            start += len(group)
+            for (g, _, node), tensors in zip(group, self._decode(op, head, shape, features[nodes], dense), strict=True):
                 assert node.parameter is not None
                 stem = node.parameter.removesuffix(".weight")
                 predicted[g].update({name.format(stem): tensor for name, tensor in tensors.items()})
@@ -126,46 +131,54 @@ class Hypernet(nn.Module):
             tensors["cls_token"] = torch.zeros(1, 1, architecture.embed_dim, device=device)
         return predicted
 
-    def _decode(self, op: str, head: bool, shape: tuple[int, ...], x: Tensor, dense: bool) -> list[dict[str, Tensor]]:
-        """Tensors of n nodes of one operation and shape; ``value``, or for a norm weight and bias."""
+    def _raw_shape(self, op: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape that the decoder is asked for: no larger than ``max_shape``, four numbers for a matrix."""
         most = self.config.max_shape
+        if op in ("bias", "ln"):
+            return (min(shape[0], most[0]),)
+        out, inputs, height, width = (*shape, 1, 1)[:4]
+        return (min(out, most[0]), min(inputs, most[1]), height, width)
+
+    def _decode(
+        self, op: str, head: bool, shape: tuple[int, ...], features: Features, dense: bool
+    ) -> list[dict[str, Tensor]]:
+        """Tensors of n nodes of one operation and shape; ``value``, or for a norm weight and bias."""
+        raw = self._raw_shape(op, shape)
         if op == "pos_enc":
-            return [{"value": self._positions(p)} for p in self._matrices(shape, x)]
+            return [{"value": self._positions(p, shape)} for p in self._matrices(features, raw)]
         if op == "conv" and head and shape[0] <= self.config.num_classes and self.config.decoder == "conv":
-            weights = self.decoder.head_matrices(x, shape[0], min(shape[1], most[1]))
+            weights = self.decoder.head_matrices(features, shape[0], raw[1])
             return [{"value": tile(w, shape) * weight_scale(shape)} for w in weights]
         if op == "conv" and len(shape) == 2 and not dense and isinstance(self.decoder, LowRankDecoder):
-            return [{"value": weight} for weight in self._factored(shape, x, self.decoder)]
+            return [{"value": weight} for weight in self._factored(features, raw, shape, self.decoder)]
         if op == "conv":
-            weights = self._matrices((*shape, 1, 1)[:4], x).reshape(len(x), *shape)
-            return [{"value": w * weight_scale(shape)} for w in weights]
+            weights = self._matrices(features, raw)
+            return [{"value": tile(w, (*shape, 1, 1)[:4]).reshape(shape) * weight_scale(shape)} for w in weights]
         if head:
-            return [{"value": bias(tile(b, shape))} for b in self.decoder.head_vectors(x, min(shape[0], most[0]))]
-        vectors = self.decoder.vectors(x, min(shape[0], most[0]))
+            return [{"value": bias(tile(b, shape))} for b in self.decoder.head_vectors(features, raw[0])]
+        vectors = self.decoder.vectors(features, raw[0])
         if op == "bias":
             return [{"value": bias(tile(v[1], shape))} for v in vectors]
         return [{"{}.weight": norm_weight(tile(v[0], shape)), "{}.bias": bias(tile(v[1], shape))} for v in vectors]
 
-    def _matrices(self, shape: tuple[int, ...], x: Tensor) -> Tensor:
-        """Raw weights of n nodes, (n, *shape), tiled where the target is larger than what is predicted."""
-        out, inputs, height, width = shape
-        most = self.config.max_shape
-        raw = self.decoder.matrices(x, (min(out, most[0]), min(inputs, most[1]), height, width))
-        return tile(raw, (len(x), *shape))
+    def _matrices(self, features: Features, raw: tuple[int, ...]) -> Tensor:
+        out, inputs, height, width = raw
+        return self.decoder.matrices(features, (out, inputs, height, width))
 
-    def _factored(self, shape: tuple[int, ...], x: Tensor, decoder: LowRankDecoder) -> list[LowRankTensor]:
+    @staticmethod
+    def _factored(
+        features: Features, raw: tuple[int, ...], shape: tuple[int, ...], decoder: LowRankDecoder
+    ) -> list[LowRankTensor]:
         """Weights of n nodes as products; tiling repeats rows of A and columns of B, normalisation scales A."""
-        out, inputs = shape
-        most = self.config.max_shape
-        a, b = decoder.factors(x, min(out, most[0]), min(inputs, most[1]))
-        a = tile(a, (len(x), out, decoder.rank)) * weight_scale(shape)
-        b = tile(b, (len(x), decoder.rank, inputs))
+        a, b = decoder.factors(features, raw[0], raw[1])
+        a = tile(a, (len(a), shape[0], decoder.rank)) * weight_scale(shape)
+        b = tile(b, (len(b), decoder.rank, shape[1]))
         return [LowRankTensor(a_n, b_n) for a_n, b_n in zip(a, b, strict=True)]
 
     @staticmethod
-    def _positions(raw: Tensor) -> Tensor:
-        """(D, s, s) -> (1, 1 + s², D), row by row, behind a zero row for the class token."""
-        tokens = raw.reshape(-1, *raw.shape[-3:])[0].flatten(1).T
+    def _positions(raw: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """(1, D, s, s), tiled -> (1, 1 + s², D), row by row, behind a zero row for the class token."""
+        tokens = tile(raw, shape)[0].flatten(1).T
         return torch.cat([tokens.new_zeros(1, tokens.shape[1]), tokens]).unsqueeze(0)
 
     def _check_task(self, task_embedding: Tensor | None) -> None:
