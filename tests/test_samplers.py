@@ -83,7 +83,7 @@ def test_a_loaded_state_goes_on_where_it_stopped_with_the_same_augmentation():
         batches = iter(stopped)
         take(batches, 2)
         state = stopped.state_dict()
-        assert state == {"epoch": 2, "batch": 2}
+        assert state == {"epoch": 2, "batch": 2, "examples": 4}
         resumed = loader()
         resumed.load_state_dict(state)
         rest = [x for x, _ in resumed]
