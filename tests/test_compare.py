@@ -298,3 +298,12 @@ def test_importing_the_command_is_light() -> None:
     code = f"import sys, lgx.commands.compare; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_only_the_methods_asked_for_are_shown(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compare([str(runs)], methods="sws")
+    printed = capsys.readouterr().out
+    assert "sws" in printed
+    assert "simple_lg" not in printed
+    with pytest.raises(UserError, match="tleg not measured; methods are"):
+        compare([str(runs)], methods="sws,tleg")

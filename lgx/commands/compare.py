@@ -38,6 +38,7 @@ def compare(
     metric: str = "acc",
     split: str = "test",
     baseline: str | None = None,
+    methods: str | None = None,
 ) -> None:
     """Show what runs have measured: methods × descendants × tasks, mean over seeds with a 95 % interval.
 
@@ -48,6 +49,7 @@ def compare(
         metric: Metric to show; acc is shown in percent.
         split: Split to show, test or val.
         baseline: Method that all others are compared with, seed by seed, e.g. random.
+        methods: Show only these methods, separated by commas, e.g. sws,simple_lg,random.
 
     Raises:
         UserError: If there are no such runs, rows, table or method, or ``out`` cannot be written.
@@ -62,7 +64,7 @@ def compare(
     files = find_results(runs)
     page = _page(out, files) if out else None
     merged = merge(files)
-    chosen = _choose(merged.rows, metric, split)
+    chosen = _of_methods(_choose(merged.rows, metric, split), methods)
     if baseline and baseline not in {row.method for row in chosen}:
         raise UserError(f"baseline {baseline!r} was not measured; methods are {_list(row.method for row in chosen)}")
     shown, left_out = last_epochs(chosen)
@@ -154,6 +156,15 @@ def _choose(rows: Sequence[Row], metric: str, split: str) -> list[Row]:
         there = _list((row.split for row in of_metric), " or ")
         raise UserError(f"no {metric} was measured on the {split} split; give --split {there}")
     return chosen
+
+
+def _of_methods(rows: Sequence[Row], methods: str | None) -> list[Row]:
+    if methods is None:
+        return list(rows)
+    wanted, measured = set(methods.split(",")), {row.method for row in rows}
+    if unknown := wanted - measured:
+        raise UserError(f"--methods: {_list(unknown)} not measured; methods are {_list(measured)}")
+    return [row for row in rows if row.method in wanted]
 
 
 def _overview(rows: Sequence[Row]) -> str:
