@@ -8,7 +8,6 @@ import timm
 from safetensors.torch import save_file
 from timm.models import save_for_hf
 from timm.models.vision_transformer import VisionTransformer
-from torch import nn
 
 import lgx
 from lgx.architectures.vit import ViTArchitecture
@@ -126,10 +125,3 @@ import timm
 model = timm.create_model("local-dir:{out.name}", pretrained=True)
 ```
 """
-
-
-def unwrap(network: nn.Module) -> nn.Module:
-    """The module under torch.compile's wrapper, if there is one."""
-    inner = getattr(network, "_orig_mod", network)
-    assert isinstance(inner, nn.Module)
-    return inner

@@ -10,12 +10,12 @@ def quiet() -> None:
     os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")
     for pattern in (
         r".*does not have many workers.*",  # small sets load faster in the training process
-        r".*`isinstance\(treespec, LeafSpec\)` is deprecated.*",  # Lightning's call, not ours
-        r".*LeafSpec.*",
+        r".*LeafSpec.*",  # Lightning's call, not ours
         r".*The number of training batches .* is smaller than the logging interval.*",
         r".*It is recommended to use `self.log\(.*sync_dist=True\)`.*",  # metric objects sync by themselves
-        r".*Checkpoint directory .* exists and is not empty.*",  # a resumed run's own folder
-        r".*exists and is not empty.*",
+        r".*exists and is not empty.*",  # a resumed run's own folder
+        r".*The dirpath has changed from.*",  # a checkpoint of another run is evaluated, not continued
+        r".*WeightAveraging callback with a model that overrides the configure_model.*",  # nothing is sharded here
     ):
         warnings.filterwarnings("ignore", message=pattern)
     for name in ("lightning.pytorch.utilities.rank_zero", "lightning.pytorch.accelerators.cuda"):

@@ -195,6 +195,16 @@ def test_a_hostile_checkpoint_is_refused_and_runs_nothing(fit, tmp_path):
     assert not evidence.exists()
 
 
+def test_a_corrupt_checkpoint_is_named(fit, ancestor, tmp_path):
+    whole = (ancestor / "checkpoints/best.ckpt").read_bytes()
+    for name, content in {"half.ckpt": whole[: len(whole) // 2], "empty.ckpt": b"", "text.ckpt": b"hello"}.items():
+        (tmp_path / name).write_bytes(content)
+        result = fit("Ancestor", f"--ckpt_path={tmp_path / name}", command="test")
+        assert result.code == 2
+        assert f"{name}: not an intact checkpoint" in result.sentence
+        assert "Traceback" not in result.err
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_truncated_image_is_named(tmp_path, workers):
     from .conftest import write_images
