@@ -34,6 +34,7 @@ class Learngene:
         ancestor: Where the knowledge came from: a path, a timm name, or "" for labels alone.
         task: The task it was learned on, as :meth:`lgx.batch.Task.to_dict` gives it.
         metrics: What was measured when it was saved.
+        hypernet: Configuration of the hypernetwork that the tensors are; None where they are a network's layers.
         lgx_version: Version that wrote the file.
     """
 
@@ -43,6 +44,7 @@ class Learngene:
     ancestor: str = ""
     task: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    hypernet: dict[str, Any] | None = None
     lgx_version: str = lgx.__version__
 
     @property
@@ -68,6 +70,7 @@ class Learngene:
             "ancestor": self.ancestor,
             "task": self.task,
             "metrics": self.metrics,
+            "hypernet": self.hypernet,
             "lgx_version": self.lgx_version,
         }
         tensors = {k: v.detach().cpu().contiguous().clone() for k, v in self.tensors.items()}
@@ -98,6 +101,7 @@ class Learngene:
                 ancestor=str(about["ancestor"]),
                 task=dict(about["task"]),
                 metrics=dict(about["metrics"]),
+                hypernet=about.get("hypernet"),
                 lgx_version=str(about["lgx_version"]),
             )
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:

@@ -11,11 +11,22 @@ from lgx.learngene import load_checkpoint
 from .conftest import arguments, lgx
 
 
+def _listen() -> None:
+    """A shell starts background jobs deaf to Ctrl-C, and they pass that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_during_fit_says_one_sentence_and_keeps_the_last_checkpoint(images, tmp_path):
     options = ["--name=r", "--trainer.max_epochs=100000"]
     args = arguments("fit", "Ancestor", images, tmp_path, *options)
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    run = subprocess.Popen([sys.executable, "-m", "lgx", *args], stderr=subprocess.PIPE, text=True, env=env)
+    run = subprocess.Popen(
+        [sys.executable, "-m", "lgx", *args],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+        preexec_fn=_listen,
+    )
     last = tmp_path / "test/r/seed0/checkpoints/last.ckpt"
     deadline = time.monotonic() + 100
     while not last.exists() and time.monotonic() < deadline:

@@ -1,13 +1,11 @@
 """Writing measured values as rows."""
 
-import os
-
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lgx.callbacks.config import BEST
 from lgx.callbacks.place import best_checkpoint, run_folder
 from lgx.evaluation.results import Row, add_rows
-from lgx.methods.base import Method
+from lgx.methods.base import Method, seed_of
 
 
 class SaveResults(Callback):
@@ -34,24 +32,24 @@ class SaveResults(Callback):
             return
         if not isinstance(method, Method) or method.task is None:
             return
-        values = {name: float(trainer.callback_metrics[f"{split}/{name}"]) for name in ("acc", "loss", "n")}
         # In fit, validation comes before the epoch is counted as ended.
         epochs = trainer.current_epoch + 1 if trainer.state.fn == "fit" else method.epochs_trained
-        add_rows(
-            folder / "results.csv",
-            [
+        rows = []
+        for architecture, tag in method.evaluations(split).items():
+            values = {name: float(trainer.callback_metrics[f"{tag}/{name}"]) for name in ("acc", "loss", "n")}
+            rows += [
                 Row(
                     method=method.method,
-                    architecture=method.architecture.name,
+                    architecture=architecture,
                     task=method.task.name,
                     split=split,
                     epochs=epochs,
                     metric=metric,
                     value=values[metric],
-                    seed=int(os.environ.get("PL_GLOBAL_SEED", 0)),
+                    seed=seed_of(),
                     n=int(values["n"]),
                     run=str(folder),
                 )
                 for metric in ("acc", "loss")
-            ],
-        )
+            ]
+        add_rows(folder / "results.csv", rows)

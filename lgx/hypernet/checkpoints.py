@@ -3,8 +3,8 @@
 Only key names are shared with that code; the configuration is given or stored beside the weights, never inferred.
 """
 
-import json
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lgx.errors import UserError
 from lgx.hypernet.hypernet import Hypernet, HypernetConfig
-from lgx.learngene import load_checkpoint, read_safetensors
+from lgx.learngene import SUFFIX, Learngene, load_checkpoint, read_safetensors
 
 _ENCODER = {
     "embed": "ops",
@@ -76,9 +76,13 @@ def load(
     stored: Mapping[str, Any] | None = None
     if isinstance(source, str | Path):
         name = str(source)
-        if name.endswith(".safetensors"):
-            state, metadata = read_safetensors(source)
-            stored = json.loads(metadata["hypernet"]) if "hypernet" in metadata else None
+        if name.endswith(SUFFIX):
+            learngene = Learngene.load(source)
+            state, stored = learngene.tensors, learngene.hypernet
+            if stored is None:
+                raise UserError(f"{name}: a learngene of {learngene.method}, not a hypernetwork")
+        elif name.endswith(".safetensors"):
+            state, _ = read_safetensors(source)
         else:
             checkpoint = load_checkpoint(source)
             state, stored = checkpoint.get("state_dict", checkpoint), checkpoint.get("hypernet")
@@ -89,6 +93,11 @@ def load(
         raise UserError(f"{name}: does not store the hypernetwork's configuration; give it as config")
     if not isinstance(chosen, HypernetConfig):
         values = dict(chosen)
+        known = [field.name for field in fields(HypernetConfig)]
+        if unknown := sorted(set(values) - set(known)):
+            raise UserError(
+                f"{name}: unknown key(s) {', '.join(unknown)} in the configuration; known are {', '.join(known)}"
+            )
         chosen = HypernetConfig(**{**values, "max_shape": tuple(values.get("max_shape", (2048, 2048, 16, 16)))})
     hypernet = Hypernet(chosen)
     renamed = from_official(state, chosen) if "embed.weight" in state else dict(state)

@@ -1,6 +1,7 @@
 """Initializers: every way to give a descendant its start, behind one protocol."""
 
 from lgx.initializers.base import Initialisation, Initializer, initialise
+from lgx.initializers.hypernet import HypernetPrediction
 from lgx.initializers.pretrained import Pretrained, VanillaLG, WeightSelection
 from lgx.initializers.random import RandomStart
 from lgx.initializers.registry import INITIALIZERS, initializer_for
@@ -8,6 +9,7 @@ from lgx.initializers.stagewise import StagewiseExpansion
 
 __all__ = [
     "INITIALIZERS",
+    "HypernetPrediction",
     "Initialisation",
     "Initializer",
     "Pretrained",

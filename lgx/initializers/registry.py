@@ -6,6 +6,7 @@ from typing import Any
 
 from lgx.errors import UserError
 from lgx.initializers.base import Initializer
+from lgx.initializers.hypernet import HypernetPrediction
 from lgx.initializers.pretrained import Pretrained, VanillaLG, WeightSelection
 from lgx.initializers.random import RandomStart
 from lgx.initializers.stagewise import StagewiseExpansion
@@ -18,6 +19,9 @@ INITIALIZERS: dict[str, Callable[..., Initializer]] = {
     "weight_selection": WeightSelection,
     "sws": StagewiseExpansion,
     "simple_lg": StagewiseExpansion,
+    "ghn3": HypernetPrediction,
+    "logah": HypernetPrediction,
+    "logah_residual": HypernetPrediction,
 }
 """Method name -> class. Every class but ``random`` takes the file or folder as its first argument."""
 

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from lgx.initializers.base import Initializer
+from lgx.initializers.hypernet import HypernetPrediction
 from lgx.initializers.pretrained import FromSource, Pretrained
 from lgx.initializers.stagewise import StagewiseExpansion
+from lgx.learngene import SUFFIX, Learngene
 
 
 @dataclass(frozen=True)
@@ -28,16 +30,12 @@ class Origin:
 
 def origin_of(initializer: Initializer) -> Origin:
     """Facts about the source of an initializer."""
+    if isinstance(initializer, HypernetPrediction):
+        if not initializer.hypernet.endswith(SUFFIX):
+            return Origin(num_classes=initializer.loaded.config.num_classes)
+        return _of_learngene(Learngene.load(initializer.hypernet))
     if isinstance(initializer, StagewiseExpansion):
-        learngene = initializer.loaded
-        task = learngene.task
-        return Origin(
-            num_classes=learngene.architecture.num_classes,
-            mean=tuple(task["mean"]) if task.get("mean") else None,
-            std=tuple(task["std"]) if task.get("std") else None,
-            label_names=tuple(task["class_names"]) if task.get("class_names") else None,
-            task=task.get("name"),
-        )
+        return _of_learngene(initializer.loaded)
     if isinstance(initializer, FromSource):
         if isinstance(initializer, Pretrained) and initializer.bare is not None:
             head = initializer.bare.get("head.bias")
@@ -46,3 +44,14 @@ def origin_of(initializer: Initializer) -> Origin:
         classes = source.architecture.num_classes if source.architecture else None
         return Origin(num_classes=classes, mean=source.mean, std=source.std)
     return Origin()
+
+
+def _of_learngene(learngene: Learngene) -> Origin:
+    task = learngene.task
+    return Origin(
+        num_classes=learngene.architecture.num_classes,
+        mean=tuple(task["mean"]) if task.get("mean") else None,
+        std=tuple(task["std"]) if task.get("std") else None,
+        label_names=tuple(task["class_names"]) if task.get("class_names") else None,
+        task=task.get("name"),
+    )

@@ -3,6 +3,7 @@
 from lgx.methods.base import Method
 from lgx.methods.distill import Distill
 from lgx.methods.finetune import Ancestor, Finetune
+from lgx.methods.ghn import GHN3, LoGAH
 from lgx.methods.sws import SWS
 
-__all__ = ["SWS", "Ancestor", "Distill", "Finetune", "Method"]
+__all__ = ["GHN3", "SWS", "Ancestor", "Distill", "Finetune", "LoGAH", "Method"]

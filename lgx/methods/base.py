@@ -27,6 +27,11 @@ SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
 """(optimizer, total steps) -> scheduler that is stepped after every update."""
 
 
+def seed_of() -> int:
+    """The run's seed, as ``seed_everything`` left it."""
+    return int(os.environ.get("PL_GLOBAL_SEED", 0))
+
+
 class Method(LightningModule, ABC):
     """Base of all methods.
 
@@ -108,8 +113,7 @@ class Method(LightningModule, ABC):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Seed the step by (seed, epoch, batch, rank): a resumed run then draws what the first would have drawn."""
-        seed = int(os.environ.get("PL_GLOBAL_SEED", 0))
-        parts = (seed, self.current_epoch, batch_idx, self.global_rank)
+        parts = (seed_of(), self.current_epoch, batch_idx, self.global_rank)
         state = np.random.SeedSequence(parts).generate_state(2)
         torch.manual_seed(int(state[0]))
         np.random.seed(int(state[1]))
@@ -136,17 +140,23 @@ class Method(LightningModule, ABC):
         """Class probabilities, (B, K)."""
         return cast(Tensor, self(batch.inputs).float().softmax(dim=-1))
 
-    def metrics_of(self, split: str) -> MetricCollection:
-        """``acc``, ``loss`` and ``n`` of ``val`` or ``test``."""
-        return cast(MetricCollection, self.eval_metrics[f"{split}_metrics"])
+    def evaluations(self, split: str) -> dict[str, str]:
+        """Name of each architecture that evaluation measures -> what its tags begin with."""
+        return {self.architecture.name: split}
+
+    def metrics_of(self, split: str, suffix: str = "") -> MetricCollection:
+        """``acc``, ``loss`` and ``n`` of ``val`` or ``test``; ``suffix`` tells several architectures apart."""
+        return cast(MetricCollection, self.eval_metrics[f"{split}_metrics{suffix}"])
+
+    def _update(self, split: str, logits: Tensor, targets: Tensor, suffix: str = "") -> dict[str, Metric]:
+        metrics = self.metrics_of(split, suffix)
+        metrics["acc"].update(logits, targets)
+        metrics["loss"].update(F.cross_entropy(logits, targets, reduction="none"))
+        metrics["n"].update(len(targets))
+        return dict(metrics.items(keep_base=True))
 
     def _evaluate(self, batch: Batch, split: Literal["val", "test"]) -> None:
-        logits = self(batch.inputs).float()
-        metrics = self.metrics_of(split)
-        metrics["acc"].update(logits, batch.targets)
-        metrics["loss"].update(F.cross_entropy(logits, batch.targets, reduction="none"))
-        metrics["n"].update(len(batch.targets))
-        for name, metric in metrics.items(keep_base=True):
+        for name, metric in self._update(split, self(batch.inputs).float(), batch.targets).items():
             # Metric objects sum their states over ranks, so unequal shares count exactly.
             self.log(f"{split}/{name}", metric, prog_bar=name == "acc", on_step=False, on_epoch=True)
 

@@ -1,0 +1,104 @@
+"""Hypernetworks train through the command line, and their predictions start descendants."""
+
+import json
+
+import pytest
+import torch
+
+from lgx.errors import UserError
+from lgx.evaluation.results import read_rows
+from lgx.hypernet import HypernetConfig, load
+from lgx.learngene import Learngene, load_checkpoint
+
+from .conftest import ARCH, arguments, lgx
+
+PANEL = ["depth=2,embed_dim=16,num_heads=2", "depth=3,embed_dim=24,num_heads=3"]
+TINY = [
+    "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.set_size=5",
+    f"--model.panel={json.dumps(PANEL)}",
+]  # fmt: skip
+LOW_RANK = ["--model.rank=4", "--model.max_size=128"]
+
+
+@pytest.fixture(scope="module")
+def logah(images, tmp_path_factory):
+    runs = tmp_path_factory.mktemp("logah")
+    result = lgx(*arguments("fit", "LoGAH", images, runs, *TINY, *LOW_RANK, "--name=logah"))
+    assert result.code == 0, result.err
+    return runs / "test/logah/seed0"
+
+
+def test_training_evaluates_every_architecture_of_the_panel(logah):
+    rows = [r for r in read_rows(logah / "results.csv") if r.metric == "acc"]
+    assert [(r.method, r.n, r.epochs) for r in rows] == [("logah", 9, 1)] * 2
+    assert [r.architecture.startswith(name) for r, name in zip(rows, PANEL, strict=True)] == [True, True]
+    state = load_checkpoint(logah / "checkpoints/last.ckpt")["state_dict"]
+    assert not any("blocks.0.attn" in name for name in state)  # the executed networks are no part of the method
+
+
+def test_a_learngene_of_logah_starts_descendants_of_any_size(logah, tmp_path):
+    import timm
+
+    learngene = logah / "best.learngene.safetensors"
+    hypernet = load(learngene)
+    assert hypernet.config.rank == 4
+    for depth, width in ((1, 8), (5, 40)):
+        arch = f"depth={depth},embed_dim={width},num_heads=2,patch_size=4,img_size=16"
+        result = lgx("init", "--learngene", learngene, "--arch", arch, "--out", tmp_path / "d")
+        assert result.code == 0, result.err
+        model = timm.create_model(f"local-dir:{tmp_path / 'd'}", pretrained=True).eval()
+        assert model(torch.randn(1, 3, 16, 16)).isfinite().all()
+
+
+@pytest.mark.parametrize("options", [["--trainer.precision=bf16-mixed"], ["--model.meta_batch=2"]])
+def test_ghn3_trains_in_common_ways(fit, options):
+    result = fit("GHN3", *TINY, "--name=g", "--test_end=true", *options)
+    assert result.code == 0, result.err
+
+
+def test_the_residual_layout_is_reported_under_its_own_name(fit, tmp_path):
+    assert fit("LoGAH", *TINY, *LOW_RANK, "--model.layout=residual", "--name=r").code == 0
+    assert {r.method for r in read_rows(tmp_path / "runs/test/r/seed0/results.csv")} == {"logah_residual"}
+
+
+def test_architectures_depend_on_seed_step_and_rank_alone(monkeypatch):
+    from lgx.methods import LoGAH
+
+    monkeypatch.setenv("PL_GLOBAL_SEED", "3")
+    method = LoGAH(
+        arch=ARCH, optimizer=torch.optim.SGD, num_classes=3, width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4),
+        rank=4, max_size=128, meta_batch=3, panel=("depth=2,embed_dim=16,num_heads=2",),
+    )  # fmt: skip
+    assert method.draw(5, 0) == method.draw(5, 0)
+    assert len({tuple(method.draw(step, rank)) for step in range(4) for rank in range(2)}) == 8
+    assert all(panel not in method.set for panel in method.panel)
+
+
+def test_updates_that_are_not_finite_are_skipped_and_then_end_the_run(fit):
+    result = fit("LoGAH", *TINY, *LOW_RANK, "--name=n", "--model.max_bad_steps=2", "--model.gamma=1e39")
+    assert result.code == 2
+    assert "2 updates in a row had gradients that are not finite" in result.sentence
+
+
+def test_noise_tells_neurons_apart_and_keeps_vectors(logah):
+    from lgx.architectures import parse_architecture
+    from lgx.initializers import HypernetPrediction
+
+    path, architecture = str(logah / "best.learngene.safetensors"), parse_architecture(ARCH, num_classes=3)
+    plain, noisy = HypernetPrediction(path)(architecture), HypernetPrediction(path, noise=0.1)(architecture)
+    change = (noisy["head.weight"] - plain["head.weight"]).std() / plain["head.weight"].std()
+    assert 0.05 < change < 0.2
+    assert torch.equal(plain["norm.weight"], noisy["norm.weight"])
+
+
+def test_misfits_of_a_hypernetwork_file_are_explained(logah, sws, tmp_path):
+    learngene = Learngene.load(logah / "best.learngene.safetensors")
+    with pytest.raises(UserError, match=r"differ: decoder\.basis\.weight"):
+        load(learngene.tensors, {**learngene.hypernet, "max_size": 256})
+    with pytest.raises(UserError, match=r"unknown key\(s\) hid"):
+        load(learngene.tensors, {"hid": 16})
+    with pytest.raises(UserError, match="does not store the hypernetwork's configuration"):
+        load(learngene.tensors)
+    with pytest.raises(UserError, match="a learngene of sws, not a hypernetwork"):
+        load(sws / "best.learngene.safetensors")
+    assert load(learngene.tensors, HypernetConfig(**{**learngene.hypernet, "max_shape": (32, 32, 4, 4)}))
