@@ -5,8 +5,8 @@ the business of :mod:`lgx.hypernet.predict`. Shapes: n nodes of one target shape
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lgx.errors import UserError
+from lgx.hypernet.ranges import RowRanges
 
 Layout = Literal["official", "residual"]
 
@@ -26,13 +27,15 @@ class Features:
     Attributes:
         a: (n, ...).
         b: (n, ...); the same as ``a`` where a decoder has but one.
+        basis: Parts of a weight and its bias that several target shapes share, by range of rows; not per node.
     """
 
     a: Tensor
     b: Tensor
+    basis: Mapping[tuple[int, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     def __getitem__(self, nodes: Tensor) -> "Features":
-        return Features(self.a[nodes], self.b[nodes])
+        return Features(self.a[nodes], self.b[nodes], self.basis)
 
 
 class Decoder(nn.Module, ABC):
@@ -74,13 +77,17 @@ class Decoder(nn.Module, ABC):
             (n, 2, size): what a norm's weight is made of, and what any bias is made of.
         """
 
+    def biases(self, features: Features, size: int) -> Tensor:
+        """Bias vectors alone, (n, size)."""
+        return self.vectors(features, size)[:, 1]
+
     def head_matrices(self, features: Features, classes: int, inputs: int) -> Tensor:
         """Weights of n class heads, (n, classes, inputs); like any matrix unless the decoder has its own way."""
         return self.matrices(features, (classes, inputs, 1, 1))[..., 0, 0]
 
     def head_vectors(self, features: Features, classes: int) -> Tensor:
         """Biases of n class heads, (n, classes)."""
-        return self.vectors(features, classes)[:, 1]
+        return self.biases(features, classes)
 
 
 class ConvDecoder(Decoder):
@@ -189,51 +196,57 @@ class LowRankDecoder(Decoder):
             self.basis_in = nn.Parameter(torch.randn(max_size, rank) * rank**-0.25)
 
     def begin(self, x: Tensor, shapes: Sequence[tuple[int, ...]]) -> Features:
-        """The MLP's numbers, as many of them as the largest target reads; (n, read rows, r) for A and for B.
-
-        One slice of the MLP's last weight for all nodes: every slice costs a gradient of the whole weight's size.
-        """
+        """The MLP's numbers, as many of them as the largest target reads; (n, read rows, r) for A and for B."""
         hidden = F.relu(self.fc2(F.relu(self.fc1(x))))  # (n, 8 D)
         if self.layout == "residual":
             small = rearrange(self.fc3(hidden), "n (two r s) -> n two r s", two=2, r=self.rank)
             small = small + torch.eye(self.rank, dtype=small.dtype, device=small.device)
             return Features(small[:, 0], small[:, 1])
-        sizes = [self._size(shape) for shape in shapes]
-        return Features(
-            self._mixed(hidden, 0, max(rows for rows, _ in sizes)),
-            self._mixed(hidden, self.rank, max(columns for _, columns in sizes)),
+        of_a = [span for shape in shapes for span in self._spans(shape)]
+        of_b = [(0, 1 if len(shape) == 1 else shape[1] * shape[3]) for shape in shapes]
+        rows_a, rows_b = (max(part[0] for span in spans for part in self._parts(*span)) + 1 for spans in (of_a, of_b))
+        ranges = sorted({part[1:] for span in (*of_a, *of_b) for part in self._parts(*span)})
+        weights = RowRanges.apply(self.basis.weight, ranges)
+        biases = RowRanges.apply(self.basis.bias, ranges)
+        r, half = self.rank, self.rank * self.rank
+        mlp = [(0, rows_a * r), (half, half + rows_b * r)]
+        mixed_a, mixed_b = (
+            rearrange(F.relu(F.linear(hidden, weight, bias)), "n (rows r) -> n rows r", r=r)
+            for weight, bias in zip(
+                RowRanges.apply(self.fc3.weight, mlp), RowRanges.apply(self.fc3.bias, mlp), strict=True
+            )
         )
+        return Features(mixed_a, mixed_b, basis=dict(zip(ranges, zip(weights, biases, strict=True), strict=True)))
 
-    def _size(self, shape: tuple[int, ...]) -> tuple[int, int]:
-        """Rows of A and columns of B that a target reads."""
+    def _spans(self, shape: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Which rows of A a target reads, as (first, count): for vectors the weight's and the bias's."""
         if len(shape) == 1:
-            return 2 * self._rounded(shape[0]), 1
-        out, inputs, height, width = shape
-        return out * height, inputs * width
+            return [(0, shape[0]), (self._rounded(shape[0]), shape[0])]
+        return [(0, shape[0] * shape[2])]
 
-    def _rows_read(self, count: int) -> int:
-        """How many of the map's rows hold the first ``count`` viewed rows."""
-        if count > self.max_size:
+    def _parts(self, first: int, count: int) -> list[tuple[int, int, int]]:
+        """Where viewed rows lie in the map's output: (row of the map, first column, behind the last column).
+
+        Raises:
+            UserError: If there are not so many rows.
+        """
+        if first + count > self.max_size:
             raise UserError(
-                f"low-rank decoder: a weight with {count} rows or columns exceeds max_size {self.max_size}; "
+                f"low-rank decoder: a weight with {first + count} rows or columns exceeds max_size {self.max_size}; "
                 f"use a hypernetwork with a larger max_size"
             )
-        return -(-count * self.rank // self.max_size)
+        size, (start, stop) = self.max_size, (first * self.rank, (first + count) * self.rank)
+        rows = range(start // size, -(-stop // size))
+        return [(row, max(start - row * size, 0), min(stop - row * size, size)) for row in rows]
 
-    def _mixed(self, hidden: Tensor, first: int, count: int) -> Tensor:
-        """Rows of the MLP's output from ``first`` on, rectified, (n, rows, r)."""
-        rows = self._rows_read(count)
-        chosen = slice(first * self.rank, (first + rows) * self.rank)
-        mixed = F.relu(F.linear(hidden, self.fc3.weight[chosen], self.fc3.bias[chosen]))
-        return rearrange(mixed, "n (rows r) -> n rows r", rows=rows)
-
-    def factors(self, features: Features, rows: int, columns: int) -> tuple[Tensor, Tensor]:
+    def factors(self, features: Features, rows: int, columns: int, first: int = 0) -> tuple[Tensor, Tensor]:
         """A and B of n nodes.
 
         Args:
             features: Features of the n nodes.
             rows: Rows of A.
             columns: Columns of B.
+            first: First of the rows.
 
         Returns:
             A, (n, rows, r), and B, (n, r, columns).
@@ -242,22 +255,21 @@ class LowRankDecoder(Decoder):
             UserError: If rows or columns exceed ``max_size``.
         """
         if self.layout == "residual":
-            self._rows_read(max(rows, columns))
-            return self.basis_out[:rows] @ features.a, features.b @ self.basis_in[:columns].T
-        return self._viewed(features.a, rows), self._viewed(features.b, columns).transpose(1, 2)
+            self._parts(first, rows), self._parts(0, columns)
+            return self.basis_out[first : first + rows] @ features.a, features.b @ self.basis_in[:columns].T
+        a = self._viewed(features.a, features, first, rows)
+        return a, self._viewed(features.b, features, 0, columns).transpose(1, 2)
 
-    def _viewed(self, mixed: Tensor, count: int) -> Tensor:
-        """The map's output on as many rows as hold ``count`` × r numbers, viewed as (n, count, r)."""
-        flat = count * self.rank
-        read = mixed[:, : self._rows_read(count)]
-        whole = flat >= self.max_size
-        weight = self.basis.weight if whole else self.basis.weight[:flat]
-        bias = self.basis.bias if whole else self.basis.bias[:flat]
-        return F.linear(read, weight, bias).flatten(1)[:, :flat].view(-1, count, self.rank)
+    def _viewed(self, mixed: Tensor, features: Features, first: int, count: int) -> Tensor:
+        """Rows [first, first + count) of the map's output viewed as rows of r numbers, (n, count, r)."""
+        parts = [
+            F.linear(mixed[:, row], *features.basis[start, stop]) for row, start, stop in self._parts(first, count)
+        ]
+        return torch.cat(parts, dim=1).view(-1, count, self.rank)
 
     def matrices(self, features: Features, shape: tuple[int, int, int, int]) -> Tensor:
         """See :class:`Decoder`."""
-        a, b = self.factors(features, *self._size(shape))
+        a, b = self.factors(features, shape[0] * shape[2], shape[1] * shape[3])
         return rearrange(a @ b, "n (out kh) (inp kw) -> n out inp kh kw", kh=shape[2], kw=shape[3])
 
     def vectors(self, features: Features, size: int) -> Tensor:
@@ -266,8 +278,13 @@ class LowRankDecoder(Decoder):
         Both vectors are one column of a product; where the second starts follows from the *rounded* size, as in the
         official code.
         """
-        a, b = self.factors(features, *self._size((size,)))
-        return rearrange(a @ b, "n (two size) 1 -> n two size", two=2)[..., :size]
+        a, b = self.factors(features, size, 1)
+        return torch.stack([(a @ b)[..., 0], self.biases(features, size)], dim=1)
+
+    def biases(self, features: Features, size: int) -> Tensor:
+        """See :class:`Decoder`."""
+        a, b = self.factors(features, size, 1, first=self._rounded(size))
+        return (a @ b)[..., 0]
 
     def _rounded(self, size: int) -> int:
         """GHN-3's rounding of sizes, by which it groups targets."""

@@ -156,9 +156,9 @@ class Hypernet(nn.Module):
             return [{"value": tile(w, (*shape, 1, 1)[:4]).reshape(shape) * weight_scale(shape)} for w in weights]
         if head:
             return [{"value": bias(tile(b, shape))} for b in self.decoder.head_vectors(features, raw[0])]
-        vectors = self.decoder.vectors(features, raw[0])
         if op == "bias":
-            return [{"value": bias(tile(v[1], shape))} for v in vectors]
+            return [{"value": bias(tile(b, shape))} for b in self.decoder.biases(features, raw[0])]
+        vectors = self.decoder.vectors(features, raw[0])
         return [{"{}.weight": norm_weight(tile(v[0], shape)), "{}.bias": bias(tile(v[1], shape))} for v in vectors]
 
     def _matrices(self, features: Features, raw: tuple[int, ...]) -> Tensor:
