@@ -121,29 +121,36 @@ class LgxCLI(LightningCLI):
         """Never merge a checkpoint's hyper-parameters: what was typed counts (Lightning would let the file win)."""
 
     def after_instantiate_classes(self) -> None:
-        """Tell the method whether a checkpoint follows."""
-        self.model.weights_follow = self.config[self.subcommand].ckpt_path is not None
+        """Hand on the checkpoint that was found, and tell the method whether one follows."""
+        self.config_init[self.subcommand].ckpt_path = self.checkpoint
+        self.model.weights_follow = self.checkpoint is not None
 
     # -- building the trainer -----------------------------------------------------------------------------------
 
     def before_instantiate_classes(self) -> None:
         """Choose the run's folder, mixed precision on a GPU, and check the place before anything is built."""
         config = self.config[self.subcommand]
+        for group in ("model", "data"):
+            if config.get(group) is None:
+                raise UserError(f"--{group} is missing: give it here or in a --config file; see lgx fit --help")
         logger = config.logger
         self.run_dir = Path(logger.save_dir) / logger.name / logger.version
-        if config.checkpoint.dirpath is None:
-            # Absolute: a run that is resumed from another folder must recognise its best checkpoint.
-            config.checkpoint.dirpath = str(self.run_dir.resolve() / "checkpoints")
-        config.trainer.default_root_dir = str(self.run_dir)
         if config.trainer.precision is None and _has_gpu(config.trainer.accelerator):
             config.trainer.precision = "bf16-mixed"
-        config.ckpt_path = self._resolve_checkpoint(config.ckpt_path)
+        self.checkpoint = self._resolve_checkpoint(config.ckpt_path)
         if self.subcommand == "fit" and not config.trainer.fast_dev_run:
-            self._claim(config.ckpt_path, config.overwrite)
+            self._claim(self.checkpoint, config.overwrite)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add what every run has: progress bar, learning-rate curve, results, learngene, atomic checkpoints."""
+        # What follows from the run's place goes into the objects, not into the configuration: that is saved, and may be
+        # run again elsewhere.
         trainer = self.config_init[self.subcommand].trainer
+        trainer.default_root_dir = str(self.run_dir)
+        best = self.config_init[self.subcommand].checkpoint
+        if best.dirpath is None:
+            # Absolute: a run that is resumed from another folder must recognise its best checkpoint.
+            best.dirpath = str(self.run_dir.resolve() / "checkpoints")
         bar = RichProgressBar(leave=True) if sys.stdout.isatty() else TQDMProgressBar(refresh_rate=50)
         callbacks: list[Callback] = [Announce(), SaveResults(), SaveLearngene(), SavePredictions()]
         if trainer.enable_progress_bar is not False:
@@ -166,7 +173,7 @@ class LgxCLI(LightningCLI):
         if config.test_start or config.test_end:
             self.datamodule.prepare_data()
             self.datamodule.setup("test")  # a missing test split shall be known before hours of training
-        if config.test_start and config.ckpt_path is None:
+        if config.test_start and self.checkpoint is None:
             self.trainer.test(self.model, self.datamodule, verbose=False)
 
     def after_fit(self) -> None:

@@ -170,6 +170,26 @@ def test_the_saved_configuration_repeats_the_run(fit, tmp_path):
     assert lgx("fit", "--config", config, "--name", "b").code == 0
     a, b = ([r.value for r in read_rows(tmp_path / f"runs/test/{n}/seed0/results.csv")] for n in "ab")
     assert a == b
+    assert (tmp_path / "runs/test/b/seed0/checkpoints/best.ckpt").exists()
+    assert str(tmp_path / "runs/test/a") not in (tmp_path / "runs/test/b/seed0/config.yaml").read_text()
+
+
+def test_a_saved_configuration_neither_resumes_nor_overwrites_by_itself(fit, tmp_path):
+    assert fit("Ancestor", "--name=a", "--overwrite=true").code == 0
+    assert fit("Ancestor", "--name=a", "--ckpt_path=last", "--trainer.max_epochs=2").code == 0
+    config = tmp_path / "runs/test/a/seed0/config.yaml"
+    assert "already holds a run" in lgx("fit", "--config", config).sentence
+    assert "needs --ckpt_path" in lgx("test", "--config", config).sentence
+    assert lgx("fit", "--config", config, "--name", "fresh").code == 0
+
+
+@pytest.mark.parametrize("group", ["model", "data"])
+def test_a_missing_group_is_asked_for(images, tmp_path, group):
+    args = [a for a in arguments("fit", "Ancestor", images, tmp_path) if not a.startswith((f"--{group}", "Ancestor"))]
+    result = lgx(*(args if group == "model" else [*args[:1], "--model=Ancestor", *args[2:]]))
+    assert result.code == 2
+    assert f"--{group}" in result.sentence or group in result.sentence
+    assert "Traceback" not in result.err
 
 
 def test_a_later_file_wins_over_an_earlier_one(images, tmp_path):

@@ -31,7 +31,9 @@ class SaveConfig(SaveConfigCallback):
 
     def save_config(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Write the file and log it."""
-        text = self.parser.dump(self.config, skip_none=False)
+        config = self.config.clone()
+        config.ckpt_path, config.overwrite = None, False  # of this start, not of the run
+        text = self.parser.dump(config, skip_none=False)
         versions = {package: version(package) for package in PACKAGES}
         about = "".join(
             f"# {k} {v}\n" for k, v in {"lgx": lgx.__version__, "python": platform.python_version(), **versions}.items()
