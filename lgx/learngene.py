@@ -110,8 +110,9 @@ class Learngene:
     def describe(self) -> str:
         """A few lines for the terminal."""
         measured = ", ".join(f"{k} {v:.4g}" for k, v in self.metrics.items()) or "nothing"
+        what = f"{self.num_layers} layers" if self.hypernet is None else "a hypernetwork"
         return (
-            f"learngene of {self.method}: {self.num_layers} layers, {self.num_parameters:,} parameters\n"
+            f"learngene of {self.method}: {what}, {self.num_parameters:,} parameters\n"
             f"  network   {self.architecture.name}, {self.architecture.num_classes} classes\n"
             f"  ancestor  {self.ancestor or 'none (labels alone)'}\n"
             f"  task      {self.task.get('name', 'unknown')}\n"

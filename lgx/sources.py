@@ -80,6 +80,8 @@ def load_source(name: str) -> Source:
 
 def _from_learngene(name: str) -> Source:
     learngene = Learngene.load(name)
+    if learngene.hypernet is not None:
+        raise UserError(f"{name}: holds a hypernetwork; write a descendant with `lgx init --learngene {name} --arch …`")
     if learngene.architecture.stages is not None:
         raise UserError(
             f"{name}: holds {learngene.num_layers} layers of {learngene.method}, not a whole network; "

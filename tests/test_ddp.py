@@ -38,3 +38,16 @@ def test_two_processes_with_half_the_batch_each_equal_one_with_the_whole(images,
     assert [s["val/n"] for s in seen] == [9, 9, 9]
     assert seen[1]["val/acc"] == seen[2]["val/acc"] == pytest.approx(seen[0]["val/acc"])
     assert seen[1]["val/loss"] == pytest.approx(seen[0]["val/loss"], abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["GHN3", "LoGAH"])
+def test_ranks_that_draw_different_architectures_end_equal(images, tmp_path, method):
+    options = ["--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]"]
+    options += ["--model.set_size=5", '--model.panel=["depth=2,embed_dim=16,num_heads=2"]']
+    options += ["--model.rank=4", "--model.max_size=128"] if method == "LoGAH" else []
+    folder = train(images, tmp_path, 2, 8, method, *options)
+    first, second = (torch.load(folder / f"rank{rank}.pt") for rank in range(2))
+    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+    seen = [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
+    assert seen[0]["seen"] != seen[1]["seen"]
+    assert seen[0]["val/acc"] == seen[1]["val/acc"]

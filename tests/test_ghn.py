@@ -80,6 +80,15 @@ def test_updates_that_are_not_finite_are_skipped_and_then_end_the_run(fit):
     assert "2 updates in a row had gradients that are not finite" in result.sentence
 
 
+def test_a_hypernetwork_is_no_classifier_and_no_teacher(fit, logah):
+    best, learngene = logah / "checkpoints/best.ckpt", logah / "best.learngene.safetensors"
+    predicted = fit("LoGAH", *TINY, *LOW_RANK, f"--ckpt_path={best}", command="predict")
+    taught = fit("Distill", f"--model.ancestor={learngene}")
+    for result, words in ((predicted, "predicts parameters, not classes"), (taught, "holds a hypernetwork")):
+        assert result.code == 2
+        assert words in result.sentence
+
+
 def test_noise_tells_neurons_apart_and_keeps_vectors(logah):
     from lgx.architectures import parse_architecture
     from lgx.initializers import HypernetPrediction

@@ -83,6 +83,19 @@ def test_the_schedule_ends_with_whichever_limit_comes_first(fit):
     assert "--ckpt_path last" in result.out  # no validation, so no best checkpoint
 
 
+def test_a_run_without_an_end_needs_one_for_a_schedule_only(fit):
+    endless = ["--trainer.max_epochs=-1", "--trainer.max_time=00:00:00:01"]
+    assert "a schedule needs to know" in fit("Ancestor", "--name=e", *endless).sentence
+    result = fit("Ancestor", "--name=f", "--model.scheduler=null", *endless)
+    assert result.code == 0, result.err
+    assert "until stopped" in result.out
+
+
+def test_bench_refuses_what_it_cannot_time():
+    for option in ("--batch", "--repeats"):
+        assert "at least 1" in lgx("bench", option, 0).sentence
+
+
 def test_sixteen_bit_grey_keeps_its_values():
     values = np.linspace(0, 65535, 64).astype(np.uint16).reshape(8, 8)
     for channels in (1, 3):

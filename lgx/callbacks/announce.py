@@ -21,7 +21,7 @@ class Announce(Callback):
             f"method     {pl_module.method} on {pl_module.architecture.name}: {parameters:,} trainable parameters\n"
             f"batch      {effective} effective = {per_process} x {processes} process(es) x {accumulate} accumulated\n"
             f"rate       {', '.join(f'{r:g}' for r in rates)} as configured, not rescaled by the batch\n"
-            f"steps      {pl_module.total_steps()}, precision {trainer.precision}\n"
+            f"steps      {pl_module.known_steps() or 'until stopped'}, precision {trainer.precision}\n"
             f"run        {trainer.default_root_dir}"
         )
         for logger in trainer.loggers:

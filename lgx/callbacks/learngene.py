@@ -31,5 +31,6 @@ class SaveLearngene(Callback):
         if learngene is not None:
             task = pl_module.task.to_dict() if pl_module.task else {}
             path = folder / f"best{SUFFIX}"
-            dataclasses.replace(learngene, task=task, metrics=metrics).save(path)
-            print(f"learngene  {path}")
+            complete = dataclasses.replace(learngene, task=task, metrics=metrics)
+            complete.save(path)
+            print(f"{complete.describe()}\n  file      {path}")

@@ -29,6 +29,8 @@ def bench(size: str = "tiny", batch: int = 8, repeats: int = 5, json: str | None
     unknown = [name for name in size.split(",") if name not in SIZES]
     if unknown:
         raise UserError(f"--size: {', '.join(unknown)} unknown; choose among {', '.join(SIZES)}")
+    if min(batch, repeats) < 1:
+        raise UserError(f"--batch and --repeats must be at least 1, got {batch} and {repeats}")
     rows = [row for name in size.split(",") for row in _measure(name, batch, repeats)]
     table = Table("size", "what", "seconds", "ratio", "peak MB")
     for row in rows:

@@ -212,6 +212,13 @@ class Method(LightningModule, ABC):
         Raises:
             UserError: If neither ``trainer.max_steps`` nor ``trainer.max_epochs`` gives an end.
         """
+        total = self.known_steps()
+        if total is None:
+            raise UserError("trainer.max_epochs or trainer.max_steps: a schedule needs to know when the run ends")
+        return total
+
+    def known_steps(self) -> int | None:
+        """Optimiser steps of the whole run; None where only time or the user ends it."""
         trainer = self.trainer
         limits = []
         if trainer.max_steps > 0:
@@ -219,9 +226,7 @@ class Method(LightningModule, ABC):
         if trainer.max_epochs is not None and trainer.max_epochs > 0:
             batches = self.data_module().train_dataloader().epoch_length
             limits.append(int(trainer.max_epochs) * -(-batches // trainer.accumulate_grad_batches))
-        if not limits:
-            raise UserError("trainer.max_epochs or trainer.max_steps: a schedule needs to know when the run ends")
-        return min(limits)
+        return min(limits, default=None)
 
     def on_train_epoch_end(self) -> None:
         """Count the epochs for the results' ``epochs`` column."""
@@ -262,7 +267,7 @@ class Method(LightningModule, ABC):
                 f"--ckpt_path: holds architecture {stored}, this run has {self.architecture.name}; "
                 f"--ckpt_path resumes a run, use an initializer to start from other weights"
             )
-        self._resumed_optimizers = about["optimizers"]  # checked when ours are made, which is later
+        self._resumed_optimizers = about.get("optimizers")  # checked when ours are made, which is later
         self.epochs_trained = int(about["epochs"])
 
     def data_module(self) -> Any:

@@ -89,6 +89,16 @@ class HypernetMethod(Method):
         """A randomly started hypernetwork."""
         return Hypernet(self.config)
 
+    def forward(self, inputs: Tensor) -> Tensor:
+        """A hypernetwork has no logits of its own.
+
+        Raises:
+            UserError: Always; ``lgx predict`` is what leads here.
+        """
+        raise UserError(
+            f"{self.method}: a hypernetwork predicts parameters, not classes; write a descendant with `lgx init` first"
+        )
+
     def draw(self, step: int, rank: int) -> list[ViTArchitecture]:
         """The architectures of a step."""
         words = np.random.SeedSequence((seed_of(), step, rank, 7)).generate_state(2)
