@@ -57,6 +57,9 @@ def workplace(tmp_path, monkeypatch):
     about = {"architecture": seven.to_dict(), "task": {}, "epochs": 1, "method": "sws"}
     (tmp_path / "runs/demo/mine/seed0/checkpoints").mkdir(parents=True)
     torch.save({"lgx": about, "state_dict": state}, "runs/demo/mine/seed0/checkpoints/best.ckpt")
+    (tmp_path / "runs/demo/mine/seed0/config.yaml").write_text(
+        (ROOT / "experiments/sws/demo/descendant.yaml").read_text()
+    )
     rows = [
         Row(method, seven.name, "digits", "test", 0, "acc", 0.5, 0, 10, f"runs/demo/{method}-7/seed0")
         for method in ("random", "sws")
