@@ -5,7 +5,7 @@ follows from its description, so it is built without tracing a model.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -34,11 +34,13 @@ class Node:
         parameter: timm's name of the parameter that it holds; None for ``input``, ``sum`` and ``msa``.
         shape: Shape of that parameter as the hypernetwork reads it; the position embedding (1, 1 + s², D) as
             (1, D, s, s). Empty without a parameter.
+        head: Whether the parameter belongs to the class head.
     """
 
     op: str
     parameter: str | None = None
     shape: tuple[int, ...] = ()
+    head: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ def _nodes(a: ViTArchitecture, convention: Convention) -> tuple[Node, ...]:
             *linear(f"{block}.mlp.fc2", width, hidden),
             sum_,
         ]
-    return (*nodes, Node("ln", "norm.weight", (width,)), *linear("head", a.num_classes, width))
+    head = [replace(node, head=True) for node in linear("head", a.num_classes, width)]
+    return (*nodes, Node("ln", "norm.weight", (width,)), *head)
 
 
 @lru_cache(maxsize=256)

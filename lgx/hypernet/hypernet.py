@@ -13,7 +13,7 @@ from lgx.errors import UserError
 from lgx.hypernet.batch import GraphBatch
 from lgx.hypernet.decoders import ConvDecoder, Decoder, Features, Layout, LowRankDecoder
 from lgx.hypernet.encoder import Encoder
-from lgx.hypernet.graph import Convention, Node, computational_graph
+from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
 from lgx.hypernet.lowrank import LowRankTensor
 from lgx.hypernet.predict import bias, norm_weight, tile, weight_scale
 
@@ -97,15 +97,22 @@ class Hypernet(nn.Module):
         self, architectures: Sequence[ViTArchitecture], task_embedding: Tensor | None = None, dense: bool = True
     ) -> list[dict[str, Tensor]]:
         """Predict for several architectures of one task; the same as one by one, in one pass of the encoder."""
+        graphs = [computational_graph(architecture, self.config.convention) for architecture in architectures]
+        predicted = self.predict_graphs(graphs, task_embedding, dense)
+        for architecture, tensors in zip(architectures, predicted, strict=True):
+            tensors["cls_token"] = tensors["pos_embed"].new_zeros(1, 1, architecture.embed_dim)
+        return predicted
+
+    def predict_graphs(
+        self, graphs: Sequence[Graph], task_embedding: Tensor | None = None, dense: bool = True
+    ) -> list[dict[str, Tensor]]:
+        """Predict the parameters that computational graphs name; what :meth:`predict_many` does for architectures."""
         self._check_task(task_embedding)
         # Small matrices with wide ranges of value: float32 costs little here, and saves a run from overflowing.
         with torch.autocast(next(self.parameters()).device.type, enabled=False):
-            return self._predict(architectures, task_embedding, dense)
+            return self._predict(graphs, task_embedding, dense)
 
-    def _predict(
-        self, architectures: Sequence[ViTArchitecture], task_embedding: Tensor | None, dense: bool
-    ) -> list[dict[str, Tensor]]:
-        graphs = [computational_graph(architecture, self.config.convention) for architecture in architectures]
+    def _predict(self, graphs: Sequence[Graph], task_embedding: Tensor | None, dense: bool) -> list[dict[str, Tensor]]:
         device = next(self.parameters()).device
         embedded = self.encoder(GraphBatch.of(graphs).to(device), task_embedding)  # (G, N, D)
         predicted: list[dict[str, Tensor]] = [{} for _ in graphs]
@@ -113,7 +120,7 @@ class Hypernet(nn.Module):
         for g, graph in enumerate(graphs):
             for n, node in enumerate(graph.nodes):
                 if node.parameter is not None:
-                    groups[node.op, node.parameter.startswith("head."), node.shape].append((g, n, node))
+                    groups[node.op, node.head, node.shape].append((g, n, node))
         members = [(g, n) for group in groups.values() for g, n, _ in group]
         x = embedded[[g for g, _ in members], [n for _, n in members]]  # all nodes with a parameter, group by group
         features = self.decoder.begin(x, [self._raw_shape(op, shape) for op, _, shape in groups])
@@ -125,16 +132,14 @@ class Hypernet(nn.Module):
                 assert node.parameter is not None
                 stem = node.parameter.removesuffix(".weight")
                 predicted[g].update({name.format(stem): tensor for name, tensor in tensors.items()})
-                if op != "ln":
+                if op not in ("ln", "bn"):
                     predicted[g][node.parameter] = predicted[g].pop("value")
-        for architecture, tensors in zip(architectures, predicted, strict=True):
-            tensors["cls_token"] = torch.zeros(1, 1, architecture.embed_dim, device=device)
         return predicted
 
     def _raw_shape(self, op: str, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape that the decoder is asked for: no larger than ``max_shape``, four numbers for a matrix."""
         most = self.config.max_shape
-        if op in ("bias", "ln"):
+        if op in ("bias", "ln", "bn"):
             return (min(shape[0], most[0]),)
         out, inputs, height, width = (*shape, 1, 1)[:4]
         return (min(out, most[0]), min(inputs, most[1]), height, width)
