@@ -7,9 +7,10 @@ from typing import Any
 import timm
 from safetensors.torch import save_file
 from timm.models import save_for_hf
-from timm.models.vision_transformer import VisionTransformer
+from torch import nn
 
 import lgx
+from lgx.architectures.library import LibraryModel
 from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
 from lgx.files import atomic_path
@@ -23,20 +24,20 @@ TIMM_NAME = "vit_base_patch16_224"
 
 def write_descendant(
     out: str | Path,
-    model: VisionTransformer,
-    architecture: ViTArchitecture,
+    model: nn.Module,
+    architecture: ViTArchitecture | LibraryModel,
     mean: tuple[float, ...] | None = None,
     std: tuple[float, ...] | None = None,
     label_names: tuple[str, ...] | None = None,
     card: dict[str, Any] | None = None,
 ) -> None:
-    """Write a ViT as a timm ``local-dir:`` folder, or its weights alone.
+    """Write a model as a timm ``local-dir:`` folder, or its weights alone.
 
-    Layers that share weights are written out one by one, so the result is an ordinary ViT.
+    A ViT's layers that share weights are written out one by one, so the result is an ordinary ViT.
 
     Args:
-        out: A folder, or a path ending in ``.safetensors``.
-        model: The model, under timm's names.
+        out: A folder, or a path ending in ``.safetensors``; torchvision's models have no folder.
+        model: The model, under the library's names.
         architecture: Its description.
         mean: Per-channel mean of its inputs, for timm's ``resolve_data_config``.
         std: Per-channel standard deviation of its inputs.
@@ -47,32 +48,22 @@ def write_descendant(
         UserError: If the place is taken by something else or cannot be written.
     """
     out = Path(out)
-    plain = architecture.replace(stages=None)
-    unshared = plain.build("meta")
+    check_place(out, architecture)
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
-    unshared.load_state_dict(tensors, assign=True)
+    if isinstance(architecture, ViTArchitecture):
+        architecture = architecture.replace(stages=None)
+        architecture.build("meta").load_state_dict(tensors, assign=True)
     if out.suffix == ".safetensors":
         with atomic_path(out) as temporary:
             _as_os_error(lambda: save_file(tensors, temporary, metadata={"format": "pt"}))
         return
     _refuse_foreign_folder(out)
-    args = plain.timm_args()
-    del args["num_classes"]  # timm reads it from the configuration's top level
-    reference: Any = timm.create_model(TIMM_NAME, pretrained=False, num_classes=plain.num_classes, **args)
-    reference.load_state_dict(unshared.state_dict())
-    channels = plain.in_chans
-    reference.pretrained_cfg = {
-        **reference.pretrained_cfg,
-        "input_size": (channels, plain.img_size, plain.img_size),
-        "fixed_input_size": True,
-        "mean": mean or (0.5,) * channels,
-        "std": std or (0.5,) * channels,
-        "crop_pct": 1.0,
-        "interpolation": "bicubic",
-        "classifier": "head",
-        "first_conv": "patch_embed.proj",
-        "tag": None,
-    }
+    args = architecture.timm_args()
+    args.pop("num_classes", None)  # timm reads it from the configuration's top level
+    name = TIMM_NAME if isinstance(architecture, ViTArchitecture) else architecture.model
+    reference: Any = timm.create_model(name, pretrained=False, num_classes=architecture.num_classes, **args)
+    reference.load_state_dict(tensors)
+    reference.pretrained_cfg = _data_config(reference.pretrained_cfg, architecture, mean, std)
     with atomic_path(out) as temporary:
         config = {"label_names": list(label_names)} if label_names else None
         _as_os_error(
@@ -80,7 +71,36 @@ def write_descendant(
                 reference, str(temporary), model_config=config, model_args=args, safe_serialization=True
             )
         )
-        (temporary / "README.md").write_text(_card(plain, card or {}, out))
+        (temporary / "README.md").write_text(_card(architecture, reference, card or {}, out))
+
+
+def check_place(out: str | Path, architecture: ViTArchitecture | LibraryModel) -> None:
+    """Refuse a folder for what timm cannot load from one.
+
+    Raises:
+        UserError: If the model is torchvision's and ``out`` is no ``.safetensors`` file.
+    """
+    torchvisions = isinstance(architecture, LibraryModel) and architecture.library == "torchvision"
+    if torchvisions and Path(out).suffix != ".safetensors":
+        raise UserError(f"{out}: a folder is for timm's models; give a path ending in .safetensors for torchvision's")
+
+
+def _data_config(
+    config: dict[str, Any],
+    architecture: ViTArchitecture | LibraryModel,
+    mean: tuple[float, ...] | None,
+    std: tuple[float, ...] | None,
+) -> dict[str, Any]:
+    """What timm shall know of a model's inputs and ends; a library's model keeps what timm says of it."""
+    channels, size = architecture.in_chans, architecture.img_size
+    half = (0.5,) * channels
+    inputs: dict[str, Any] = {"input_size": (channels, size, size), "tag": None}
+    if isinstance(architecture, ViTArchitecture):
+        inputs |= {"fixed_input_size": True, "crop_pct": 1.0, "interpolation": "bicubic"}
+        inputs |= {"classifier": "head", "first_conv": "patch_embed.proj"}
+    elif channels == 3:
+        return {**config, **inputs, "mean": mean or config["mean"], "std": std or config["std"]}
+    return {**config, **inputs, "mean": mean or half, "std": std or half}
 
 
 def _refuse_foreign_folder(out: Path) -> None:
@@ -102,8 +122,15 @@ def _as_os_error(write: Any) -> None:
         raise OSError(str(error)) from error
 
 
-def _card(architecture: ViTArchitecture, facts: dict[str, Any], out: Path) -> str:
-    lines = "\n".join(f"| {key} | {json.dumps(value)} |" for key, value in facts.items() if value is not None)
+def _card(architecture: ViTArchitecture | LibraryModel, model: nn.Module, facts: dict[str, Any], out: Path) -> str:
+    size = {"parameters": f"{sum(p.numel() for p in model.parameters()):,}"}
+    if isinstance(architecture, ViTArchitecture):
+        size["MACs per image"] = f"{architecture.count_macs():,}"
+        what = f"A vision transformer initialised by lgx {lgx.__version__}: {architecture.spec()}"
+    else:
+        what = f"{architecture.model} initialised by lgx {lgx.__version__}: {architecture.img_size} px"
+    size |= {key: json.dumps(value) for key, value in facts.items() if value is not None}
+    lines = "\n".join(f"| {key} | {value} |" for key, value in size.items())
     return f"""---
 library_name: timm
 tags: [image-classification, timm, learngene]
@@ -111,12 +138,10 @@ tags: [image-classification, timm, learngene]
 
 # {out.name}
 
-A vision transformer initialised by lgx {lgx.__version__}: {architecture.spec()}, {architecture.num_classes} classes.
+{what}, {architecture.num_classes} classes.
 
 | fact | value |
 | --- | --- |
-| parameters | {architecture.count_parameters():,} |
-| MACs per image | {architecture.count_macs():,} |
 {lines}
 
 ```python

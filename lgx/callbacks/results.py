@@ -34,6 +34,8 @@ class SaveResults(Callback):
             return
         # In fit, validation comes before the epoch is counted as ended.
         epochs = trainer.current_epoch + 1 if trainer.state.fn == "fit" else method.epochs_trained
+        if method.evaluates_starts:
+            epochs = 0
         rows = []
         for architecture, tag in method.evaluations(split).items():
             values = {name: float(trainer.callback_metrics[f"{tag}/{name}"]) for name in ("acc", "loss", "n")}

@@ -22,12 +22,16 @@ def init(
     ``--out FOLDER`` holds config.json, model.safetensors and a model card, for
     ``timm.create_model("local-dir:FOLDER", pretrained=True)``; ``--out FILE.safetensors`` is the weights alone.
 
+    A hypernetwork (ghn3, logah) also starts models of timm and torchvision. Batch norm's means and variances are not
+    predicted: re-estimate them on data before such a model is used untrained.
+
     Args:
-        arch: The descendant: a name (6-Small) or a spec (depth=6,embed_dim=384,num_heads=6,img_size=224).
+        arch: The descendant: a name (6-Small), a spec (depth=6,embed_dim=384,num_heads=6,img_size=224), or a model of
+            timm or torchvision (timm:resnet34; timm:resnet34,img_size=64,in_chans=1; torchvision:resnet34).
         out: Folder, or file ending in .safetensors.
         learngene: Learngene file, folder, checkpoint of a run, or timm model name. Without one the start is random.
-        method: How to use it: sws, simple_lg, weight_selection, vanilla_lg, pretrained, random; by default what the
-            learngene file says.
+        method: How to use it: sws, simple_lg, weight_selection, vanilla_lg, pretrained, ghn3, logah, random; by
+            default what the learngene file says.
         head: Classes of a new, randomly started head, instead of the learngene's.
         num_classes: Classes of a random start; otherwise the learngene's or those of --head.
         strategy: How sws and simple_lg expand.
@@ -38,10 +42,11 @@ def init(
     """
     import torch
 
-    from lgx.architectures import parse_architecture
+    from lgx.architectures import ViTArchitecture, parse_architecture
+    from lgx.architectures.library import LibraryModel, names_library, parse_library_model
     from lgx.errors import UserError
-    from lgx.export import write_descendant
-    from lgx.initializers import initialise, initializer_for
+    from lgx.export import check_place, write_descendant
+    from lgx.initializers import initialise, initialise_library, initializer_for
     from lgx.initializers.sources import origin_of
 
     if head is not None and head < 1:
@@ -50,9 +55,15 @@ def init(
     initializer = initializer_for(learngene, method, **options)
     origin = origin_of(initializer)
     classes = head or num_classes or origin.num_classes or 1000
-    architecture = parse_architecture(arch, num_classes=classes)
+    architecture: ViTArchitecture | LibraryModel
     torch.manual_seed(seed)
-    start = initialise(architecture, initializer, head="new" if head else "keep")
+    if names_library(arch):
+        architecture = parse_library_model(arch, classes)
+        check_place(out, architecture)
+        start = initialise_library(architecture, initializer, head="new" if head else "keep")
+    else:
+        architecture = parse_architecture(arch, num_classes=classes)
+        start = initialise(architecture, initializer, head="new" if head else "keep")
     print(f"method    {initializer.method}{f' from {learngene}' if learngene else ''}")
     print(f"built     {architecture.name}, {classes} classes")
     print(start.describe())

@@ -20,7 +20,7 @@ VOCABULARY = (
     "max_pool", "avg_pool", "sep_conv", "dil_conv", "conv", "msa", "cse", "sum", "concat", "input", "bias", "bn", "ln",
     "pos_enc", "glob_avg",
 )  # fmt: skip
-"""Operations of GHN-3's vocabulary, in its order. Every weight matrix is a ``conv``."""
+"""Operations of GHN-3's vocabulary, in its order. A ViT's every weight matrix is a ``conv``."""
 
 Convention = Literal["msa", "plain"]
 
@@ -31,7 +31,7 @@ class Node:
 
     Attributes:
         op: Word of :data:`VOCABULARY`.
-        parameter: timm's name of the parameter that it holds; None for ``input``, ``sum`` and ``msa``.
+        parameter: Name in the model of the parameter that it holds; None for ``input``, ``sum``, ``msa``, ...
         shape: Shape of that parameter as the hypernetwork reads it; the position embedding (1, 1 + s², D) as
             (1, D, s, s). Empty without a parameter.
         head: Whether the parameter belongs to the class head.

@@ -7,14 +7,17 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
 from lgx.hypernet.batch import GraphBatch
-from lgx.hypernet.decoders import ConvDecoder, Decoder, Features, Layout, LowRankDecoder
+from lgx.hypernet.conv_decoder import ConvDecoder
+from lgx.hypernet.decoder import Decoder, Factors, Kind, Target
 from lgx.hypernet.encoder import Encoder
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
 from lgx.hypernet.lowrank import LowRankTensor
+from lgx.hypernet.lowrank_decoder import Layout, LowRankDecoder
 from lgx.hypernet.predict import bias, norm_weight, tile, weight_scale
 
 
@@ -123,68 +126,25 @@ class Hypernet(nn.Module):
                     groups[node.op, node.head, node.shape].append((g, n, node))
         members = [(g, n) for group in groups.values() for g, n, _ in group]
         x = embedded[[g for g, _ in members], [n for _, n in members]]  # all nodes with a parameter, group by group
-        features = self.decoder.begin(x, [self._raw_shape(op, shape) for op, _, shape in groups])
-        start = 0
-        for (op, head, shape), group in groups.items():
-            nodes = torch.arange(start, start + len(group), device=device)
-            start += len(group)
-            for (g, _, node), tensors in zip(group, self._decode(op, head, shape, features[nodes], dense), strict=True):
+        targets = [self._target(op, head, shape, len(group)) for (op, head, shape), group in groups.items()]
+        for (key, group), decoded in zip(groups.items(), self.decoder.decode(x, targets), strict=True):
+            op, _, shape = key
+            for (g, _, node), tensors in zip(group, _finish(op, shape, decoded, dense), strict=True):
                 assert node.parameter is not None
                 stem = node.parameter.removesuffix(".weight")
-                predicted[g].update({name.format(stem): tensor for name, tensor in tensors.items()})
-                if op not in ("ln", "bn"):
-                    predicted[g][node.parameter] = predicted[g].pop("value")
+                predicted[g].update({name.format(node.parameter, stem): tensor for name, tensor in tensors.items()})
         return predicted
 
-    def _raw_shape(self, op: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape that the decoder is asked for: no larger than ``max_shape``, four numbers for a matrix."""
+    def _target(self, op: str, head: bool, shape: tuple[int, ...], count: int) -> Target:
+        """What the decoder is asked for: no larger than ``max_shape``, four numbers for a matrix."""
         most = self.config.max_shape
+        own_head = head and self.config.decoder == "conv" and shape[0] <= self.config.num_classes
+        out = shape[0] if own_head else min(shape[0], most[0])
         if op in ("bias", "ln", "bn"):
-            return (min(shape[0], most[0]),)
-        out, inputs, height, width = (*shape, 1, 1)[:4]
-        return (min(out, most[0]), min(inputs, most[1]), height, width)
-
-    def _decode(
-        self, op: str, head: bool, shape: tuple[int, ...], features: Features, dense: bool
-    ) -> list[dict[str, Tensor]]:
-        """Tensors of n nodes of one operation and shape; ``value``, or for a norm weight and bias."""
-        raw = self._raw_shape(op, shape)
-        if op == "pos_enc":
-            return [{"value": self._positions(p, shape)} for p in self._matrices(features, raw)]
-        if op == "conv" and head and shape[0] <= self.config.num_classes and self.config.decoder == "conv":
-            weights = self.decoder.head_matrices(features, shape[0], raw[1])
-            return [{"value": tile(w, shape) * weight_scale(shape)} for w in weights]
-        if op == "conv" and len(shape) == 2 and not dense and isinstance(self.decoder, LowRankDecoder):
-            return [{"value": weight} for weight in self._factored(features, raw, shape, self.decoder)]
-        if op == "conv":
-            weights = self._matrices(features, raw)
-            return [{"value": tile(w, (*shape, 1, 1)[:4]).reshape(shape) * weight_scale(shape)} for w in weights]
-        if head:
-            return [{"value": bias(tile(b, shape))} for b in self.decoder.head_vectors(features, raw[0])]
-        if op == "bias":
-            return [{"value": bias(tile(b, shape))} for b in self.decoder.biases(features, raw[0])]
-        vectors = self.decoder.vectors(features, raw[0])
-        return [{"{}.weight": norm_weight(tile(v[0], shape)), "{}.bias": bias(tile(v[1], shape))} for v in vectors]
-
-    def _matrices(self, features: Features, raw: tuple[int, ...]) -> Tensor:
-        out, inputs, height, width = raw
-        return self.decoder.matrices(features, (out, inputs, height, width))
-
-    @staticmethod
-    def _factored(
-        features: Features, raw: tuple[int, ...], shape: tuple[int, ...], decoder: LowRankDecoder
-    ) -> list[LowRankTensor]:
-        """Weights of n nodes as products; tiling repeats rows of A and columns of B, normalisation scales A."""
-        a, b = decoder.factors(features, raw[0], raw[1])
-        a = tile(a, (len(a), shape[0], decoder.rank)) * weight_scale(shape)
-        b = tile(b, (len(b), decoder.rank, shape[1]))
-        return [LowRankTensor(a_n, b_n) for a_n, b_n in zip(a, b, strict=True)]
-
-    @staticmethod
-    def _positions(raw: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """(1, D, s, s), tiled -> (1, 1 + s², D), row by row, behind a zero row for the class token."""
-        tokens = tile(raw, shape)[0].flatten(1).T
-        return torch.cat([tokens.new_zeros(1, tokens.shape[1]), tokens]).unsqueeze(0)
+            kind: Kind = "norm" if op != "bias" else "head_bias" if head else "bias"
+            return Target(kind, (out,), count)
+        _, inputs, height, width = (*shape, 1, 1)[:4]
+        return Target("head" if head else "matrix", (out, min(inputs, most[1]), height, width), count)
 
     def _check_task(self, task_embedding: Tensor | None) -> None:
         wanted = self.config.task_width
@@ -195,3 +155,43 @@ class Hypernet(nn.Module):
             )  # fmt: skip
         if task_embedding is not None and task_embedding.shape != (wanted,):
             raise UserError(f"task embedding: expected {wanted} numbers, got shape {tuple(task_embedding.shape)}")
+
+
+def _finish(op: str, shape: tuple[int, ...], decoded: Tensor | Factors, dense: bool) -> list[dict[str, Tensor]]:
+    """Tile and normalise the tensors of n nodes, under patterns of their names: {0} the parameter, {1} its stem."""
+    if op == "pos_enc":
+        return [{"{0}": _positions(position, shape)} for position in _dense(decoded)]
+    if op == "bias":
+        return [{"{0}": bias(tile(vector, shape))} for vector in _dense(decoded)]
+    if op in ("ln", "bn"):
+        return [
+            {"{1}.weight": norm_weight(tile(pair[0], shape)), "{1}.bias": bias(tile(pair[1], shape))}
+            for pair in _dense(decoded)
+        ]
+    if isinstance(decoded, Factors) and len(shape) == 2 and not dense:
+        return [{"{0}": weight} for weight in _factored(decoded, shape)]
+    weights = _dense(decoded)
+    weights = tile(weights, (len(weights), *shape, 1, 1)[:5]) * weight_scale(shape)
+    return [{"{0}": weight.reshape(shape)} for weight in weights]
+
+
+def _dense(decoded: Tensor | Factors) -> Tensor:
+    return decoded.to_dense() if isinstance(decoded, Factors) else decoded
+
+
+def _factored(factors: Factors, shape: tuple[int, ...]) -> list[LowRankTensor]:
+    """Weights as products: tiling repeats rows of A and of B, normalisation scales A.
+
+    The rank is filled up with zeros to a multiple of 16: matrix products with odd sizes are a tenth slower.
+    """
+    count, _, rank = factors.a.shape
+    a = tile(factors.a, (count, shape[0], rank)) * weight_scale(shape)
+    b = tile(factors.b, (count, shape[1], rank))
+    a, b = (F.pad(factor, (0, -rank % 16)) for factor in (a, b))
+    return [LowRankTensor(a_n, b_n.T) for a_n, b_n in zip(a, b, strict=True)]
+
+
+def _positions(raw: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """(1, D, s, s), tiled -> (1, 1 + s², D), row by row, behind a zero row for the class token."""
+    tokens = tile(raw, shape)[0].flatten(1).T
+    return torch.cat([tokens.new_zeros(1, tokens.shape[1]), tokens]).unsqueeze(0)

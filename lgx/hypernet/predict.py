@@ -27,7 +27,7 @@ def weight_scale(shape: tuple[int, ...]) -> float:
     Args:
         shape: Shape of the weight, two or more dimensions.
     """
-    depthwise = len(shape) > 2 and (shape[1] == 1 or shape[2] < shape[3])
+    depthwise = len(shape) > 2 and (shape[1] == 1 or (len(shape) > 3 and shape[2] < shape[3]))
     return math.sqrt((1 if depthwise else 2) / math.prod(shape[1:]))
 
 

@@ -2,6 +2,7 @@
 
 from lgx.initializers.base import Initialisation, Initializer, initialise
 from lgx.initializers.hypernet import HypernetPrediction
+from lgx.initializers.library import initialise_library
 from lgx.initializers.pretrained import Pretrained, VanillaLG, WeightSelection
 from lgx.initializers.random import RandomStart
 from lgx.initializers.registry import INITIALIZERS, initializer_for
@@ -18,5 +19,6 @@ __all__ = [
     "VanillaLG",
     "WeightSelection",
     "initialise",
+    "initialise_library",
     "initializer_for",
 ]

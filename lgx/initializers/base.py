@@ -1,13 +1,14 @@
 """The initializer protocol, and putting a start into a model."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from timm.layers import resample_abs_pos_embed, resample_patch_embed
 from timm.models.vision_transformer import VisionTransformer
-from torch import Tensor
+from torch import Tensor, nn
 
 from lgx.architectures.vit import ViTArchitecture
 from lgx.batch import Task
@@ -47,34 +48,42 @@ class Initializer(ABC):
             UserError: If the architecture does not suit the source.
         """
 
+    def notes(self, architecture: ViTArchitecture, taken: Collection[str]) -> tuple[str, ...]:
+        """Further lines for the terminal on the parameters ``taken`` from it."""
+        return ()
+
 
 @dataclass(frozen=True)
 class Initialisation:
     """A descendant with its start, and what came from where.
 
     Attributes:
-        model: The timm model.
+        model: The model.
         taken: Parameter names that the initializer gave.
         random: Parameter names that kept their random start.
         stored: Parameters that the initializer stores.
         built: Parameters of the descendant.
+        notes: Further lines for the terminal.
     """
 
-    model: VisionTransformer
+    model: nn.Module
     taken: tuple[str, ...]
     random: tuple[str, ...]
     stored: int
     built: int
+    notes: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """A few lines for the terminal."""
         sizes = {name: p.numel() for name, p in self.model.named_parameters()}
         taken, random = sum(sizes[n] for n in self.taken), sum(sizes[n] for n in self.random)
-        return (
-            f"taken     {taken:,} parameters: {_summary(self.taken)}\n"
-            f"random    {random:,} parameters: {_summary(self.random)}\n"
-            f"stored    {self.stored:,} parameters, built {self.built:,}"
+        lines = (
+            f"taken     {taken:,} parameters: {_summary(self.taken)}",
+            f"random    {random:,} parameters: {_summary(self.random)}",
+            f"stored    {self.stored:,} parameters, built {self.built:,}",
+            *self.notes,
         )
+        return "\n".join(lines)
 
 
 def initialise(
@@ -120,14 +129,27 @@ def initialise(
                 f"{initializer.method}: {name} has shape {tuple(tensor.shape)}, but {architecture.name} needs "
                 f"{tuple(expected[name].shape)}; choose the embed_dim, mlp_ratio, patch_size and in_chans of the source"
             )
+    return loaded(model, tensors, initializer.stored_parameters, initializer.notes(architecture, tensors))
+
+
+def loaded(model: nn.Module, tensors: dict[str, Tensor], stored: int, notes: tuple[str, ...]) -> Initialisation:
+    """Load tensors into a model, and record what came from where.
+
+    Args:
+        model: Keeps its own start where ``tensors`` lack a name.
+        tensors: Parameters of the model's shapes.
+        stored: Parameters that the initializer stores.
+        notes: Further lines for the terminal.
+    """
     model.load_state_dict(tensors, strict=False)
     names = [name for name, _ in model.named_parameters()]
     return Initialisation(
         model=model,
         taken=tuple(n for n in names if n in tensors),
         random=tuple(n for n in names if n not in tensors),
-        stored=initializer.stored_parameters,
+        stored=stored,
         built=sum(p.numel() for p in model.parameters()),
+        notes=notes,
     )
 
 

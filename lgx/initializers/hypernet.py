@@ -1,17 +1,18 @@
 """Starts predicted by a hypernetwork."""
 
 import json
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lgx.architectures.vit import ViTArchitecture
 from lgx.batch import Task
 from lgx.errors import UserError
-from lgx.hypernet import Hypernet, HypernetConfig, load
+from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, tiled_parameters
 from lgx.initializers.base import Initializer
 
 
@@ -49,7 +50,47 @@ class HypernetPrediction(Initializer):
     def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
         """The predicted parameters."""
         with torch.no_grad():
-            predicted = self.loaded.predict(architecture)
+            return self._noisy(self.loaded.predict(architecture))
+
+    def for_model(self, model: nn.Module, graph: Graph) -> dict[str, Tensor]:
+        """Predict all parameters of any model.
+
+        Args:
+            model: Names and shapes of the parameters.
+            graph: What :func:`~lgx.hypernet.trace` makes of the model.
+
+        Returns:
+            Parameters under the model's names; class tokens, which no node stands for, are zero.
+        """
+        with torch.no_grad():
+            predicted = self._noisy(self.loaded.predict_graphs([graph])[0])
+        fitted = {}
+        for name, parameter in model.named_parameters():
+            tensor = predicted.get(name, parameter.new_zeros(()).expand_as(parameter))
+            if tensor.numel() != parameter.numel():
+                tensor = tensor[:, 1:]  # a position embedding without the class token's row
+            fitted[name] = tensor.reshape(parameter.shape).clone()
+        return fitted
+
+    def notes(self, architecture: ViTArchitecture, taken: Collection[str]) -> tuple[str, ...]:
+        """What was tiled."""
+        return self.tiled(computational_graph(architecture, self.loaded.config.convention), taken)
+
+    def tiled(self, graph: Graph, taken: Collection[str]) -> tuple[str, ...]:
+        """One line on the weights that are larger than what the hypernetwork predicts; none where all fit."""
+        config = self.loaded.config
+        names = [name for name in tiled_parameters(graph, config) if name in taken]
+        if not names:
+            return ()
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        largest = "x".join(map(str, config.max_shape))
+        what = "weight or bias" if len(names) == 1 else "weights and biases"
+        return (
+            f"tiled     {len(names)} {what} larger than the hypernetwork's max_shape {largest}: "
+            f"{', '.join(names[:3])}{more}",
+        )
+
+    def _noisy(self, predicted: dict[str, Tensor]) -> dict[str, Tensor]:
         if self.noise:
             generator = torch.Generator().manual_seed(self.seed)
             for name, tensor in predicted.items():

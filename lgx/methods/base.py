@@ -51,6 +51,8 @@ class Method(LightningModule, ABC):
     """
 
     network: nn.Module
+    evaluates_starts: bool = False
+    """Whether its evaluations are of descendants without training; their rows in the results have epoch 0."""
 
     def __init__(
         self,

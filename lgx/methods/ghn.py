@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lgx.architectures import ViTArchitecture, parse_architecture, sample_architectures
+from lgx.architectures import ViTArchitecture, architecture_set, parse_architecture
 from lgx.batch import Batch
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.decoders import Layout
 from lgx.hypernet.lowrank import execute, frobenius_norm
+from lgx.hypernet.lowrank_decoder import Layout
 from lgx.learngene import Learngene
 from lgx.methods.base import Method, seed_of
 
@@ -28,7 +28,8 @@ class HypernetMethod(Method):
     panel, held out of the set, is predicted once and tested.
 
     Args:
-        set: Architecture set to train on, ``ViTs-1K`` or ``ViTs+-1K``; ``arch`` gives image and patch size.
+        set: Architecture set to train on, ``ViTs-1K``, ``ViTs+-1K`` or a ``.jsonl`` file that ``lgx sample`` wrote;
+            ``arch`` gives image and patch size.
         set_size: How many architectures are drawn from it.
         panel: Held-out architectures that validation and test evaluate.
         meta_batch: Architectures per step and process, m.
@@ -42,6 +43,7 @@ class HypernetMethod(Method):
     """
 
     decoder: Literal["conv", "low_rank"]
+    evaluates_starts = True
 
     def __init__(
         self,
@@ -63,8 +65,10 @@ class HypernetMethod(Method):
         base = self.architecture
         shared = {"img_size": base.img_size, "patch_size": base.patch_size, "in_chans": base.in_chans}
         self.panel = [parse_architecture(text, num_classes=base.num_classes, **shared) for text in panel]
-        drawn = sample_architectures(set, set_size, base=base)
+        drawn = architecture_set(set, set_size, base)
         self.set = [architecture for architecture in drawn if architecture not in self.panel]
+        if not self.set:
+            raise UserError(f"model.set: {set} has no architecture beside those of model.panel")
         self.meta_batch, self.gamma, self.max_bad_steps = meta_batch, gamma, max_bad_steps
         self.bad_steps = 0
         self.config = HypernetConfig(

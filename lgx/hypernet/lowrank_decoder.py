@@ -1,0 +1,152 @@
+"""LoGAH's low-rank decoder."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from einops import einsum, rearrange
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lgx.errors import UserError
+from lgx.hypernet.decoder import Decoder, Factors, Target
+from lgx.hypernet.ranges import RowRanges
+from lgx.hypernet.viewed import Span, View
+
+Layout = Literal["official", "residual"]
+
+
+class LowRankDecoder(Decoder):
+    """Every weight is a product A Bᵀ of rank r (Zhou et al., 2024).
+
+    An MLP (D -> 4 D -> 8 D -> 2 r²) and a linear map give A (rows × r) and B (columns × r), where rows = out × kernel
+    height and columns = in × kernel width. Vectors are one column of a product. Only what a target reads is computed.
+
+    ``layout`` says how the map is laid out. ``official``: the map r -> ``max_size`` is applied to each of 2 r rows and
+    the result *viewed* as A and B, so that a small target reads one or two of the rows; this is "LoGAH" in the papers'
+    tables. ``residual``: A = L_out (I + X₁), B = L_in (I + X₂) with two bases L, which uses every number of the MLP.
+
+    Args:
+        width: D.
+        rank: r.
+        max_shape: Largest (out, in, kernel height, kernel width) that is predicted.
+        max_size: Largest number of rows or columns.
+        layout: ``official`` or ``residual``.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        rank: int,
+        max_shape: tuple[int, int, int, int],
+        max_size: int,
+        layout: Layout = "official",
+    ) -> None:
+        super().__init__()
+        self.rank, self.max_shape, self.max_size, self.layout = rank, max_shape, max_size, layout
+        self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, 8 * width)
+        self.fc3 = nn.Linear(8 * width, 2 * rank * rank)
+        if layout == "official":
+            self.basis = nn.Linear(rank, max_size)
+        else:
+            self.basis_out = nn.Parameter(torch.randn(max_size, rank) * rank**-0.25)
+            self.basis_in = nn.Parameter(torch.randn(max_size, rank) * rank**-0.25)
+
+    def decode(self, x: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
+        """See :class:`Decoder`."""
+        for target in targets:
+            self._check(target)
+        hidden = F.relu(self.fc2(F.relu(self.fc1(x))))  # (N, 8 D)
+        return self._official(hidden, targets) if self.layout == "official" else self._residual(hidden, targets)
+
+    def _residual(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
+        small = rearrange(self.fc3(hidden), "n (two r s) -> two n r s", two=2, r=self.rank)
+        small = small + torch.eye(self.rank, dtype=small.dtype, device=small.device)
+        counts = [target.count for target in targets]
+        decoded: list[Tensor | Factors] = []
+        for target, x_a, x_b in zip(targets, *(part.split(counts) for part in small), strict=True):
+            a = [_rows(self.basis_out, span, x_a) for span in self._spans_a(target)]
+            b = _rows(self.basis_in, _span_b(target), x_b)
+            if _is_matrix(target):
+                decoded.append(_factors(target, a[0], b))
+            else:
+                vectors = [einsum(rows, b[:, 0], "n size r, n r -> n size") for rows in a]
+                decoded.append(_vectors(target, vectors))
+        return decoded
+
+    def _official(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
+        spans_a, spans_b = [self._spans_a(target) for target in targets], [_span_b(target) for target in targets]
+        matrix = [_is_matrix(target) for target in targets]
+        for_a, for_b = self._mixed(hidden, [target.count for target in targets], spans_a, spans_b)
+        rows = [(m, spans[0]) for m, spans, is_matrix in zip(for_a, spans_a, matrix, strict=True) if is_matrix]
+        rows += zip(for_b, spans_b, strict=True)
+        vectors = [(m, spans) for m, spans, is_matrix in zip(for_a, spans_a, matrix, strict=True) if not is_matrix]
+        view = View(self.basis, [span for _, span in rows], [span for _, spans in vectors for span in spans])
+        read = view.rows(rows)
+        a, b = iter(read[: -len(targets)]), read[-len(targets) :]
+        columns = [b_of_one[:, 0] for b_of_one, is_matrix in zip(b, matrix, strict=True) if not is_matrix]
+        products = iter(
+            view.products([(m, s, b_) for (m, spans), b_ in zip(vectors, columns, strict=True) for s in spans])
+        )
+        return [
+            _factors(target, next(a), b_of_one) if is_matrix else _vectors(target, [next(products) for _ in spans])
+            for target, b_of_one, spans, is_matrix in zip(targets, b, spans_a, matrix, strict=True)
+        ]
+
+    def _mixed(
+        self, hidden: Tensor, counts: list[int], spans_a: list[list[Span]], spans_b: list[Span]
+    ) -> list[list[tuple[Tensor, ...]]]:
+        """The MLP's rows for A and for B of every target, (n, r) each; as many of them as the largest span reads."""
+        most = [max(sum(span) for spans in spans_a for span in spans), max(sum(span) for span in spans_b)]
+        read = [-(-rows * self.rank // self.max_size) * self.rank for rows in most]
+        half = self.rank * self.rank
+        ranges = [(0, read[0]), (half, half + read[1])]
+        layers = zip(RowRanges.apply(self.fc3.weight, ranges), RowRanges.apply(self.fc3.bias, ranges), strict=True)
+        mixed = [rearrange(F.relu(F.linear(hidden, *layer)), "n (rows r) -> n rows r", r=self.rank) for layer in layers]
+        return [[part.unbind(1) for part in m.split(counts)] for m in mixed]
+
+    def _spans_a(self, target: Target) -> list[Span]:
+        """Rows of A that a target reads; a norm's weight and bias one after the other.
+
+        Where the bias starts follows from the *rounded* size, as in the official code.
+        """
+        if _is_matrix(target):
+            return [(0, target.shape[0] * target.shape[2])]
+        bias = (self._rounded(target.shape[0]), target.shape[0])
+        return [(0, target.shape[0]), bias] if target.kind == "norm" else [bias]
+
+    def _rounded(self, size: int) -> int:
+        """GHN-3's rounding of sizes, by which it groups targets."""
+        most = self.max_shape[0]
+        size = min(size, most)
+        if size % 3 == 0:
+            size = size * 4 // 3
+        return most if size >= most / 2 else size
+
+    def _check(self, target: Target) -> None:
+        most = max(sum(span) for span in (*self._spans_a(target), _span_b(target)))
+        if most > self.max_size:
+            raise UserError(
+                f"low-rank decoder: a weight with {most} rows or columns exceeds max_size {self.max_size}; "
+                f"use a hypernetwork with a larger max_size"
+            )
+
+
+def _is_matrix(target: Target) -> bool:
+    return len(target.shape) == 4
+
+
+def _span_b(target: Target) -> Span:
+    return (0, target.shape[1] * target.shape[3] if _is_matrix(target) else 1)
+
+
+def _rows(basis: Tensor, span: Span, mixing: Tensor) -> Tensor:
+    return einsum(basis[span[0] : sum(span)], mixing, "rows r, n r s -> n rows s")
+
+
+def _factors(target: Target, a: Tensor, b: Tensor) -> Factors:
+    return Factors(a, b, (target.shape[2], target.shape[3]))
+
+
+def _vectors(target: Target, vectors: list[Tensor]) -> Tensor:
+    return torch.stack(vectors, dim=1) if target.kind == "norm" else vectors[0]

@@ -1,0 +1,28 @@
+"""Which parameters of an architecture are larger than what a hypernetwork predicts."""
+
+from lgx.hypernet.graph import Graph
+from lgx.hypernet.hypernet import HypernetConfig
+
+
+def tiled_parameters(graph: Graph, config: HypernetConfig) -> list[str]:
+    """Parameters with more outputs or inputs than ``max_shape``: predictions are repeated to fill them.
+
+    Kernels larger than ``max_shape`` are interpolated, not tiled.
+
+    Args:
+        graph: The architecture's graph.
+        config: The hypernetwork's configuration.
+
+    Returns:
+        Names in the graph's order; a norm's weight stands for its bias too.
+    """
+    most_out, most_in = config.max_shape[:2]
+    names = []
+    for node in graph.nodes:
+        if node.parameter is None:
+            continue
+        out, inputs = (*node.shape, 1)[:2]
+        has_own_layer = node.head and config.decoder == "conv" and out <= config.num_classes
+        if (out > most_out and not has_own_layer) or inputs > most_in:
+            names.append(node.parameter)
+    return names

@@ -1,0 +1,145 @@
+"""The official factor layout: a linear map's output viewed as rows of another length.
+
+The map r -> size is applied to inputs m of r numbers; the outputs lie one behind the other and are *viewed* as rows of
+r numbers: row i of the view is made of the flat elements i r ... (i + 1) r - 1. Readers want spans of viewed rows, or
+such a span times one vector. They need no more of the map than their span covers, and those that need the same part go
+through it together: the map is large, and reading it is what costs.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from einops import einsum
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lgx.hypernet.ranges import RowRanges
+
+Span = tuple[int, int]
+"""Viewed rows: (first, count)."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of the map's output that a span covers.
+
+    Attributes:
+        row: Which of the inputs m it comes from.
+        columns: (first, behind the last) column of the map's output.
+        offset: Where in a viewed row it begins.
+    """
+
+    row: int
+    columns: tuple[int, int]
+    offset: int
+
+    @property
+    def size(self) -> int:
+        """Number of columns."""
+        return self.columns[1] - self.columns[0]
+
+
+class View:
+    """A map and the parts of it that some readers need.
+
+    Args:
+        layer: The map, r -> size.
+        rows: Spans that :meth:`rows` will be asked for.
+        products: Spans that :meth:`products` will be asked for.
+    """
+
+    def __init__(self, layer: nn.Linear, rows: Iterable[Span], products: Iterable[Span]) -> None:
+        self.rank, self.size = layer.in_features, layer.out_features
+        cut = [piece for span in rows for piece in self._pieces(span)]
+        cut += [piece for span in products for piece in self._pieces(span, whole=True)]
+        ranges = list(dict.fromkeys(piece.columns for piece in cut))
+        weights, biases = RowRanges.apply(layer.weight, ranges), RowRanges.apply(layer.bias, ranges)
+        self._parts = dict(zip(ranges, zip(weights, biases, strict=True), strict=True))
+
+    def rows(self, reads: Sequence[tuple[Sequence[Tensor], Span]]) -> list[Tensor]:
+        """Viewed rows.
+
+        Args:
+            reads: Of each reader its inputs m, (n, r) each, and the span that it wants.
+
+        Returns:
+            (n, count, r) each.
+        """
+        wanted = [[(piece, mixed[piece.row]) for piece in self._pieces(span)] for mixed, span in reads]
+        return [
+            torch.cat(parts, dim=1).view(-1, span[1], self.rank)
+            for parts, (_, span) in zip(self._through(wanted), reads, strict=True)
+        ]
+
+    def products(self, reads: Sequence[tuple[Sequence[Tensor], Span, Tensor]]) -> list[Tensor]:
+        """Viewed rows times a vector b, without forming the rows.
+
+        With W and c the map's weight and bias, row i is Σ_jk W_ijk b_j m_k + Σ_j c_ij b_j.
+
+        Args:
+            reads: Of each reader its inputs m, (n, r) each, the span that it wants, and b, (n, r).
+
+        Returns:
+            (n, count) each.
+        """
+        wanted = []
+        for mixed, span, b in reads:
+            cut = self._pieces(span, whole=True)
+            outer = {p.row: einsum(b, mixed[p.row], "n j, n k -> n j k").flatten(1) for p in cut if self._is_whole(p)}
+            joined = {row: torch.cat([value, b], dim=1) for row, value in outer.items()}
+            wanted.append([(p, joined[p.row] if self._is_whole(p) else mixed[p.row]) for p in cut])
+        results = []
+        for parts, request, (*_, b) in zip(self._through(wanted), wanted, reads, strict=True):
+            values: list[Tensor] = []
+            for (piece, _), part in zip(request, parts, strict=True):
+                if self._is_whole(piece):
+                    values.append(part)
+                    continue
+                share = (part * b[:, piece.offset : piece.offset + piece.size]).sum(dim=1, keepdim=True)
+                if piece.offset == 0:
+                    values.append(share)
+                else:  # the row's other share lies at the end of the map's previous output
+                    values[-1] = values[-1] + share
+            results.append(torch.cat(values, dim=1))
+        return results
+
+    def _is_whole(self, piece: Piece) -> bool:
+        return piece.size % self.rank == 0
+
+    def _through(self, wanted: Sequence[Sequence[tuple[Piece, Tensor]]]) -> list[list[Tensor]]:
+        """Send inputs through their parts of the map, all inputs of a part at once.
+
+        Inputs of r numbers go through the map itself, those of r² + r through its whole viewed rows.
+        """
+        queues: dict[tuple[tuple[int, int], int], list[Tensor]] = {}
+        places: list[list[tuple[tuple[tuple[int, int], int], int]]] = []
+        for request in wanted:
+            places.append([])
+            for piece, value in request:
+                queue = queues.setdefault((piece.columns, value.shape[1]), [])
+                places[-1].append(((piece.columns, value.shape[1]), len(queue)))
+                queue.append(value)
+        done = {}
+        for (columns, width), inputs in queues.items():
+            weight, bias = self._parts[columns]
+            if width == self.rank:
+                out = F.linear(torch.cat(inputs), weight, bias)
+            else:
+                outer, b = torch.cat(inputs).split([self.rank**2, self.rank], dim=1)
+                out = F.linear(outer, weight.view(-1, self.rank**2)) + F.linear(b, bias.view(-1, self.rank))
+            done[columns, width] = out.split([len(value) for value in inputs])
+        return [[done[key][i] for key, i in place] for place in places]
+
+    def _pieces(self, span: Span, whole: bool = False) -> list[Piece]:
+        """Cut a span where the map ends; if ``whole``, also into whole viewed rows and parts of single ones."""
+        cut, at, stop = [], span[0] * self.rank, sum(span) * self.rank
+        while at < stop:
+            row, column = divmod(at, self.size)
+            offset, count = at % self.rank, min(self.size - column, stop - at)
+            if whole:
+                fits = offset == 0 and count >= self.rank
+                count = count // self.rank * self.rank if fits else min(self.rank - offset, count)
+            cut.append(Piece(row, (column, column + count), offset))
+            at += count
+        return cut
