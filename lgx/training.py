@@ -17,6 +17,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 import data_modules  # noqa: F401  # makes the data modules known by their short names
 import lgx.methods  # noqa: F401  # makes the methods known by their short names
+from lgx.allocator import keep_freed_memory
 from lgx.callbacks import Announce, AtomicCheckpointIO, LastCheckpoint, SaveLearngene, SavePredictions, SaveResults
 from lgx.callbacks.config import SaveConfig
 from lgx.errors import UserError
@@ -135,7 +136,9 @@ class LgxCLI(LightningCLI):
                 raise UserError(f"--{group} is missing: give it here or in a --config file; see lgx fit --help")
         logger = config.logger
         self.run_dir = Path(logger.save_dir) / logger.name / logger.version
-        if config.trainer.precision is None and _has_gpu(config.trainer.accelerator):
+        if not _has_gpu(config.trainer.accelerator):
+            keep_freed_memory()
+        elif config.trainer.precision is None:
             config.trainer.precision = "bf16-mixed"
         self.checkpoint = self._resolve_checkpoint(config.ckpt_path)
         if self.subcommand == "fit" and not config.trainer.fast_dev_run:

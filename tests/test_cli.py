@@ -69,12 +69,26 @@ def test_doctor_finds_this_machine_fit():
 
 
 def test_bench_reports_ratios(tmp_path):
-    result = lgx("bench", "--repeats", 1, "--batch", 1, "--json", tmp_path / "bench.json")
+    result = lgx("bench", "--repeats", 1, "--batch", 1, "--size", "tiny", "--json", tmp_path / "bench.json")
+    assert result.code == 0, result.err
+    rows = {row["what"]: row for row in json.loads((tmp_path / "bench.json").read_text())}
+    assert set(rows) == {"ordinary_step", "hyper_step", "predict", "graph"}
+    assert rows["ordinary_step"]["ratio"] == 1
+    for row in rows.values():
+        assert row["size"] == "tiny"
+        assert row["batch"] == 1
+        assert row["seconds"] > 0
+        assert row["peak_mb"] >= 0
+    shares = [value for key, value in rows["hyper_step"].items() if key.startswith("share_")]
+    assert sum(shares) == pytest.approx(1)
+    assert len(shares) == 4
+
+
+def test_bench_of_sws_reports_ratios(tmp_path):
+    result = lgx("bench", "--suite=sws", "--size=tiny", "--repeats=1", "--batch=1", "--json", tmp_path / "bench.json")
     assert result.code == 0, result.err
     rows = json.loads((tmp_path / "bench.json").read_text())
-    assert {r["what"] for r in rows} >= {"ordinary_step", "shared_step"}
-    assert next(r["ratio"] for r in rows if r["what"] == "ordinary_step") == 1
-    assert set(rows[0]) == {"size", "what", "seconds", "ratio", "peak_mb"}
+    assert [row["what"] for row in rows] == ["ordinary_step", "shared_step", "distilled_step", "forward"]
 
 
 MISTAKES = [

@@ -5,9 +5,10 @@ import json
 import pytest
 import torch
 
+from lgx.architectures import parse_architecture, read_architectures
 from lgx.errors import UserError
 from lgx.evaluation.results import read_rows
-from lgx.hypernet import HypernetConfig, load
+from lgx.hypernet import Hypernet, HypernetConfig, load
 from lgx.learngene import Learngene, load_checkpoint
 
 from .conftest import ARCH, arguments, lgx
@@ -111,3 +112,70 @@ def test_misfits_of_a_hypernetwork_file_are_explained(logah, sws, tmp_path):
     with pytest.raises(UserError, match="a learngene of sws, not a hypernetwork"):
         load(sws / "best.learngene.safetensors")
     assert load(learngene.tensors, HypernetConfig(**{**learngene.hypernet, "max_shape": (32, 32, 4, 4)}))
+
+
+def write_set(path, *lines):
+    path.write_text("\n".join(lines) + "\n")
+    return f"--model.set={path}"
+
+
+def test_an_architecture_set_is_read_from_json_lines(fit, tmp_path):
+    sampled = tmp_path / "sampled.jsonl"
+    assert (
+        lgx("sample", "ViTs-1K", "--count", 3, "--arch", "3-Tiny,img_size=16,patch_size=4", "--out", sampled).code == 0
+    )
+    assert len(read_architectures(str(sampled))) == 3
+    ours = write_set(tmp_path / "own.jsonl", '{"depth": 1, "embed_dim": 8, "num_heads": 2}', "")
+    result = fit("LoGAH", *TINY, *LOW_RANK, ours, "--name=own")
+    assert result.code == 0, result.err
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (['{"depth": 2}', '{"depth": 2'], ("line 2", "not valid JSON")),
+        (['{"depth": 2}', "", "[3]"], ("line 3", "list")),
+        (['{"deph": 2}'], ("line 1", "deph")),
+        (['{"depth": 2, "embed_dim": 10, "num_heads": 3}'], ("line 1", "num_heads 3")),
+        (['{"depth": "two"}'], ("line 1",)),
+        (['{"depth": 2, "img_size": 64}'], ("line 1", "img_size is 64", "16")),
+        ([""], ("no architecture",)),
+        ([json.dumps({"depth": 2, "embed_dim": 16, "num_heads": 2})], ("no architecture beside",)),
+    ],
+    ids=["json", "object", "key", "value", "type", "images", "empty", "panel"],
+)
+def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, words):
+    result = fit("LoGAH", *TINY, *LOW_RANK, write_set(tmp_path / "set.jsonl", *lines), "--name=bad")
+    assert result.code == 2
+    for word in ("set.jsonl", *words):
+        assert word in result.sentence
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--model.panel=[]", ("model.panel", "at least one")),
+        ("--model.set=nowhere.jsonl", ("nowhere.jsonl", "No such file")),
+        ("--model.width=30", ("width 30", "multiple of 4")),
+        ("--model.rank=0", ("rank must be at least 1",)),
+        ("--model.set_size=0", ("count must be at least 1",)),
+    ],
+)
+def test_bad_options_are_one_sentence(fit, option, words):
+    result = fit("LoGAH", *TINY, *LOW_RANK, "--name=bad", option)
+    assert result.code == 2
+    for word in words:
+        assert word in result.sentence
+
+
+@pytest.mark.slow
+def test_a_compiled_encoder_predicts_the_same():
+    torch.manual_seed(0)
+    hypernet = Hypernet(HypernetConfig(width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128))
+    panel = [parse_architecture(f"{text},patch_size=4,img_size=16", num_classes=3) for text in PANEL]
+    expected = [hypernet.predict(architecture) for architecture in panel]
+    names = list(hypernet.state_dict())
+    hypernet.compile()
+    assert list(hypernet.state_dict()) == names
+    for architecture, tensors in zip(panel, expected, strict=True):
+        torch.testing.assert_close(hypernet.predict(architecture), tensors)

@@ -2,12 +2,17 @@
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
 from torch.nn import functional as F
 
 from lgx.architectures import ViTArchitecture, sample_architectures
+from lgx.benchmark.timing import peak_mb
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.lowrank import LowRankTensor, execute, frobenius_norm
+from lgx.hypernet.viewed import View
 
 TINY = {"width": 16, "layers": 2, "heads": 4, "max_shape": (48, 48, 4, 4), "rank": 5, "max_size": 256}
 VIT = ViTArchitecture(2, 24, 3, patch_size=4, img_size=16, num_classes=7)
@@ -125,3 +130,70 @@ def test_weights_beyond_the_factors_are_refused():
     hypernet = Hypernet(HypernetConfig(**{**TINY, "max_size": 64}, num_classes=7))
     with pytest.raises(UserError, match="exceeds max_size 64"):
         hypernet.predict(VIT)
+
+
+@given(
+    rank=st.integers(1, 7),
+    size=st.integers(7, 40),
+    first=st.integers(0, 20),
+    count=st.integers(1, 30),
+    n=st.integers(1, 3),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_view_reads_what_the_whole_map_would_give(rank, size, first, count, n):
+    torch.manual_seed(rank * size + first)
+    layer = nn.Linear(rank, size).double()
+    inputs = -(-(first + count) * rank // size)
+    mixed, b = torch.randn(inputs, n, rank).double(), torch.randn(n, rank).double()
+    whole = layer(mixed).movedim(1, 0).flatten(1)  # (n, inputs * size): every output, one behind the other
+    rows = whole[:, first * rank : (first + count) * rank].view(n, count, rank)
+    view = View(layer, [(first, count)], [(first, count)])
+    ((read,), (product,)) = view.rows([(mixed, (first, count))]), view.products([(mixed, (first, count), b)])
+    torch.testing.assert_close(read, rows)
+    torch.testing.assert_close(product, (rows * b[:, None]).sum(2))
+    wanted = torch.autograd.grad((rows.sin().sum() + (rows * b[:, None]).sum(2).cos().sum()), layer.weight)
+    torch.testing.assert_close(torch.autograd.grad(read.sin().sum() + product.cos().sum(), layer.weight), wanted)
+
+
+def test_the_norm_of_a_zero_weight_has_a_finite_gradient():
+    a, b = torch.zeros(3, 2, requires_grad=True), torch.randn(2, 3, requires_grad=True)
+    LowRankTensor(a, b).frobenius_norm().backward()
+    assert a.grad.count_nonzero() == b.grad.count_nonzero() == 0
+
+
+def test_a_training_step_takes_less_memory_than_the_dense_weights_alone():
+    wide = ViTArchitecture(2, 1024, 8, patch_size=16, img_size=32, num_classes=10)
+    dense = 4 * wide.count_parameters() / 2**20
+    peaks = {}
+    for form in (False, True):
+        hypernet = Hypernet(HypernetConfig(width=16, layers=1, heads=2, rank=4, num_classes=10))
+
+        def step(hypernet=hypernet, form=form):
+            parameters = hypernet.predict(wide, dense=form)
+            norms = torch.stack([frobenius_norm(p) for p in parameters.values()]).sum()
+            (execute(wide, parameters, torch.randn(2, 3, 32, 32)).square().sum() + norms).backward()
+            hypernet.zero_grad()
+
+        step()
+        peaks[form] = peak_mb(step)
+    assert peaks[False] < 0.5 * dense < dense < peaks[True]
+
+
+def test_class_tokens_position_is_zero_unless_the_official_noise_is_asked_for():
+    hypernet = Hypernet(HypernetConfig(**TINY))
+    first, second = hypernet.predict(VIT), hypernet.predict(VIT)
+    assert first["pos_embed"][0, 0].count_nonzero() == 0
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+    noisy = Hypernet(HypernetConfig(**TINY, class_position_std=0.02))
+    rows = torch.stack([noisy.predict(VIT)["pos_embed"][0, 0] for _ in range(50)])
+    assert 0.018 < rows.std() < 0.022
+
+
+def test_any_number_of_classes_from_one():
+    hypernet = Hypernet(HypernetConfig(**TINY))
+    for classes in (1, 2, 100):
+        architecture = VIT.replace(num_classes=classes)
+        logits = execute(architecture, hypernet.predict(architecture, dense=False), torch.randn(2, 3, 16, 16))
+        assert logits.shape == (2, classes)
+    with pytest.raises(UserError, match="no class head"):
+        hypernet.predict(VIT.replace(num_classes=0))

@@ -1,107 +1,100 @@
 """``lgx bench``: what a training step costs, as ratios taken in one run."""
 
 import json as json_module
-import time
-from collections.abc import Callable
+from typing import Any, Literal
 
 SIZES = {"tiny": "12-Tiny", "small": "12-Small", "base": "12-Base"}
 
 
-def bench(size: str = "tiny", batch: int = 8, repeats: int = 5, json: str | None = None) -> None:
-    """Time training steps of an ordinary ViT and of SWS's, and print each as a ratio to the ordinary step.
+def bench(
+    size: str = "tiny,small,base",
+    batch: str = "8",
+    suite: Literal["hyper", "sws"] = "hyper",
+    precision: str = "32",
+    meta_batch: int = 1,
+    decoder: Literal["low_rank", "conv"] = "low_rank",
+    layout: Literal["official", "residual"] = "official",
+    repeats: int = 5,
+    json: str | None = None,
+) -> None:
+    """Time training steps, each as a ratio to an ordinary step of the same ViT in the same run.
 
-    Rows: ordinary_step (forward, backward, AdamW), shared_step (16 layers of which 5 are stored: SWS's auxiliary net,
-    its ratio is per layer), distilled_step (the ordinary step with an ancestor of the same size), forward (the
-    ancestor alone). Seconds are medians.
+    Suite hyper, a hypernetwork of LoGAH's size (width 128, rank 90, 21 M parameters): ordinary_step (forward, backward,
+    AdamW), hyper_step (the same on predicted parameters, with the hypernetwork's backward pass and AdamW; per
+    architecture; and the shares of graph, encode, decode and execute in it), predict (all weights, dense; to_products
+    compares it with the bare products of their factors) and graph (built cold).
+
+    Suite sws: ordinary_step, shared_step (16 layers of which 5 are stored, per layer), distilled_step, forward (the
+    ancestor alone).
+
+    Steps take turns; seconds are medians, ratios medians over the rounds. Peak memory is what tensors take beyond what
+    was there before the step.
 
     Args:
         size: Comma-separated among tiny, small, base: 12 layers, 224 px.
-        batch: Images per step.
-        repeats: Timed steps per row, after one that is not timed.
-        json: File to write the rows to, as a JSON list of {size, what, seconds, ratio, peak_mb}.
+        batch: Images per step; comma-separated.
+        suite: What to time.
+        precision: Comma-separated among 32, bf16, fp16 (autocast).
+        meta_batch: Architectures per step of the hypernetwork.
+        decoder: Low-rank (LoGAH) or convolutional (GHN-3, width 128, max_shape 64).
+        layout: Layout of LoGAH's factors.
+        repeats: Timed rounds, after two that are not timed.
+        json: File to write the rows to: a JSON list of objects with size, what, seconds, ratio, peak_mb, and the
+            configuration.
     """
+    import torch
     from rich.console import Console
     from rich.table import Table
 
+    from lgx.allocator import keep_freed_memory
+    from lgx.architectures import parse_architecture
+    from lgx.benchmark.hyper import measure_hyper
+    from lgx.benchmark.steps import PRECISIONS, device
+    from lgx.benchmark.sws import measure_sws
     from lgx.errors import UserError
     from lgx.files import atomic_path
+    from lgx.hypernet import HypernetConfig
 
-    unknown = [name for name in size.split(",") if name not in SIZES]
-    if unknown:
-        raise UserError(f"--size: {', '.join(unknown)} unknown; choose among {', '.join(SIZES)}")
-    if min(batch, repeats) < 1:
-        raise UserError(f"--batch and --repeats must be at least 1, got {batch} and {repeats}")
-    rows = [row for name in size.split(",") for row in _measure(name, batch, repeats)]
-    table = Table("size", "what", "seconds", "ratio", "peak MB")
-    for row in rows:
-        table.add_row(*(f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()))
+    sizes = _choices("size", size, SIZES)
+    precisions = _choices("precision", precision, PRECISIONS)
+    if not all(part.isdecimal() and int(part) > 0 for part in batch.split(",")):
+        raise UserError(f"--batch: numbers of images, at least 1, got {batch}")
+    if min(meta_batch, repeats) < 1:
+        raise UserError(f"--meta_batch and --repeats must be at least 1, got {meta_batch} and {repeats}")
+    conv = decoder == "conv"
+    config = HypernetConfig(
+        decoder=decoder, layout=layout, max_shape=(64, 64, 16, 16) if conv else (2048, 2048, 16, 16)
+    )
+    if device() == "cpu":
+        keep_freed_memory()
+    rows: list[dict[str, Any]] = []
+    columns = ("size", "batch", "precision", "what", "seconds", "ratio", "peak MB", "more")
+    table = Table(*columns, title=f"{device()}, {torch.get_num_threads()} threads")
+    for name, images, number in [(s, int(b), p) for s in sizes for b in batch.split(",") for p in precisions]:
+        architecture = parse_architecture(SIZES[name])
+        setting = {"batch": images, "precision": number, "repeats": repeats, "device": device()}
+        if suite == "sws":
+            measured = measure_sws(architecture, images, number, repeats)
+        else:
+            measured = measure_hyper(architecture, config, images, meta_batch, number, repeats)
+            setting |= {"meta_batch": meta_batch, **config.to_dict()}
+        for row in measured:
+            more = {k: v for k, v in row.items() if k not in ("what", "seconds", "ratio", "peak_mb")}
+            text = " ".join(f"{k.removeprefix('share_')} {v:.2f}" for k, v in more.items())
+            cells = f"{row['seconds']:.4f}", f"{row['ratio']:.3f}", f"{row['peak_mb']:.0f}"
+            table.add_row(name, str(images), number, row["what"], *cells, text)
+            rows.append({"size": name, **row, **setting})
     Console().print(table)
     if json:
         with atomic_path(json) as temporary:
             temporary.write_text(json_module.dumps(rows, indent=2) + "\n")
 
 
-def _measure(size: str, batch: int, repeats: int) -> list[dict[str, str | float]]:
-    import resource
+def _choices(option: str, text: str, known: dict[str, Any]) -> list[str]:
+    from lgx.errors import UserError
 
-    import torch
-    from torch.nn.functional import cross_entropy
-
-    from lgx.architectures import ViTArchitecture, parse_architecture
-    from lgx.losses import distillation_loss
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    plain = parse_architecture(SIZES[size])
-    shared = parse_architecture(f"{SIZES[size]},stages=3-3-4-3-3")
-    images = torch.randn(batch, 3, 224, 224, device=device)
-    targets = torch.randint(0, 1000, (batch,), device=device)
-    teacher = plain.build().to(device).eval().requires_grad_(False)
-
-    def step(architecture: ViTArchitecture, distilled: bool = False) -> Callable[[], None]:
-        model = architecture.build().to(device)
-        optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
-
-        def run() -> None:
-            logits = model(images)
-            loss = cross_entropy(logits, targets)
-            if distilled:
-                with torch.no_grad():
-                    soft = teacher(images)
-                loss = 0.5 * loss + 0.5 * distillation_loss(logits, soft)
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-
-        return run
-
-    def forward() -> None:
-        with torch.no_grad():
-            teacher(images)
-
-    def median(run: Callable[[], None]) -> float:
-        times = []
-        for _ in range(repeats + 1):
-            start = time.perf_counter()
-            run()
-            if device == "cuda":
-                torch.cuda.synchronize()
-            times.append(time.perf_counter() - start)
-        return sorted(times[1:])[repeats // 2]
-
-    runs = {
-        "ordinary_step": (step(plain), 1.0),
-        "shared_step": (step(shared), plain.depth / shared.depth),
-        "distilled_step": (step(plain, distilled=True), 1.0),
-        "forward": (forward, 1.0),
-    }
-    rows: list[dict[str, str | float]] = []
-    ordinary = 0.0
-    for what, (run, scale) in runs.items():
-        seconds = median(run)
-        ordinary = ordinary or seconds
-        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        peak = torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else resident
-        rows.append(
-            {"size": size, "what": what, "seconds": seconds, "ratio": scale * seconds / ordinary, "peak_mb": peak}
-        )
-    return rows
+    names = text.split(",")
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UserError(f"--{option}: {', '.join(unknown)} unknown; choose among {', '.join(known)}")
+    return names

@@ -79,10 +79,15 @@ def computational_graph(architecture: ViTArchitecture, convention: Convention = 
         The graph; cached by (depth, convention, cutoff) but for the parameter shapes.
 
     Raises:
-        UserError: If the convention is unknown.
+        UserError: If the convention is unknown or the architecture has no class head.
     """
     if convention not in ("msa", "plain"):
         raise UserError(f"convention must be msa or plain, got {convention!r}")
+    if architecture.num_classes < 1:
+        raise UserError(
+            f"architecture {architecture.name}: has no class head (num_classes 0), but hypernetworks predict one; "
+            f"give it at least 1 class"
+        )
     return Graph(_nodes(architecture, convention), _vit_distances(architecture.depth, convention, cutoff))
 
 
@@ -128,6 +133,11 @@ def _vit_distances(depth: int, convention: Convention, cutoff: int) -> Tensor:
             predecessors.append((skip + between, skip))
     predecessors += [(len(predecessors) - 1 + k,) for k in range(3)]
     return torch.from_numpy(shortest_paths(predecessors, cutoff))
+
+
+def forget_distances() -> None:
+    """Empty the cache, so that the next graph is built cold."""
+    _vit_distances.cache_clear()
 
 
 def shortest_paths(

@@ -37,6 +37,11 @@ class HypernetConfig:
         layout: Layout of its factors.
         task_width: Width of task embeddings; None without task conditioning.
         convention: Graphs with (``msa``) or without (``plain``) attention nodes.
+        class_position_std: The class token's row of a position embedding is not predicted. 0 leaves it zero; with 0.02
+            it is drawn anew at every prediction, as in the official code, whose predictions cannot be repeated.
+
+    Raises:
+        UserError: If a size is not positive, or ``width`` is no multiple of 4 and of ``heads``.
     """
 
     width: int = 128
@@ -50,6 +55,18 @@ class HypernetConfig:
     layout: Layout = "official"
     task_width: int | None = None
     convention: Convention = "msa"
+    class_position_std: float = 0.0
+
+    def __post_init__(self) -> None:
+        for key in ("width", "layers", "heads", "num_classes", "rank", "max_size"):
+            if getattr(self, key) < 1:
+                raise UserError(f"hypernetwork: {key} must be at least 1, got {getattr(self, key)}")
+        if len(self.max_shape) != 4 or min(self.max_shape) < 1:
+            raise UserError(f"hypernetwork: max_shape must be four positive sizes, got {list(self.max_shape)}")
+        if self.width % 4 or self.width % self.heads:
+            raise UserError(
+                f"hypernetwork: width {self.width} must be a multiple of 4 and of heads {self.heads}; choose another"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only."""
@@ -59,8 +76,7 @@ class HypernetConfig:
 class Hypernet(nn.Module):
     """GHN-3, LoGAH or TAL's hypernetwork, by its configuration.
 
-    The class token, and the position embedding's row that belongs to it, are not predicted: both are zero. The official
-    code draws that row anew at every call (N(0, 0.02)), so that its predictions cannot be repeated.
+    The class token is not predicted: it is zero.
 
     Args:
         config: What to build.
@@ -77,6 +93,10 @@ class Hypernet(nn.Module):
             self.decoder = ConvDecoder(config.width, config.max_shape, config.num_classes)
         else:
             self.decoder = LowRankDecoder(config.width, config.rank, config.max_shape, config.max_size, config.layout)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the encoder with torch.compile; decoding and execution take another shape with each architecture."""
+        self.encoder.compile(*args, **{"dynamic": True, **kwargs})
 
     def predict(
         self, architecture: ViTArchitecture, task_embedding: Tensor | None = None, dense: bool = True
@@ -113,11 +133,30 @@ class Hypernet(nn.Module):
         self._check_task(task_embedding)
         # Small matrices with wide ranges of value: float32 costs little here, and saves a run from overflowing.
         with torch.autocast(next(self.parameters()).device.type, enabled=False):
-            return self._predict(graphs, task_embedding, dense)
+            return self.decode(graphs, self.encode(graphs, task_embedding), dense)
 
-    def _predict(self, graphs: Sequence[Graph], task_embedding: Tensor | None, dense: bool) -> list[dict[str, Tensor]]:
-        device = next(self.parameters()).device
-        embedded = self.encoder(GraphBatch.of(graphs).to(device), task_embedding)  # (G, N, D)
+    def encode(self, graphs: Sequence[Graph], task_embedding: Tensor | None = None) -> Tensor:
+        """Embed every node in its graph.
+
+        Args:
+            graphs: G graphs.
+            task_embedding: Task embedding, (T,).
+
+        Returns:
+            (G, N, D); rows beyond a graph's own nodes are meaningless.
+        """
+        batch = GraphBatch.of(graphs).to(next(self.parameters()).device)
+        embedded: Tensor = self.encoder(batch, task_embedding)
+        return embedded
+
+    def decode(self, graphs: Sequence[Graph], embedded: Tensor, dense: bool = True) -> list[dict[str, Tensor]]:
+        """Predict the parameters that the graphs name from their nodes' embeddings.
+
+        Args:
+            graphs: G graphs.
+            embedded: What :meth:`encode` makes of them, (G, N, D).
+            dense: See :meth:`predict`.
+        """
         predicted: list[dict[str, Tensor]] = [{} for _ in graphs]
         groups: dict[tuple[str, bool, tuple[int, ...]], list[tuple[int, int, Node]]] = defaultdict(list)
         for g, graph in enumerate(graphs):
@@ -129,7 +168,7 @@ class Hypernet(nn.Module):
         targets = [self._target(op, head, shape, len(group)) for (op, head, shape), group in groups.items()]
         for (key, group), decoded in zip(groups.items(), self.decoder.decode(x, targets), strict=True):
             op, _, shape = key
-            for (g, _, node), tensors in zip(group, _finish(op, shape, decoded, dense), strict=True):
+            for (g, _, node), tensors in zip(group, _finish(op, shape, decoded, dense, self.config), strict=True):
                 assert node.parameter is not None
                 stem = node.parameter.removesuffix(".weight")
                 predicted[g].update({name.format(node.parameter, stem): tensor for name, tensor in tensors.items()})
@@ -157,10 +196,12 @@ class Hypernet(nn.Module):
             raise UserError(f"task embedding: expected {wanted} numbers, got shape {tuple(task_embedding.shape)}")
 
 
-def _finish(op: str, shape: tuple[int, ...], decoded: Tensor | Factors, dense: bool) -> list[dict[str, Tensor]]:
+def _finish(
+    op: str, shape: tuple[int, ...], decoded: Tensor | Factors, dense: bool, config: HypernetConfig
+) -> list[dict[str, Tensor]]:
     """Tile and normalise the tensors of n nodes, under patterns of their names: {0} the parameter, {1} its stem."""
     if op == "pos_enc":
-        return [{"{0}": _positions(position, shape)} for position in _dense(decoded)]
+        return [{"{0}": _positions(position, shape, config.class_position_std)} for position in _dense(decoded)]
     if op == "bias":
         return [{"{0}": bias(tile(vector, shape))} for vector in _dense(decoded)]
     if op in ("ln", "bn"):
@@ -191,7 +232,10 @@ def _factored(factors: Factors, shape: tuple[int, ...]) -> list[LowRankTensor]:
     return [LowRankTensor(a_n, b_n.T) for a_n, b_n in zip(a, b, strict=True)]
 
 
-def _positions(raw: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """(1, D, s, s), tiled -> (1, 1 + s², D), row by row, behind a zero row for the class token."""
+def _positions(raw: Tensor, shape: tuple[int, ...], class_position_std: float) -> Tensor:
+    """(1, D, s, s), tiled -> (1, 1 + s², D), row by row, behind the class token's row."""
     tokens = tile(raw, shape)[0].flatten(1).T
-    return torch.cat([tokens.new_zeros(1, tokens.shape[1]), tokens]).unsqueeze(0)
+    row = tokens.new_zeros(1, tokens.shape[1])
+    if class_position_std:
+        row = torch.randn_like(row) * class_position_std
+    return torch.cat([row, tokens]).unsqueeze(0)

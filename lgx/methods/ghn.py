@@ -13,8 +13,9 @@ from lgx.architectures import ViTArchitecture, architecture_set, parse_architect
 from lgx.batch import Batch
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.lowrank import execute, frobenius_norm
+from lgx.hypernet.lowrank import execute
 from lgx.hypernet.lowrank_decoder import Layout
+from lgx.hypernet.meta import meta_losses
 from lgx.learngene import Learngene
 from lgx.methods.base import Method, seed_of
 
@@ -62,6 +63,8 @@ class HypernetMethod(Method):
         super().__init__(**kwargs)
         if meta_batch < 1:
             raise UserError(f"model.meta_batch: must be at least 1, got {meta_batch}")
+        if not panel:
+            raise UserError("model.panel: names no architecture; give at least one to evaluate")
         base = self.architecture
         shared = {"img_size": base.img_size, "patch_size": base.patch_size, "in_chans": base.in_chans}
         self.panel = [parse_architecture(text, num_classes=base.num_classes, **shared) for text in panel]
@@ -112,13 +115,10 @@ class HypernetMethod(Method):
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss`` and its parts ``loss_labels`` and ``loss_norms``."""
         architectures = self.draw(self.global_step, self.global_rank)
-        labels, norms = [], []
-        for architecture, parameters in zip(
-            architectures, self.hypernet.predict_many(architectures, dense=False), strict=True
-        ):
-            labels.append(self.label_loss(execute(architecture, parameters, batch.inputs), batch.targets))
-            norms.append(torch.stack([frobenius_norm(parameter) for parameter in parameters.values()]).sum())
-        loss_labels, loss_norms = torch.stack(labels).mean(), self.gamma * torch.stack(norms).mean()
+        loss_labels, norms = meta_losses(
+            self.hypernet, architectures, batch.inputs, lambda logits: self.label_loss(logits, batch.targets)
+        )
+        loss_norms = self.gamma * norms
         return {"loss": loss_labels + loss_norms, "loss_labels": loss_labels, "loss_norms": loss_norms}
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:

@@ -1,0 +1,1 @@
+"""What training steps cost, as ratios taken in one run."""
