@@ -203,12 +203,13 @@ def _finish(
     if op == "pos_enc":
         return [{"{0}": _positions(position, shape, config.class_position_std)} for position in _dense(decoded)]
     if op == "bias":
-        return [{"{0}": bias(tile(vector, shape))} for vector in _dense(decoded)]
+        vectors = _dense(decoded)
+        return [{"{0}": vector} for vector in bias(tile(vectors, (len(vectors), *shape)))]
     if op in ("ln", "bn"):
-        return [
-            {"{1}.weight": norm_weight(tile(pair[0], shape)), "{1}.bias": bias(tile(pair[1], shape))}
-            for pair in _dense(decoded)
-        ]
+        pairs = _dense(decoded)
+        raw_weights, raw_biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
+        both = zip(norm_weight(raw_weights), bias(raw_biases), strict=True)
+        return [{"{1}.weight": weight, "{1}.bias": shift} for weight, shift in both]
     if isinstance(decoded, Factors) and len(shape) == 2 and not dense:
         return [{"{0}": weight} for weight in _factored(decoded, shape)]
     weights = _dense(decoded)

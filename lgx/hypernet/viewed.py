@@ -68,7 +68,7 @@ class View:
         """
         wanted = [[(piece, mixed[piece.row]) for piece in self._pieces(span)] for mixed, span in reads]
         return [
-            torch.cat(parts, dim=1).view(-1, span[1], self.rank)
+            (torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]).view(-1, span[1], self.rank)
             for parts, (_, span) in zip(self._through(wanted), reads, strict=True)
         ]
 
