@@ -76,10 +76,10 @@ def measure_hyper(
 def _shares(
     hypernet: Hypernet, architecture: ViTArchitecture, inputs: Tensor, targets: Tensor, precision: str, repeats: int
 ) -> dict[str, float]:
-    """Shares of forward and backward, without the optimiser; the norms belong to execute. Medians' sum is 1."""
+    """Shares of forward and backward, without the optimiser; the norms belong to execute. Their sum is 1."""
     rounds = [_parts(hypernet, architecture, inputs, targets, precision) for _ in range(repeats + 1)][1:]
-    medians = {part: sorted(times[part] for times in rounds)[repeats // 2] for part in rounds[0]}
-    return {f"share_{part}": seconds / sum(medians.values()) for part, seconds in medians.items()}
+    least = {part: min(times[part] for times in rounds) for part in rounds[0]}
+    return {f"share_{part}": seconds / sum(least.values()) for part, seconds in least.items()}
 
 
 def _parts(
@@ -115,8 +115,8 @@ def _tensors(parameter: Tensor) -> tuple[Tensor, ...]:
 
 
 def _cut(parameter: Tensor) -> Tensor:
-    tensors = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in _tensors(parameter)]
-    return LowRankTensor(*tensors) if isinstance(parameter, LowRankTensor) else tensors[0]
+    first, *second = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in _tensors(parameter)]
+    return LowRankTensor(first, second[0]) if second else first
 
 
 class _Clock:

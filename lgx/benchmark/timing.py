@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from statistics import median
 
 import torch
 from torch.profiler import profile
@@ -16,8 +15,8 @@ class Cost:
     """What a step costs.
 
     Attributes:
-        seconds: Median time.
-        ratio: Median of its time over that of the reference in the same round.
+        seconds: Time of the fastest round: what slows a round down is the machine's other work, not the step.
+        ratio: Over the fastest round of the reference.
         peak_mb: Most memory that its tensors took at a time, beyond what was there before it, in MiB.
     """
 
@@ -38,14 +37,8 @@ def measure(steps: Mapping[str, Callable[[], object]], reference: str, repeats: 
         step()  # an optimiser's state is there from its first step on
     peaks = {name: peak_mb(step) for name, step in steps.items()}
     rounds = [{name: _seconds(step) for name, step in steps.items()} for _ in range(repeats)]
-    return {
-        name: Cost(
-            seconds=median(times[name] for times in rounds),
-            ratio=median(times[name] / times[reference] for times in rounds),
-            peak_mb=peaks[name],
-        )
-        for name in steps
-    }
+    least = {name: min(times[name] for times in rounds) for name in steps}
+    return {name: Cost(least[name], least[name] / least[reference], peaks[name]) for name in steps}
 
 
 def peak_mb(step: Callable[[], object]) -> float:

@@ -27,8 +27,8 @@ def bench(
     Suite sws: ordinary_step, shared_step (16 layers of which 5 are stored, per layer), distilled_step, forward (the
     ancestor alone).
 
-    Steps take turns; seconds are medians, ratios medians over the rounds. Peak memory is what tensors take beyond what
-    was there before the step.
+    Steps take turns; a step's seconds are those of its fastest round. Peak memory is what tensors take beyond what was
+    there before the step.
 
     Args:
         size: Comma-separated among tiny, small, base: 12 layers, 224 px.

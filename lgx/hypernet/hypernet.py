@@ -222,15 +222,18 @@ def _dense(decoded: Tensor | Factors) -> Tensor:
 
 
 def _factored(factors: Factors, shape: tuple[int, ...]) -> list[LowRankTensor]:
-    """Weights as products: tiling repeats rows of A and of B, normalisation scales A.
+    """Weights as products: tiling repeats rows of A and of B, normalisation scales the smaller of them.
 
     The rank is filled up with zeros to a multiple of 16: matrix products with odd sizes are a tenth slower.
     """
     count, _, rank = factors.a.shape
-    a = tile(factors.a, (count, shape[0], rank)) * weight_scale(shape)
-    b = tile(factors.b, (count, shape[1], rank))
+    a, b = tile(factors.a, (count, shape[0], rank)), tile(factors.b, (count, shape[1], rank))
+    if shape[0] < shape[1]:
+        a = a * weight_scale(shape)
+    else:
+        b = b * weight_scale(shape)
     a, b = (F.pad(factor, (0, -rank % 16)) for factor in (a, b))
-    return [LowRankTensor(a_n, b_n.T) for a_n, b_n in zip(a, b, strict=True)]
+    return LowRankTensor.unbind_products(a, b)
 
 
 def _positions(raw: Tensor, shape: tuple[int, ...], class_position_std: float) -> Tensor:

@@ -1,7 +1,7 @@
 """A weight that is kept as the product of two thin factors, and a network that runs on predicted parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, cast
 
 import torch
@@ -19,23 +19,46 @@ class LowRankTensor(Tensor):
     """A matrix W = A B that is never formed where it is only multiplied with.
 
     ``F.linear(x, W)`` costs two thin products, ``(x Bᵀ) Aᵀ``; every other function gets the dense W, with its gradient.
-    A normalisation is folded into A; slicing and tiling select rows of A and columns of B.
+    A normalisation is folded into a factor; slicing and tiling select rows of A and columns of B.
 
     Args:
         a: A, (out, r).
         b: B, (r, in).
+        shared_norm: Gives ‖W‖_F where it is computed together with others; by default it is computed alone.
     """
 
     a: Tensor
     b: Tensor
+    shared_norm: Callable[[], Tensor] | None
 
     @staticmethod
-    def __new__(cls: type["LowRankTensor"], a: Tensor, b: Tensor) -> "LowRankTensor":  # noqa: D102
+    def __new__(  # noqa: D102
+        cls: type["LowRankTensor"], a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None
+    ) -> "LowRankTensor":
         make: Callable[..., LowRankTensor] = Tensor._make_wrapper_subclass
         return make(cls, (a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
 
-    def __init__(self, a: Tensor, b: Tensor) -> None:
-        self.a, self.b = a, b
+    def __init__(self, a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None) -> None:
+        self.a, self.b, self.shared_norm = a, b, shared_norm
+
+    @classmethod
+    def unbind_products(cls, a: Tensor, b: Tensor) -> list["LowRankTensor"]:
+        """Several matrices whose norms are computed together, when the first of them is asked for.
+
+        Args:
+            a: (n, out, r).
+            b: (n, in, r), transposed in the product.
+        """
+
+        @cache
+        def norms() -> tuple[Tensor, ...]:
+            together: Tensor = _FrobeniusNorm.apply(a, b)
+            return together.unbind()
+
+        def norm_of(i: int) -> Callable[[], Tensor]:
+            return lambda: norms()[i]
+
+        return [cls(a_n, b_n.T, norm_of(i)) for i, (a_n, b_n) in enumerate(zip(a, b, strict=True))]
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"LowRankTensor({tuple(self.shape)}, rank={self.a.shape[1]})"
@@ -46,7 +69,9 @@ class LowRankTensor(Tensor):
 
     def frobenius_norm(self) -> Tensor:
         """‖W‖_F from the factors, at least in float32: sqrt(tr((Aᵀ A)(B Bᵀ)))."""
-        norm: Tensor = _FrobeniusNorm.apply(self.a, self.b)
+        if self.shared_norm is not None:
+            return self.shared_norm()
+        norm: Tensor = _FrobeniusNorm.apply(self.a.unsqueeze(0), self.b.T.unsqueeze(0))[0]
         return norm
 
     @classmethod
@@ -69,25 +94,28 @@ class LowRankTensor(Tensor):
 
 
 class _FrobeniusNorm(torch.autograd.Function):
-    """‖A B‖_F; the gradient reuses both Gram matrices, which halves what autograd would do. At W = 0 it is zero."""
+    """‖A Bᵀ‖_F of n products, at least in float32, with a gradient of zero at zero.
+
+    The gradient reuses both Gram matrices, which halves what autograd would do.
+    """
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        """Norms (n,) of a, (n, out, r), times the transpose of b, (n, in, r)."""
         wide_a, wide_b = (t if t.dtype == torch.float64 else t.float() for t in (a, b))
-        gram_a, gram_b = wide_a.T @ wide_a, wide_b @ wide_b.T
-        norm = (gram_a * gram_b).sum().clamp(min=0).sqrt()
-        ctx.save_for_backward(a, b, gram_a, gram_b, norm)
-        return norm
+        gram_a, gram_b = wide_a.mT @ wide_a, wide_b.mT @ wide_b
+        norms = (gram_a * gram_b).sum((1, 2)).clamp(min=0).sqrt()
+        ctx.save_for_backward(a, b, gram_a, gram_b, norms)
+        return norms
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        a, b, gram_a, gram_b, norm = ctx.saved_tensors
-        share = torch.where(norm > 0, gradient / norm, 0)
-        return (
-            (a.to(gram_b.dtype) @ (gram_b * share)).to(a.dtype),
-            ((gram_a * share) @ b.to(gram_a.dtype)).to(b.dtype),
-        )
+        """Gradients like a and b."""
+        a, b, gram_a, gram_b, norms = ctx.saved_tensors
+        share = torch.where(norms > 0, gradient / norms, 0)[:, None, None]
+        wide = gram_a.dtype
+        return (a.to(wide) @ (gram_b * share)).to(a.dtype), (b.to(wide) @ (gram_a * share)).to(b.dtype)
 
 
 def _dense(value: Any) -> Any:
