@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -210,10 +210,14 @@ def _finish(
         raw_weights, raw_biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
         both = zip(norm_weight(raw_weights), bias(raw_biases), strict=True)
         return [{"{1}.weight": weight, "{1}.bias": shift} for weight, shift in both]
-    if isinstance(decoded, Factors) and len(shape) == 2 and not dense:
-        return [{"{0}": weight} for weight in _factored(decoded, shape)]
-    weights = _dense(decoded)
-    weights = tile(weights, (len(weights), *shape, 1, 1)[:5]) * weight_scale(shape)
+    if isinstance(decoded, Factors):
+        decoded = _scaled(decoded, weight_scale(shape))
+        if len(shape) == 2 and not dense:
+            return [{"{0}": weight} for weight in _products(decoded, shape)]
+        weights = decoded.to_dense()
+    else:
+        weights = decoded * weight_scale(shape)
+    weights = tile(weights, (len(weights), *shape, 1, 1)[:5])
     return [{"{0}": weight.reshape(shape)} for weight in weights]
 
 
@@ -221,19 +225,21 @@ def _dense(decoded: Tensor | Factors) -> Tensor:
     return decoded.to_dense() if isinstance(decoded, Factors) else decoded
 
 
-def _factored(factors: Factors, shape: tuple[int, ...]) -> list[LowRankTensor]:
-    """Weights as products: tiling repeats rows of A and of B, normalisation scales the smaller of them.
+def _scaled(factors: Factors, scale: float) -> Factors:
+    """Scale the smaller factor, for all of the product."""
+    if factors.a.shape[1] < factors.b.shape[1]:
+        return replace(factors, a=factors.a * scale)
+    return replace(factors, b=factors.b * scale)
+
+
+def _products(factors: Factors, shape: tuple[int, ...]) -> list[LowRankTensor]:
+    """Weights as products; tiling repeats rows of A and of B.
 
     The rank is filled up with zeros to a multiple of 16: matrix products with odd sizes are a tenth slower.
     """
     count, _, rank = factors.a.shape
     a, b = tile(factors.a, (count, shape[0], rank)), tile(factors.b, (count, shape[1], rank))
-    if shape[0] < shape[1]:
-        a = a * weight_scale(shape)
-    else:
-        b = b * weight_scale(shape)
-    a, b = (F.pad(factor, (0, -rank % 16)) for factor in (a, b))
-    return LowRankTensor.unbind_products(a, b)
+    return LowRankTensor.unbind_products(*(F.pad(factor, (0, -rank % 16)) for factor in (a, b)))
 
 
 def _positions(raw: Tensor, shape: tuple[int, ...], class_position_std: float) -> Tensor:
