@@ -37,7 +37,8 @@ gpu: $(READY) ## the tests that need a GPU
 	$(BIN)/pytest -m gpu
 
 bench: $(READY) ## what training steps cost, as ratios to an ordinary one
-	$(BIN)/lgx bench
+	$(BIN)/lgx bench --size tiny,small,base --batch 8
+	$(BIN)/lgx bench --suite sws --size tiny --batch 8
 
 tensorboard: $(READY) ## the runs' curves at http://localhost:6006
 	$(BIN)/tensorboard --logdir runs

@@ -82,6 +82,7 @@ def test_bench_reports_ratios(tmp_path):
     shares = [value for key, value in rows["hyper_step"].items() if key.startswith("share_")]
     assert sum(shares) == pytest.approx(1)
     assert len(shares) == 4
+    assert rows["hyper_step"]["dense_mb"] == pytest.approx(4 * 5_717_416 / 2**20)  # DeiT-Tiny
 
 
 def test_bench_of_sws_reports_ratios(tmp_path):

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from lgx.architectures.vit import ViTArchitecture
 from lgx.benchmark.steps import autocast, device, images, ordinary_step, training_step
-from lgx.benchmark.timing import measure
+from lgx.benchmark.timing import measure, peak_mb
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
 from lgx.hypernet.graph import forget_distances
 from lgx.hypernet.lowrank import LowRankTensor, execute, frobenius_norm
@@ -24,9 +24,10 @@ def measure_hyper(
 ) -> list[dict[str, Any]]:
     """Rows ordinary_step, hyper_step, predict and graph.
 
-    ``hyper_step`` trains a hypernetwork on ``meta_batch`` copies of the architecture; its ratio is per architecture,
-    and it has the shares of graph, encode, decode and execute in the time of a step. ``predict`` gives all weights
-    dense; ``to_products`` compares it with the bare products of their factors. ``graph`` is built cold.
+    ``hyper_step`` trains a hypernetwork on ``meta_batch`` copies of the architecture; its ratio is per architecture.
+    It has the shares of graph, encode, decode and execute in its time, the memory that the factored prediction takes
+    (``factored_mb``) and the memory that dense weights, which it never forms, would (``dense_mb``). ``predict`` gives
+    all weights dense; ``to_products`` compares it with the bare products of their factors. ``graph`` is built cold.
     """
     hypernet = Hypernet(config).to(device())
     inputs, targets = images(architecture, batch)
@@ -57,7 +58,11 @@ def measure_hyper(
         steps["products"] = lambda: [factor.to_dense() for factor in factors]
     costs = measure(steps, reference="ordinary_step", repeats=repeats)
     extra: dict[str, dict[str, float]] = {
-        "hyper_step": _shares(hypernet, architecture, inputs, targets, precision, repeats),
+        "hyper_step": {
+            **_shares(hypernet, architecture, inputs, targets, precision, repeats),
+            "factored_mb": peak_mb(lambda: hypernet.predict(architecture, dense=False)),
+            "dense_mb": 4 * architecture.count_parameters() / 2**20,
+        },
         "predict": {"to_products": costs["predict"].seconds / costs["products"].seconds} if factors else {},
     }
     return [

@@ -21,8 +21,9 @@ def bench(
 
     Suite hyper, a hypernetwork of LoGAH's size (width 128, rank 90, 21 M parameters): ordinary_step (forward, backward,
     AdamW), hyper_step (the same on predicted parameters, with the hypernetwork's backward pass and AdamW; per
-    architecture; and the shares of graph, encode, decode and execute in it), predict (all weights, dense; to_products
-    compares it with the bare products of their factors) and graph (built cold).
+    architecture; with the shares of graph, encode, decode and execute in it, the memory of its factored prediction,
+    and that of the dense weights which it does without), predict (all weights, dense; to_products compares it with the
+    bare products of their factors) and graph (built cold).
 
     Suite sws: ordinary_step, shared_step (16 layers of which 5 are stored, per layer), distilled_step, forward (the
     ancestor alone).
@@ -80,7 +81,9 @@ def bench(
             setting |= {"meta_batch": meta_batch, **config.to_dict()}
         for row in measured:
             more = {k: v for k, v in row.items() if k not in ("what", "seconds", "ratio", "peak_mb")}
-            text = " ".join(f"{k.removeprefix('share_')} {v:.2f}" for k, v in more.items())
+            text = ", ".join(
+                f"{k.removeprefix('share_')} {v:.{0 if k.endswith('_mb') else 2}f}" for k, v in more.items()
+            )
             cells = f"{row['seconds']:.4f}", f"{row['ratio']:.3f}", f"{row['peak_mb']:.0f}"
             table.add_row(name, str(images), number, row["what"], *cells, text)
             rows.append({"size": name, **row, **setting})

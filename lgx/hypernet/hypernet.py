@@ -212,8 +212,9 @@ def _finish(
         return [{"{1}.weight": weight, "{1}.bias": shift} for weight, shift in both]
     if isinstance(decoded, Factors):
         decoded = _scaled(decoded, weight_scale(shape))
-        if len(shape) == 2 and not dense:
-            return [{"{0}": weight} for weight in _products(decoded, shape)]
+        if len(shape) == 2:
+            products = _products(decoded, shape)
+            return [{"{0}": weight.to_dense() if dense else weight} for weight in products]
         weights = decoded.to_dense()
     else:
         weights = decoded * weight_scale(shape)

@@ -13,9 +13,10 @@ def tile(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
         tensor: No larger than ``shape`` in any dimension.
         shape: The target.
     """
-    repeats = [-(-want // have) for want, have in zip(shape, tensor.shape, strict=True)]
-    if any(repeat > 1 for repeat in repeats):
-        tensor = tensor.repeat(*repeats)
+    for dim, (want, have) in enumerate(zip(shape, tensor.shape, strict=True)):
+        if want > have:
+            whole, rest = divmod(want, have)
+            tensor = torch.cat([tensor] * whole + [tensor.narrow(dim, 0, rest)] * (rest > 0), dim)
     return tensor[tuple(slice(size) for size in shape)]
 
 
