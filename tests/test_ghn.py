@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from lgx.architectures import parse_architecture, read_architectures
 from lgx.errors import UserError
@@ -137,12 +138,14 @@ def test_an_architecture_set_is_read_from_json_lines(fit, tmp_path):
         (['{"depth": 2}', "", "[3]"], ("line 3", "list")),
         (['{"deph": 2}'], ("line 1", "deph")),
         (['{"depth": 2, "embed_dim": 10, "num_heads": 3}'], ("line 1", "num_heads 3")),
-        (['{"depth": "two"}'], ("line 1",)),
+        (['{"depth": "two"}'], ("line 1", "depth must be a whole number")),
+        (['{"depth": 2.5}'], ("line 1", "2.5")),
+        (['{"mlp_ratio": 0.001}'], ("line 1", "mlp_ratio")),
         (['{"depth": 2, "img_size": 64}'], ("line 1", "img_size is 64", "16")),
         ([""], ("no architecture",)),
         ([json.dumps({"depth": 2, "embed_dim": 16, "num_heads": 2})], ("no architecture beside",)),
     ],
-    ids=["json", "object", "key", "value", "type", "images", "empty", "panel"],
+    ids=["json", "object", "key", "value", "type", "fraction", "mlp", "images", "empty", "panel"],
 )
 def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, words):
     result = fit("LoGAH", *TINY, *LOW_RANK, write_set(tmp_path / "set.jsonl", *lines), "--name=bad")
@@ -159,6 +162,12 @@ def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, wor
         ("--model.width=30", ("width 30", "multiple of 4")),
         ("--model.rank=0", ("rank must be at least 1",)),
         ("--model.set_size=0", ("count must be at least 1",)),
+        ("--model.max_bad_steps=0", ("model.max_bad_steps",)),
+        ("--model.gamma=-1", ("model.gamma",)),
+        ("--model.drop_path_rate=0.1", ("stochastic depth",)),
+        ("--model.arch=stages=2-2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", ("stages",)),
+        (f"--model.panel={json.dumps(PANEL[:1] * 2)}", ("each but once",)),
+        ('--model.panel=["depth=2,embed_dim=16,num_heads=2,img_size=32"]', ("other images",)),
     ],
 )
 def test_bad_options_are_one_sentence(fit, option, words):
@@ -179,3 +188,77 @@ def test_a_compiled_encoder_predicts_the_same():
     assert list(hypernet.state_dict()) == names
     for architecture, tensors in zip(panel, expected, strict=True):
         torch.testing.assert_close(hypernet.predict(architecture), tensors)
+
+
+def test_a_panel_keeps_the_patch_size_that_it_names(fit, tmp_path):
+    panel = '--model.panel=["depth=2,embed_dim=16,num_heads=2,patch_size=8"]'
+    assert fit("LoGAH", *TINY, *LOW_RANK, panel, "--name=p").code == 0
+    rows = read_rows(tmp_path / "runs/test/p/seed0/results.csv")
+    assert "patch_size=8" in rows[0].architecture
+
+
+def test_a_checkpoint_of_another_configuration_is_refused_with_what_differs(logah, images):
+    runs = logah.parents[2]
+    options = [*TINY, "--model.max_size=128", "--name=logah", "--ckpt_path=last", "--trainer.max_epochs=2"]
+    result = lgx(*arguments("fit", "LoGAH", images, runs, *options, "--model.rank=5"))
+    assert result.code == 2
+    assert "rank 4 instead of 5" in result.sentence
+
+
+def test_descendants_start_from_a_runs_checkpoint_with_noise(logah, tmp_path):
+    arch = "depth=1,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
+    init = ["init", "--learngene", logah / "checkpoints/last.ckpt", "--method=logah", "--arch", arch]
+    weights = []
+    for name, options in (("plain", []), ("noisy", ["--noise=0.1"]), ("again", ["--noise=0.1"])):
+        out = tmp_path / f"{name}.safetensors"
+        result = lgx(*init, "--out", out, "--num_classes=3", *options)
+        assert result.code == 0, result.err
+        weights.append(load_file(out)["blocks.0.mlp.fc1.weight"])
+    assert not torch.equal(weights[0], weights[1])
+    assert torch.equal(weights[1], weights[2])
+
+
+def test_weights_without_a_configuration_take_it_from_a_file(tmp_path):
+    config = HypernetConfig(width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128, num_classes=3)
+    save_file(Hypernet(config).state_dict(), tmp_path / "bare.safetensors")
+    arch = "depth=1,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
+    init = [
+        "init",
+        "--learngene",
+        tmp_path / "bare.safetensors",
+        "--method=logah",
+        "--arch",
+        arch,
+        "--out",
+        tmp_path / "d",
+    ]
+    assert "--config" in lgx(*init, "--num_classes=3").sentence
+    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
+    result = lgx(*init, "--num_classes=3", "--config", tmp_path / "config.json")
+    assert result.code == 0, result.err
+    (tmp_path / "config.json").write_text(json.dumps({**config.to_dict(), "rank": "four"}))
+    assert "rank must be at least 1" in lgx(*init, "--config", tmp_path / "config.json").sentence
+
+
+def test_ghn3_does_not_pass_for_logah(logah, tmp_path):
+    learngene = logah / "best.learngene.safetensors"
+    result = lgx("init", "--learngene", learngene, "--method=ghn3", "--arch=1-Tiny", "--out", tmp_path / "d")
+    assert result.code == 2
+    assert "a learngene of logah, not of ghn3" in result.sentence
+
+
+def test_no_dense_weights_are_held_while_training(images, tmp_path):
+    from lgx.methods import LoGAH
+
+    method = LoGAH(arch="depth=1,embed_dim=8,num_heads=2,patch_size=4,img_size=16", optimizer=None, panel=(PANEL[0],),
+                   width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128)  # fmt: skip
+    method.network = method.build_network()
+    method.log = lambda *args, **kwargs: None
+    for epoch_start, epoch_end in (
+        (method.on_validation_epoch_start, method.on_validation_epoch_end),
+        (method.on_test_epoch_start, method.on_test_epoch_end),
+    ):
+        epoch_start()
+        assert method._predicted
+        epoch_end()
+        assert not method._predicted

@@ -12,6 +12,7 @@ from lgx.benchmark.timing import peak_mb
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.lowrank import LowRankTensor, execute, frobenius_norm
+from lgx.hypernet.meta import meta_losses
 from lgx.hypernet.viewed import View
 
 TINY = {"width": 16, "layers": 2, "heads": 4, "max_shape": (48, 48, 4, 4), "rank": 5, "max_size": 256}
@@ -95,11 +96,14 @@ def test_factored_execution_works_under_autocast():
     logits.float().sum().backward()
 
 
-@pytest.mark.parametrize(("decoder", "count"), [("conv", 10), ("low_rank", 100)])
-def test_random_architectures_of_both_sets_are_predicted_finite_and_alike(decoder, count):
+@pytest.mark.parametrize(
+    ("decoder", "layout", "count"),
+    [("conv", "official", 10), ("low_rank", "official", 100), ("low_rank", "residual", 20)],
+)
+def test_random_architectures_of_both_sets_are_predicted_finite_and_alike(decoder, layout, count):
     torch.manual_seed(0)
     small = ViTArchitecture(img_size=16, patch_size=4, num_classes=7)
-    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, decoder=decoder)).eval()
+    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, decoder=decoder, layout=layout)).eval()
     drawn = [a for name in ("ViTs-1K", "ViTs+-1K") for a in sample_architectures(name, count, seed=7, base=small)]
     with torch.no_grad():
         for architecture in dict.fromkeys(drawn):
@@ -153,6 +157,38 @@ def test_a_view_reads_what_the_whole_map_would_give(rank, size, first, count, n)
     torch.testing.assert_close(product, (rows * b[:, None]).sum(2))
     wanted = torch.autograd.grad((rows.sin().sum() + (rows * b[:, None]).sum(2).cos().sum()), layer.weight)
     torch.testing.assert_close(torch.autograd.grad(read.sin().sum() + product.cos().sum(), layer.weight), wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_norms_are_float32_under_autocast(dtype):
+    a, b = 100 * torch.randn(300, 16), torch.randn(16, 200)
+    a.requires_grad_()
+    with torch.autocast("cpu", dtype=dtype):
+        norm = frobenius_norm(LowRankTensor(a, b))
+    assert norm.dtype == torch.float32
+    torch.testing.assert_close(norm, (a @ b).norm())
+    (gradient,) = torch.autograd.grad(norm, a)
+    torch.testing.assert_close(gradient, torch.autograd.grad((a @ b).norm(), a)[0])
+
+
+def test_a_factored_weight_answers_like_the_dense_one(pair):
+    weight, dense = LowRankTensor(*pair), pair[0] @ pair[1]
+    torch.testing.assert_close(weight.T, dense.T)
+    torch.testing.assert_close(weight.norm(), dense.norm())
+    x = torch.randn(2, 4, dtype=torch.double)
+    torch.testing.assert_close(x @ weight.mT, x @ dense.mT)
+    torch.testing.assert_close(F.linear(input=x, weight=weight), x @ dense.T)
+
+
+def test_meta_losses_are_means_over_the_architectures():
+    torch.manual_seed(0)
+    hypernet, images = Hypernet(HypernetConfig(**TINY)).double(), torch.randn(3, 3, 16, 16).double()
+    both = [VIT, VIT.replace(depth=3, embed_dim=60, num_heads=4)]
+
+    def losses(architectures):
+        return torch.stack(meta_losses(hypernet, architectures, images, lambda logits: logits.square().mean()))
+
+    torch.testing.assert_close(losses(both), (losses(both[:1]) + losses(both[1:])) / 2)
 
 
 def test_the_norm_of_a_zero_weight_has_a_finite_gradient():

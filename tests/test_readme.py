@@ -81,6 +81,8 @@ def test_every_lgx_command_of_the_readme_runs():
             words = [w for w in words if w not in ("--ckpt_path", "last", "best")] + ["--print_config"]
         elif command == "sweep":
             words += ["--dry_run", "true"]
+        elif command == "bench":
+            words = ["bench", "--size", "tiny", "--batch", "1", "--repeats", "1"]
         elif words[:2] == ["data", "prepare"]:
             words = ["data", "prepare", "--help"]
         result = lgx(*words)

@@ -51,7 +51,7 @@ def sample_architectures(
         raise UserError(f"architecture set {name!r} is unknown; known are {', '.join(SETS)}")
     if count < 1:
         raise UserError(f"count must be at least 1, got {count}")
-    rng, base = random.Random(seed), base or ViTArchitecture()
+    rng, base = random.Random(seed), (base or ViTArchitecture()).replace(stages=None)
     for _ in range(count):
         depth, embed_dim = SETS[name](rng)
         yield base.replace(depth=depth, embed_dim=embed_dim, num_heads=_heads(rng, embed_dim))
@@ -103,8 +103,14 @@ def _read_line(place: str, line: str, base: ViTArchitecture | None) -> ViTArchit
         raise UserError(f"{place}: {error}") from error
 
 
-def architecture_set(source: str, count: int, base: ViTArchitecture) -> list[ViTArchitecture]:
-    """The first ``count`` architectures of a named set or of a ``.jsonl`` file."""
+def architecture_set(source: str, count: int | None, base: ViTArchitecture) -> list[ViTArchitecture]:
+    """The first architectures of a named set, by default 1000, or of a ``.jsonl`` file, by default all.
+
+    Raises:
+        UserError: If ``count`` is not positive, or as the sources say.
+    """
+    if count is not None and count < 1:
+        raise UserError(f"count must be at least 1, got {count}")
     if source.endswith(".jsonl"):
         return read_architectures(source, base)[:count]
-    return list(sample_architectures(source, count, base=base))
+    return list(sample_architectures(source, count or 1000, base=base))

@@ -45,8 +45,15 @@ class ViTArchitecture:
 
     def __post_init__(self) -> None:
         for name in ("depth", "embed_dim", "num_heads", "mlp_ratio", "patch_size", "img_size", "in_chans"):
-            if getattr(self, name) <= 0:
-                raise UserError(f"architecture: {name} must be positive, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if type(value) is not int and not (name == "mlp_ratio" and type(value) is float):
+                raise UserError(f"architecture: {name} must be a whole number, got {value!r}")
+            if value <= 0:
+                raise UserError(f"architecture: {name} must be positive, got {value}")
+        if int(self.embed_dim * self.mlp_ratio) < 1:
+            raise UserError(
+                f"architecture: mlp_ratio {self.mlp_ratio} leaves the MLP no hidden width; choose a larger one"
+            )
         if self.num_classes < 0:
             raise UserError(f"architecture: num_classes must not be negative, got {self.num_classes}")
         if self.embed_dim % self.num_heads:
@@ -60,6 +67,8 @@ class ViTArchitecture:
                 f"choose one that does"
             )
         if self.stages is not None:
+            if not isinstance(self.stages, list | tuple) or any(type(size) is not int for size in self.stages):
+                raise UserError(f"architecture: stages must be a list of whole numbers, got {self.stages!r}")
             object.__setattr__(self, "stages", tuple(self.stages))
             if not self.stages or min(self.stages) < 1 or sum(self.stages) != self.depth:
                 raise UserError(

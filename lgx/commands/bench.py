@@ -36,7 +36,7 @@ def bench(
         batch: Images per step; comma-separated.
         suite: What to time.
         precision: Comma-separated among 32, bf16, fp16 (autocast).
-        meta_batch: Architectures per step of the hypernetwork.
+        meta_batch: Architectures per step of the hypernetwork; this and the next two belong to suite hyper.
         decoder: Low-rank (LoGAH) or convolutional (GHN-3, width 128, max_shape 64).
         layout: Layout of LoGAH's factors.
         repeats: Timed rounds, after two that are not timed.

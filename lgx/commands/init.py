@@ -1,6 +1,6 @@
 """``lgx init``: a descendant from a learngene, as plain timm reads it."""
 
-from typing import Literal
+from typing import Any, Literal
 
 
 def init(
@@ -15,6 +15,8 @@ def init(
     order: Literal["front_mid_last", "front_last_mid"] | None = None,
     layers: int | None = None,
     position: Literal["front", "back"] | None = None,
+    config: str | None = None,
+    noise: float | None = None,
     seed: int = 0,
 ) -> None:
     """Write a descendant that plain timm loads.
@@ -38,6 +40,9 @@ def init(
         order: Which stage grows first under cyclic: order1 or order2 of SWS's Table 4.
         layers: How many of the ancestor's last layers vanilla_lg takes.
         position: Where vanilla_lg puts them.
+        config: JSON file with a hypernetwork's configuration, for weights that do not store it (official checkpoints).
+        noise: Share of a predicted matrix's own standard deviation that is added as Gaussian noise, to tell tiled and
+            alike neurons apart.
         seed: Seed of what is initialised at random.
     """
     import torch
@@ -49,9 +54,13 @@ def init(
     from lgx.initializers import initialise, initialise_library, initializer_for
     from lgx.initializers.sources import origin_of
 
-    if head is not None and head < 1:
-        raise UserError(f"--head: a new head needs at least 1 class, got {head}")
-    options = {"strategy": strategy, "order": order, "layers": layers, "position": position}
+    for option, count in (("head", head), ("num_classes", num_classes)):
+        if count is not None and count < 1:
+            raise UserError(f"--{option}: a head needs at least 1 class, got {count}")
+    options: dict[str, Any] = {"strategy": strategy, "order": order, "layers": layers, "position": position}
+    options |= {"config": config, "noise": noise}
+    if noise is not None:
+        options["seed"] = seed
     initializer = initializer_for(learngene, method, **options)
     origin = origin_of(initializer)
     classes = head or num_classes or origin.num_classes or 1000

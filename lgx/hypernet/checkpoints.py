@@ -86,23 +86,34 @@ def load(
         else:
             checkpoint = load_checkpoint(source)
             state, stored = checkpoint.get("state_dict", checkpoint), checkpoint.get("hypernet")
+            if isinstance(about := checkpoint.get("lgx"), dict):  # a run's own checkpoint
+                state = {key.removeprefix("network."): tensor for key, tensor in state.items()}
+                stored = about.get("hypernet")
+                if stored is None:
+                    raise UserError(f"{name}: a run of {about.get('method')}, not of a hypernetwork")
     else:
         state = dict(source)
     chosen = config if config is not None else stored
     if chosen is None:
-        raise UserError(f"{name}: does not store the hypernetwork's configuration; give it as config")
+        raise UserError(f"{name}: does not store the hypernetwork's configuration; give it (--config FILE.json)")
+    if not isinstance(state, Mapping) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
+        raise UserError(f"{name}: holds no state dict of tensors")
     if not isinstance(chosen, HypernetConfig):
+        if not isinstance(chosen, Mapping):
+            raise UserError(f"{name}: the configuration is a {type(chosen).__name__}, expected keys and values")
         values = dict(chosen)
         known = [field.name for field in fields(HypernetConfig)]
         if unknown := sorted(set(values) - set(known)):
             raise UserError(
                 f"{name}: unknown key(s) {', '.join(unknown)} in the configuration; known are {', '.join(known)}"
             )
-        chosen = HypernetConfig(**{**values, "max_shape": tuple(values.get("max_shape", (2048, 2048, 16, 16)))})
+        chosen = HypernetConfig(**values)
     hypernet = Hypernet(chosen)
     renamed = from_official(state, chosen) if "embed.weight" in state else dict(state)
     own = hypernet.state_dict()
-    wrong = sorted(own.keys() ^ renamed.keys()) + [
+    wrong = [f"{key} is missing" for key in sorted(own.keys() - renamed.keys())]
+    wrong += [f"{key} is unexpected" for key in sorted(renamed.keys() - own.keys())]
+    wrong += [
         f"{k} {tuple(renamed[k].shape)} instead of {tuple(v.shape)}"
         for k, v in own.items()
         if k in renamed and renamed[k].shape != v.shape

@@ -21,7 +21,8 @@ class Target:
 
     Attributes:
         kind: ``matrix`` or ``head`` for a weight, ``norm`` for a norm's weight and bias, ``bias`` or ``head_bias``.
-        shape: (out, in, kernel height, kernel width) of a weight, (size,) of vectors; none larger than ``max_shape``.
+        shape: (out, in, kernel height, kernel width) of a weight, (size,) of vectors; out, in and size are no larger
+            than ``max_shape``, but for heads that the decoder has its own way for.
         count: Number of nodes n.
     """
 

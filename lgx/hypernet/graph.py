@@ -79,10 +79,15 @@ def computational_graph(architecture: ViTArchitecture, convention: Convention = 
         The graph; cached by (depth, convention, cutoff) but for the parameter shapes.
 
     Raises:
-        UserError: If the convention is unknown or the architecture has no class head.
+        UserError: If the convention is unknown, or the architecture has no class head or shares layers.
     """
     if convention not in ("msa", "plain"):
         raise UserError(f"convention must be msa or plain, got {convention!r}")
+    if architecture.stages is not None:
+        raise UserError(
+            f"architecture {architecture.name}: has layers that share weights, which hypernetworks do not predict; "
+            f"leave out stages"
+        )
     if architecture.num_classes < 1:
         raise UserError(
             f"architecture {architecture.name}: has no class head (num_classes 0), but hypernetworks predict one; "

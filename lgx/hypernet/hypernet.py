@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +41,8 @@ class HypernetConfig:
             it is drawn anew at every prediction, as in the official code, whose predictions cannot be repeated.
 
     Raises:
-        UserError: If a size is not positive, or ``width`` is no multiple of 4 and of ``heads``.
+        UserError: If a size is not a positive whole number, ``width`` is no multiple of 4 and of ``heads``, or a choice
+            is unknown.
     """
 
     width: int = 128
@@ -59,10 +60,19 @@ class HypernetConfig:
 
     def __post_init__(self) -> None:
         for key in ("width", "layers", "heads", "num_classes", "rank", "max_size"):
-            if getattr(self, key) < 1:
-                raise UserError(f"hypernetwork: {key} must be at least 1, got {getattr(self, key)}")
-        if len(self.max_shape) != 4 or min(self.max_shape) < 1:
-            raise UserError(f"hypernetwork: max_shape must be four positive sizes, got {list(self.max_shape)}")
+            if not _is_size(getattr(self, key)):
+                raise UserError(f"hypernetwork: {key} must be at least 1, got {getattr(self, key)!r}")
+        if self.task_width is not None and not _is_size(self.task_width):
+            raise UserError(f"hypernetwork: task_width must be at least 1 or none, got {self.task_width!r}")
+        shape = self.max_shape
+        if not isinstance(shape, list | tuple) or len(shape) != 4 or not all(map(_is_size, shape)):
+            raise UserError(f"hypernetwork: max_shape must be four positive sizes, got {shape!r}")
+        object.__setattr__(self, "max_shape", tuple(shape))
+        for key, choices in _CHOICES.items():
+            if getattr(self, key) not in choices:
+                raise UserError(f"hypernetwork: {key} must be {' or '.join(choices)}, got {getattr(self, key)!r}")
+        if not isinstance(self.class_position_std, int | float) or self.class_position_std < 0:
+            raise UserError(f"hypernetwork: class_position_std must not be negative, got {self.class_position_std!r}")
         if self.width % 4 or self.width % self.heads:
             raise UserError(
                 f"hypernetwork: width {self.width} must be a multiple of 4 and of heads {self.heads}; choose another"
@@ -71,6 +81,13 @@ class HypernetConfig:
     def to_dict(self) -> dict[str, Any]:
         """Plain types only."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+
+_CHOICES = {"decoder": ("conv", "low_rank"), "layout": get_args(Layout), "convention": get_args(Convention)}
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and value > 0
 
 
 class Hypernet(nn.Module):
@@ -145,8 +162,9 @@ class Hypernet(nn.Module):
         Returns:
             (G, N, D); rows beyond a graph's own nodes are meaningless.
         """
-        batch = GraphBatch.of(graphs).to(next(self.parameters()).device)
-        embedded: Tensor = self.encoder(batch, task_embedding)
+        parameter = next(self.parameters())
+        task = None if task_embedding is None else task_embedding.to(parameter)
+        embedded: Tensor = self.encoder(GraphBatch.of(graphs).to(parameter.device), task)
         return embedded
 
     def decode(self, graphs: Sequence[Graph], embedded: Tensor, dense: bool = True) -> list[dict[str, Tensor]]:

@@ -14,11 +14,18 @@ from torch.utils._pytree import tree_map
 
 from lgx.architectures.vit import ViTArchitecture
 
+_KNOWN = {
+    getattr(Tensor, name).__get__
+    for name in ("shape", "dtype", "device", "ndim", "layout", "is_meta", "is_cpu", "is_cuda", "is_sparse", "is_nested")
+}
+"""What is known of a product without forming it."""
+
 
 class LowRankTensor(Tensor):
     """A matrix W = A B that is never formed where it is only multiplied with.
 
-    ``F.linear(x, W)`` costs two thin products, ``(x Bᵀ) Aᵀ``; every other function gets the dense W, with its gradient.
+    ``F.linear(x, W)`` costs two thin products, ``(x Bᵀ) Aᵀ``; every other function gets the dense W, with its gradient,
+    so that what changes W in place changes a copy.
     A normalisation is folded into a factor; slicing and tiling select rows of A and columns of B.
 
     Args:
@@ -79,10 +86,12 @@ class LowRankTensor(Tensor):
         cls, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func is F.linear and len(args) >= 2 and isinstance(args[1], LowRankTensor):
-            x, weight, *rest = args
-            return F.linear(F.linear(x, weight.b), weight.a, *rest, **kwargs)
-        if getattr(func, "__name__", "") == "__get__":  # shape, dtype, device, ...: known without the product
+        if func is F.linear:
+            named = {**dict(zip(("input", "weight", "bias"), args, strict=False)), **kwargs}
+            weight = named["weight"]
+            if isinstance(weight, LowRankTensor) and not isinstance(named["input"], LowRankTensor):
+                return F.linear(F.linear(named["input"], weight.b), weight.a, named.get("bias"))
+        if func in _KNOWN:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         # Densify here and not in __torch_dispatch__, which runs below autograd and would lose the gradient.
@@ -103,8 +112,9 @@ class _FrobeniusNorm(torch.autograd.Function):
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
         """Norms (n,) of a, (n, out, r), times the transpose of b, (n, in, r)."""
         wide_a, wide_b = (t if t.dtype == torch.float64 else t.float() for t in (a, b))
-        gram_a, gram_b = wide_a.mT @ wide_a, wide_b.mT @ wide_b
-        norms = (gram_a * gram_b).sum((1, 2)).clamp(min=0).sqrt()
+        with torch.autocast(a.device.type, enabled=False):
+            gram_a, gram_b = wide_a.mT @ wide_a, wide_b.mT @ wide_b
+            norms = (gram_a * gram_b).sum((1, 2)).clamp(min=0).sqrt()
         ctx.save_for_backward(a, b, gram_a, gram_b, norms)
         return norms
 
@@ -115,7 +125,8 @@ class _FrobeniusNorm(torch.autograd.Function):
         a, b, gram_a, gram_b, norms = ctx.saved_tensors
         share = torch.where(norms > 0, gradient / norms, 0)[:, None, None]
         wide = gram_a.dtype
-        return (a.to(wide) @ (gram_b * share)).to(a.dtype), (b.to(wide) @ (gram_a * share)).to(b.dtype)
+        with torch.autocast(a.device.type, enabled=False):
+            return (a.to(wide) @ (gram_b * share)).to(a.dtype), (b.to(wide) @ (gram_a * share)).to(b.dtype)
 
 
 def _dense(value: Any) -> Any:
@@ -123,11 +134,14 @@ def _dense(value: Any) -> Any:
 
 
 def frobenius_norm(parameter: Tensor) -> Tensor:
-    """‖p‖_F in float32, from the factors where there are any."""
-    return parameter.frobenius_norm() if isinstance(parameter, LowRankTensor) else parameter.float().norm()
+    """‖p‖_F, at least in float32, from the factors where there are any."""
+    if isinstance(parameter, LowRankTensor):
+        return parameter.frobenius_norm()
+    wide = parameter if parameter.dtype == torch.float64 else parameter.float()
+    return cast(Tensor, torch.linalg.vector_norm(wide))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=2048)
 def skeleton(architecture: ViTArchitecture) -> VisionTransformer:
     """The timm model of an architecture on the meta device: its forward pass without parameters."""
     return architecture.build("meta")

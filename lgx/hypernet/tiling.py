@@ -7,7 +7,7 @@ from lgx.hypernet.hypernet import HypernetConfig
 def tiled_parameters(graph: Graph, config: HypernetConfig) -> list[str]:
     """Parameters with more outputs or inputs than ``max_shape``: predictions are repeated to fill them.
 
-    Kernels larger than ``max_shape`` are interpolated, not tiled.
+    Kernels larger than ``max_shape`` are never tiled: GHN-3 interpolates them, LoGAH predicts them as they are.
 
     Args:
         graph: The architecture's graph.
@@ -22,7 +22,9 @@ def tiled_parameters(graph: Graph, config: HypernetConfig) -> list[str]:
         if node.parameter is None:
             continue
         out, inputs = (*node.shape, 1)[:2]
-        has_own_layer = node.head and config.decoder == "conv" and out <= config.num_classes
-        if (out > most_out and not has_own_layer) or inputs > most_in:
+        most = most_out
+        if node.head and config.decoder == "conv":  # GHN-3's own layer for heads
+            most = config.num_classes if node.op == "bias" else max(most_out, config.num_classes)
+        if out > most or inputs > most_in:
             names.append(node.parameter)
     return names

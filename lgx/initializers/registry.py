@@ -53,6 +53,8 @@ def initializer_for(source: str | None = None, method: str | None = None, **opti
     if INITIALIZERS[method] is StagewiseExpansion and stored not in ("sws", "simple_lg"):
         what = f"a learngene of {stored}, not of {method}; leave out --method" if stored else "no learngene file"
         raise UserError(f"{source}: {what}; {method} expands the best{SUFFIX} of a run")
+    if INITIALIZERS[method] is HypernetPrediction and stored not in (None, method):
+        raise UserError(f"{source}: a learngene of {stored}, not of {method}; leave out --method")
     _check_options(INITIALIZERS[method], method, given)
     return INITIALIZERS[method](source, **given)
 

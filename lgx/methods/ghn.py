@@ -31,11 +31,12 @@ class HypernetMethod(Method):
     Args:
         set: Architecture set to train on, ``ViTs-1K``, ``ViTs+-1K`` or a ``.jsonl`` file that ``lgx sample`` wrote;
             ``arch`` gives image and patch size.
-        set_size: How many architectures are drawn from it.
+        set_size: How many architectures are drawn from it; by default 1000, or all of a file.
         panel: Held-out architectures that validation and test evaluate.
         meta_batch: Architectures per step and process, m.
         gamma: Weight γ of the norms.
         max_bad_steps: Updates with gradients that are not finite are skipped; so many in a row end the run.
+            ``train/bad_steps`` counts them, from 0 again after a good one.
         width: Embedding width D.
         layers: Graphormer blocks.
         heads: Attention heads of the Graphormer.
@@ -49,7 +50,7 @@ class HypernetMethod(Method):
     def __init__(
         self,
         set: str = "ViTs-1K",
-        set_size: int = 1000,
+        set_size: int | None = None,
         panel: tuple[str, ...] = ("3-Tiny", "6-Tiny", "12-Tiny"),
         meta_batch: int = 1,
         gamma: float = 3e-5,
@@ -63,11 +64,18 @@ class HypernetMethod(Method):
         super().__init__(**kwargs)
         if meta_batch < 1:
             raise UserError(f"model.meta_batch: must be at least 1, got {meta_batch}")
-        if not panel:
-            raise UserError("model.panel: names no architecture; give at least one to evaluate")
+        if max_bad_steps < 1:
+            raise UserError(f"model.max_bad_steps: must be at least 1, got {max_bad_steps}")
+        if gamma < 0:
+            raise UserError(f"model.gamma: must not be negative, got {gamma}")
+        if self.drop_path_rate:
+            raise UserError("model.drop_path_rate: predicted networks have no stochastic depth; leave it at 0")
         base = self.architecture
-        shared = {"img_size": base.img_size, "patch_size": base.patch_size, "in_chans": base.in_chans}
-        self.panel = [parse_architecture(text, num_classes=base.num_classes, **shared) for text in panel]
+        if base.stages is not None:
+            raise UserError("model.arch: hypernetworks predict no shared stages; leave out stages")
+        self.panel = [_panel_member(text, base) for text in panel]
+        if not panel or len({architecture.name for architecture in self.panel}) < len(panel):
+            raise UserError("model.panel: give at least one architecture to evaluate, and each but once")
         drawn = architecture_set(set, set_size, base)
         self.set = [architecture for architecture in drawn if architecture not in self.panel]
         if not self.set:
@@ -167,19 +175,49 @@ class HypernetMethod(Method):
 
     def on_validation_epoch_end(self) -> None:
         """Mean accuracy over the panel, the score by which the best checkpoint is chosen."""
+        self._predicted = []  # dense weights, which training does without
         self._log_mean("val")
 
     def on_test_epoch_end(self) -> None:
         """Mean accuracy over the panel."""
+        self._predicted = []
         self._log_mean("test")
 
     def _log_mean(self, split: str) -> None:
         metrics = [self.metrics_of(split, f"_{i}") for i in range(len(self.panel))]
         self.log(f"{split}/acc", torch.stack([m["acc"].compute() for m in metrics]).mean(), prog_bar=True)
 
+    def describe(self) -> dict[str, Any]:
+        """See :class:`Method`; with the hypernetwork's configuration."""
+        return {**super().describe(), "hypernet": self.config.to_dict()}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """See :class:`Method`.
+
+        Raises:
+            UserError: If the checkpoint is of another configuration; the sentence names what differs.
+        """
+        super().on_load_checkpoint(checkpoint)
+        stored, ours = checkpoint["lgx"].get("hypernet", {}), self.config.to_dict()
+        differ = [
+            f"{key} {stored.get(key)} instead of {value}" for key, value in ours.items() if stored.get(key) != value
+        ]
+        if differ:
+            raise UserError(f"--ckpt_path: holds a hypernetwork of another configuration: {', '.join(differ)}")
+
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The hypernetwork."""
         return Learngene(self.method, self.architecture, dict(state), hypernet=self.config.to_dict())
+
+
+def _panel_member(text: str, base: ViTArchitecture) -> ViTArchitecture:
+    """A panel's architecture; image and patch size and channels are the base's unless the text names them."""
+    keys = ("img_size", "patch_size", "in_chans")
+    shared = {key: getattr(base, key) for key in keys if f"{key}=" not in text}
+    member = parse_architecture(text, num_classes=base.num_classes, **shared)
+    if (member.img_size, member.in_chans) != (base.img_size, base.in_chans):
+        raise UserError(f"model.panel: {text} takes other images than model.arch; leave out img_size and in_chans")
+    return member
 
 
 class GHN3(HypernetMethod):
