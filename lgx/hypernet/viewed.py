@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
-from einops import einsum
+from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -86,8 +86,7 @@ class View:
         wanted = []
         for mixed, span, b in reads:
             cut = self._pieces(span, whole=True)
-            outer = {p.row: einsum(b, mixed[p.row], "n j, n k -> n j k").flatten(1) for p in cut if self._is_whole(p)}
-            joined = {row: torch.cat([value, b], dim=1) for row, value in outer.items()}
+            joined = {row: torch.cat([mixed[row], b], dim=1) for row in {p.row for p in cut}}
             wanted.append([(p, joined[p.row] if self._is_whole(p) else mixed[p.row]) for p in cut])
         results = []
         for parts, request, (*_, b) in zip(self._through(wanted), wanted, reads, strict=True):
@@ -110,7 +109,7 @@ class View:
     def _through(self, wanted: Sequence[Sequence[tuple[Piece, Tensor]]]) -> list[list[Tensor]]:
         """Send inputs through their parts of the map, all inputs of a part at once.
 
-        Inputs of r numbers go through the map itself, those of r² + r through its whole viewed rows.
+        Inputs m go through the map itself, inputs (m, b) of 2 r numbers through its whole viewed rows.
         """
         queues: dict[tuple[tuple[int, int], int], list[Tensor]] = {}
         places: list[list[tuple[tuple[tuple[int, int], int], int]]] = []
@@ -126,7 +125,8 @@ class View:
             if width == self.rank:
                 out = F.linear(torch.cat(inputs), weight, bias)
             else:
-                outer, b = torch.cat(inputs).split([self.rank**2, self.rank], dim=1)
+                m, b = torch.cat(inputs).split(self.rank, dim=1)
+                outer = rearrange(b[:, :, None] * m[:, None], "n j k -> n (j k)")
                 out = F.linear(outer, weight.view(-1, self.rank**2)) + F.linear(b, bias.view(-1, self.rank))
             done[columns, width] = out.split([len(value) for value in inputs])
         return [[done[key][i] for key, i in place] for place in places]
