@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from lgx.architectures import ViTArchitecture
+from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, load
 from lgx.hypernet.batch import GraphBatch
 from lgx.hypernet.checkpoints import from_official
@@ -136,3 +137,15 @@ def test_a_mixed_batch_predicts_what_single_graphs_do(peer):
         for vit, joint in zip(VITS.values(), together, strict=True):
             for name, tensor in hypernet.predict(vit, task).items():
                 torch.testing.assert_close(joint[name], tensor, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_an_official_checkpoint_brings_its_own_configuration(peer, tmp_path):
+    tensors, state, official = golden(peer)
+    torch.save({"state_dict": state, "config": official}, tmp_path / "official.pt")
+    task = tasks(peer, tensors, "msa")[0][1]
+    found = load(tmp_path / "official.pt").predict(VITS["A"], task)
+    torch.testing.assert_close(found, load(state, config_of(official, "msa")).predict(VITS["A"], task), rtol=0, atol=0)
+    torch.save({"state_dict": state, "config": {**official, "layernorm": False}}, tmp_path / "official.pt")
+    with pytest.raises(UserError, match="layernorm False"):
+        load(tmp_path / "official.pt")

@@ -54,6 +54,10 @@ _LOW_RANK = {
 _UNUSED = ("decoder.l1", "decoder.seq", "decoder_1d.0", "bias_class.1")
 """Parameters of the official LoGAH that it never reads (``seq`` is ``l2`` under a second name)."""
 
+_OFFICIAL_OPTIONS = {"hid": "width", "lora_r": "rank", "max_ck_lora": "max_size", "task_embedding_dim": "task_width"}
+_OFFICIAL_FIXED = {"ve": True, "weight_norm": True, "layernorm": True, "use_1d_decoder": False}
+"""What every released hypernetwork has; ours know nothing else."""
+
 
 def load(
     source: str | Path | Mapping[str, Tensor], config: HypernetConfig | Mapping[str, Any] | None = None
@@ -63,7 +67,8 @@ def load(
     Args:
         source: A safetensors file, a torch checkpoint of tensors and plain types, or a state dict; ours, or under the
             official code's key names (GHN-3, LoGAH, TAL).
-        config: Its configuration; by default what the file stores.
+        config: Its configuration, with our keys or the official code's (``hid``, ``lora_r``, ...); by default what the
+            file stores under ``hypernet`` (ours) or ``config`` (theirs).
 
     Returns:
         The hypernetwork in eval mode.
@@ -85,7 +90,10 @@ def load(
             state, _ = read_safetensors(source)
         else:
             checkpoint = load_checkpoint(source)
-            state, stored = checkpoint.get("state_dict", checkpoint), checkpoint.get("hypernet")
+            state, stored = (
+                checkpoint.get("state_dict", checkpoint),
+                checkpoint.get("hypernet", checkpoint.get("config")),
+            )
             if isinstance(about := checkpoint.get("lgx"), dict):  # a run's own checkpoint
                 state = {key.removeprefix("network."): tensor for key, tensor in state.items()}
                 stored = about.get("hypernet")
@@ -101,7 +109,7 @@ def load(
     if not isinstance(chosen, HypernetConfig):
         if not isinstance(chosen, Mapping):
             raise UserError(f"{name}: the configuration is a {type(chosen).__name__}, expected keys and values")
-        values = dict(chosen)
+        values = _ours(chosen, name) if "hid" in chosen else dict(chosen)
         known = [field.name for field in fields(HypernetConfig)]
         if unknown := sorted(set(values) - set(known)):
             raise UserError(
@@ -123,6 +131,16 @@ def load(
         raise UserError(f"{name}: does not fit the configuration; these differ: {', '.join(wrong[:3])}{more}")
     hypernet.load_state_dict(renamed)
     return hypernet.eval()
+
+
+def _ours(official: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A configuration of the official code under our keys; the graphs' convention is the intended one, ``msa``."""
+    for key, value in _OFFICIAL_FIXED.items():
+        if official.get(key, value) != value:
+            raise UserError(f"{name}: {key} {official[key]} in the configuration is not supported, only {value}")
+    left_out = {"lora", *_OFFICIAL_FIXED}
+    values = {_OFFICIAL_OPTIONS.get(key, key): value for key, value in official.items() if key not in left_out}
+    return {**values, "decoder": "low_rank" if official.get("lora") else "conv"}
 
 
 def from_official(state: Mapping[str, Tensor], config: HypernetConfig) -> dict[str, Tensor]:
