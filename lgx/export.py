@@ -10,8 +10,8 @@ from timm.models import save_for_hf
 from torch import nn
 
 import lgx
-from lgx.architectures.library import LibraryModel
 from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures.zoo import ZooModel
 from lgx.errors import UserError
 from lgx.files import atomic_path
 
@@ -25,7 +25,7 @@ TIMM_NAME = "vit_base_patch16_224"
 def write_descendant(
     out: str | Path,
     model: nn.Module,
-    architecture: ViTArchitecture | LibraryModel,
+    architecture: ViTArchitecture | ZooModel,
     mean: tuple[float, ...] | None = None,
     std: tuple[float, ...] | None = None,
     label_names: tuple[str, ...] | None = None,
@@ -37,7 +37,7 @@ def write_descendant(
 
     Args:
         out: A folder, or a path ending in ``.safetensors``; torchvision's models have no folder.
-        model: The model, under the library's names.
+        model: The model, under timm's or torchvision's names.
         architecture: Its description.
         mean: Per-channel mean of its inputs, for timm's ``resolve_data_config``.
         std: Per-channel standard deviation of its inputs.
@@ -74,24 +74,24 @@ def write_descendant(
         (temporary / "README.md").write_text(_card(architecture, reference, card or {}, out))
 
 
-def check_place(out: str | Path, architecture: ViTArchitecture | LibraryModel) -> None:
+def check_place(out: str | Path, architecture: ViTArchitecture | ZooModel) -> None:
     """Refuse a folder for what timm cannot load from one.
 
     Raises:
         UserError: If the model is torchvision's and ``out`` is no ``.safetensors`` file.
     """
-    torchvisions = isinstance(architecture, LibraryModel) and architecture.library == "torchvision"
+    torchvisions = isinstance(architecture, ZooModel) and architecture.zoo == "torchvision"
     if torchvisions and Path(out).suffix != ".safetensors":
         raise UserError(f"{out}: a folder is for timm's models; give a path ending in .safetensors for torchvision's")
 
 
 def _data_config(
     config: dict[str, Any],
-    architecture: ViTArchitecture | LibraryModel,
+    architecture: ViTArchitecture | ZooModel,
     mean: tuple[float, ...] | None,
     std: tuple[float, ...] | None,
 ) -> dict[str, Any]:
-    """What timm shall know of a model's inputs and ends; a library's model keeps what timm says of it."""
+    """What timm shall know of a model's inputs and ends; a zoo's model keeps what timm says of it."""
     channels, size = architecture.in_chans, architecture.img_size
     half = (0.5,) * channels
     inputs: dict[str, Any] = {"input_size": (channels, size, size), "tag": None}
@@ -122,7 +122,7 @@ def _as_os_error(write: Any) -> None:
         raise OSError(str(error)) from error
 
 
-def _card(architecture: ViTArchitecture | LibraryModel, model: nn.Module, facts: dict[str, Any], out: Path) -> str:
+def _card(architecture: ViTArchitecture | ZooModel, model: nn.Module, facts: dict[str, Any], out: Path) -> str:
     size = {"parameters": f"{sum(p.numel() for p in model.parameters()):,}"}
     if isinstance(architecture, ViTArchitecture):
         size["MACs per image"] = f"{architecture.count_macs():,}"

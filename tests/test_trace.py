@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from lgx.architectures import ViTArchitecture, parse_architecture
-from lgx.architectures.library import LibraryModel
+from lgx.architectures.zoo import ZooModel
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, tiled_parameters, trace
 from lgx.hypernet.graph import VOCABULARY
@@ -21,8 +21,8 @@ def of(model: nn.Module, size: int = 64):
     return trace(model, (3, size, size))
 
 
-def on_meta(library: str, name: str) -> nn.Module:
-    return LibraryModel(library, name, num_classes=7).build("meta")
+def on_meta(zoo: str, name: str) -> nn.Module:
+    return ZooModel(zoo, name, num_classes=7).build("meta")
 
 
 def words(graph) -> Counter[str]:
@@ -56,9 +56,9 @@ MODELS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("library", "name"), MODELS, ids=[name for _, name in MODELS])
-def test_every_parameter_has_one_place_and_its_own_shape(library, name):
-    model = on_meta(library, name)
+@pytest.mark.parametrize(("zoo", "name"), MODELS, ids=[name for _, name in MODELS])
+def test_every_parameter_has_one_place_and_its_own_shape(zoo, name):
+    model = on_meta(zoo, name)
     graph = of(model, 224 if "vit" in name else 64)
     shapes = {name: p.shape for name, p in model.named_parameters()}
     names = [node.parameter for node in graph.nodes if node.parameter]

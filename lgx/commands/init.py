@@ -48,10 +48,10 @@ def init(
     import torch
 
     from lgx.architectures import ViTArchitecture, parse_architecture
-    from lgx.architectures.library import LibraryModel, names_library, parse_library_model
+    from lgx.architectures.zoo import ZooModel, names_zoo, parse_zoo_model
     from lgx.errors import UserError
     from lgx.export import check_place, write_descendant
-    from lgx.initializers import initialise, initialise_library, initializer_for
+    from lgx.initializers import initialise, initialise_zoo, initializer_for
     from lgx.initializers.sources import origin_of
 
     for option, count in (("head", head), ("num_classes", num_classes)):
@@ -64,12 +64,12 @@ def init(
     initializer = initializer_for(learngene, method, **options)
     origin = origin_of(initializer)
     classes = head or num_classes or origin.num_classes or 1000
-    architecture: ViTArchitecture | LibraryModel
+    architecture: ViTArchitecture | ZooModel
     torch.manual_seed(seed)
-    if names_library(arch):
-        architecture = parse_library_model(arch, classes)
+    if names_zoo(arch):
+        architecture = parse_zoo_model(arch, classes)
         check_place(out, architecture)
-        start = initialise_library(architecture, initializer, head="new" if head else "keep")
+        start = initialise_zoo(architecture, initializer, head="new" if head else "keep")
     else:
         architecture = parse_architecture(arch, num_classes=classes)
         start = initialise(architecture, initializer, head="new" if head else "keep")

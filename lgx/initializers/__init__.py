@@ -2,11 +2,11 @@
 
 from lgx.initializers.base import Initialisation, Initializer, initialise
 from lgx.initializers.hypernet import HypernetPrediction
-from lgx.initializers.library import initialise_library
 from lgx.initializers.pretrained import Pretrained, VanillaLG, WeightSelection
 from lgx.initializers.random import RandomStart
 from lgx.initializers.registry import INITIALIZERS, initializer_for
 from lgx.initializers.stagewise import StagewiseExpansion
+from lgx.initializers.zoo import initialise_zoo
 
 __all__ = [
     "INITIALIZERS",
@@ -19,6 +19,6 @@ __all__ = [
     "VanillaLG",
     "WeightSelection",
     "initialise",
-    "initialise_library",
+    "initialise_zoo",
     "initializer_for",
 ]

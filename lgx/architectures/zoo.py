@@ -11,25 +11,25 @@ from torch import nn
 
 from lgx.errors import UserError
 
-Library = Literal["timm", "torchvision"]
+Zoo = Literal["timm", "torchvision"]
 
 
 @dataclass(frozen=True)
-class LibraryModel:
-    """An image classifier that a library builds by its name.
+class ZooModel:
+    """An image classifier that a zoo builds by its name.
 
     Attributes:
-        library: ``timm`` or ``torchvision``.
-        model: The library's name of it.
+        zoo: ``timm`` or ``torchvision``.
+        model: The zoo's name of it.
         num_classes: Outputs of the head, K.
         img_size: Side of the image, pixels.
         in_chans: Image channels; 3 for torchvision's models.
 
     Raises:
-        UserError: If the library has no such model, or a value is not positive.
+        UserError: If the zoo has no such model, or a value is not positive.
     """
 
-    library: Library
+    zoo: Zoo
     model: str
     num_classes: int = 1000
     img_size: int = 224
@@ -39,12 +39,12 @@ class LibraryModel:
         for key in ("num_classes", "img_size", "in_chans"):
             if getattr(self, key) <= 0:
                 raise UserError(f"architecture {self.name}: {key} must be positive, got {getattr(self, key)}")
-        known = _models(self.library)
+        known = _models(self.zoo)
         if self.model not in known:
             close = difflib.get_close_matches(self.model, known, n=3)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"for example {self.library}:resnet34"
-            raise UserError(f"architecture {self.name}: {self.library} has no classifier of that name; {hint}")
-        if self.library == "torchvision" and self.in_chans != 3:
+            hint = f"did you mean {' or '.join(close)}?" if close else f"for example {self.zoo}:resnet34"
+            raise UserError(f"architecture {self.name}: {self.zoo} has no classifier of that name; {hint}")
+        if self.zoo == "torchvision" and self.in_chans != 3:
             raise UserError(
                 f"architecture {self.name}: torchvision's models take 3 channels, not {self.in_chans}; "
                 f"timm's take any number"
@@ -53,7 +53,7 @@ class LibraryModel:
     @property
     def name(self) -> str:
         """``timm:resnet34``."""
-        return f"{self.library}:{self.model}"
+        return f"{self.zoo}:{self.model}"
 
     @property
     def image(self) -> tuple[int, int, int]:
@@ -61,7 +61,7 @@ class LibraryModel:
         return self.in_chans, self.img_size, self.img_size
 
     def build(self, device: str | None = None) -> nn.Module:
-        """Build the model, with the library's own random start.
+        """Build the model, with the zoo's own random start.
 
         Args:
             device: ``meta`` builds shapes without memory.
@@ -70,11 +70,11 @@ class LibraryModel:
             The model, (B, C, H, W) -> logits (B, K).
 
         Raises:
-            UserError: If the library refuses.
+            UserError: If the zoo refuses.
         """
         try:
             with torch.device(device or "cpu"):
-                if self.library == "torchvision":
+                if self.zoo == "torchvision":
                     model: nn.Module = torchvision.models.get_model(
                         self.model, weights=None, num_classes=self.num_classes
                     )
@@ -82,7 +82,7 @@ class LibraryModel:
                     model = timm.create_model(self.model, num_classes=self.num_classes, **self.timm_args())
         except (TypeError, ValueError, RuntimeError, AssertionError, NotImplementedError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise UserError(f"{self.name}: {self.library} could not build it: {reason}") from error
+            raise UserError(f"{self.name}: {self.zoo} could not build it: {reason}") from error
         return model
 
     def timm_args(self) -> dict[str, Any]:
@@ -94,24 +94,24 @@ class LibraryModel:
         return args
 
 
-def names_library(text: str) -> bool:
+def names_zoo(text: str) -> bool:
     """Whether an architecture's text starts with ``timm:`` or ``torchvision:``."""
-    return text.startswith(tuple(f"{library}:" for library in get_args(Library)))
+    return text.startswith(tuple(f"{zoo}:" for zoo in get_args(Zoo)))
 
 
-def parse_library_model(text: str, num_classes: int) -> LibraryModel:
+def parse_zoo_model(text: str, num_classes: int) -> ZooModel:
     """Read ``timm:resnet34`` or ``timm:resnet34,img_size=64,in_chans=1``.
 
     Args:
-        text: Library, model and options; the image's size is the model's own by default, 224 for torchvision.
+        text: Zoo, model and options; the image's size is the model's own by default, 224 for torchvision.
         num_classes: Classes of the head.
 
     Raises:
         UserError: If the name or a key is unknown or a value is malformed.
     """
     first, *rest = [part.strip() for part in text.split(",")]
-    library, _, model = first.partition(":")
-    config = timm.get_pretrained_cfg(model) if library == "timm" and model in _models("timm") else None
+    zoo, _, model = first.partition(":")
+    config = timm.get_pretrained_cfg(model) if zoo == "timm" and model in _models("timm") else None
     values = {"img_size": config.input_size[-1]} if config is not None else {}
     for part in rest:
         key, _, value = part.partition("=")
@@ -123,11 +123,11 @@ def parse_library_model(text: str, num_classes: int) -> LibraryModel:
         if not value.isdecimal():
             raise UserError(f"architecture {text!r}: {key} must be a whole number, got {value!r}")
         values[key] = int(value)
-    return LibraryModel(cast(Library, library), model, num_classes, **values)
+    return ZooModel(cast(Zoo, zoo), model, num_classes, **values)
 
 
-def _models(library: Library) -> list[str]:
-    if library == "timm":
+def _models(zoo: Zoo) -> list[str]:
+    if zoo == "timm":
         return timm.list_models()
     known: list[str] = torchvision.models.list_models(module=torchvision.models)
     return known

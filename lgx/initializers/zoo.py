@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from lgx.architectures.library import LibraryModel
+from lgx.architectures.zoo import ZooModel
 from lgx.errors import UserError
 from lgx.hypernet import trace
 from lgx.initializers.base import Head, Initialisation, Initializer, loaded
@@ -14,8 +14,8 @@ STATISTICS = (
 )
 
 
-def initialise_library(architecture: LibraryModel, initializer: Initializer, head: Head = "keep") -> Initialisation:
-    """Build a library's model and give it its start.
+def initialise_zoo(architecture: ZooModel, initializer: Initializer, head: Head = "keep") -> Initialisation:
+    """Build a zoo's model and give it its start.
 
     Args:
         architecture: What to build; its ``num_classes`` is the descendant's.

@@ -8,9 +8,9 @@ import torch
 import torchvision
 
 from lgx.architectures import ViTArchitecture, parse_architecture
-from lgx.architectures.library import LibraryModel
+from lgx.architectures.zoo import ZooModel
 from lgx.hypernet import Hypernet, HypernetConfig, trace
-from lgx.initializers import HypernetPrediction, initialise_library
+from lgx.initializers import HypernetPrediction, initialise_zoo
 from lgx.learngene import Learngene
 
 from .conftest import ARCH, lgx
@@ -85,9 +85,9 @@ def test_torchvisions_models_are_written_as_a_bare_file(hypernet, name, request,
 @pytest.mark.parametrize("hypernet", ["ghn3", "logah"])
 def test_timms_vit_starts_as_the_same_vit_of_ours(hypernet, request):
     initializer = HypernetPrediction(request.getfixturevalue(hypernet))
-    model = LibraryModel("timm", "vit_tiny_patch16_224", num_classes=5, img_size=32)
+    model = ZooModel("timm", "vit_tiny_patch16_224", num_classes=5, img_size=32)
     ours = initializer(ViTArchitecture(num_classes=5, img_size=32))
-    tensors = dict(initialise_library(model, initializer).model.named_parameters())
+    tensors = dict(initialise_zoo(model, initializer).model.named_parameters())
     assert tensors.keys() == ours.keys()
     assert all(torch.equal(tensors[name], tensor) for name, tensor in ours.items())
 
