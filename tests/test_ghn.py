@@ -106,8 +106,8 @@ def test_misfits_of_a_hypernetwork_file_are_explained(logah, sws, tmp_path):
     learngene = Learngene.load(logah / "best.learngene.safetensors")
     with pytest.raises(UserError, match=r"differ: decoder\.basis\.weight"):
         load(learngene.tensors, {**learngene.hypernet, "max_size": 256})
-    with pytest.raises(UserError, match=r"unknown key\(s\) hid"):
-        load(learngene.tensors, {"hid": 16})
+    with pytest.raises(UserError, match=r"unknown key\(s\) widht"):
+        load(learngene.tensors, {"widht": 16})
     with pytest.raises(UserError, match="does not store the hypernetwork's configuration"):
         load(learngene.tensors)
     with pytest.raises(UserError, match="a learngene of sws, not a hypernetwork"):
