@@ -262,3 +262,11 @@ def test_no_dense_weights_are_held_while_training(images, tmp_path):
         assert method._predicted
         epoch_end()
         assert not method._predicted
+
+
+def test_ghn3_without_options_is_of_the_released_size():
+    from lgx.methods import GHN3
+
+    method = GHN3(arch="3-Tiny", optimizer=None)
+    with torch.device("meta"):
+        assert sum(p.numel() for p in method.build_network().parameters()) < 50e6  # not billions, as 2048² would need

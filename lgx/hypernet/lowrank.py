@@ -39,9 +39,10 @@ class LowRankTensor(Tensor):
     shared_norm: Callable[[], Tensor] | None
 
     @staticmethod
-    def __new__(  # noqa: D102
+    def __new__(
         cls: type["LowRankTensor"], a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None
     ) -> "LowRankTensor":
+        """A tensor without storage that has W's shape, dtype and device."""
         make: Callable[..., LowRankTensor] = Tensor._make_wrapper_subclass
         return make(cls, (a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
 

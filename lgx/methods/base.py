@@ -51,8 +51,7 @@ class Method(LightningModule, ABC):
     """
 
     network: nn.Module
-    evaluates_starts: bool = False
-    """Whether its evaluations are of descendants without training; their rows in the results have epoch 0."""
+    evaluates_starts: bool = False  # whether what it evaluates are untrained descendants: epoch 0 in the results
 
     def __init__(
         self,
