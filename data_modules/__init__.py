@@ -2,8 +2,12 @@
 
 from data_modules.base import DatasetInfo, ImageDataModule
 from data_modules.classification import DTD, Caltech101, FGVCAircraft, Flowers102, Food101, OxfordIIITPet, StanfordCars
+from data_modules.decathlon import Decathlon
 from data_modules.folder import ImageFolderData
+from data_modules.ham10000 import HAM10000
 from data_modules.imagenet import ImageNet
+from data_modules.mini import MiniDecathlon
+from data_modules.multi_task import MultiTask
 from data_modules.pocket import PocketDecathlon
 from data_modules.sharded import ShardedData
 from data_modules.small_images import CIFAR10, CIFAR100, FER2013, GTSRB, SVHN, FashionMNIST, Omniglot
@@ -14,9 +18,11 @@ __all__ = [
     "DTD",
     "FER2013",
     "GTSRB",
+    "HAM10000",
     "SVHN",
     "Caltech101",
     "DatasetInfo",
+    "Decathlon",
     "FGVCAircraft",
     "FashionMNIST",
     "Flowers102",
@@ -24,6 +30,8 @@ __all__ = [
     "ImageDataModule",
     "ImageFolderData",
     "ImageNet",
+    "MiniDecathlon",
+    "MultiTask",
     "Omniglot",
     "OxfordIIITPet",
     "PocketDecathlon",

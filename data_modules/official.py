@@ -58,6 +58,7 @@ class OfficialData(ImageDataModule):
         tree_names: Folder names of the splits in a tree of class folders.
         archives: What ``lgx data prepare`` downloads.
         manual: What a user has to place where, for a set that cannot be downloaded.
+        own_files: What :meth:`bring` looks for, in words; empty where it does nothing.
         has_official_val: Whether :meth:`open` knows the split ``val``.
     """
 
@@ -65,15 +66,21 @@ class OfficialData(ImageDataModule):
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = TREE_NAMES
     archives: ClassVar[tuple[Archive, ...]] = ()
     manual: ClassVar[str] = ""
+    own_files: ClassVar[str] = ""
     has_official_val: ClassVar[bool] = False
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabelledImages | ImageFiles:
         """Open torchvision's reader of an official split below ``folder``."""
         raise NotImplementedError(f"{type(self).__name__}.open")
 
     def fetch(self, folder: Path) -> None:
         """Let torchvision unpack ``archives``, which lie below ``folder`` at their places already."""
         raise NotImplementedError(f"{type(self).__name__}.fetch")
+
+    @classmethod
+    def bring(cls, source: Path, folder: Path) -> bool:
+        """Bring ``own_files`` from ``source`` to ``folder``; False where ``source`` lacks them."""
+        return False
 
     @property
     def folder(self) -> Path:
@@ -132,7 +139,7 @@ class OfficialData(ImageDataModule):
             return self._read_tree(split, where)
         remedy = f"remove {self.folder} and run `lgx data prepare {self.info.name} --root {self.root}`"
         images = guarded(lambda: self.open(self.folder, split), f"{where}: {self.folder}", remedy)
-        assert isinstance(images, LabelledImages)
+        assert isinstance(images, (LabelledImages, ImageFiles))
         if len(images) and not 0 <= images.labels.min() <= images.labels.max() < self.num_classes:
             raise UserError(f"{where}: {self.folder} has labels beyond the {self.num_classes} classes; {remedy}")
         return images

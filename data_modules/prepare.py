@@ -64,10 +64,9 @@ def _from_source(kind: type[OfficialData], folder: Path, source: Path) -> None:
         raise UserError(f"source: {source} is not a folder; give the folder that holds the files of {name}")
     trees = (tree_split(source, kind.tree_names[split]) for split in ("train", "test"))
     if all(trees):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if folder.exists():
-            folder.rmdir()
-        folder.symlink_to(source.resolve(), target_is_directory=True)
+        link(source, folder)
+    elif kind.bring(source, folder):
+        return
     elif name == "fashion_mnist" and (source / "train-images-idx3-ubyte.gz").exists():
         _copy_idx(folder, source)
     elif zips := [path for split in kind.tree_names.values() for n in split if (path := source / f"{n}.zip").exists()]:
@@ -78,11 +77,19 @@ def _from_source(kind: type[OfficialData], folder: Path, source: Path) -> None:
                 raise UserError(f"{source / archive.filename}: wrong md5, expected {archive.md5}; fetch it again")
         _unpack(kind, folder, source)
     else:
-        wanted = ", ".join(archive.filename for archive in kind.archives)
+        wanted = ", ".join(archive.filename for archive in kind.archives) or kind.own_files
         raise UserError(
             f"source: {source} holds nothing that is known of {name}; expected class folders train/ and test/, or "
             f"train.zip and test.zip of such folders{', or ' + wanted if wanted else ''}"
         )
+
+
+def link(source: Path, folder: Path) -> None:
+    """Let ``folder``, which may be an empty folder now, be a link to ``source``."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if folder.exists():
+        folder.rmdir()
+    folder.symlink_to(source.resolve(), target_is_directory=True)
 
 
 def _copy_idx(folder: Path, source: Path) -> None:

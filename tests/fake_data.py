@@ -225,11 +225,23 @@ def imagenet(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         class_tree(root / "imagenet" / split, ["n01440764", "n01443537"], (20, 5)[k], k, "JPEG")
 
 
+def ham10000(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six lesions per diagnosis with two photographs each, in two folders, as both zip files unpack."""
+    base, rows = root / "ham10000", []
+    for i, (d, lesion, _) in enumerate(np.ndindex(7, 6, 2)):
+        name = f"ISIC_{i:07d}"
+        save(base / f"HAM10000_images_part_{1 + i % 2}" / f"{name}.jpg", i)
+        diagnosis = ("akiec", "bcc", "bkl", "df", "mel", "nv", "vasc")[d]
+        rows.append([f"HAM_{d * 6 + lesion:07d}", name, diagnosis, "histo", "80.0", "male", "scalp"])
+    with (base / "HAM10000_metadata.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["lesion_id", "image_id", "dx", "dx_type", "age", "sex", "localization"], *rows])
+
+
 FORMATS = {
     f.__name__: f
     for f in (
         fashion_mnist, cifar10, svhn, gtsrb, omniglot, fer2013, dtd, fgvc_aircraft, food101, oxford_iiit_pet,
-        flowers102, caltech101, stanford_cars, imagenet,
+        flowers102, caltech101, stanford_cars, imagenet, ham10000,
     )
 }  # fmt: skip
 """Name of a set -> what writes it; a writer may tell torchvision which md5 to expect."""

@@ -6,6 +6,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from data_modules.base import DatasetInfo, ImageDataModule
+    from data_modules.catalogue import Suite
+    from data_modules.decathlon import Decathlon
+    from data_modules.official import OfficialData
 
 
 def list_sets(root: str = "data", json: bool = False) -> None:
@@ -51,12 +54,14 @@ def prepare(
     """Bring an image set to its place below ``root``, checked, and optionally as webdataset shards.
 
     Nothing is ever left half-written, and an interrupted preparation resumes. ``pocket`` makes all ten tasks of the
-    Pocket Decathlon; the other names are those of ``lgx data list``.
+    Pocket Decathlon, ``mini`` all of the mini-Decathlon, and ``decathlon`` brings those tasks of the Visual Decathlon
+    whose archives are there; the other names are those of ``lgx data list``.
 
     Args:
-        name: Name of the set, e.g. cifar100, or pocket.
+        name: Name of the set, e.g. cifar100, or of a suite of sets: pocket, mini or decathlon.
         root: Folder below which data sets lie.
-        source: Folder that holds the set's archives, class folders (train/, test/) or zip files of them already.
+        source: Folder that holds the set's archives, class folders (train/, test/) or zip files of them already; for
+            mini, one folder per task with its archives.
         shards: Write shards to ROOT/NAME_shards as well, to be read by the data module ShardedData.
         shard_size: Examples per shard.
         download: Whether the network may be used.
@@ -66,38 +71,72 @@ def prepare(
     """
     from pathlib import Path
 
-    from data_modules.catalogue import OFFICIAL, POCKET, check_name, is_present
+    from data_modules.catalogue import OFFICIAL, SUITES, check_name, is_present, suite_of
     from lgx.errors import UserError
 
     check_name(name)
     if shard_size < 1:
         raise UserError(f"shard_size: expected at least 1, got {shard_size}")
-    if name == "pocket" or name in POCKET:
-        _prepare_pocket([name] if name in POCKET else list(POCKET), root)
+    if suite := SUITES.get(name) or suite_of(name):
+        names = [name] if name in suite.tasks else list(suite.tasks)
+        if suite is SUITES["decathlon"]:
+            _prepare_decathlon(suite, names, root, source, shards, shard_size)
+        else:
+            _prepare_suite(suite, names, root, source)
         return
     if not is_present(name, root):
         from data_modules.prepare import bring
 
         bring(OFFICIAL[name], Path(root), Path(source) if source else None, download)
-    module = OFFICIAL[name](root=root)
+    _finish(OFFICIAL[name](root=root), shards, shard_size)
+
+
+def _finish(module: "OfficialData | Decathlon", shards: bool, shard_size: int) -> None:
+    """Count what a prepared set holds, and write its shards."""
+    from lgx.errors import UserError
+
+    name = module.info.name
     counts = {split: len(module.read(split)) for split in ("train", "val", "test")}
     empty = [split for split, count in counts.items() if count == 0]
     if empty:
         raise UserError(f"{name}: the {empty[0]} split below {module.folder} is empty; remove it and prepare it again")
     print(f"{name}: {', '.join(f'{count:,} {split}' for split, count in counts.items())} images at {module.folder}")
     if shards:
-        _write_shards(module, Path(root) / f"{name}_shards", shard_size)
+        _write_shards(module, module.root / f"{name}_shards", shard_size)
 
 
-def _prepare_pocket(names: list[str], root: str) -> None:
+def _prepare_decathlon(
+    suite: "Suite", names: list[str], root: str, source: str | None, shards: bool, shard_size: int
+) -> None:
+    """Unlike in the other suites, tasks may be absent: the archive of ImageNet is separate, large and restricted."""
+    from data_modules.decathlon import Decathlon
+    from data_modules.decathlon_prepare import bring_task, what_to_fetch
+    from lgx.errors import UserError
+
+    absent = []
+    for name in names:
+        task = suite.tasks[name]
+        if not bring_task(root, task, source):
+            absent.append(name)
+            continue
+        suite.prepare(root, task, None)
+        _finish(Decathlon(task, root=root), shards, shard_size)
+    if absent:
+        remedy = what_to_fetch(absent, root)
+        if len(absent) == len(names):
+            raise UserError(remedy)
+        print(remedy)
+
+
+def _prepare_suite(suite: "Suite", names: list[str], root: str, source: str | None) -> None:
     from rich.progress import track
 
-    from data_modules.catalogue import POCKET
-    from data_modules.pocket import make_task
-
-    for name in track(names, "making the Pocket Decathlon", transient=True):
-        make_task(root, POCKET[name])
-    print(f"{len(names)} pocket {'task' if len(names) == 1 else 'tasks'} at {root}/pocket")
+    missing = [name for name in names if not suite.is_present(root, suite.tasks[name])]
+    for name in missing:
+        suite.check(suite.tasks[name], source)
+    for name in track(missing, f"preparing the {suite.title}", transient=True):
+        suite.prepare(root, suite.tasks[name], source)
+    print(f"{len(names)} {'task' if len(names) == 1 else 'tasks'} of the {suite.title} below {root}")
 
 
 def _write_shards(module: "ImageDataModule", folder: "Path", shard_size: int) -> None:

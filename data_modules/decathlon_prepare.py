@@ -1,0 +1,173 @@
+"""Bringing the Visual Decathlon to its place from the official archives, task by task, and checking it."""
+
+import gzip
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from data_modules.decathlon import FACTS, Decathlon, DecathlonTask, Part
+from data_modules.prepare import link
+from lgx.errors import UserError
+from lgx.files import atomic_path
+
+DEVKIT = "http://www.robots.ox.ac.uk/~vgg/share/decathlon-1.0-devkit.tar.gz"
+DATA = "http://www.robots.ox.ac.uk/~vgg/share/decathlon-1.0-data.tar.gz"
+IMAGENET = "https://image-net.org/data/decathlon-1.0-data-imagenet.tar"
+
+
+def prepare_task(root: str | Path, task: DecathlonTask, source: str | None) -> Path:
+    """Bring a task to its place unless it is there, and check it.
+
+    Args:
+        root: Folder below which data sets lie.
+        task: The task.
+        source: See :func:`bring_task`.
+
+    Returns:
+        Folder of the task's images.
+
+    Raises:
+        UserError: If the task is neither there nor in ``source``, or is damaged; one sentence says what to do.
+    """
+    if not bring_task(root, task, source):
+        raise UserError(what_to_fetch([f"decathlon_{task}"], root))
+    module = Decathlon(task, root=str(root))
+    verify(module)
+    return module.folder
+
+
+def bring_task(root: str | Path, task: DecathlonTask, source: str | None) -> bool:
+    """Bring a task to its place unless it is there.
+
+    Every task becomes a folder ``root/decathlon/data/<official name>`` of its own, all or nothing, so that ImageNet,
+    which has an archive of its own, can follow later.
+
+    Args:
+        root: Folder below which data sets lie.
+        task: The task.
+        source: Folder with the official archives, or with their unpacked ``annotations`` and ``data``, which are then
+            linked; None to bring nothing.
+
+    Returns:
+        Whether the task is there now.
+
+    Raises:
+        UserError: If ``source`` holds nothing of the Decathlon, or an archive is damaged or not to be trusted.
+    """
+    base, name = Path(root) / "decathlon", FACTS[task].folder
+    if source is None or Decathlon.is_present(root, task):
+        return Decathlon.is_present(root, task)
+    folder = Path(source)
+    if not folder.is_dir():
+        raise UserError(f"source: {folder} is not a folder; give the folder that holds the Decathlon's archives")
+    tree = next((f for f in (folder, folder / "decathlon-1.0") if (f / "annotations").is_dir()), None)
+    if tree is not None:
+        for part in ("annotations", f"data/{name}"):
+            if (tree / part).is_dir() and not (base / part).exists():
+                link(tree / part, base / part)
+        return Decathlon.is_present(root, task)
+    if not (base / "annotations").is_dir():
+        devkit = folder / _filename(DEVKIT)
+        if not devkit.exists():
+            raise UserError(
+                f"source: {folder} has neither {devkit.name} nor a folder annotations/; the devkit holds the labels of "
+                f"all tasks, fetch it from {DEVKIT}"
+            )
+        with devkit.open("rb") as file:
+            _extract(file, devkit, ("decathlon-1.0", "annotations"), base / "annotations")
+    if not (base / "data" / name).exists():
+        _unpack_images(folder, name, base / "data" / name)
+    return Decathlon.is_present(root, task)
+
+
+def verify(module: Decathlon) -> None:
+    """Check the annotated files of a task: as many as the official files annotate, and every one of them is there.
+
+    Raises:
+        UserError: If any is missing, or the annotations are others.
+    """
+    name = module.info.name
+    parts: tuple[Part, Part] = ("train", "val")
+    for part, official in zip(parts, module.facts.sizes[:2], strict=True):
+        files = module.annotated(part)
+        if len(files) != official:
+            raise UserError(
+                f"{name}: the official {part} split has {official:,} images but its annotations below "
+                f"{module.root / 'decathlon' / 'annotations'} name {len(files):,}; unpack the devkit again"
+            )
+        missing = [i for i in range(len(files)) if not files.path(i).is_file()]
+        if missing:
+            raise UserError(
+                f"{name}: {len(missing):,} of {official:,} annotated {part} images are missing, first "
+                f"{files.path(missing[0])}; remove {module.folder} and prepare it again"
+            )
+
+
+def what_to_fetch(names: Sequence[str], root: str | Path) -> str:
+    """One sentence: which archives hold these tasks, and what to run then."""
+    is_imagenet = [name == "decathlon_imagenet" for name in names]
+    archives = [f"{DEVKIT} (24 MB)"]
+    archives += [] if all(is_imagenet) else [f"{DATA} (406 MB)"]
+    archives += [f"{IMAGENET} (6.5 GB, under ImageNet's terms of access)"] if any(is_imagenet) else []
+    run = names[0] if len(names) == 1 else "decathlon"
+    return (
+        f"{', '.join(names)}: not below {Path(root) / 'decathlon'}; download {' and '.join(archives)} into a folder "
+        f"of your own and run `lgx data prepare {run} --root {root} --source FOLDER`"
+    )
+
+
+def _unpack_images(folder: Path, name: str, target: Path) -> None:
+    """From the archive of the task alone, or from the archive that holds such archives of all tasks but ImageNet."""
+    own = folder / (_filename(IMAGENET) if name == FACTS["imagenet"].folder else f"{name}.tar")
+    if own.exists():
+        with own.open("rb") as file:
+            _extract(file, own, (name,), target)
+        return
+    archive = folder / _filename(DATA)
+    if not archive.exists():
+        return
+    with _one_sentence(archive), tarfile.open(archive, "r|gz") as tar:
+        for member in tar:
+            if PurePosixPath(member.name).name == f"{name}.tar" and (inner := tar.extractfile(member)):
+                _extract(inner, archive, (name,), target)
+                return
+
+
+def _extract(file: IO[bytes], path: Path, inside: tuple[str, ...], target: Path) -> None:
+    """Unpack what lies below the folder ``inside`` of a tar stream to ``target``, all or nothing.
+
+    Raises:
+        UserError: If the archive is damaged or empty, or a member would land outside or is a link or a device.
+    """
+
+    def keep(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:
+        parts = PurePosixPath(member.name).parts
+        if member.name.startswith("/") or ".." in parts:
+            raise UserError(f"{path}: its member {member.name} would be written outside the folder; do not trust it")
+        if parts[: len(inside)] != inside or len(parts) == len(inside):
+            return None
+        if not (member.isreg() or member.isdir()):
+            raise UserError(f"{path}: its member {member.name} is a link or a device; do not trust it")
+        return tarfile.data_filter(member.replace(name="/".join(parts[len(inside) :]), deep=False), place)
+
+    with atomic_path(target) as temporary:
+        temporary.mkdir()
+        with _one_sentence(path), tarfile.open(fileobj=file, mode="r|*") as tar:
+            tar.extractall(temporary, filter=keep)
+        if not any(temporary.iterdir()):
+            raise UserError(f"{path}: holds no {'/'.join(inside)}/; expected the official archive, fetch it again")
+
+
+@contextmanager
+def _one_sentence(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"{path}: a damaged archive ({error}); fetch it again") from error
+
+
+def _filename(url: str) -> str:
+    return url.rsplit("/", 1)[-1]

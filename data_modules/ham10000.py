@@ -1,0 +1,128 @@
+"""HAM10000 (Tschandl et al., 2018): dermatoscopic images of pigmented skin lesions."""
+
+import csv
+import functools
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.images import ImageFiles, Indices, LabelledImages, grouped_split
+from data_modules.official import OfficialData
+from data_modules.prepare import link, unzip
+from lgx.errors import UserError
+from lgx.files import atomic_path
+
+TABLES = ("HAM10000_metadata", "HAM10000_metadata.csv", "HAM10000_metadata.tab")
+"""Names under which the table is handed out; columns are parted by commas, or by tabs in ``.tab``."""
+
+ZIPS = "HAM10000_images_part*.zip"
+
+
+class _Row(NamedTuple):
+    image: str
+    lesion: str
+    diagnosis: str
+
+
+class HAM10000(OfficialData):
+    """HAM10000: 10,015 images of about 7,500 lesions, of seven diagnoses.
+
+    Its publishers name no test images among these, nor do the papers on learngenes say how they split them. Many
+    lesions were photographed several times, so whole lesions are drawn: a fixed fifth of each diagnosis' lesions is
+    test, ``val_fraction`` of the other lesions is val, and no lesion is in two splits.
+
+    Files lie at ``root/ham10000``: the table ``HAM10000_metadata`` (or ``.csv``, ``.tab``), and ``<image_id>.jpg`` in
+    any folder below.
+    """
+
+    info = DatasetInfo(
+        name="ham10000",
+        num_classes=7,
+        sizes=(None, None, None),
+        licence="CC BY-NC-SA 4.0 (as copies state it)",
+        source="https://doi.org/10.7910/DVN/DBW86T",
+        splits="no official split: a fixed fifth of the lesions is test, a share of the other lesions val",
+        class_names=("akiec", "bcc", "bkl", "df", "mel", "nv", "vasc"),
+    )
+    own_files = (
+        "HAM10000_metadata with HAM10000_images_part_1.zip and HAM10000_images_part_2.zip or their unpacked images"
+    )
+    manual = (
+        "download HAM10000_images_part_1.zip, HAM10000_images_part_2.zip and HAM10000_metadata from "
+        "https://doi.org/10.7910/DVN/DBW86T into a folder of your own and give it as --source"
+    )
+
+    @classmethod
+    def is_official_form(cls, folder: Path) -> bool:
+        """Whether the table, not class folders, lies in ``folder``."""
+        return _table(folder) is not None
+
+    @classmethod
+    def bring(cls, source: Path, folder: Path) -> bool:
+        """Unpack the zip files, or link a folder in which they are unpacked already."""
+        table = _table(source)
+        if table is None:
+            return False
+        zips = sorted(source.glob(ZIPS))
+        if len(zips) == 1:
+            raise UserError(f"source: {source} has only {zips[0].name}; expected {cls.own_files}")
+        if not zips and next(source.rglob("*.jpg"), None) is None:
+            raise UserError(f"source: {source} has {table.name} but no images; expected {cls.own_files}")
+        if not zips:
+            link(source, folder)
+            return True
+        with atomic_path(folder) as temporary:
+            unzip(zips, temporary / "images")
+            shutil.copyfile(table, temporary / table.name)
+        return True
+
+    def open(self, folder: Path, split: Split) -> ImageFiles:
+        """Match the table with the files and draw the test lesions."""
+        rows = self._rows
+        paths = {path.stem: str(path.relative_to(folder)) for path in sorted(folder.rglob("*.jpg"))}
+        missing = [row.image for row in rows if row.image not in paths]
+        if missing:
+            raise UserError(
+                f"{self.info.name}: {len(missing):,} of {len(rows):,} images of the table are missing below {folder}, "
+                f"first {missing[0]}.jpg; unpack both zip files there"
+            )
+        labels = [self.info.class_names.index(row.diagnosis) for row in rows]
+        files = ImageFiles(folder, [paths[row.image] for row in rows], labels, f"{self.info.name} {split}")
+        rest, test = self._draw(files, fraction=0.2, seed=0)
+        return files.take(test if split == "test" else rest)
+
+    def hold_out(self, train: LabelledImages | ImageFiles) -> tuple[Indices, Indices]:
+        """Whole lesions, where the table tells them."""
+        if isinstance(train, ImageFiles) and self.is_official_form(self.folder):
+            return self._draw(train, self.val_fraction, self.split_seed)
+        return super().hold_out(train)
+
+    def _draw(self, files: ImageFiles, fraction: float, seed: int) -> tuple[Indices, Indices]:
+        lesion_of = {row.image: row.lesion for row in self._rows}
+        lesions = [lesion_of[files.path(i).stem] for i in range(len(files))]
+        # A lesion counts with its first diagnosis, so that two diagnoses of it cannot part it.
+        first = dict(zip(reversed(lesions), reversed(files.labels.tolist()), strict=True))
+        return grouped_split([first[lesion] for lesion in lesions], lesions, fraction, seed)
+
+    @functools.cached_property
+    def _rows(self) -> list[_Row]:
+        path = _table(self.folder)
+        assert path is not None
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, delimiter="\t" if path.suffix == ".tab" else ",")
+            wanted = ("image_id", "lesion_id", "dx")
+            lacking = [column for column in wanted if column not in (reader.fieldnames or ())]
+            if lacking:
+                raise UserError(f"{path}: has no column {lacking[0]}, expected at least {', '.join(wanted)}")
+            rows = [_Row(*(row[column] for column in wanted)) for row in reader]
+        unknown = sorted({row.diagnosis for row in rows} - set(self.info.class_names), key=str)
+        if unknown:
+            raise UserError(f"{path}: unknown diagnosis {unknown[0]}, expected {', '.join(self.info.class_names)}")
+        if len({row.image for row in rows}) != len(rows):
+            raise UserError(f"{path}: names an image twice, expected one row per image; fetch it again")
+        return rows
+
+
+def _table(folder: Path) -> Path | None:
+    return next((folder / name for name in TABLES if (folder / name).is_file()), None)

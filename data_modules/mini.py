@@ -1,0 +1,244 @@
+"""The mini-Decathlon: small subsets of real image sets, one shard folder each.
+
+The user brings the archives; nothing is downloaded. Most of the sets state no licence of their own, so none is part
+of this package.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from PIL import Image
+
+from data_modules import mini_sources as sources
+from data_modules.base import DatasetInfo, Images, Split
+from data_modules.images import LabelledImages
+from data_modules.pocket.tasks import draw_task
+from data_modules.sharded import ShardedData
+from data_modules.shards import INDEX, read_index, write_shards
+from lgx.errors import UserError
+from lgx.files import atomic_path
+
+MiniTask = Literal[
+    "cifar10", "gtsrb", "dtd10", "flowers12", "omniglot", "digits", "tiny_imagenet", "fashion_mnist", "fer2013"
+]
+MINI_TASKS: tuple[MiniTask, ...] = get_args(MiniTask)
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+Channels = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Where one task comes from.
+
+    Attributes:
+        num_classes: Number of classes.
+        sizes: Images of (train, val, test).
+        mean: Per-channel mean of the training images at 32 px, in [0, 1].
+        std: Per-channel standard deviation, likewise.
+        files: The archives, below a folder with the task's name.
+        read: That folder -> the images of every split; None for scikit-learn's digits.
+        splits: One sentence on the splits.
+        licence: As the publishers state it.
+    """
+
+    num_classes: int
+    sizes: tuple[int, int, int]
+    mean: Channels
+    std: Channels
+    files: tuple[str, ...]
+    read: Callable[[Path], sources.Splits] | None
+    splits: str
+    licence: str = "none stated"
+
+
+def _grey(value: float) -> Channels:
+    return value, value, value
+
+
+TREES = ("train.zip", "test.zip")
+HELD_TENTH = "own train (a stratified tenth held out as val) and test; train holds no image of test"
+RECIPES: dict[MiniTask, Recipe] = {
+    "cifar10": Recipe(
+        10, (45_000, 5_000, 10_000), (0.4912, 0.482, 0.4464), (0.2453, 0.2429, 0.2606),
+        TREES, sources.class_trees, HELD_TENTH,
+    ),
+    "gtsrb": Recipe(
+        43, (3_010, 447, 843), (0.3417, 0.3287, 0.3329), (0.2721, 0.2694, 0.27),
+        ("gtsrb_100_per_class.zip",), sources.tracks, "whole tracks: a fifth test, a tenth val",
+    ),
+    "dtd10": Recipe(
+        10, (840, 120, 240), (0.5119, 0.4709, 0.43), (0.2529, 0.2357, 0.244),
+        ("dtd10_short128.zip",), sources.one_tree, "stratified: a fifth test, a tenth val", "research only",
+    ),
+    "flowers12": Recipe(
+        12, (647, 72, 240), (0.4463, 0.4449, 0.286), (0.269, 0.2416, 0.2553),
+        TREES, sources.class_trees, HELD_TENTH,
+    ),
+    "omniglot": Recipe(
+        242, (2_662, 968, 1_210), _grey(0.9177), _grey(0.2361),
+        ("images_background_small1.zip", "images_background_small2.zip"),
+        sources.drawers, "by drawer: 1-11 train, 12-15 val, 16-20 test", "MIT",
+    ),
+    "digits": Recipe(
+        10, (1_258, 180, 359), _grey(0.3095), _grey(0.3489), (), None, "disjoint, class-stratified", "CC BY 4.0",
+    ),
+    "tiny_imagenet": Recipe(
+        200, (8_999, 1_000, 10_000), (0.4822, 0.4503, 0.3996), (0.261, 0.253, 0.2671),
+        ("train_50_per_class.zip", "val_all.zip", "val_annotations.txt", "wnids.txt"), sources.tiny_imagenet,
+        "50 training images a class (a stratified tenth held out as val); test is the official val",
+    ),
+    "fashion_mnist": Recipe(
+        10, (13_500, 1_500, 10_000), _grey(0.2878), _grey(0.3461),
+        TREES, sources.class_trees, HELD_TENTH, "MIT",
+    ),
+    "fer2013": Recipe(
+        7, (6_192, 1_236, 1_255), _grey(0.5136), _grey(0.2976),
+        ("train.zip", "validation.zip", "test.zip"), sources.class_trees,
+        "own train, val and test; an image that occurs in several of them stays in the last of these only",
+    ),
+}  # fmt: skip
+
+
+def mini_info(task: MiniTask) -> DatasetInfo:
+    """Facts of a task, known before it is prepared."""
+    recipe = RECIPES[task]
+    return DatasetInfo(
+        name=f"mini_{task}",
+        num_classes=recipe.num_classes,
+        sizes=recipe.sizes,
+        licence=recipe.licence,
+        source="the user's archives" if recipe.files else "scikit-learn's load_digits",
+        splits=recipe.splits,
+        img_size=32,
+        mean=recipe.mean,
+        std=recipe.std,
+    )
+
+
+def mini_folder(root: str | Path, task: MiniTask) -> Path:
+    """Where a task's shards lie."""
+    return Path(root) / "mini" / task
+
+
+def is_prepared(root: str | Path, task: MiniTask) -> bool:
+    """Whether all three splits of the task lie below ``root``."""
+    folder = mini_folder(root, task)
+    return (folder / INDEX).exists() and set(read_index(folder)[1]) == set(SPLITS)
+
+
+def check_sources(task: MiniTask, source: str | Path | None) -> None:
+    """Look for the archives of a task.
+
+    Args:
+        task: Which task.
+        source: Folder that holds the folder ``<task>`` with its archives; None where the user gave none.
+
+    Raises:
+        UserError: If there are none, naming the file that is expected.
+    """
+    files = RECIPES[task].files
+    wanted = " and ".join(f"{task}/{file}" for file in files)
+    if files and source is None:
+        raise UserError(f"mini_{task} cannot be downloaded; give --source FOLDER that holds {wanted}")
+    for file in files:
+        if not (path := Path(str(source)) / task / file).is_file():
+            raise UserError(f"mini_{task}: {path} does not exist; --source is the folder that holds {wanted}")
+
+
+def prepare_task(root: str | Path, task: MiniTask, source: str | Path | None = None) -> Path:
+    """Read a task's archives and write its shards to ``root/mini/<task>``; nothing happens where they are already.
+
+    Args:
+        root: Folder below which data sets lie.
+        task: Which task.
+        source: Folder that holds the folder ``<task>`` with its archives; not needed for the digits.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UserError: If an archive is missing, damaged or not what it should be, or the folder cannot be written.
+    """
+    folder = mini_folder(root, task)
+    if is_prepared(root, task):
+        return folder
+    check_sources(task, source)
+    if folder.exists():
+        raise UserError(f"{folder} exists but does not hold mini_{task}; move it away and run again")
+    images = _read(task, source)
+    with atomic_path(folder) as temporary:
+        for split in SPLITS:
+            write_shards(images[split], temporary, split, mini_info(task), shard_size=2000)
+    return folder
+
+
+def _read(task: MiniTask, source: str | Path | None) -> dict[Split, Images]:
+    recipe, found = RECIPES[task], dict[Split, Images]()
+    if recipe.read is None:
+        for split, (pixels, labels) in draw_task("digits").items():
+            found[split] = LabelledImages([(Image.fromarray(p), -1) for p in pixels], labels, f"mini_{task} {split}")
+        return found
+    folder = Path(str(source)) / task
+    for split, images in recipe.read(folder).items():
+        images.where = f"mini_{task} {split}"
+        found[split] = images
+    if (classes := len(np.unique(found["train"].labels))) != recipe.num_classes:
+        raise UserError(
+            f"mini_{task}: the archives in {folder} hold training images of {classes} classes, "
+            f"expected {recipe.num_classes}; fetch them again"
+        )
+    return found
+
+
+class MiniDecathlon(ShardedData):
+    """One task of the mini-Decathlon: small real sets, their short side at most 64 px.
+
+    Args:
+        task: Which task; ``tiny_imagenet`` is the large one in ImageNet's place.
+        root: Folder below which data sets lie; the task lies at ``root/mini/<task>``.
+        in_memory: Keep the encoded images in memory; False streams the shards.
+        shuffle_buffer: Examples in each loader process's shuffle buffer when streaming.
+        kwargs: See :class:`~data_modules.base.ImageDataModule`.
+    """
+
+    def __init__(
+        self,
+        task: MiniTask = "tiny_imagenet",
+        root: str = "data",
+        in_memory: bool = True,
+        shuffle_buffer: int = 1000,
+        **kwargs: Any,
+    ) -> None:
+        if task not in MINI_TASKS:
+            raise UserError(f"data.task: expected one of {', '.join(MINI_TASKS)}, got {task}")
+        self.mini_task: MiniTask = task
+        super().__init__(name=task, root=root, in_memory=in_memory, shuffle_buffer=shuffle_buffer, **kwargs)
+
+    def find_folder(self, root: Path, name: str) -> Path:
+        """Where the shards lie, or will lie."""
+        return mini_folder(root, self.mini_task)
+
+    def find_info(self) -> None:
+        """The facts are known before the task is prepared."""
+        self.info = mini_info(self.mini_task)
+
+    def prepare_data(self) -> None:
+        """Make the digits, which need no archive, unless they are there."""
+        if not RECIPES[self.mini_task].files:
+            prepare_task(self.root, self.mini_task)
+
+    def read(self, split: Split) -> Images:
+        """Return the examples of one split.
+
+        Raises:
+            UserError: If the task was not prepared yet, or a shard is damaged.
+        """
+        if not is_prepared(self.root, self.mini_task):
+            raise UserError(
+                f"{self.info.name}: nothing at {self.shard_folder}; "
+                f"run `lgx data prepare {self.info.name} --root {self.root} --source FOLDER`"
+            )
+        return super().read(split)

@@ -1,0 +1,219 @@
+"""Several data sets as one: every batch holds examples of one task."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningDataModule
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from data_modules.base import ImageDataModule, Images, Split
+from data_modules.catalogue import open_set
+from data_modules.images import LabelledImages, stratified_order
+from data_modules.samplers import TransformedImages
+from data_modules.task_sampler import (
+    TaskBatchSampler,
+    TaskEvalSampler,
+    TaskImages,
+    TaskLoader,
+    augment_seed,
+    task_weights,
+)
+from data_modules.transforms import Augment, eval_transform, train_transform
+from lgx.batch import Batch, Task
+from lgx.errors import UserError
+
+
+class MultiTask(LightningDataModule):
+    """Trains on several data sets at once, a batch of one task at each step.
+
+    Each step draws its task with probability proportional to (N_t / sum N)^(1/T), where N_t is the number of the
+    task's training examples, and takes the next batch of that task's own endless, shuffled stream: every pass over a
+    task sees each of its examples once, however small the task. Validation and test go through the tasks in order.
+
+    Args:
+        tasks: The data sets: names of ``lgx data list``, or folders of one's own images
+            (train/<class>/<image>, test/...).
+        root: Folder below which the named data sets lie.
+        batch_size: Training examples per process and step.
+        eval_batch_size: Evaluation examples per process and step; default 2 x ``batch_size``.
+        img_size: Height and width in pixels that the images of all tasks are brought to.
+        in_chans: 1 (grey) or 3 (RGB) channels, for all tasks.
+        augment: Training augmentation, see :class:`~data_modules.base.ImageDataModule`.
+        temperature: T of the draw; 1 draws by size, larger ones flatten, ``.inf`` draws uniformly.
+        steps_per_epoch: Training steps of an epoch; default as many as see the sum of all training examples.
+        num_workers: Loader processes; 0 loads in the training process.
+        val_fraction: Share of a task's training images held out for validation where it has no official one.
+        split_seed: Seed of that split and of the limits.
+        seed: Seed of draws, order and augmentation.
+        limit_train: Use only the first so many training examples of each task's class-stratified, seeded draw.
+        limit_eval: Likewise for validation; the test is always whole.
+    """
+
+    def __init__(
+        self,
+        tasks: tuple[str, ...],
+        root: str = "data",
+        batch_size: int = 128,
+        eval_batch_size: int | None = None,
+        img_size: int = 224,
+        in_chans: Literal[1, 3] = 3,
+        augment: Augment = "none",
+        temperature: float = 2.0,
+        steps_per_epoch: int | None = None,
+        num_workers: int = 0,
+        val_fraction: float = 0.1,
+        split_seed: int = 0,
+        seed: int = 0,
+        limit_train: int | None = None,
+        limit_eval: int | None = None,
+    ) -> None:
+        super().__init__()
+        if not tasks:
+            raise UserError("data.tasks: expected at least one data set, got none; `lgx data list` shows all names")
+        if not temperature > 0:
+            raise UserError(f"data.temperature: expected a number above 0 (.inf draws uniformly), got {temperature}")
+        if steps_per_epoch is not None and steps_per_epoch < 1:
+            raise UserError(f"data.steps_per_epoch: expected at least 1 or null, got {steps_per_epoch}")
+        if limit_eval is not None and limit_eval < 1:
+            raise UserError(f"data.limit_eval: expected at least 1 or null, got {limit_eval}")
+        if img_size < 1:
+            raise UserError(f"data.img_size: expected at least 1, got {img_size}")
+        self.sets: dict[str, ImageDataModule] = {}
+        for name in tasks:
+            module = open_set(
+                name, root, batch_size=batch_size, eval_batch_size=eval_batch_size, img_size=img_size,
+                in_chans=in_chans, augment=augment, num_workers=num_workers, val_fraction=val_fraction,
+                split_seed=split_seed, seed=seed, limit_train=limit_train,
+            )  # fmt: skip
+            if module.info.name in self.sets:
+                raise UserError(f"data.tasks: expected different data sets, got {module.info.name} twice")
+            self.sets[module.info.name] = module
+        self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or 2 * batch_size
+        self.img_size, self.in_chans, self.augment = img_size, in_chans, augment
+        self.temperature, self.steps_per_epoch = temperature, steps_per_epoch
+        self.num_workers, self.split_seed, self.seed = num_workers, split_seed, seed
+        self.limit_eval = limit_eval
+
+    # -- what methods see ---------------------------------------------------------------------------------------
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes of the task with the most, known before any image is read."""
+        return max(module.num_classes for module in self.sets.values())
+
+    @property
+    def all_tasks(self) -> dict[str, Task]:
+        """Every task by name, in the given order; ``num_train`` is exact after ``setup("fit")``."""
+        return {name: module.task for name, module in self.sets.items()}
+
+    @property
+    def task(self) -> Task:
+        """Summary of all tasks: most classes, the sum of the training examples, mean and std of the first task."""
+        tasks = list(self.all_tasks.values())
+        if len(tasks) == 1:
+            return tasks[0]
+        return Task(
+            name="multi_task",
+            num_classes=self.num_classes,
+            num_train=sum(task.num_train for task in tasks),
+            in_chans=self.in_chans,
+            img_size=self.img_size,
+            mean=tasks[0].mean,
+            std=tasks[0].std,
+        )
+
+    @property
+    def sampling_weights(self) -> dict[str, float]:
+        """Probability of drawing each task, by name; they sum to 1. Known after ``setup("fit")``."""
+        weights = task_weights([len(part) for part in self._parts("train")], self.temperature)
+        return dict(zip(self.sets, weights.tolist(), strict=True))
+
+    # -- Lightning hooks ----------------------------------------------------------------------------------------
+
+    def prepare_data(self) -> None:
+        """Make what can be made."""
+        for module in self.sets.values():
+            module.prepare_data()
+
+    def setup(self, stage: str) -> None:
+        """Read the splits that ``stage`` needs (``fit``, ``validate``, ``test``)."""
+        for module in self.sets.values():
+            module.setup(stage)
+
+    def train_dataloader(self) -> TaskLoader:
+        """Batches of drawn tasks; resumable in the middle of an epoch."""
+        rank, world_size = self._process()
+        images = dict(zip(self.sets, self._parts("train"), strict=True))
+        sizes = {name: len(part) for name, part in images.items()}
+        weights = np.array(list(self.sampling_weights.values()))
+        steps = self.steps_per_epoch or math.ceil(sum(sizes.values()) / (self.batch_size * world_size))
+        limit = self.trainer.limit_train_batches if self.trainer else None
+        sampler = TaskBatchSampler(sizes, weights, steps, self.batch_size, self.seed, rank, world_size, limit)
+        random = self.augment != "none"
+        parts = [
+            TransformedImages(
+                part, train_transform(self.sets[name].task, self.augment), augment_seed(self.seed, name), random=random
+            )
+            for name, part in images.items()
+        ]
+        return TaskLoader(TaskImages(parts), batch_sampler=sampler, **self._loader_options())
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """Every validation example once (the first ``limit_eval`` of each task), task by task."""
+        return self._eval_loader("val")
+
+    def test_dataloader(self) -> DataLoader[Any]:
+        """Every test example once, task by task."""
+        return self._eval_loader("test")
+
+    def predict_dataloader(self) -> DataLoader[Any]:
+        """Refused: predictions belong to one task.
+
+        Raises:
+            UserError: Always.
+        """
+        raise UserError(
+            f"data: predict one task at a time, with the data module of one of {', '.join(self.sets)} instead of "
+            "MultiTask"
+        )
+
+    # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _parts(self, split: Split) -> list[Images]:
+        parts = [module._images[split] for module in self.sets.values()]
+        if split != "val" or self.limit_eval is None:
+            return parts
+        return [self._first(name, part) for name, part in zip(self.sets, parts, strict=True)]
+
+    def _first(self, name: str, images: Images) -> Images:
+        chosen = stratified_order(images.labels, self.split_seed)[: self.limit_eval]
+        return LabelledImages(images, np.asarray(images.labels)[chosen], f"{name} val", chosen)
+
+    def _eval_loader(self, split: Split) -> DataLoader[Any]:
+        parts, (rank, world_size) = self._parts(split), self._process()
+        for name, part in zip(self.sets, parts, strict=True):
+            if len(part) < world_size:
+                raise UserError(f"{name} {split}: {len(part)} examples for {world_size} processes; use fewer processes")
+        tasks = self.all_tasks.values()
+        images = [TransformedImages(part, eval_transform(task)) for part, task in zip(parts, tasks, strict=True)]
+        sampler = TaskEvalSampler([len(part) for part in parts], self.eval_batch_size, rank, world_size)
+        return DataLoader(TaskImages(images), batch_sampler=sampler, **self._loader_options())
+
+    def _process(self) -> tuple[int, int]:
+        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+
+    def _loader_options(self) -> dict[str, Any]:
+        return {
+            "num_workers": self.num_workers,
+            "persistent_workers": self.num_workers > 0,
+            "pin_memory": torch.cuda.is_available(),
+            "collate_fn": self._collate,
+        }
+
+    def _collate(self, examples: Sequence[tuple[Tensor, int, int]]) -> Batch:
+        images, labels, tasks = zip(*examples, strict=True)
+        return Batch(torch.stack(images), torch.tensor(labels), list(self.sets)[tasks[0]])
