@@ -17,6 +17,7 @@ TRAINING = {
 }
 COMMANDS = {
     "init": "write a descendant that plain timm loads",
+    "embed": "embed tasks, for a task-aware hypernetwork",
     "export": "write a trained run's network as a timm folder",
     "compare": "table and report of methods x descendants x tasks over seeds",
     "sweep": "many runs from one file, resumable",

@@ -1,5 +1,8 @@
 """A teacher as a value: never trained, never saved, never in train mode."""
 
+import copy
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -26,19 +29,20 @@ class Frozen:
         self._task = task
 
     @classmethod
-    def load(cls, name: str, task: Task) -> "Frozen":
+    def load(cls, name: str, task: Task, *, features_only: bool = False) -> "Frozen":
         """Load a teacher for a task.
 
         Args:
             name: What :func:`lgx.sources.load_source` reads.
             task: The task it shall teach.
+            features_only: Whether its features alone are wanted, so that its classes do not matter.
 
         Raises:
             UserError: If it cannot be read, or its classes, image size or channels are not the task's.
         """
         source = load_source(name)
         classes = getattr(source.model, "num_classes", task.num_classes)
-        if classes != task.num_classes:
+        if classes != task.num_classes and not features_only:
             raise UserError(
                 f"ancestor {name}: predicts {classes} classes, but task {task.name} has {task.num_classes}; "
                 f"adapt it first with `lgx fit --model Ancestor`"
@@ -69,11 +73,42 @@ class Frozen:
         Returns:
             Logits, (B, K), without gradient.
         """
-        device = next(self._model.parameters()).device
-        if device != inputs.device:
-            self._model.to(inputs.device)
-        logits: Tensor = self._model(renormalise(inputs, self._task, self._mean, self._std))
+        logits: Tensor = self._on(inputs.device)(self._renormalised(inputs))
         return logits
+
+    @property
+    def width(self) -> int:
+        """Width T of :meth:`features`."""
+        return int(self._on(None).num_features)
+
+    @torch.no_grad()
+    def features(self, inputs: Tensor) -> Tensor:
+        """What the frozen network's head reads: the class token behind the last norm, or pooled features.
+
+        Args:
+            inputs: Images normalised for the task, (B, C, H, W).
+
+        Returns:
+            Features, (B, T), without gradient.
+        """
+        model = self._on(inputs.device)
+        features: Tensor = model.forward_head(model.forward_features(self._renormalised(inputs)), pre_logits=True)
+        return features
+
+    def for_task(self, task: Task) -> "Frozen":
+        """The same network, reading inputs that are normalised for another task."""
+        other = copy.copy(self)
+        other._task = task
+        return other
+
+    def _renormalised(self, inputs: Tensor) -> Tensor:
+        return renormalise(inputs, self._task, self._mean, self._std)
+
+    def _on(self, device: torch.device | None) -> Any:
+        """The network (a timm model), on a device."""
+        if device is not None and next(self._model.parameters()).device != device:
+            self._model.to(device)
+        return self._model
 
 
 def renormalise(inputs: Tensor, task: Task, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:

@@ -18,6 +18,7 @@ from lgx.errors import UserError
 from lgx.files import atomic_path
 
 SUFFIX = ".learngene.safetensors"
+EMBEDDING = "task_embeddings."
 _KEY = "lgx"
 _FORMAT = 1
 
@@ -35,6 +36,8 @@ class Learngene:
         task: The task it was learned on, as :meth:`lgx.batch.Task.to_dict` gives it.
         metrics: What was measured when it was saved.
         hypernet: Configuration of the hypernetwork that the tensors are; None where they are a network's layers.
+        tasks: Tasks that a hypernetwork was tuned on, by name, as ``Task.to_dict`` gives them; their embeddings are the
+            tensors ``task_embeddings.<name>``.
         lgx_version: Version that wrote the file.
     """
 
@@ -45,7 +48,18 @@ class Learngene:
     task: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     hypernet: dict[str, Any] | None = None
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
     lgx_version: str = lgx.__version__
+
+    @property
+    def task_embeddings(self) -> dict[str, Tensor]:
+        """Embeddings of the tasks that a hypernetwork was tuned on, (T,) each."""
+        return {k.removeprefix(EMBEDDING): v for k, v in self.tensors.items() if k.startswith(EMBEDDING)}
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The tensors without the task embeddings."""
+        return {k: v for k, v in self.tensors.items() if not k.startswith(EMBEDDING)}
 
     @property
     def num_layers(self) -> int:
@@ -71,6 +85,7 @@ class Learngene:
             "task": self.task,
             "metrics": self.metrics,
             "hypernet": self.hypernet,
+            "tasks": self.tasks,
             "lgx_version": self.lgx_version,
         }
         tensors = {k: v.detach().cpu().contiguous().clone() for k, v in self.tensors.items()}
@@ -102,6 +117,7 @@ class Learngene:
                 task=dict(about["task"]),
                 metrics=dict(about["metrics"]),
                 hypernet=about.get("hypernet"),
+                tasks=dict(about.get("tasks", {})),
                 lgx_version=str(about["lgx_version"]),
             )
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
@@ -115,7 +131,7 @@ class Learngene:
             f"learngene of {self.method}: {what}, {self.num_parameters:,} parameters\n"
             f"  network   {self.architecture.name}, {self.architecture.num_classes} classes\n"
             f"  ancestor  {self.ancestor or 'none (labels alone)'}\n"
-            f"  task      {self.task.get('name', 'unknown')}\n"
+            f"  task      {', '.join(self.tasks) or self.task.get('name', 'unknown')}\n"
             f"  measured  {measured}"
         )
 

@@ -73,7 +73,7 @@ def test_architectures_depend_on_seed_step_and_rank_alone(monkeypatch):
     )  # fmt: skip
     assert method.draw(5, 0) == method.draw(5, 0)
     assert len({tuple(method.draw(step, rank)) for step in range(4) for rank in range(2)}) == 8
-    assert all(panel not in method.set for panel in method.panel)
+    assert all(panel not in method.set for panel in method.panels["val"])
 
 
 def test_updates_that_are_not_finite_are_skipped_and_then_end_the_run(fit):

@@ -37,13 +37,15 @@ class SaveResults(Callback):
         if method.evaluates_starts:
             epochs = 0
         rows = []
-        for architecture, tag in method.evaluations(split).items():
+        for task, architecture, tag in method.evaluations(split):
+            if f"{tag}/n" not in trainer.callback_metrics:
+                continue  # limit_val_batches left nothing of this task
             values = {name: float(trainer.callback_metrics[f"{tag}/{name}"]) for name in ("acc", "loss", "n")}
             rows += [
                 Row(
                     method=method.method,
                     architecture=architecture,
-                    task=method.task.name,
+                    task=task,
                     split=split,
                     epochs=epochs,
                     metric=metric,

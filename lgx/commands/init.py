@@ -16,6 +16,8 @@ def init(
     layers: int | None = None,
     position: Literal["front", "back"] | None = None,
     config: str | None = None,
+    task: str | None = None,
+    task_embeddings: str | None = None,
     noise: float | None = None,
     seed: int = 0,
 ) -> None:
@@ -24,23 +26,25 @@ def init(
     ``--out FOLDER`` holds config.json, model.safetensors and a model card, for
     ``timm.create_model("local-dir:FOLDER", pretrained=True)``; ``--out FILE.safetensors`` is the weights alone.
 
-    A hypernetwork (ghn3, logah) also starts models of timm and torchvision. Batch norm's means and variances are not
-    predicted: re-estimate them on data before such a model is used untrained.
+    A hypernetwork (ghn3, logah, tal) also starts models of timm and torchvision. Batch norm's means and variances are
+    not predicted: re-estimate them on data before such a model is used untrained.
 
     Args:
         arch: The descendant: a name (6-Small), a spec (depth=6,embed_dim=384,num_heads=6,img_size=224), or a model of
             timm or torchvision (timm:resnet34; timm:resnet34,img_size=64,in_chans=1; torchvision:resnet34).
         out: Folder, or file ending in .safetensors.
         learngene: Learngene file, folder, checkpoint of a run, or timm model name. Without one the start is random.
-        method: How to use it: sws, simple_lg, weight_selection, vanilla_lg, pretrained, ghn3, logah, random; by
-            default what the learngene file says.
+        method: How to use it: sws, simple_lg, weight_selection, vanilla_lg, pretrained, ghn3, logah, tal,
+            random; by default what the learngene file says.
         head: Classes of a new, randomly started head, instead of the learngene's.
-        num_classes: Classes of a random start; otherwise the learngene's or those of --head.
+        num_classes: Classes of a random start or a predicted head; by default the learngene's, or those of --task.
         strategy: How sws and simple_lg expand.
         order: Which stage grows first under cyclic: order1 or order2 of SWS's Table 4.
         layers: How many of the ancestor's last layers vanilla_lg takes.
         position: Where vanilla_lg puts them.
         config: JSON file with a hypernetwork's configuration, for weights that do not store it (official checkpoints).
+        task: Which of its tasks a task-aware hypernetwork (tal) shall predict for; gives the number of classes too.
+        task_embeddings: File of `lgx embed` with an embedding of a task that the learngene was not tuned on.
         noise: Share of a predicted matrix's own standard deviation that is added as Gaussian noise, to tell tiled and
             alike neurons apart.
         seed: Seed of what is initialised at random.
@@ -58,11 +62,15 @@ def init(
         if count is not None and count < 1:
             raise UserError(f"--{option}: a head needs at least 1 class, got {count}")
     options: dict[str, Any] = {"strategy": strategy, "order": order, "layers": layers, "position": position}
-    options |= {"config": config, "noise": noise}
+    options |= {"config": config, "noise": noise, "task": task, "task_embeddings": task_embeddings}
     if noise is not None:
         options["seed"] = seed
     initializer = initializer_for(learngene, method, **options)
     origin = origin_of(initializer)
+    if not (head or num_classes) and origin.num_classes == 0:
+        raise UserError(
+            f"--task {task}: its embedding was made of bare images; give its number of classes (--num_classes)"
+        )
     classes = head or num_classes or origin.num_classes or 1000
     architecture: ViTArchitecture | ZooModel
     torch.manual_seed(seed)

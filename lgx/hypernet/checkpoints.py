@@ -83,7 +83,7 @@ def load(
         name = str(source)
         if name.endswith(SUFFIX):
             learngene = Learngene.load(source)
-            state, stored = learngene.tensors, learngene.hypernet
+            state, stored = learngene.weights, learngene.hypernet
             if stored is None:
                 raise UserError(f"{name}: a learngene of {learngene.method}, not a hypernetwork")
         elif name.endswith(".safetensors"):

@@ -1,12 +1,13 @@
 """A weight that is kept as the product of two thin factors, and a network that runs on predicted parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, cast
 
 import torch
 from timm.models.vision_transformer import VisionTransformer
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.func import functional_call
 from torch.nn import functional as F
@@ -159,4 +160,32 @@ def execute(architecture: ViTArchitecture, parameters: Mapping[str, Tensor], inp
     Returns:
         Logits, (B, K).
     """
-    return cast(Tensor, functional_call(skeleton(architecture), dict(parameters), (inputs,)))
+    return cast(Tensor, functional_call(_headless(architecture), dict(parameters), (inputs,)))
+
+
+def execute_with_features(
+    architecture: ViTArchitecture, parameters: Mapping[str, Tensor], inputs: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Run an architecture on predicted parameters; see :func:`execute`.
+
+    Returns:
+        Logits, (B, K), and the class token's features behind the last norm, (B, D).
+    """
+    network = _WithFeatures(_headless(architecture))
+    named = {f"vit.{name}": parameter for name, parameter in parameters.items()}
+    return cast(tuple[Tensor, Tensor], functional_call(network, named, (inputs,)))
+
+
+def _headless(architecture: ViTArchitecture) -> VisionTransformer:
+    """One skeleton for tasks of any number of classes: only parameters know how many rows the head has."""
+    return skeleton(replace(architecture, num_classes=1))
+
+
+class _WithFeatures(nn.Module):
+    def __init__(self, vit: VisionTransformer) -> None:
+        super().__init__()
+        self.vit = vit
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        tokens = self.vit.forward_features(inputs)
+        return self.vit.forward_head(tokens), tokens[:, 0]

@@ -14,23 +14,36 @@ from lgx.batch import Task
 from lgx.errors import UserError
 from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, tiled_parameters
 from lgx.initializers.base import Initializer
+from lgx.learngene import SUFFIX, Learngene
+from lgx.task_embeddings import TaskEmbeddings
 
 
 class HypernetPrediction(Initializer):
-    """All parameters of a descendant in one forward pass of GHN-3 or LoGAH.
+    """All parameters of a descendant in one forward pass of GHN-3, LoGAH or TAL.
 
     Args:
-        hypernet: Learngene file of ``ghn3`` or ``logah``, or an official checkpoint.
+        hypernet: Learngene file of ``ghn3``, ``logah`` or ``tal``, or an official checkpoint.
         config: JSON file with the hypernetwork's configuration, where the weights do not store it.
+        task: Task whose embedding a task-aware hypernetwork is told; by default the descendant's own.
+        task_embeddings: File of ``lgx embed`` with that task, for tasks that the learngene was not tuned on.
         noise: Standard deviation of Gaussian noise, as a share of each matrix's own, that tells tiled and alike
             neurons apart before fine-tuning.
         seed: Seed of the noise.
     """
 
-    def __init__(self, hypernet: str, config: str | None = None, noise: float = 0.0, seed: int = 0) -> None:
+    def __init__(
+        self,
+        hypernet: str,
+        config: str | None = None,
+        task: str | None = None,
+        task_embeddings: str | None = None,
+        noise: float = 0.0,
+        seed: int = 0,
+    ) -> None:
         if noise < 0:
             raise UserError(f"noise: must not be negative, got {noise}")
         self.hypernet, self.config, self.noise, self.seed = hypernet, config, noise, seed
+        self.task, self.task_embeddings = task, task_embeddings
 
     @cached_property
     def loaded(self) -> Hypernet:
@@ -39,8 +52,43 @@ class HypernetPrediction(Initializer):
 
     @property
     def method(self) -> str:
-        """``ghn3``, ``logah``, or ``logah_residual``."""
-        return method_of(self.loaded.config)
+        """What the learngene was learned with; by the configuration for official checkpoints."""
+        return self.learngene.method if self.learngene else method_of(self.loaded.config)
+
+    @cached_property
+    def learngene(self) -> Learngene | None:
+        """The learngene; None for other files."""
+        return Learngene.load(self.hypernet) if self.hypernet.endswith(SUFFIX) else None
+
+    @cached_property
+    def known_tasks(self) -> TaskEmbeddings:
+        """Tasks of the file given at the start, else those that the hypernetwork was tuned on."""
+        if self.task_embeddings:
+            return TaskEmbeddings.load(self.task_embeddings)
+        learngene = self.learngene
+        if learngene is None:
+            return TaskEmbeddings({})
+        return TaskEmbeddings(learngene.task_embeddings, learngene.ancestor, tasks=learngene.tasks)
+
+    def embedding(self, task: Task | None = None) -> Tensor | None:
+        """The embedding of ``task``, (T,), or of the task named at the start; None where the hypernetwork takes none.
+
+        Raises:
+            UserError: If no task is named, or its embedding is in neither file.
+        """
+        if self.loaded.config.task_width is None:
+            if self.task or self.task_embeddings:
+                raise UserError(f"{self.hypernet}: takes no task embedding; leave out task and task_embeddings")
+            return None
+        where, known = self.task_embeddings or self.hypernet, self.known_tasks
+        name = self.task or (task.name if task else None)
+        if name is None and len(known.tensors) == 1:
+            (name,) = known.tensors
+        if not known.tensors:
+            raise UserError(f"{where}: stores no task embeddings; give a file of `lgx embed` (--task_embeddings)")
+        if name is None:
+            raise UserError(f"{where}: name the task (--task), one of {', '.join(sorted(known.tensors))}")
+        return known.of(name, where)
 
     @property
     def stored_parameters(self) -> int:
@@ -50,7 +98,7 @@ class HypernetPrediction(Initializer):
     def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
         """The predicted parameters."""
         with torch.no_grad():
-            return self._noisy(self.loaded.predict(architecture))
+            return self._noisy(self.loaded.predict(architecture, self.embedding(task)))
 
     def for_model(self, model: nn.Module, graph: Graph) -> dict[str, Tensor]:
         """Predict all parameters of any model.
@@ -63,7 +111,7 @@ class HypernetPrediction(Initializer):
             Parameters under the model's names; class tokens, which no node stands for, are zero.
         """
         with torch.no_grad():
-            predicted = self._noisy(self.loaded.predict_graphs([graph])[0])
+            predicted = self._noisy(self.loaded.predict_graphs([graph], self.embedding())[0])
         fitted = {}
         for name, parameter in model.named_parameters():
             tensor = predicted.get(name, parameter.new_zeros(()).expand_as(parameter))

@@ -22,6 +22,7 @@ INITIALIZERS: dict[str, Callable[..., Initializer]] = {
     "ghn3": HypernetPrediction,
     "logah": HypernetPrediction,
     "logah_residual": HypernetPrediction,
+    "tal": HypernetPrediction,
 }
 """Method name -> class. Every class but ``random`` takes the file or folder as its first argument."""
 
@@ -43,7 +44,11 @@ def initializer_for(source: str | None = None, method: str | None = None, **opti
             raise UserError(f"method {method}: needs --learngene (a learngene file, a folder or a timm name)")
         _check_options(RandomStart, "random", given)
         return RandomStart()
-    stored = Learngene.load(source).method if source.endswith(SUFFIX) else None
+    learngene = Learngene.load(source) if source.endswith(SUFFIX) else None
+    stored = learngene.method if learngene else None
+    if learngene and learngene.hypernet and method in (None, stored):
+        _check_options(HypernetPrediction, learngene.method, given)  # of any name: variants have their own
+        return HypernetPrediction(source, **given)
     if method is None:
         method = stored if stored in INITIALIZERS else "pretrained"
     if method not in INITIALIZERS:

@@ -1,6 +1,6 @@
 """What an initializer's source knows beside its weights: classes, normalisation, names."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lgx.initializers.base import Initializer
 from lgx.initializers.hypernet import HypernetPrediction
@@ -14,7 +14,7 @@ class Origin:
     """Facts that a descendant inherits with its weights.
 
     Attributes:
-        num_classes: Classes of the source's head; None without a source.
+        num_classes: Classes of the source's head; None without a source, 0 where a task is known by its images alone.
         mean: Per-channel mean of its inputs; None where unknown.
         std: Per-channel standard deviation of its inputs; None where unknown.
         label_names: Names of the classes; None where unknown.
@@ -33,7 +33,13 @@ def origin_of(initializer: Initializer) -> Origin:
     if isinstance(initializer, HypernetPrediction):
         if not initializer.hypernet.endswith(SUFFIX):
             return Origin(num_classes=initializer.loaded.config.num_classes)
-        return _of_learngene(Learngene.load(initializer.hypernet))
+        learngene = Learngene.load(initializer.hypernet)
+        if initializer.task is None or initializer.embedding() is None:
+            return _of_learngene(learngene)
+        task = initializer.known_tasks.tasks.get(initializer.task)
+        if task is None:  # known by bare images alone
+            return Origin(num_classes=0, task=initializer.task)
+        return _of_learngene(replace(learngene, task=task))
     if isinstance(initializer, StagewiseExpansion):
         return _of_learngene(initializer.loaded)
     if isinstance(initializer, FromSource):
@@ -49,7 +55,7 @@ def origin_of(initializer: Initializer) -> Origin:
 def _of_learngene(learngene: Learngene) -> Origin:
     task = learngene.task
     return Origin(
-        num_classes=learngene.architecture.num_classes,
+        num_classes=task.get("num_classes") or learngene.architecture.num_classes,
         mean=tuple(task["mean"]) if task.get("mean") else None,
         std=tuple(task["std"]) if task.get("std") else None,
         label_names=tuple(task["class_names"]) if task.get("class_names") else None,

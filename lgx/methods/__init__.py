@@ -5,5 +5,6 @@ from lgx.methods.distill import Distill
 from lgx.methods.finetune import Ancestor, Finetune
 from lgx.methods.ghn import GHN3, LoGAH
 from lgx.methods.sws import SWS
+from lgx.methods.tal import TAL
 
-__all__ = ["GHN3", "SWS", "Ancestor", "Distill", "Finetune", "LoGAH", "Method"]
+__all__ = ["GHN3", "SWS", "TAL", "Ancestor", "Distill", "Finetune", "LoGAH", "Method"]

@@ -3,7 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -30,6 +30,20 @@ SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
 def seed_of() -> int:
     """The run's seed, as ``seed_everything`` left it."""
     return int(os.environ.get("PL_GLOBAL_SEED", 0))
+
+
+class Evaluation(NamedTuple):
+    """One network on one task.
+
+    Attributes:
+        task: Name of the task.
+        architecture: Name of the architecture.
+        tag: What its tags begin with, e.g. ``val`` for ``val/acc``.
+    """
+
+    task: str
+    architecture: str
+    tag: str
 
 
 class Method(LightningModule, ABC):
@@ -141,9 +155,9 @@ class Method(LightningModule, ABC):
         """Class probabilities, (B, K)."""
         return cast(Tensor, self(batch.inputs).float().softmax(dim=-1))
 
-    def evaluations(self, split: str) -> dict[str, str]:
-        """Name of each architecture that evaluation measures -> what its tags begin with."""
-        return {self.architecture.name: split}
+    def evaluations(self, split: str) -> list[Evaluation]:
+        """What evaluation measures."""
+        return [Evaluation(self.task.name if self.task else "", self.architecture.name, split)]
 
     def metrics_of(self, split: str, suffix: str = "") -> MetricCollection:
         """``acc``, ``loss`` and ``n`` of ``val`` or ``test``; ``suffix`` tells several architectures apart."""
@@ -284,9 +298,9 @@ class Method(LightningModule, ABC):
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
-    def _make_metrics(self) -> MetricCollection:
+    def _make_metrics(self, num_classes: int | None = None) -> MetricCollection:
         metrics: dict[str, Metric] = {
-            "acc": MulticlassAccuracy(self.architecture.num_classes, average="micro"),
+            "acc": MulticlassAccuracy(num_classes or self.architecture.num_classes, average="micro"),
             "loss": MeanMetric(),
             "n": SumMetric(),
         }

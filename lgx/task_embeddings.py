@@ -1,0 +1,110 @@
+"""Task embeddings: what a task-aware hypernetwork knows of a task (TAL, Sec. 4)."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+import lgx
+from lgx.errors import UserError
+from lgx.files import atomic_path
+from lgx.frozen import Frozen
+from lgx.learngene import read_safetensors
+
+_KEY = "lgx_task_embeddings"
+
+
+@dataclass(frozen=True)
+class TaskEmbeddings:
+    """Embeddings of tasks by one ancestor.
+
+    Attributes:
+        tensors: Task name -> mean class-token feature over the task's training images, (T,).
+        ancestor: What computed them: a path or a timm name.
+        images: Task name -> how many images went in.
+        tasks: Task name -> the task, as ``Task.to_dict`` gives it; lacks those that are known by bare images alone.
+    """
+
+    tensors: dict[str, Tensor]
+    ancestor: str = ""
+    images: dict[str, int] = field(default_factory=dict)
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        """T."""
+        return len(next(iter(self.tensors.values())))
+
+    def of(self, task: str, where: str) -> Tensor:
+        """One embedding, (T,).
+
+        Args:
+            task: Name of the task.
+            where: What holds the embeddings, for the message.
+
+        Raises:
+            UserError: If there is none of that name.
+        """
+        if task not in self.tensors:
+            raise UserError(
+                f"{where}: no embedding of task {task}, only of {', '.join(sorted(self.tensors))}; "
+                f"make one with `lgx embed --ancestor {self.ancestor or '…'} --data {task}`"
+            )
+        return self.tensors[task]
+
+    def save(self, path: str | Path) -> None:
+        """Write a safetensors file with its provenance, atomically."""
+        about = {
+            "ancestor": self.ancestor,
+            "images": self.images,
+            "tasks": self.tasks,
+            "lgx_version": lgx.__version__,
+        }
+        tensors = {name: tensor.detach().cpu().float().contiguous() for name, tensor in self.tensors.items()}
+        with atomic_path(path) as temporary:
+            try:
+                save_file(tensors, temporary, metadata={_KEY: json.dumps(about)})
+            except SafetensorError as error:
+                raise OSError(str(error)) from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> "TaskEmbeddings":
+        """Read what ``lgx embed`` wrote.
+
+        Raises:
+            UserError: If the file is missing, damaged, or holds something else.
+        """
+        tensors, metadata = read_safetensors(path)
+        widths = {tuple(tensor.shape) for tensor in tensors.values()}
+        if _KEY not in metadata or len(widths) != 1 or len(widths.pop()) != 1:
+            raise UserError(f"{path}: holds no task embeddings; make them with `lgx embed --ancestor … --data …`")
+        try:
+            about = json.loads(metadata[_KEY])
+            return cls(tensors, str(about["ancestor"]), dict(about["images"]), dict(about["tasks"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{path}: its description is damaged ({error!r}); make it again with `lgx embed`"
+            ) from error
+
+
+def sum_features(ancestor: Frozen, batches: Iterable[Tensor]) -> tuple[Tensor, int]:
+    """Sum the ancestor's class-token features over images.
+
+    Args:
+        ancestor: The frozen ancestor.
+        batches: Images normalised for its task, (B, C, H, W) each.
+
+    Returns:
+        The sum in float64, (T,), and the number of images.
+    """
+    total, count = torch.zeros(ancestor.width, dtype=torch.float64), 0
+    for images in batches:
+        total += ancestor.features(images).double().sum(dim=0).cpu()
+        count += len(images)
+    return total, count
