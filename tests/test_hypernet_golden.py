@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch.nn import functional as F
 
 from lgx.architectures import ViTArchitecture
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, load
 from lgx.hypernet.batch import GraphBatch
 from lgx.hypernet.checkpoints import from_official
+from lgx.losses import official_feature_divergence
 
 GOLDEN = Path(os.environ.get("LGX_GOLDEN", Path(__file__).parents[2] / "shared" / "golden"))
 pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"no reference tensors at {GOLDEN} (LGX_GOLDEN)")
@@ -149,3 +151,36 @@ def test_an_official_checkpoint_brings_its_own_configuration(peer, tmp_path):
     torch.save({"state_dict": state, "config": {**official, "layernorm": False}}, tmp_path / "official.pt")
     with pytest.raises(UserError, match="layernorm False"):
         load(tmp_path / "official.pt")
+
+
+@pytest.mark.parametrize("models", [1, 2])
+def test_the_losses_of_stage_1_agree(models):
+    tensors = load_file(GOLDEN / "tal_loss_golden.safetensors")
+    targets, pieces = tensors["targets"], []
+    for i in range(models):
+        prefix = f"m{models}.{i}."
+        logits = tensors[f"{prefix}logits"]
+        # Logarithms of shares at temperature 3 are features over 3, up to a shift that a softmax does not see.
+        student, teacher = (3 * tensors[f"{prefix}log_softmax_{who}_T3"] for who in ("student", "teacher"))
+        guidance = official_feature_divergence(student, teacher, logits.shape[1])
+        expected = tensors[f"{prefix}kl_sum"] * 9 / logits.numel()
+        torch.testing.assert_close(guidance, expected[0], rtol=1e-4, atol=1e-6)
+        labels = F.cross_entropy(logits, targets, label_smoothing=0.1)
+        torch.testing.assert_close(labels, tensors[f"{prefix}ce"][0], rtol=0, atol=1e-5)
+        pieces.append(0.2 * guidance + 0.8 * labels)
+    # The official code keeps the last model alone, where ours takes the mean of all.
+    total = (pieces[-1] + tensors[f"m{models}.loss_predwd"][0]) / models
+    torch.testing.assert_close(total, tensors[f"m{models}.total_loss"][0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("models", [1, 2])
+def test_the_losses_of_stage_2_agree(models):
+    tensors = load_file(GOLDEN / "talm_loss_golden.safetensors")
+    labels = [
+        F.cross_entropy(tensors[f"m{models}.{i}.logits"], tensors["targets"], label_smoothing=0.1)
+        for i in range(models)
+    ]
+    for i, loss in enumerate(labels):
+        torch.testing.assert_close(loss, tensors[f"m{models}.{i}.ce"][0], rtol=0, atol=1e-5)
+    total = torch.stack(labels).mean() + tensors[f"m{models}.loss_predwd"][0] / models
+    torch.testing.assert_close(total, tensors[f"m{models}.total_loss"][0], rtol=0, atol=1e-5)
