@@ -20,6 +20,7 @@ COMMANDS = {
     "embed": "embed tasks, for a task-aware hypernetwork",
     "export": "write a trained run's network as a timm folder",
     "compare": "table and report of methods x descendants x tasks over seeds",
+    "analyse": "how tasks lie apart in a hypernetwork; parameters before and after training",
     "sweep": "many runs from one file, resumable",
     "arch": "parameters and MACs of architectures",
     "sample": "sample an architecture set",

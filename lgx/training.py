@@ -18,7 +18,15 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 import data_modules  # noqa: F401  # makes the data modules known by their short names
 import lgx.methods  # noqa: F401  # makes the methods known by their short names
 from lgx.allocator import keep_freed_memory
-from lgx.callbacks import Announce, AtomicCheckpointIO, LastCheckpoint, SaveLearngene, SavePredictions, SaveResults
+from lgx.callbacks import (
+    Announce,
+    AtomicCheckpointIO,
+    DrawTaskMap,
+    LastCheckpoint,
+    SaveLearngene,
+    SavePredictions,
+    SaveResults,
+)
 from lgx.callbacks.config import SaveConfig
 from lgx.errors import UserError
 from lgx.evaluation.summary import write_summary
@@ -155,7 +163,7 @@ class LgxCLI(LightningCLI):
             # Absolute: a run that is resumed from another folder must recognise its best checkpoint.
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")
         bar = RichProgressBar(leave=True) if sys.stdout.isatty() else TQDMProgressBar(refresh_rate=50)
-        callbacks: list[Callback] = [Announce(), SaveResults(), SaveLearngene(), SavePredictions()]
+        callbacks: list[Callback] = [Announce(), SaveResults(), SaveLearngene(), SavePredictions(), DrawTaskMap()]
         if trainer.enable_progress_bar is not False:
             callbacks.append(bar)
         if trainer.logger and not trainer.fast_dev_run:

@@ -15,6 +15,7 @@ from lgx.commands.compare import compare, find_results, last_epochs, merge
 from lgx.errors import UserError
 from lgx.evaluation.curves import read_curves
 from lgx.evaluation.figures import styles
+from lgx.evaluation.paper import averages, load_table
 from lgx.evaluation.results import Row, read_rows, write_rows
 from lgx.evaluation.tables import METHODS
 
@@ -177,6 +178,81 @@ def test_tables_keep_the_start_and_each_runs_last_epoch() -> None:
     assert notes == ["2 value(s) from the middle of training are left out of the tables."]
 
 
+# The training split
+
+
+def add_training(folder: Path, method: str, seed: int, losses: dict[int, float]) -> None:
+    same = {"architecture": "12-Small", "task": "decathlon_ucf101", "seed": seed, "run": str(folder)}
+    rows = [row(method, value=value, epochs=n, split="train", metric="loss", **same) for n, value in losses.items()]
+    rows += [row(method, value=0.5, epochs=n, split="val", **same) for n in losses]
+    write_rows(folder / "results.csv", rows)
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Path:
+    for seed in (0, 1):
+        for method, factor in (("tal", 1.0), ("random", 3.0)):
+            losses = {epoch: factor * (4 + seed) / epoch for epoch in range(1, 31)}
+            add_training(tmp_path / f"runs/{method}/{seed}", method, seed, losses)
+    return tmp_path / "runs"
+
+
+def test_training_losses_stand_beside_the_rebuttals(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare([str(trained)], split="train", metric="loss", paper="tal/rebuttal_convergence", out=str(tmp_path / "out"))
+    printed = capsys.readouterr().out
+    assert "0.4500 ± 0.6353 (2), paper 8.4604" in printed  # epoch 10: 0.4 and 0.5
+    assert "1.3500 ± 1.9059 (2), paper 59.9801" in printed
+    assert "paper 3.1283" in printed  # epoch 30, the last
+    assert "after 15 epochs" not in printed
+    page = read_page(tmp_path / "out/report.html")
+    assert page.tags["svg"] == 1  # over epochs, from the rows: there are no event files
+    assert "train/loss" in page.text
+    assert "epoch" in page.text
+
+
+def test_training_losses_are_shown_without_a_paper_and_only_when_asked_for(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare([str(trained)], split="train", metric="loss", baseline="random")
+    printed = capsys.readouterr().out
+    assert "0.1500 ± 0.2118 (2)" in printed  # epoch 30
+    assert "p = 0.070" in printed
+    compare([str(trained)], split="val")
+    assert "loss" not in capsys.readouterr().out
+
+
+# Names of the papers
+
+
+def test_tasks_of_the_decathlon_are_those_of_tals_tables_and_of_no_other() -> None:
+    table, other = load_table("tal/table2"), load_table("lsamd/table1")
+    names = ("decathlon_aircraft", "decathlon_flowers", "flowers102", "decathlon_dped")
+    found = [table.find("tal", "12-Tiny", task, 0, "acc") for task in names]
+    assert found == [16.71, 45.00, 45.00, 84.76]
+    assert table.find("tal_plus", "12-Tiny", "decathlon_flowers", 0, "acc") == 49.80
+    for task in ("mini_cifar100", "mini_flowers12", "pocket_cifar100", "decathlon_nothing", "flowers"):
+        assert table.find("tal", "12-Tiny", task, 0, "acc") is None
+    assert other.find("lsamd", "Des-B-6", "cifar100", 50, "acc") == 82.77
+    assert other.find("lsamd", "Des-B-6", "decathlon_cifar100", 50, "acc") is None
+
+
+def test_the_average_is_shown_where_all_tasks_of_a_table_were_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["aircraft", "cifar100", "dped", "dtd", "gtsrb", "omniglot", "svhn", "ucf101", "flowers"]
+    rows = [row("tal_no_task", "12-Tiny", k / 10, task=f"decathlon_{name}") for k, name in enumerate(names)]
+    rows += [row("tal_no_ancestor", "12-Tiny", 0.9, task=f"decathlon_{name}") for name in names[1:]]
+    write_rows(tmp_path / "results.csv", rows)
+    compare([str(tmp_path)], paper="tal/table9")
+    printed = capsys.readouterr().out
+    assert "40.00 (1), paper 40.96" in printed
+    assert "10 of 18 cells" not in printed
+    assert "18 of 18 cells" in printed  # nine tasks and their average, and eight tasks without
+    assert averages(rows, load_table("tal/table8")) == averages(rows, load_table("tal/table2")) == []
+
+
 # The command
 
 
@@ -273,6 +349,8 @@ def test_a_moved_run_keeps_its_curves(runs: Path, tmp_path: Path) -> None:
         ({"baseline": "tleg"}, "baseline 'tleg' was not measured; methods are random, simple_lg, sws"),
         ({"paper": "sws/table9"}, "no table 'sws/table9'"),
         ({"paper": "tal/table4"}, "tal/table4 has no acc; give --metric time"),
+        ({"paper": "tal/rebuttal_convergence"}, "has no acc; give --split train --metric loss"),
+        ({"paper": "sws/table1", "split": "train", "metric": "loss"}, "sws/table1 has no loss; give --split test"),
     ],
 )
 def test_what_is_not_there_is_said_in_one_sentence(runs: Path, arguments: dict[str, str], message: str) -> None:

@@ -5,6 +5,8 @@ import json
 import pytest
 import torch
 
+from lgx.evaluation.results import read_rows
+
 from .conftest import arguments, python
 
 EXACT = ["--trainer.max_epochs=2", "--data.augment=crop_flip", "--model.optimizer.eps=1e-4"]
@@ -38,6 +40,14 @@ def test_two_processes_with_half_the_batch_each_equal_one_with_the_whole(images,
     assert [s["val/n"] for s in seen] == [9, 9, 9]
     assert seen[1]["val/acc"] == seen[2]["val/acc"] == pytest.approx(seen[0]["val/acc"])
     assert seen[1]["val/loss"] == pytest.approx(seen[0]["val/loss"], abs=1e-5)
+    alone, together = (training_losses(tmp_path / f"runs{devices}/test/r/seed0") for devices in (1, 2))
+    assert [(epochs, n) for epochs, n, _ in together] == [(1, 48), (2, 48)]
+    for one_loss, two_loss in zip(alone, together, strict=True):
+        assert two_loss == pytest.approx(one_loss, abs=1e-5)
+
+
+def training_losses(run):
+    return [(r.epochs, r.n, r.value) for r in read_rows(run / "results.csv") if r.split == "train"]
 
 
 @pytest.mark.parametrize("method", ["GHN3", "LoGAH"])

@@ -14,6 +14,9 @@ from .conftest import lgx
 
 def test_an_ancestor_learns_and_leaves_a_complete_run(ancestor):
     rows = [r for r in read_rows(ancestor / "results.csv") if r.metric == "acc"]
+    losses = [r for r in read_rows(ancestor / "results.csv") if r.split == "train"]
+    assert [(r.epochs, r.metric, r.n) for r in losses] == [(epoch, "loss", 48) for epoch in range(1, 9)]
+    assert losses[-1].value < losses[0].value
     assert [r.epochs for r in rows] == list(range(1, 9))
     assert max(r.value for r in rows) >= 0.6  # chance is 1/3
     assert {(r.method, r.task, r.split, r.n, r.seed) for r in rows} == {("ancestor", "shapes", "val", 9, 0)}
@@ -40,6 +43,21 @@ def test_sws_trains_one_layer_per_stage_and_never_its_teacher(sws, ancestor):
     assert learngene.ancestor == f"{ancestor}/best.learngene.safetensors"
     optimised = sum(len(group["params"]) for group in checkpoint["optimizer_states"][0]["param_groups"])
     assert optimised == 2 * 12 + 8  # two layers of 12 tensors; patches, class token, positions, norm, head
+
+
+def test_the_training_row_is_the_mean_over_the_epochs_examples(fit, tmp_path):
+    from lgx.evaluation.curves import read_curves
+
+    values = []
+    for name, accumulated in (("each", 1), ("all", 3)):
+        options = [f"--trainer.accumulate_grad_batches={accumulated}", "--trainer.log_every_n_steps=1"]
+        assert fit("Ancestor", f"--name={name}", "--model.optimizer.lr=0", *options).code == 0
+        (row,) = [r for r in read_rows(tmp_path / f"runs/test/{name}/seed0/results.csv") if r.split == "train"]
+        assert (row.method, row.task, row.epochs, row.metric, row.n) == ("ancestor", "shapes", 1, "loss", 48)
+        values.append(row.value)
+    steps = read_curves(tmp_path / "runs/test/each/seed0")["train/loss"].values
+    assert len(steps) == 3
+    assert values == pytest.approx([sum(steps) / 3] * 2)
 
 
 def test_a_descendant_is_tested_untrained_and_trained(fit, sws, tmp_path):

@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from lgx.architectures import parse_architecture, read_architectures
+from lgx.batch import Task
 from lgx.errors import UserError
 from lgx.evaluation.results import read_rows
 from lgx.hypernet import Hypernet, HypernetConfig, load
@@ -254,11 +255,9 @@ def test_no_dense_weights_are_held_while_training(images, tmp_path):
                    width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128)  # fmt: skip
     method.network = method.build_network()
     method.log = lambda *args, **kwargs: None
-    for epoch_start, epoch_end in (
-        (method.on_validation_epoch_start, method.on_validation_epoch_end),
-        (method.on_test_epoch_start, method.on_test_epoch_end),
-    ):
-        epoch_start()
+    method.set_tasks({"shapes": Task("shapes", 3)})
+    for split, epoch_end in (("val", method.on_validation_epoch_end), ("test", method.on_test_epoch_end)):
+        method._predict_panel(split, "shapes")
         assert method._predicted
         epoch_end()
         assert not method._predicted

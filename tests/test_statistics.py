@@ -199,6 +199,38 @@ def test_differences_are_paired_by_seed() -> None:
     assert (entry.method, entry.text) == ("sws", "+40.00 ± 0.00 (2)*")
 
 
+@pytest.mark.parametrize(
+    ("gains", "shown"),
+    [((0.01, 0.02, 0.06), ", p = 0.188"), ((0.01, 0.011, 0.012), "*, p = 0.003"), ((0.05,), ""), ((0.05, 0.05), "*")],
+)
+def test_differences_say_the_p_value_of_the_paired_t_test(gains, shown) -> None:
+    rows = [row("random", value=0.25, seed=seed) for seed in range(len(gains))]
+    rows += [row("sws", value=0.25 + gain, seed=seed) for seed, gain in enumerate(gains)]
+    (entry,) = differences(rows, "loss", "random")
+    assert entry.text.partition(f"({len(gains)})")[2] == shown
+    if "p = " in shown:
+        p = stats.ttest_rel([0.25 + gain for gain in gains], [0.25] * len(gains)).pvalue
+        assert shown.endswith(f"p = {p:.3f}")
+
+
+def test_the_rebuttals_p_values_follow_from_its_rounds() -> None:
+    from lgx.evaluation.paper import load_table
+
+    printed_p = {(r.architecture, r.task): r.value for r in load_table("tal/rebuttal_pvalues").rows}
+    for task in ("cifar100", "svhn"):
+        rounds = load_table(f"tal/rebuttal_{task}").rows
+        for architecture in ("12-Tiny", "12-Small"):
+            values = {
+                method: dict(enumerate(r.value for r in rounds if (r.method, r.architecture) == (method, architecture)))
+                for method in ("tal_plus", "tal")
+            }
+            difference = paired_difference(values["tal_plus"], values["tal"])
+            assert difference is not None
+            # The one that is not as printed is noted in the table.
+            expected = 0.957 if (architecture, task) == ("12-Tiny", "cifar100") else printed_p[architecture, task]
+            assert difference.p == pytest.approx(expected, abs=5e-4)
+
+
 def test_markdown_and_terminal_show_hostile_names_as_they_are() -> None:
     (table,) = arrange(measured([row(HOSTILE), row("sws")], "acc"), "acc")
     lines = [line for line in to_markdown(table).splitlines() if line.startswith("|")]

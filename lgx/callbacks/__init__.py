@@ -6,5 +6,9 @@ from lgx.callbacks.last_checkpoint import LastCheckpoint
 from lgx.callbacks.learngene import SaveLearngene
 from lgx.callbacks.predictions import SavePredictions
 from lgx.callbacks.results import SaveResults
+from lgx.callbacks.task_map import DrawTaskMap
 
-__all__ = ["Announce", "AtomicCheckpointIO", "LastCheckpoint", "SaveLearngene", "SavePredictions", "SaveResults"]
+__all__ = [
+    "Announce", "AtomicCheckpointIO", "DrawTaskMap", "LastCheckpoint", "SaveLearngene", "SavePredictions",
+    "SaveResults",
+]  # fmt: skip

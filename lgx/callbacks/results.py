@@ -1,5 +1,8 @@
 """Writing measured values as rows."""
 
+from typing import Any
+
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lgx.callbacks.config import BEST
@@ -9,7 +12,59 @@ from lgx.methods.base import Method, seed_of
 
 
 class SaveResults(Callback):
-    """Add a row per metric to ``results.csv`` in the run's folder after every validation and test."""
+    """Add rows to ``results.csv`` in the run's folder: each metric of a validation or test, each epoch's training loss.
+
+    The training loss is the mean over the epoch's examples of all processes, each under the weights of its step. What
+    an interrupted epoch has seen is kept in the checkpoint, so that a resumed run writes the same row; with several
+    processes, the first one's share then stands for all. Methods that evaluate untrained descendants have no such row:
+    what they train is not what their other rows are about.
+    """
+
+    def __init__(self) -> None:
+        self._epoch, self._seen = -1, 0
+        self._mean: Any = 0.0  # a tensor once it has seen a batch: nothing waits for the device at every step
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Take the batch into the epoch's mean."""
+        if self._epoch != trainer.current_epoch:
+            self._epoch, self._seen, self._mean = trainer.current_epoch, 0, 0.0
+        self._seen += len(batch.inputs)
+        loss = outputs["loss"] * trainer.accumulate_grad_batches  # Lightning has divided by it
+        self._mean = self._mean + (loss - self._mean) * (len(batch.inputs) / self._seen)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """A row of the training split."""
+        if not isinstance(pl_module, Method) or pl_module.evaluates_starts or self._epoch != trainer.current_epoch:
+            return
+        sums = torch.as_tensor([self._mean * self._seen, self._seen], device=pl_module.device)
+        total, seen = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
+        folder = run_folder(trainer)
+        if folder is None or not trainer.is_global_zero:
+            return
+        ((task, architecture, _),) = pl_module.evaluations("train")
+        row = Row(
+            method=pl_module.method,
+            architecture=architecture,
+            task=task,
+            split="train",
+            epochs=trainer.current_epoch + 1,
+            metric="loss",
+            value=total / seen,
+            seed=seed_of(),
+            n=int(seen),
+            run=str(folder),
+        )
+        add_rows(folder / "results.csv", [row])
+
+    def state_dict(self) -> dict[str, Any]:
+        """The epoch so far."""
+        return {"epoch": self._epoch, "seen": self._seen, "mean": float(self._mean)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on within the epoch."""
+        self._epoch, self._seen, self._mean = state_dict["epoch"], state_dict["seen"], state_dict["mean"]
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Rows of the validation split."""

@@ -1,6 +1,6 @@
 """``lgx compare``: tables and a report from any number of runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,35 +47,37 @@ def compare(
         paper: Table of a paper to set beside, e.g. sws/table1 or tal/table2.
         out: Folder, or path ending in .html, to write report.html, results.md and results.csv (all rows) to.
         metric: Metric to show; acc is shown in percent.
-        split: Split to show, test or val.
+        split: Split to show: test, val, or train (with --metric loss: what each epoch of training minimised).
         baseline: Method that all others are compared with, seed by seed, e.g. random.
         methods: Show only these methods, separated by commas, e.g. sws,simple_lg,random.
 
     Raises:
         UserError: If there are no such runs, rows, table or method, or ``out`` cannot be written.
     """
-    from lgx.evaluation.paper import load_table
+    from lgx.evaluation.paper import averages, load_table
     from lgx.evaluation.report import difference_section, table_section
 
-    table = load_table(paper) if paper else None
+    table = load_table(paper).of_split(split) if paper else None
     if table and not any(row.metric == metric for row in table.rows):
-        known = ", ".join(sorted({row.metric for row in table.rows}))
-        raise UserError(f"{table.name} has no {metric}; give --metric {known.replace(', ', ' or ')}")
+        other = "--split test" if split == "train" else "--split train --metric loss"
+        remedy = f"--metric {_list((row.metric for row in table.rows), ' or ')}" if table.rows else other
+        raise UserError(f"{table.name} has no {metric}; give {remedy}")
     files = find_results(runs)
     page = _page(out, files) if out else None
     merged = merge(files)
     chosen = _of_methods(_choose(merged.rows, metric, split), methods)
     if baseline and baseline not in {row.method for row in chosen}:
         raise UserError(f"baseline {baseline!r} was not measured; methods are {_list(row.method for row in chosen)}")
-    shown, left_out = last_epochs(chosen)
+    shown, left_out = last_epochs(chosen, {row.epochs or 0 for row in table.rows} if table else ())
     notes = [*merged.notes, *left_out]
-    sections = [table_section(shown, metric, split, table)]
+    means = averages(shown, table) if table else []
+    sections = [table_section([*shown, *means], metric, split, table)]
     if baseline:
         sections.append(difference_section(shown, metric, baseline))
     introduction = [_overview(shown), *notes]
     _print(introduction, sections)
     if page:
-        _write(page, merged, shown, metric, introduction, sections)
+        _write(page, merged, shown, metric, split, introduction, sections)
 
 
 def find_results(runs: Sequence[str]) -> list[Path]:
@@ -132,8 +134,12 @@ def merge(files: Sequence[Path]) -> Merged:
     return Merged(list(newest.values()), folders, notes)
 
 
-def last_epochs(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[Row], list[str]]:
     """Leave out what a run measured on its way: keep epoch 0 and each run's last.
+
+    Args:
+        rows: Rows of one metric and one split.
+        also: Other epochs to keep, those that a paper has numbers of.
 
     Returns:
         The rows that stay, and what to say about the others.
@@ -142,7 +148,9 @@ def last_epochs(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     for row in rows:
         run = (row.run, row.method, row.architecture, row.task, row.seed)
         last[run] = max(row.epochs, last.get(run, 0))
-    kept = [row for row in rows if row.epochs in (0, last[row.run, row.method, row.architecture, row.task, row.seed])]
+    kept = [
+        row for row in rows if row.epochs in (0, *also, last[row.run, row.method, row.architecture, row.task, row.seed])
+    ]
     left_out = len(rows) - len(kept)
     return kept, [f"{left_out} value(s) from the middle of training are left out of the tables."] if left_out else []
 
@@ -197,6 +205,7 @@ def _write(
     merged: Merged,
     shown: Sequence[Row],
     metric: str,
+    split: str,
     introduction: Sequence[str],
     sections: Sequence["Section"],
 ) -> None:
@@ -204,7 +213,7 @@ def _write(
     from lgx.evaluation.report import curve_section, depth_section, to_html, to_markdown_page
 
     looks = styles({row.method for row in merged.rows})
-    figures = [depth_section(shown, metric, looks), curve_section(_curves(merged, metric), looks)]
+    figures = [depth_section(shown, metric, looks), curve_section(_curves(merged, metric, split), looks)]
     html = to_html(_TITLE, introduction, [*sections, *(section for section in figures if section)])
     markdown = to_markdown_page(_TITLE, introduction, sections)
     write_rows(page.parent / RESULTS, merged.rows)
@@ -216,20 +225,28 @@ def _write(
     print(f"wrote {page}, and beside it {', '.join([MARKDOWN, RESULTS, *(path.name for path in pictures)])}")
 
 
-def _curves(merged: Merged, metric: str) -> dict[tuple[str, str], dict[str, "Seeds"]]:
-    """Curves of the runs that trained one descendant; of several runs with one seed, the longest."""
-    from lgx.evaluation.curves import read_curves
+def _curves(merged: Merged, metric: str, split: str) -> dict[tuple[str, str], dict[str, "Seeds"]]:
+    """Curves of the runs that trained one descendant; of several runs with one seed, the longest.
+
+    Over the steps, as TensorBoard has them; of the training split over the epochs, whose means the rows are.
+    """
+    from lgx.evaluation.curves import epoch_curve, read_curves
 
     tags = tuple(dict.fromkeys((f"val/{metric}", "val/loss", "train/loss")))
-    trained: dict[str, set[tuple[str, str, str, int]]] = {}
+    rows_of: dict[str, list[Row]] = {}
     for row in merged.rows:
-        trained.setdefault(row.run, set()).add((row.task, row.architecture, row.method, row.seed))
+        rows_of.setdefault(row.run, []).append(row)
     found: dict[tuple[str, str], dict[str, Seeds]] = {}
-    for run in sorted(trained):
-        if len(trained[run]) > 1:
+    for run, rows in sorted(rows_of.items()):
+        if len({(row.task, row.architecture, row.method, row.seed) for row in rows}) > 1:
             continue
-        ((task, architecture, method, seed),) = trained[run]
-        for tag, curve in read_curves(merged.folders[run], tags).items():
+        task, architecture, method, seed = rows[0].task, rows[0].architecture, rows[0].method, rows[0].seed
+        over_epochs = [row for row in rows if (row.metric, row.split) == (metric, "train")]
+        if split != "train":
+            curves = read_curves(merged.folders[run], tags)
+        else:
+            curves = {f"train/{metric}": epoch_curve(over_epochs)} if over_epochs else {}
+        for tag, curve in curves.items():
             seeds = found.setdefault((task, architecture), {}).setdefault(method, {})
             known = seeds.setdefault(seed, {}).get(tag)
             if known is None or known.steps[-1] < curve.steps[-1]:

@@ -28,7 +28,7 @@ def run(command: str, argv: list[str]) -> None:
     if functions is None:
         _call(f"lgx {command}", getattr(module, command), argv)
     elif not argv or argv[0] in ("-h", "--help"):
-        known = "\n".join(f"  {name:<10}{_summary(function)}" for name, function in functions.items())
+        known = "\n".join(f"  {name:<12}{_summary(function)}" for name, function in functions.items())
         print(f"usage: lgx {command} COMMAND [options]\n\n{known}")
     elif argv[0] in functions:
         _call(f"lgx {command} {argv[0]}", functions[argv[0]], argv[1:])

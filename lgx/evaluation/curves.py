@@ -1,11 +1,14 @@
-"""Training curves from a run's TensorBoard event files."""
+"""Training curves from a run's TensorBoard event files, or from its rows."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
+
+from lgx.evaluation.results import Row
 
 TAGS = ("val/acc", "val/loss", "train/loss")
 _EVENT_FILES = "events.out.tfevents*"
@@ -15,15 +18,17 @@ _SUFFIXES = ("", "_epoch", "_step")
 
 @dataclass(frozen=True)
 class Curve:
-    """One scalar over the steps of a run.
+    """One scalar over the course of a run.
 
     Attributes:
-        steps: Global steps, strictly rising.
+        steps: Global steps, or epochs, strictly rising.
         values: Value at each step.
+        unit: What ``steps`` counts.
     """
 
     steps: tuple[int, ...]
     values: tuple[float, ...]
+    unit: Literal["step", "epoch"] = "step"
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,12 @@ def read_curves(folder: str | Path, tags: Sequence[str] = TAGS) -> Mapping[str, 
                 if step not in known or known[step][0] <= time:
                     known[step] = (time, value)
     return {tag: _curve(points[tag]) for tag in tags if tag in points}
+
+
+def epoch_curve(rows: Iterable[Row]) -> Curve:
+    """The values of one metric, split and run over the epochs."""
+    values = {row.epochs: row.value for row in rows}
+    return Curve(tuple(sorted(values)), tuple(values[epochs] for epochs in sorted(values)), "epoch")
 
 
 def _curve(points: Mapping[int, tuple[float, float]]) -> Curve:

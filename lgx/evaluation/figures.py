@@ -1,10 +1,10 @@
-"""Figures of the report as SVG: training curves, and a metric against depth."""
+"""Figures as SVG: training curves, a metric against depth, a map of tasks."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -13,6 +13,9 @@ from matplotlib.lines import Line2D
 
 from lgx.evaluation.curves import TAGS, Curve, over_seeds
 from lgx.evaluation.tables import PERCENT, Entry, depth_of, method_order, state
+
+if TYPE_CHECKING:
+    from lgx.evaluation.task_map import TaskMap
 
 Dash = Literal["-", "--", ":", "-."]
 # Okabe and Ito's palette without its yellow, which is too faint on white, and with a grey.
@@ -48,6 +51,7 @@ _KNOWN: dict[str, tuple[str, Dash]] = {
 _MOST_PANELS = 4
 _PANEL = (3.6, 3.3)  # inches
 _LEGEND = 1.6  # inches
+_LARGEST = 120  # square points
 
 
 @dataclass(frozen=True)
@@ -130,8 +134,37 @@ def curve_figure(curves: Mapping[str, Sequence[Mapping[str, Curve]]], looks: Map
                 low, high = [factor * value for value in band.low], [factor * value for value in band.high]
                 axes.fill_between(band.steps, low, high, color=look.color, alpha=0.15, linewidth=0)
         axes.set_title(f"{tag} (%)" if percent else tag)
-        axes.set_xlabel("step")
+        axes.set_xlabel(next(seed[tag].unit for seeds in curves.values() for seed in seeds if tag in seed))
     _legend(figure, sorted(curves, key=method_order), looks)
+    return figure
+
+
+def task_figure(found: "TaskMap") -> Figure:
+    """Embedded graphs in the plane, a colour per task, the larger the more parameters (TAL, Fig. 3).
+
+    Args:
+        found: What is drawn.
+    """
+    figure, (axes,) = _panels(1, share_y=False)
+    most = max(point.parameters for point in found.points)
+    tasks = list(dict.fromkeys(point.task for point in found.points))
+    colours = mpl.colormaps["tab10"] if len(tasks) <= 10 else mpl.colormaps["turbo"].resampled(len(tasks))
+    for i, task in enumerate(tasks):
+        points = [point for point in found.points if point.task == task]
+        axes.scatter(
+            [point.x for point in points],
+            [point.y for point in points],
+            s=[_LARGEST * point.parameters / most for point in points],
+            color=colours(i), edgecolors="white", linewidths=0.5, alpha=0.8,
+        )  # fmt: skip
+    across, up = (f"{100 * share:.0f} % of the variance" for share in found.explained)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    if found.silhouette is not None:
+        axes.set_title(f"silhouette by task {found.silhouette:.2f}")
+    dots = [Line2D([], [], color=colours(i), linestyle="", marker="o") for i in range(len(tasks))]
+    names = [_plain(task) for task in tasks]
+    figure.legend(dots, names, title="size: parameters", loc="outside right upper", frameon=False)
     return figure
 
 

@@ -2,15 +2,17 @@
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import yaml
 
 import lgx
 from lgx.errors import UserError
+from lgx.evaluation.results import Row
 
 FILE = Path("experiments/paper_numbers.yaml")
 # libyaml reads the file ten times faster; both loaders build plain values only.
@@ -19,6 +21,9 @@ _FIELDS = ("method", "architecture", "task", "epochs", "metric", "unit", "varian
 _SIZES = {"T": "Tiny", "S": "Small", "B": "Base"}
 # What a paper calls by a name of its own and the framework measures as a start that was trained.
 _TRAINED_AS = {"random": "trained", "pretrained": "pretrain_finetune"}
+# TAL's data sets are those of the Visual Decathlon, which it calls by the names of the originals.
+_DECATHLON, _ORIGINAL = "decathlon_", {"flowers": "flowers102"}
+_OF_TRAINING, _AVERAGE = "train_", "average"
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,9 @@ class PaperTable:
         """The paper's number for what was measured, in the paper's unit; None unless there is exactly one.
 
         The two names of one architecture (``Des-B-12``, ``12-Base``) are the same, and so are a paper's ``trained``
-        and the framework's ``random`` after training, ``pretrain_finetune`` and ``pretrained``. Numbers whose epochs
-        the paper does not state fit any number of epochs but 0.
+        and the framework's ``random`` after training, ``pretrain_finetune`` and ``pretrained``; in TAL's tables also
+        ``aircraft`` and ``decathlon_aircraft``. Numbers whose epochs the paper does not state fit any number of epochs
+        but 0.
         """
         methods = {method, _TRAINED_AS.get(method, method)} if epochs else {method}
         found = [
@@ -79,11 +85,49 @@ class PaperTable:
             for row in self.rows
             if row.method in methods
             and same_architecture(row.architecture, architecture)
-            and row.task == task
+            and row.task == self.task_name(task)
             and row.metric == metric
             and (row.epochs == epochs or (row.epochs is None and epochs > 0))
         ]
         return found[0] if len(found) == 1 else None
+
+    def task_name(self, task: str) -> str:
+        """The paper's name of a task: ``flowers102`` for ``decathlon_flowers`` in TAL's tables, else the same."""
+        if not (self.name.startswith("tal/") and task.startswith(_DECATHLON)):
+            return task
+        short = task.removeprefix(_DECATHLON)
+        return _ORIGINAL.get(short, short)
+
+    def of_split(self, split: str) -> "PaperTable":
+        """The rows of one split. Those of the training split have metrics like ``train_loss``, here ``loss``."""
+        rows = (
+            replace(row, metric=row.metric.removeprefix(_OF_TRAINING))
+            for row in self.rows
+            if row.metric.startswith(_OF_TRAINING) == (split == "train")
+        )
+        return replace(self, rows=tuple(rows))
+
+
+def averages(rows: Iterable[Row], paper: PaperTable) -> list[Row]:
+    """Rows of the task ``average`` for a paper that has it, wherever all of its tasks were measured.
+
+    Args:
+        rows: Rows of one metric and one split.
+        paper: The paper's table; where it names no tasks beside ``average``, there are none.
+    """
+    tasks = {row.task for row in paper.rows}
+    if _AVERAGE not in tasks or len(tasks) == 1:
+        return []
+    groups: dict[tuple[str, str, int, int], dict[str, Row]] = {}
+    for row in rows:
+        groups.setdefault((row.method, row.architecture, row.epochs, row.seed), {})[paper.task_name(row.task)] = row
+    found = []
+    for measured in groups.values():
+        if tasks - {_AVERAGE} <= measured.keys():
+            members = [measured[task] for task in sorted(tasks - {_AVERAGE})]
+            mean, n = fmean(row.value for row in members), sum(row.n for row in members)
+            found.append(replace(members[0], task=_AVERAGE, value=mean, n=n))
+    return found
 
 
 def same_architecture(one: str, other: str) -> bool:

@@ -128,7 +128,10 @@ def difference_section(rows: Sequence[Row], metric: str, baseline: str) -> Secti
     title = f"Difference to {baseline}"
     if not entries:
         return Section(title, [f"No method was measured with a seed, task, architecture and epochs of {baseline}."])
-    text = "Paired over the seeds (their number in parentheses) that both have; * where the 95 % interval excludes 0."
+    text = (
+        "Paired over the seeds (their number in parentheses) that both have; * where the 95 % interval excludes 0. "
+        "p is of the two-sided paired t-test; it needs two seeds and is not corrected for the number of comparisons."
+    )
     return Section(title, [text], arrange(entries, metric, mark_best=False))
 
 

@@ -17,7 +17,7 @@ class Row:
         method: How the weights came about (``sws``, ``simple_lg``, ``random``, ...).
         architecture: Name of the architecture, e.g. ``6-Small`` or ``depth=6,embed_dim=64,...``.
         task: Name of the task.
-        split: ``val`` or ``test``.
+        split: ``val``, ``test``, or ``train`` (the loss that was minimised, whatever it is made of).
         epochs: Epochs of training after initialisation; 0 is evaluation without training.
         metric: Name of the metric, e.g. ``acc`` (share in [0, 1]) or ``loss``.
         value: The value.

@@ -45,6 +45,14 @@ class Difference:
         width = self.summary.half_width
         return width is not None and abs(self.summary.mean) > width
 
+    @property
+    def marks(self) -> str:
+        """``*`` where claimable, and the p-value where there is one: ``*, p = 0.012``."""
+        star = "*" if self.claimable else ""
+        if self.p is None:
+            return star
+        return f"{star}, p < 0.001" if self.p < 0.001 else f"{star}, p = {self.p:.3f}"
+
 
 def summarise(values: Sequence[float]) -> Summary:
     """Mean and 95 % confidence interval over seeds.

@@ -152,13 +152,13 @@ def measured(rows: Iterable[Row], metric: str, paper: PaperTable | None = None) 
 
 
 def differences(rows: Iterable[Row], metric: str, baseline: str) -> list[Entry]:
-    """Paired difference of every method to ``baseline`` over common seeds; a star where the interval excludes 0."""
+    """Paired difference of every method to ``baseline`` over common seeds: * where the interval excludes 0, p-value."""
     by_seed = _by_seed(rows, metric)
     entries = []
     for (method, architecture, task, epochs), values in by_seed.items():
         difference = paired_difference(values, by_seed.get((baseline, architecture, task, epochs), {}))
         if method != baseline and difference is not None:
-            text = summary_text(difference.summary, metric, "+") + ("*" if difference.claimable else "")
+            text = summary_text(difference.summary, metric, "+") + difference.marks
             entries.append(Entry(method, architecture, task, epochs, difference.summary, text))
     return entries
 

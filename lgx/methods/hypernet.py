@@ -109,7 +109,11 @@ class HypernetMethod(Method):
         """
         super().setup(stage)
         assert self.task is not None
-        self.tasks = getattr(self.data_module(), "all_tasks", None) or {self.task.name: self.task}
+        self.set_tasks(getattr(self.data_module(), "all_tasks", None) or {self.task.name: self.task})
+
+    def set_tasks(self, tasks: dict[str, Task]) -> None:
+        """Train and evaluate on these tasks, each by its name."""
+        self.tasks = tasks
         self.eval_metrics = nn.ModuleDict(
             {
                 f"{split}_metrics_{t}_{i}": self._make_metrics(task.num_classes)

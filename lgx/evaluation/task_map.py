@@ -1,0 +1,119 @@
+"""Where a hypernetwork's encoder puts architectures under each task, and whether tasks lie apart (TAL, Fig. 3)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lgx.architectures import ViTArchitecture
+from lgx.hypernet import Hypernet, computational_graph
+
+DEPTHS = range(3, 13)
+"""Layers of the paper's ten descendants."""
+
+_parameters = cache(ViTArchitecture.count_parameters)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One architecture under one task.
+
+    Attributes:
+        task: Name of the task.
+        architecture: Name of the architecture.
+        parameters: Its number of parameters.
+        x: First principal component of the embedded graph.
+        y: Second.
+    """
+
+    task: str
+    architecture: str
+    parameters: int
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class TaskMap:
+    """Embedded graphs in the plane of their two principal components.
+
+    Attributes:
+        points: A point per task and architecture, task by task.
+        explained: Shares of the variance along the two axes.
+        silhouette: Mean silhouette of the embedded graphs with their tasks as clusters, in [-1, 1]: 1 where tasks lie
+            far apart, near or below 0 where the task makes no difference. None where it is undefined: with one task or
+            one architecture.
+        plane_silhouette: The same of the points in the plane.
+    """
+
+    points: tuple[Point, ...]
+    explained: tuple[float, float]
+    silhouette: float | None
+    plane_silhouette: float | None
+
+
+def task_map(
+    hypernet: Hypernet,
+    embeddings: Mapping[str, Tensor],
+    architectures: Sequence[ViTArchitecture],
+    classes: Mapping[str, int] | None = None,
+) -> TaskMap:
+    """Embed every architecture under every task, and map the embeddings.
+
+    The number of classes is part of a graph (the head's shape), so that tasks with different numbers lie apart even
+    where the encoder ignores the task; the paper does not say which it took.
+
+    Args:
+        hypernet: A hypernetwork with task conditioning.
+        embeddings: Task embedding by task, (T,) each.
+        architectures: What is embedded, at least two points in all.
+        classes: Number of classes by task, for heads of the tasks' own. None takes the architectures as they are: then
+            nothing but the task embedding tells two tasks apart.
+    """
+    embedded = {}
+    for task, embedding in embeddings.items():
+        heads = architectures if classes is None else [a.replace(num_classes=classes[task]) for a in architectures]
+        embedded[task] = embed_graphs(hypernet, heads, embedding)
+    return project(embedded, architectures)
+
+
+@torch.no_grad()
+def embed_graphs(hypernet: Hypernet, architectures: Sequence[ViTArchitecture], embedding: Tensor) -> Tensor:
+    """Mean over the nodes of every graph behind the encoder, (A, D) of A architectures under one task (T,)."""
+    graphs = [computational_graph(architecture, hypernet.config.convention) for architecture in architectures]
+    nodes = hypernet.encode(graphs, embedding)
+    means = [x[: len(graph.nodes)].mean(dim=0) for x, graph in zip(nodes, graphs, strict=True)]
+    return torch.stack(means).float().cpu()
+
+
+def project(embedded: Mapping[str, Tensor], architectures: Sequence[ViTArchitecture]) -> TaskMap:
+    """Map embedded graphs by PCA.
+
+    Args:
+        embedded: Embeddings of the A architectures by task, (A, D) each, D at least 2.
+        architectures: The architectures.
+    """
+    from sklearn.decomposition import PCA
+
+    stacked = torch.cat(list(embedded.values())).double().numpy()
+    with np.errstate(invalid="ignore"):  # shares of no variance at all
+        pca = PCA(2, svd_solver="full").fit(stacked)
+    plane = pca.transform(stacked)
+    first, second = np.nan_to_num(pca.explained_variance_ratio_).tolist()
+    members = [(task, architecture) for task in embedded for architecture in architectures]
+    points = tuple(
+        Point(task, architecture.name, _parameters(architecture), float(x), float(y))
+        for (task, architecture), (x, y) in zip(members, plane, strict=True)
+    )
+    tasks = [task for task, _ in members]
+    return TaskMap(points, (first, second), _silhouette(stacked, tasks), _silhouette(plane, tasks))
+
+
+def _silhouette(embedded: np.ndarray, tasks: Sequence[str]) -> float | None:
+    from sklearn.metrics import silhouette_score
+
+    clusters = len(set(tasks))
+    return float(silhouette_score(embedded, tasks)) if 1 < clusters < len(tasks) else None
