@@ -58,7 +58,7 @@ def test_norm_from_the_factors_is_the_dense_norm(pair):
     assert frobenius_norm(torch.ones(4)) == 2
 
 
-@pytest.mark.parametrize("layout", ["official", "residual"])
+@pytest.mark.parametrize("layout", ["official", "residual", "aligned"])
 def test_a_network_on_factors_equals_the_dense_one(layout):
     torch.manual_seed(0)
     hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, layout=layout)).double()
@@ -74,6 +74,22 @@ def test_a_network_on_factors_equals_the_dense_one(layout):
     for factored, dense in zip(*results, strict=True):
         # The norms are taken in float32.
         torch.testing.assert_close(factored, dense, rtol=1e-5, atol=1e-5)
+
+
+def test_aligned_rows_mean_the_same_at_every_width():
+    torch.manual_seed(0)
+    narrow, wide = (ViTArchitecture(1, width, 2, patch_size=4, img_size=16, num_classes=7) for width in (16, 24))
+    queries_keys_values = {}
+    for layout in ("residual", "aligned"):
+        hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, layout=layout))
+        with torch.no_grad():
+            for parameter in hypernet.decoder.fc3.parameters():
+                parameter.zero_()  # all that is left of a prediction is the bases
+            weights = [hypernet.predict(vit)["blocks.0.attn.qkv.weight"] for vit in (narrow, wide)]
+        scaled = [w.unflatten(0, (3, -1)) * w.shape[1] ** 0.5 for w in weights]
+        queries_keys_values[layout] = scaled[0], scaled[1][:, :16, :16]
+    torch.testing.assert_close(*queries_keys_values["aligned"])
+    assert not torch.allclose(*queries_keys_values["residual"])
 
 
 def test_dense_predictions_load_into_timms_model():
@@ -98,7 +114,12 @@ def test_factored_execution_works_under_autocast():
 
 @pytest.mark.parametrize(
     ("decoder", "layout", "count"),
-    [("conv", "official", 10), ("low_rank", "official", 100), ("low_rank", "residual", 20)],
+    [
+        ("conv", "official", 10),
+        ("low_rank", "official", 100),
+        ("low_rank", "residual", 20),
+        ("low_rank", "aligned", 10),
+    ],
 )
 def test_random_architectures_of_both_sets_are_predicted_finite_and_alike(decoder, layout, count):
     torch.manual_seed(0)

@@ -13,7 +13,7 @@ def bench(
     precision: str = "32",
     meta_batch: int = 1,
     decoder: Literal["low_rank", "conv"] = "low_rank",
-    layout: Literal["official", "residual"] = "official",
+    layout: Literal["official", "residual", "aligned"] = "official",
     repeats: int = 5,
     json: str | None = None,
 ) -> None:

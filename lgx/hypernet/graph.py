@@ -35,12 +35,14 @@ class Node:
         shape: Shape of that parameter as the hypernetwork reads it; the position embedding (1, 1 + s², D) as
             (1, D, s, s). Empty without a parameter.
         head: Whether the parameter belongs to the class head.
+        parts: Matrices of one kind that lie one behind the other in it: 3 for queries, keys and values, else 1.
     """
 
     op: str
     parameter: str | None = None
     shape: tuple[int, ...] = ()
     head: bool = False
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def _nodes(a: ViTArchitecture, convention: Convention) -> tuple[Node, ...]:
         block = f"blocks.{i}"
         nodes += [
             Node("ln", f"{block}.norm1.weight", (width,)),
-            *linear(f"{block}.attn.qkv", 3 * width, width),
+            *(replace(node, parts=3) for node in linear(f"{block}.attn.qkv", 3 * width, width)),
             *attention,
             *linear(f"{block}.attn.proj", width, width),
             sum_,

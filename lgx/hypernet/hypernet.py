@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import torch
+from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -176,17 +177,21 @@ class Hypernet(nn.Module):
             dense: See :meth:`predict`.
         """
         predicted: list[dict[str, Tensor]] = [{} for _ in graphs]
-        groups: dict[tuple[str, bool, tuple[int, ...]], list[tuple[int, int, Node]]] = defaultdict(list)
+        groups: dict[tuple[str, bool, tuple[int, ...], int], list[tuple[int, int, Node]]] = defaultdict(list)
+        aligned = (self.config.decoder, self.config.layout) == ("low_rank", "aligned")
         for g, graph in enumerate(graphs):
             for n, node in enumerate(graph.nodes):
                 if node.parameter is not None:
-                    groups[node.op, node.head, node.shape].append((g, n, node))
+                    parts = node.parts if aligned else 1
+                    groups[node.op, node.head, node.shape, parts].append((g, n, node))
         members = [(g, n) for group in groups.values() for g, n, _ in group]
         x = embedded[[g for g, _ in members], [n for _, n in members]]  # all nodes with a parameter, group by group
-        targets = [self._target(op, head, shape, len(group)) for (op, head, shape), group in groups.items()]
+        targets = [self._target(op, head, shape, len(group)) for (op, head, shape, _), group in groups.items()]
         for (key, group), decoded in zip(groups.items(), self.decoder.decode(x, targets), strict=True):
-            op, _, shape = key
-            for (g, _, node), tensors in zip(group, _finish(op, shape, decoded, dense, self.config), strict=True):
+            op, _, shape, parts = key
+            for (g, _, node), tensors in zip(
+                group, _finish(op, shape, parts, decoded, dense, self.config), strict=True
+            ):
                 assert node.parameter is not None
                 stem = node.parameter.removesuffix(".weight")
                 predicted[g].update({name.format(node.parameter, stem): tensor for name, tensor in tensors.items()})
@@ -215,14 +220,14 @@ class Hypernet(nn.Module):
 
 
 def _finish(
-    op: str, shape: tuple[int, ...], decoded: Tensor | Factors, dense: bool, config: HypernetConfig
+    op: str, shape: tuple[int, ...], parts: int, decoded: Tensor | Factors, dense: bool, config: HypernetConfig
 ) -> list[dict[str, Tensor]]:
     """Tile and normalise the tensors of n nodes, under patterns of their names: {0} the parameter, {1} its stem."""
     if op == "pos_enc":
         return [{"{0}": _positions(position, shape, config.class_position_std)} for position in _dense(decoded)]
     if op == "bias":
         vectors = _dense(decoded)
-        return [{"{0}": vector} for vector in bias(tile(vectors, (len(vectors), *shape)))]
+        return [{"{0}": vector} for vector in bias(_apart(tile(vectors, (len(vectors), *shape)), parts))]
     if op in ("ln", "bn"):
         pairs = _dense(decoded)
         raw_weights, raw_biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
@@ -231,7 +236,7 @@ def _finish(
     if isinstance(decoded, Factors):
         decoded = _scaled(decoded, weight_scale(shape))
         if len(shape) == 2:
-            products = _products(decoded, shape)
+            products = _products(decoded, shape, parts)
             return [{"{0}": weight.to_dense() if dense else weight} for weight in products]
         weights = decoded.to_dense()
     else:
@@ -251,14 +256,19 @@ def _scaled(factors: Factors, scale: float) -> Factors:
     return replace(factors, b=factors.b * scale)
 
 
-def _products(factors: Factors, shape: tuple[int, ...]) -> list[LowRankTensor]:
+def _products(factors: Factors, shape: tuple[int, ...], parts: int) -> list[LowRankTensor]:
     """Weights as products; tiling repeats rows of A and of B.
 
     The rank is filled up with zeros to a multiple of 16: matrix products with odd sizes are a tenth slower.
     """
     count, _, rank = factors.a.shape
-    a, b = tile(factors.a, (count, shape[0], rank)), tile(factors.b, (count, shape[1], rank))
+    a, b = _apart(tile(factors.a, (count, shape[0], rank)), parts), tile(factors.b, (count, shape[1], rank))
     return LowRankTensor.unbind_products(*(F.pad(factor, (0, -rank % 16)) for factor in (a, b)))
+
+
+def _apart(rows: Tensor, parts: int) -> Tensor:
+    """Rows that belong to the parts in turn, (n, size, ...) -> the parts one behind the other."""
+    return rows if parts == 1 else rearrange(rows, "n (rows parts) ... -> n (parts rows) ...", parts=parts)
 
 
 def _positions(raw: Tensor, shape: tuple[int, ...], class_position_std: float) -> Tensor:

@@ -13,7 +13,7 @@ from lgx.hypernet.decoder import Decoder, Factors, Target
 from lgx.hypernet.ranges import RowRanges
 from lgx.hypernet.viewed import Span, View
 
-Layout = Literal["official", "residual"]
+Layout = Literal["official", "residual", "aligned"]
 
 
 class LowRankDecoder(Decoder):
@@ -25,13 +25,16 @@ class LowRankDecoder(Decoder):
     ``layout`` says how the map is laid out. ``official``: the map r -> ``max_size`` is applied to each of 2 r rows and
     the result *viewed* as A and B, so that a small target reads one or two of the rows; this is "LoGAH" in the papers'
     tables. ``residual``: A = L_out (I + X₁), B = L_in (I + X₂) with two bases L, which uses every number of the MLP.
+    ``aligned``: the same, and rows of queries, keys and values take turns in A, so that a row of L means the same for
+    networks of every width. One behind the other, row 70 is a key of a network 64 wide and a query of one 96 wide; what
+    training teaches it for one undoes what it taught it for the other.
 
     Args:
         width: D.
         rank: r.
         max_shape: Largest (out, in, kernel height, kernel width) that is predicted.
         max_size: Largest number of rows or columns.
-        layout: ``official`` or ``residual``.
+        layout: ``official``, ``residual`` or ``aligned``.
     """
 
     def __init__(

@@ -152,7 +152,7 @@ def method_of(config: HypernetConfig) -> str:
     """Name of the method that a configuration belongs to."""
     if config.decoder == "conv":
         return "ghn3"
-    return "logah" if config.layout == "official" else "logah_residual"
+    return "logah" if config.layout == "official" else f"logah_{config.layout}"
 
 
 def _read_config(path: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ INITIALIZERS: dict[str, Callable[..., Initializer]] = {
     "ghn3": HypernetPrediction,
     "logah": HypernetPrediction,
     "logah_residual": HypernetPrediction,
+    "logah_aligned": HypernetPrediction,
     "tal": HypernetPrediction,
 }
 """Method name -> class. Every class but ``random`` takes the file or folder as its first argument."""

@@ -48,5 +48,5 @@ class LoGAH(HypernetMethod):
 
     @property
     def method(self) -> str:
-        """``logah``, or ``logah_residual`` for the other layout."""
-        return "logah" if self.config.layout == "official" else "logah_residual"
+        """``logah``; ``logah_residual`` or ``logah_aligned`` for the other layouts."""
+        return "logah" if self.config.layout == "official" else f"logah_{self.config.layout}"
