@@ -3,20 +3,29 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/installed
 
-.PHONY: help demo test lint types pytest slow gpu bench tensorboard clean
+.PHONY: help demo demo-sws test lint types pytest slow gpu bench tensorboard clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
 	touch $(READY)
 
-demo: $(READY) ## the whole journey on pocket data, without a download: table, runs/demo/report.html
+demo: $(READY) ## TAL's journey on pocket data, without a download: table, runs/demo/report.html
+	$(BIN)/lgx data prepare pocket --root data
+	test -e runs/demo/ancestor/seed0/best.learngene.safetensors || \
+	  $(BIN)/lgx fit --config experiments/tal/demo/ancestor.yaml --ckpt_path last
+	$(BIN)/lgx embed --ancestor runs/demo/ancestor/seed0/best.learngene.safetensors --out runs/demo/task_embeddings.safetensors \
+	  --data pocket_digits,pocket_motions,pocket_roses,pocket_silhouettes,pocket_clutter
+	$(BIN)/lgx sweep experiments/tal/demo.yaml
+	$(BIN)/lgx compare runs/demo --out runs/demo
+
+demo-sws: $(READY) ## SWS's journey on pocket data: table, runs/demo_sws/report.html
 	$(BIN)/lgx data prepare pocket --root data
 	$(BIN)/lgx sweep experiments/sws/demo.yaml
-	$(BIN)/lgx compare runs/demo --out runs/demo
+	$(BIN)/lgx compare runs/demo_sws --out runs/demo_sws
 
 test: lint types pytest ## lint, types and all fast tests
 

@@ -1,6 +1,8 @@
 """Hypernetworks train through the command line, and their predictions start descendants."""
 
+import contextlib
 import json
+import warnings
 
 import pytest
 import torch
@@ -261,6 +263,24 @@ def test_no_dense_weights_are_held_while_training(images, tmp_path):
         assert method._predicted
         epoch_end()
         assert not method._predicted
+
+
+def test_a_decoder_that_has_died_is_told():
+    from lgx.methods import LoGAH
+
+    method = LoGAH(arch=ARCH, optimizer=None, num_classes=3, panel=tuple(PANEL[:1]), set_size=2, width=16, layers=1,
+                   heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128)  # fmt: skip
+    method.network = method.build_network()
+    for alive in (True, False):
+        if not alive:
+            torch.nn.init.constant_(method.hypernet.decoder.fc2.bias, -100)
+        method.zero_grad()
+        sum(p.square().sum() for p in method.hypernet.predict(method.set[0]).values()).backward()
+        told = contextlib.nullcontext() if alive else pytest.warns(UserWarning, match="ReLUs of its decoder are dead")
+        with told, warnings.catch_warnings():
+            if alive:
+                warnings.simplefilter("error")
+            method._warn_of_a_dead_decoder()
 
 
 def test_ghn3_without_options_is_of_the_released_size():

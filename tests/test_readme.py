@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from lgx.architectures import parse_architecture
 from lgx.cli import COMMANDS, TRAINING
 from lgx.evaluation.results import Row, write_rows
+from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.learngene import Learngene, take_layers
+from lgx.task_embeddings import TaskEmbeddings
 
 from .conftest import lgx
 
@@ -52,16 +55,31 @@ def workplace(tmp_path, monkeypatch):
     seven = arch.replace(depth=7)
     auxiliary = arch.replace(stages=(3, 3, 3, 3))
     sws = Learngene("sws", auxiliary, take_layers(auxiliary.build().state_dict(), [0, 3, 6, 9]))
-    sws.save("runs/demo/sws/seed0/best.learngene.safetensors")
+    sws.save("runs/demo_sws/sws/seed0/best.learngene.safetensors")
     state = {f"network.{k}": v for k, v in seven.build().state_dict().items()}
     about = {"architecture": seven.to_dict(), "task": {}, "epochs": 1, "method": "sws"}
-    (tmp_path / "runs/demo/mine/seed0/checkpoints").mkdir(parents=True)
-    torch.save({"lgx": about, "state_dict": state}, "runs/demo/mine/seed0/checkpoints/best.ckpt")
-    (tmp_path / "runs/demo/mine/seed0/config.yaml").write_text(
+    (tmp_path / "runs/demo_sws/mine/seed0/checkpoints").mkdir(parents=True)
+    torch.save({"lgx": about, "state_dict": state}, "runs/demo_sws/mine/seed0/checkpoints/best.ckpt")
+    (tmp_path / "runs/demo_sws/mine/seed0/config.yaml").write_text(
         (ROOT / "experiments/sws/demo/descendant.yaml").read_text()
     )
+    known = {f"pocket_{name}": {"num_classes": 10} for name in ("digits", "motions")}
+    embeddings = TaskEmbeddings({name: torch.randn(8) for name in known}, tasks=known)
+    config = HypernetConfig(
+        16, 1, 2, max_shape=(32, 32, 8, 8), num_classes=10, rank=4, max_size=512, layout="aligned", task_width=8
+    )
+    tensors = Hypernet(config).state_dict()
+    told = {f"task_embeddings.{name}": tensor for name, tensor in embeddings.tensors.items()}
+    tal = Learngene("tal", arch, tensors | told, hypernet=config.to_dict(), tasks=embeddings.tasks)
+    tal.save("runs/demo/tal/seed0/best.learngene.safetensors")
+    small = parse_architecture("depth=1,embed_dim=8,num_heads=2,patch_size=8,img_size=32", num_classes=10)
+    ancestor = Learngene("ancestor", small, small.build().state_dict())
+    ancestor.save("runs/demo/ancestor/seed0/best.learngene.safetensors")
+    embeddings.save("runs/demo/task_embeddings.safetensors")
+    (tmp_path / "my_images").mkdir()
+    Image.new("RGB", (40, 40), "red").save(tmp_path / "my_images/1.png")
     rows = [
-        Row(method, seven.name, "digits", "test", 0, "acc", 0.5, 0, 10, f"runs/demo/{method}-7/seed0")
+        Row(method, seven.name, "digits", "test", 0, "acc", 0.5, 0, 10, f"runs/demo_sws/{method}-7/seed0")
         for method in ("random", "sws")
     ]
     for row in rows:
@@ -83,10 +101,25 @@ def test_every_lgx_command_of_the_readme_runs():
             words += ["--dry_run", "true"]
         elif command == "bench":
             words = ["bench", "--size", "tiny", "--batch", "1", "--repeats", "1"]
+        elif command == "embed":  # one bare image stands for every set
+            words = ["my_images" if "pocket" in w else w for w in words]
         elif words[:2] == ["data", "prepare"]:
             words = ["data", "prepare", "--help"]
         result = lgx(*words)
         assert result.code == 0, f"{line}: {result.err}"
         ran.append(command)
-    assert set(ran) >= {"fit", "test", "init", "export", "compare", "sweep", "data", "arch", "sample", "doctor"}
+    assert set(ran) >= {
+        "fit",
+        "test",
+        "init",
+        "export",
+        "compare",
+        "sweep",
+        "data",
+        "arch",
+        "sample",
+        "doctor",
+        "embed",
+        "analyse",
+    }
     assert set(ran) <= {*TRAINING, *COMMANDS}

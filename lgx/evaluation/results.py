@@ -4,9 +4,24 @@ import csv
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import NamedTuple
 
 from lgx.errors import UserError
 from lgx.files import atomic_path
+
+
+class Evaluation(NamedTuple):
+    """One network on one task.
+
+    Attributes:
+        task: Name of the task.
+        architecture: Name of the architecture.
+        tag: What its tags begin with, e.g. ``val`` for ``val/acc``.
+    """
+
+    task: str
+    architecture: str
+    tag: str
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from torchmetrics.classification import MulticlassAccuracy
 from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.batch import Batch, Task
 from lgx.errors import UserError
+from lgx.evaluation.results import Evaluation
 from lgx.learngene import Learngene
 from lgx.optim import parameter_groups
 
@@ -30,20 +31,6 @@ SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
 def seed_of() -> int:
     """The run's seed, as ``seed_everything`` left it."""
     return int(os.environ.get("PL_GLOBAL_SEED", 0))
-
-
-class Evaluation(NamedTuple):
-    """One network on one task.
-
-    Attributes:
-        task: Name of the task.
-        architecture: Name of the architecture.
-        tag: What its tags begin with, e.g. ``val`` for ``val/acc``.
-    """
-
-    task: str
-    architecture: str
-    tag: str
 
 
 class Method(LightningModule, ABC):

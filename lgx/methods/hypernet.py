@@ -7,17 +7,19 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import torch
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lgx.architectures import ViTArchitecture, architecture_set, parse_architecture
 from lgx.batch import Batch, Task
 from lgx.errors import UserError
+from lgx.evaluation.results import Evaluation
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.lowrank import execute
 from lgx.hypernet.meta import meta_losses
 from lgx.learngene import Learngene
-from lgx.methods.base import Evaluation, Method, seed_of
+from lgx.methods.base import Method, seed_of
 
 
 class HypernetMethod(Method):
@@ -174,6 +176,8 @@ class HypernetMethod(Method):
         finite = bool(torch.stack(torch._foreach_norm(gradients)).isfinite().all())
         self.bad_steps = 0 if finite else self.bad_steps + 1
         self.log("train/bad_steps", float(self.bad_steps))
+        if self.global_step % 100 == 99:
+            self._warn_of_a_dead_decoder()
         if not finite:
             for parameter in self.parameters():
                 parameter.grad = None
@@ -181,6 +185,16 @@ class HypernetMethod(Method):
             raise UserError(
                 f"{self.method}: {self.bad_steps} updates in a row had gradients that are not finite; lower the "
                 f"learning rate, set trainer.gradient_clip_val, or use bf16 instead of fp16"
+            )
+
+    def _warn_of_a_dead_decoder(self) -> None:
+        """Training looks sound without the encoder, but then every node, task and size gets the same matrices."""
+        gradients = [p.grad for p in self.hypernet.encoder.parameters() if p.grad is not None]
+        if gradients and not torch.stack(torch._foreach_norm(gradients)).any():
+            rank_zero_warn(
+                f"step {self.global_step}: no gradient reaches the hypernetwork's encoder, because all ReLUs of its "
+                f"decoder are dead; it now predicts alike for every node and task. Start again with a lower "
+                f"learning rate"
             )
 
     # -- evaluation without training ------------------------------------------------------------------------------
