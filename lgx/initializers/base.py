@@ -110,7 +110,7 @@ def initialise(
     Raises:
         UserError: If tensors do not fit the architecture, or a head of another size is to be kept.
     """
-    model = architecture.build(drop_path_rate=drop_path_rate)
+    model = architecture.build("meta", drop_path_rate)
     tensors = adapt(initializer(architecture, task), model)
     if head == "new":
         tensors = {k: v for k, v in tensors.items() if not k.startswith("head.")}
@@ -129,6 +129,10 @@ def initialise(
                 f"{initializer.method}: {name} has shape {tuple(tensor.shape)}, but {architecture.name} needs "
                 f"{tuple(expected[name].shape)}; choose the embed_dim, mlp_ratio, patch_size and in_chans of the source"
             )
+    if architecture.stages is not None or expected.keys() - tensors.keys():
+        model = architecture.build(drop_path_rate=drop_path_rate)
+    else:  # nothing is left to chance: timm's random start, half of the time for a ViT-Base, need not be drawn
+        model.to_empty(device="cpu")
     return loaded(model, tensors, initializer.stored_parameters, initializer.notes(architecture, tensors))
 
 

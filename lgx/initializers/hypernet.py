@@ -145,7 +145,7 @@ class HypernetPrediction(Initializer):
                 if name.endswith("weight") and tensor.ndim > 1:
                     noise = torch.randn(tensor.shape, generator=generator)
                     predicted[name] = tensor + self.noise * tensor.std() * noise
-        return {name: tensor.clone() for name, tensor in predicted.items()}
+        return predicted
 
 
 def method_of(config: HypernetConfig) -> str:
