@@ -201,26 +201,24 @@ class HypernetMethod(Method):
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """Every architecture of the panel on every task, each under its own tags."""
-        several = len(self.tasks) > 1
         return [
-            Evaluation(
-                task,
-                architecture.name,
-                f"{split}/{task}/{architecture.name}" if several else f"{split}/{architecture.name}",
-            )
+            Evaluation(task, architecture.name, f"{self._tag(split, task)}/{architecture.name}")
             for task in self.tasks
             for architecture in self.panels[split]
         ]
 
+    def _tag(self, split: str, task: str) -> str:
+        return f"{split}/{task}" if len(self.tasks) > 1 else split
+
     def _evaluate(self, batch: Batch, split: Literal["val", "test"]) -> None:
         if self._predicted_for != (split, batch.task):  # the tasks come one after another
             self._predict_panel(split, batch.task)
-        number, first = list(self.tasks).index(batch.task), f"{split}/{batch.task}" if len(self.tasks) > 1 else split
+        number, tag = list(self.tasks).index(batch.task), self._tag(split, batch.task)
         for i, (architecture, parameters) in enumerate(zip(self.panels[split], self._predicted, strict=True)):
             logits = execute(architecture, parameters, batch.inputs).float()
             metrics = self._update(split, logits, batch.targets, f"_{number}_{i}")
             for name, metric in metrics.items():
-                self.log(f"{first}/{architecture.name}/{name}", metric, on_step=False, on_epoch=True)
+                self.log(f"{tag}/{architecture.name}/{name}", metric, on_step=False, on_epoch=True)
 
     def _predict_panel(self, split: str, task: str) -> None:
         classes, embedding = self.tasks[task].num_classes, self.task_embedding(task)
@@ -254,7 +252,7 @@ class HypernetMethod(Method):
             metrics = [self.metrics_of(split, f"_{number}_{i}") for i in range(len(self.panels[split]))]
             means.append(torch.stack([m["acc"].compute() for m in metrics]).mean())
             if len(self.tasks) > 1:
-                self.log(f"{split}/{task}/acc", means[-1])
+                self.log(f"{self._tag(split, task)}/acc", means[-1])
         self.log(f"{split}/acc", torch.stack(means).mean(), prog_bar=True)
 
     def describe(self) -> dict[str, Any]:
