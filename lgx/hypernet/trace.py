@@ -195,7 +195,8 @@ class _Builder:
         parameter: str | None = None,
         shape: tuple[int, ...] = (),
     ) -> _Value:
-        fused = parameter is not None and ".qkv." in parameter  # timm's name for queries, keys and values in one
+        # What timm and torch call queries, keys and values in one matrix.
+        fused = parameter is not None and (".qkv." in parameter or ".in_proj_" in parameter)
         self.nodes.append(Node(op, parameter, shape, parts=3 if fused else 1))
         self.predecessors.append(_joined(before).sources)
         return _Value((len(self.nodes) - 1,))
