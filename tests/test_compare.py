@@ -385,3 +385,20 @@ def test_only_the_methods_asked_for_are_shown(runs: Path, capsys: pytest.Capture
     assert "simple_lg" not in printed
     with pytest.raises(UserError, match="tleg not measured; methods are"):
         compare([str(runs)], methods="sws,tleg")
+
+
+def test_the_average_is_over_the_cells_that_every_method_has(tmp_path, capsys):
+    cells = [("a", "6-Small", 0.2), ("a", "3-Tiny", 0.4), ("b", "6-Small", 0.6), ("b", "3-Tiny", 0.8)]
+    rows = [row("tal", arch, value + seed / 10, task=task, seed=seed) for task, arch, value in cells for seed in (0, 1)]
+    rows += [row("random", arch, 0.1, task=task) for task, arch, _ in cells]
+    rows += [row("ghn3", "6-Small", 0.9, task="a")]
+    write_rows(tmp_path / "results.csv", rows)
+    compare([str(tmp_path)], average=True)
+    shown = capsys.readouterr().out
+    assert "55.00 ±" in shown  # seeds 0 and 1 have 50 and 60 %
+    assert "10.00 (1)" in shown
+    assert "ghn3 is left out of the averages untrained: 3 of 4 cells" in shown
+    compare([str(tmp_path)], average=True, tasks="a", methods="tal,random")
+    assert "35.00 ±" in capsys.readouterr().out
+    with pytest.raises(UserError, match="--tasks: c not measured; tasks are a, b"):
+        compare([str(tmp_path)], tasks="c")

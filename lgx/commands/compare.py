@@ -39,6 +39,8 @@ def compare(
     split: str = "test",
     baseline: str | None = None,
     methods: str | None = None,
+    tasks: str | None = None,
+    average: bool = False,
 ) -> None:
     """Show what runs have measured: methods × descendants × tasks, mean over seeds with a 95 % interval.
 
@@ -50,10 +52,13 @@ def compare(
         split: Split to show: test, val, or train (with --metric loss: what each epoch of training minimised).
         baseline: Method that all others are compared with, seed by seed, e.g. random.
         methods: Show only these methods, separated by commas, e.g. sws,simple_lg,random.
+        tasks: Show only these tasks, separated by commas.
+        average: Show each method's mean over tasks and architectures.
 
     Raises:
         UserError: If there are no such runs, rows, table or method, or ``out`` cannot be written.
     """
+    from lgx.evaluation.averages import average as averages_of
     from lgx.evaluation.paper import averages, load_table
     from lgx.evaluation.report import difference_section, table_section
 
@@ -65,11 +70,15 @@ def compare(
     files = find_results(runs)
     page = _page(out, files) if out else None
     merged = merge(files)
-    chosen = _of_methods(_choose(merged.rows, metric, split), methods)
+    chosen = _only(_choose(merged.rows, metric, split), "task", tasks)
+    chosen = _only(chosen, "method", methods)
     if baseline and baseline not in {row.method for row in chosen}:
         raise UserError(f"baseline {baseline!r} was not measured; methods are {_list(row.method for row in chosen)}")
     shown, left_out = last_epochs(chosen, {row.epochs or 0 for row in table.rows} if table else ())
     notes = [*merged.notes, *left_out]
+    if average:
+        shown, incomplete = averages_of(shown)
+        notes += incomplete
     means = averages(shown, table) if table else []
     sections = [table_section([*shown, *means], metric, split, table)]
     if baseline:
@@ -166,13 +175,14 @@ def _choose(rows: Sequence[Row], metric: str, split: str) -> list[Row]:
     return chosen
 
 
-def _of_methods(rows: Sequence[Row], methods: str | None) -> list[Row]:
-    if methods is None:
+def _only(rows: Sequence[Row], kind: str, names: str | None) -> list[Row]:
+    """Rows of the methods or tasks that are named."""
+    if names is None:
         return list(rows)
-    wanted, measured = set(methods.split(",")), {row.method for row in rows}
+    wanted, measured = set(names.split(",")), {getattr(row, kind) for row in rows}
     if unknown := wanted - measured:
-        raise UserError(f"--methods: {_list(unknown)} not measured; methods are {_list(measured)}")
-    return [row for row in rows if row.method in wanted]
+        raise UserError(f"--{kind}s: {_list(unknown)} not measured; {kind}s are {_list(measured)}")
+    return [row for row in rows if getattr(row, kind) in wanted]
 
 
 def _overview(rows: Sequence[Row]) -> str:
