@@ -88,12 +88,7 @@ class Learngene:
             "tasks": self.tasks,
             "lgx_version": self.lgx_version,
         }
-        tensors = {k: v.detach().cpu().contiguous().clone() for k, v in self.tensors.items()}
-        with atomic_path(path) as temporary:
-            try:
-                save_file(tensors, temporary, metadata={_KEY: json.dumps(about)})
-            except SafetensorError as error:
-                raise OSError(str(error)) from error
+        write_safetensors(path, self.tensors, {_KEY: json.dumps(about)})
 
     @classmethod
     def load(cls, path: str | Path) -> "Learngene":
@@ -134,6 +129,21 @@ class Learngene:
             f"  task      {', '.join(self.tasks) or self.task.get('name', 'unknown')}\n"
             f"  measured  {measured}"
         )
+
+
+def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write tensors and metadata, atomically.
+
+    Raises:
+        UserError: If the file cannot be written.
+    """
+    # Tensors that share memory are refused by safetensors.
+    apart = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    with atomic_path(path) as temporary:
+        try:
+            save_file(apart, temporary, metadata=metadata)
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
 
 
 def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:

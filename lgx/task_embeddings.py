@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 import lgx
 from lgx.errors import UserError
-from lgx.files import atomic_path
 from lgx.frozen import Frozen
-from lgx.learngene import read_safetensors
+from lgx.learngene import read_safetensors, write_safetensors
 
 _KEY = "lgx_task_embeddings"
 
@@ -59,19 +56,19 @@ class TaskEmbeddings:
         return self.tensors[task]
 
     def save(self, path: str | Path) -> None:
-        """Write a safetensors file with its provenance, atomically."""
+        """Write a safetensors file with its provenance, atomically.
+
+        Raises:
+            UserError: If the file cannot be written.
+        """
         about = {
             "ancestor": self.ancestor,
             "images": self.images,
             "tasks": self.tasks,
             "lgx_version": lgx.__version__,
         }
-        tensors = {name: tensor.detach().cpu().float().contiguous() for name, tensor in self.tensors.items()}
-        with atomic_path(path) as temporary:
-            try:
-                save_file(tensors, temporary, metadata={_KEY: json.dumps(about)})
-            except SafetensorError as error:
-                raise OSError(str(error)) from error
+        tensors = {name: tensor.float() for name, tensor in self.tensors.items()}
+        write_safetensors(path, tensors, {_KEY: json.dumps(about)})
 
     @classmethod
     def load(cls, path: str | Path) -> "TaskEmbeddings":
