@@ -1,6 +1,6 @@
 """What every image data module shares: declared splits, loaders, and the task that methods see."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -227,19 +227,29 @@ class ImageDataModule(LightningDataModule):
         )
 
     def _process(self) -> tuple[int, int]:
-        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+        return process_of(self)
 
     def _loader_options(self) -> dict[str, Any]:
-        return {
-            "num_workers": self.num_workers,
-            "persistent_workers": self.num_workers > 0,
-            "pin_memory": torch.cuda.is_available(),
-            "collate_fn": self._collate,
-        }
+        return loader_options(self.num_workers, self._collate)
 
     def _collate(self, examples: Sequence[tuple[Tensor, int]]) -> Batch:
         images, labels = zip(*examples, strict=True)
         return Batch(torch.stack(images), torch.tensor(labels), self.info.name)
+
+
+def process_of(module: LightningDataModule) -> tuple[int, int]:
+    """Rank and number of processes of a data module's trainer; (0, 1) without one."""
+    return (module.trainer.global_rank, module.trainer.world_size) if module.trainer else (0, 1)
+
+
+def loader_options(num_workers: int, collate: Callable[..., Batch]) -> dict[str, Any]:
+    """What every loader is made with, beside its data set and sampler."""
+    return {
+        "num_workers": num_workers,
+        "persistent_workers": num_workers > 0,
+        "pin_memory": torch.cuda.is_available(),
+        "collate_fn": collate,
+    }
 
 
 def _match_channels(values: tuple[float, ...], channels: int) -> tuple[float, ...]:

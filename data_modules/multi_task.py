@@ -10,7 +10,7 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from data_modules.base import ImageDataModule, Images, Split
+from data_modules.base import ImageDataModule, Images, Split, loader_options, process_of
 from data_modules.catalogue import open_set
 from data_modules.images import LabelledImages, stratified_order
 from data_modules.samplers import TransformedImages
@@ -146,7 +146,7 @@ class MultiTask(LightningDataModule):
 
     def train_dataloader(self) -> TaskLoader:
         """Batches of drawn tasks; resumable in the middle of an epoch."""
-        rank, world_size = self._process()
+        rank, world_size = process_of(self)
         images = dict(zip(self.sets, self._parts("train"), strict=True))
         sizes = {name: len(part) for name, part in images.items()}
         weights = np.array(list(self.sampling_weights.values()))
@@ -160,7 +160,7 @@ class MultiTask(LightningDataModule):
             )
             for name, part in images.items()
         ]
-        return TaskLoader(TaskImages(parts), batch_sampler=sampler, **self._loader_options())
+        return TaskLoader(TaskImages(parts), batch_sampler=sampler, **loader_options(self.num_workers, self._collate))
 
     def val_dataloader(self) -> DataLoader[Any]:
         """Every validation example once (the first ``limit_eval`` of each task), task by task."""
@@ -194,25 +194,14 @@ class MultiTask(LightningDataModule):
         return LabelledImages(images, np.asarray(images.labels)[chosen], f"{name} val", chosen)
 
     def _eval_loader(self, split: Split) -> DataLoader[Any]:
-        parts, (rank, world_size) = self._parts(split), self._process()
+        parts, (rank, world_size) = self._parts(split), process_of(self)
         for name, part in zip(self.sets, parts, strict=True):
             if len(part) < world_size:
                 raise UserError(f"{name} {split}: {len(part)} examples for {world_size} processes; use fewer processes")
         tasks = self.all_tasks.values()
         images = [TransformedImages(part, eval_transform(task)) for part, task in zip(parts, tasks, strict=True)]
         sampler = TaskEvalSampler([len(part) for part in parts], self.eval_batch_size, rank, world_size)
-        return DataLoader(TaskImages(images), batch_sampler=sampler, **self._loader_options())
-
-    def _process(self) -> tuple[int, int]:
-        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
-
-    def _loader_options(self) -> dict[str, Any]:
-        return {
-            "num_workers": self.num_workers,
-            "persistent_workers": self.num_workers > 0,
-            "pin_memory": torch.cuda.is_available(),
-            "collate_fn": self._collate,
-        }
+        return DataLoader(TaskImages(images), batch_sampler=sampler, **loader_options(self.num_workers, self._collate))
 
     def _collate(self, examples: Sequence[tuple[Tensor, int, int]]) -> Batch:
         images, labels, tasks = zip(*examples, strict=True)

@@ -6,7 +6,7 @@ from lgx.initializers.base import Initializer
 from lgx.initializers.hypernet import HypernetPrediction
 from lgx.initializers.pretrained import FromSource, Pretrained
 from lgx.initializers.stagewise import StagewiseExpansion
-from lgx.learngene import SUFFIX, Learngene
+from lgx.learngene import Learngene
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Origin:
 def origin_of(initializer: Initializer) -> Origin:
     """Facts about the source of an initializer."""
     if isinstance(initializer, HypernetPrediction):
-        if not initializer.hypernet.endswith(SUFFIX):
+        learngene = initializer.learngene
+        if learngene is None:
             return Origin(num_classes=initializer.loaded.config.num_classes)
-        learngene = Learngene.load(initializer.hypernet)
         if initializer.task is None or initializer.embedding() is None:
             return _of_learngene(learngene)
         task = initializer.known_tasks.tasks.get(initializer.task)

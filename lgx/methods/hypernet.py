@@ -78,7 +78,8 @@ class HypernetMethod(Method):
         base = self.architecture
         if base.stages is not None:
             raise UserError("model.arch: hypernetworks predict no shared stages; leave out stages")
-        self.panels = {"val": _panel("panel", panel, base), "test": _panel("test_panel", test_panel or panel, base)}
+        tested = panel if test_panel is None else test_panel
+        self.panels = {"val": _panel("panel", panel, base), "test": _panel("test_panel", tested, base)}
         held_out = {architecture for members in self.panels.values() for architecture in members}
         drawn = architecture_set(set, set_size, base)
         self.set = [architecture for architecture in drawn if architecture not in held_out]

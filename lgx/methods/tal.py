@@ -51,7 +51,7 @@ class TAL(HypernetMethod):
         start: Learngene of an earlier stage. Its configuration counts: width, layers, heads, max_shape, decoder, rank,
             max_size and layout are then not read.
         task_embeddings: File of ``lgx embed`` with an embedding of every task; none tells the hypernetwork nothing of
-            the task (TAL without task information).
+            the task (TAL without task information), and leaves out modulations that ``start`` has.
         freeze_encoder: Train only the decoder and the encoder's modulation by the task.
         loss_temperature: Weigh the loss of task τ by w_τ ∝ (N_τ / Σ N)^(1/T) with this T, mean 1 (Eq. 7). None weighs
             all alike: the sampling of tasks already follows these weights, and the official code has them only there.
