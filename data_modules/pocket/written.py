@@ -41,15 +41,16 @@ def glyphs(rng: Rng, name: str, n: int) -> Array:
 
 
 def clutter(rng: Rng, name: str, n: int) -> Array:
-    """A digit on a house wall, between parts of other digits, in any two colours."""
-    canvas = backgrounds(rng, n, 0.1, 0.9, 0.6)
-    ink_colour = colours(rng, n)
-    mean = canvas.mean((1, 2), keepdims=True)
-    ink_colour = np.where(np.abs(ink_colour - mean).sum(-1, keepdims=True) < 0.5, (mean + 0.5) % 1, ink_colour)
+    """A lit digit of any colour on a dark wall, between parts of other digits.
+
+    Light on dark like the scans of :func:`real_digits`, so that what is learned of those is worth something here.
+    """
+    canvas = backgrounds(rng, n, 0.0, 0.12, 0.1)
+    light = colours(rng, n, saturation=rng.uniform(0, 0.5, n), value=rng.uniform(0.75, 1, n))
     for side in (-1, 1):
         others = np.stack([_written(rng, str(d), 1, (0.5, 0.8), 0.15, 0.1)[0] for d in rng.integers(0, 10, n)])
-        canvas = paint(canvas, np.roll(others, side * int(SIZE * 0.62), axis=2) * _edge(side), ink_colour)
-    canvas = paint(canvas, _written(rng, name, n, (0.5, 0.75), 0.15, 0.12), ink_colour)
+        canvas = paint(canvas, np.roll(others, side * int(SIZE * 0.62), axis=2) * _edge(side), light)
+    canvas = paint(canvas, _written(rng, name, n, (0.95, 1.1), 0.15, 0.06), light)
     return finish(rng, canvas, noise=0.06, light=0.25)
 
 
