@@ -15,14 +15,17 @@ from torch.utils.data import DataLoader
 from data_modules.images import LabelledImages, stratified_order
 from data_modules.samplers import ResumableLoader, TrainBatchSampler, TransformedImages, UnpaddedEvalSampler
 from data_modules.transforms import Augment, eval_transform, train_transform
-from lgx.batch import Batch, Task
+from lgx.batch import Batch, Kind, Task
 from lgx.errors import UserError
 
 Split = Literal["train", "val", "test"]
 
 
 class Images(Protocol):
-    """A map-style data set of (PIL image, class index) with the labels at hand."""
+    """A map-style data set of (PIL image, class index) with the labels at hand.
+
+    A set for segmentation gives the class index of every pixel instead, see :mod:`data_modules.segmentation`.
+    """
 
     @property
     def labels(self) -> Any:
@@ -48,6 +51,8 @@ class DatasetInfo:
         mean: Per-channel mean in [0, 1] for the default number of channels.
         std: Per-channel standard deviation, likewise.
         class_names: Names in index order; empty where the files alone tell.
+        kind: What is predicted.
+        metric: Name of the main metric.
     """
 
     name: str
@@ -61,13 +66,16 @@ class DatasetInfo:
     mean: tuple[float, ...] = (0.485, 0.456, 0.406)
     std: tuple[float, ...] = (0.229, 0.224, 0.225)
     class_names: tuple[str, ...] = ()
+    kind: Kind = "classification"
+    metric: str = "acc"
 
 
 class ImageDataModule(LightningDataModule):
-    """Base of all image classification data modules.
+    """Base of all image data modules.
 
-    A subclass sets ``info`` and implements :meth:`read`. The three splits are disjoint, and validation never
-    reads the test split.
+    A subclass sets ``info`` and implements :meth:`read`; one whose targets are not the classes of whole images also
+    overrides :meth:`transformed`, :meth:`collate` and :meth:`first`. The three splits are disjoint, and validation
+    never reads the test split.
 
     Args:
         root: Folder below which data sets lie, one folder each.
@@ -133,6 +141,29 @@ class ImageDataModule(LightningDataModule):
         """
         raise NotImplementedError(f"{type(self).__name__}.read")
 
+    def transformed(self, images: Images, train: bool = False, seed: int | None = None) -> TransformedImages:
+        """The examples as tensors.
+
+        Args:
+            images: Examples of one split.
+            train: Whether to augment them as ``augment`` says.
+            seed: Seed of the augmentation; default the module's.
+        """
+        if not train:
+            return TransformedImages(images, eval_transform(self.task))
+        seed, random = self.seed if seed is None else seed, self.augment != "none"
+        return TransformedImages(images, train_transform(self.task, self.augment), seed, random=random)
+
+    def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
+        """Put transformed examples together."""
+        images, labels = zip(*examples, strict=True)
+        return Batch(torch.stack(images), torch.tensor(labels), self.info.name)
+
+    def first(self, images: Images, count: int, split: Split) -> Images:
+        """The first ``count`` examples of a class-stratified, seeded draw."""
+        chosen = stratified_order(images.labels, self.split_seed)[:count]
+        return LabelledImages(images, np.asarray(images.labels)[chosen], f"{self.info.name} {split}", chosen)
+
     # -- what methods see ---------------------------------------------------------------------------------------
 
     @property
@@ -149,6 +180,8 @@ class ImageDataModule(LightningDataModule):
         return Task(
             name=self.info.name,
             num_classes=self.num_classes,
+            kind=self.info.kind,
+            metric=self.info.metric,
             num_train=num_train,
             in_chans=self.in_chans,
             img_size=self.img_size,
@@ -173,9 +206,7 @@ class ImageDataModule(LightningDataModule):
                 if len(images) == 0:
                     raise UserError(f"data {self.info.name}: the {split} split below {self.root} is empty")
                 if split == "train" and self.limit_train is not None:
-                    chosen = stratified_order(images.labels, self.split_seed)[: self.limit_train]
-                    labels = np.asarray(images.labels)[chosen]
-                    images = LabelledImages(images, labels, f"{self.info.name} train", chosen)
+                    images = self.first(images, self.limit_train, split)
                 self._images[split] = images
 
     def train_dataloader(self) -> ResumableLoader:
@@ -189,9 +220,7 @@ class ImageDataModule(LightningDataModule):
                 f"examples of {self.info.name}; use a smaller batch_size"
             )
         sampler = TrainBatchSampler(len(images), self.batch_size, self.seed, rank, world_size, limit)
-        transform = train_transform(self.task, self.augment)
-        dataset = TransformedImages(images, transform, self.seed, random=self.augment != "none")
-        return ResumableLoader(dataset, batch_sampler=sampler, **self._loader_options())
+        return ResumableLoader(self.transformed(images, train=True), batch_sampler=sampler, **self._loader_options())
 
     def val_dataloader(self) -> DataLoader[Any]:
         """Every validation example once."""
@@ -220,7 +249,7 @@ class ImageDataModule(LightningDataModule):
                 f"{self.info.name} {split}: {len(images)} examples for {world_size} processes; use fewer processes"
             )
         return DataLoader(
-            TransformedImages(images, eval_transform(self.task)),
+            self.transformed(images),
             batch_size=self.eval_batch_size,
             sampler=UnpaddedEvalSampler(len(images), rank, world_size),
             **self._loader_options(),
@@ -230,11 +259,7 @@ class ImageDataModule(LightningDataModule):
         return process_of(self)
 
     def _loader_options(self) -> dict[str, Any]:
-        return loader_options(self.num_workers, self._collate)
-
-    def _collate(self, examples: Sequence[tuple[Tensor, int]]) -> Batch:
-        images, labels = zip(*examples, strict=True)
-        return Batch(torch.stack(images), torch.tensor(labels), self.info.name)
+        return loader_options(self.num_workers, self.collate)
 
 
 def process_of(module: LightningDataModule) -> tuple[int, int]:

@@ -5,15 +5,11 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from lightning.pytorch import LightningDataModule
-from torch import Tensor
 from torch.utils.data import DataLoader
 
 from data_modules.base import ImageDataModule, Images, Split, loader_options, process_of
 from data_modules.catalogue import open_set
-from data_modules.images import LabelledImages, stratified_order
-from data_modules.samplers import TransformedImages
 from data_modules.task_sampler import (
     TaskBatchSampler,
     TaskEvalSampler,
@@ -22,8 +18,8 @@ from data_modules.task_sampler import (
     augment_seed,
     task_weights,
 )
-from data_modules.transforms import Augment, eval_transform, train_transform
-from lgx.batch import Batch, Task
+from data_modules.transforms import Augment
+from lgx.batch import Batch, Task, shared_metric
 from lgx.errors import UserError
 
 
@@ -112,13 +108,19 @@ class MultiTask(LightningDataModule):
 
     @property
     def task(self) -> Task:
-        """Summary of all tasks: most classes, the sum of the training examples, mean and std of the first task."""
+        """Summary of all tasks: most classes, the sum of the training examples, mean and std of the first task.
+
+        Tasks of several kinds are called classification together.
+        """
         tasks = list(self.all_tasks.values())
         if len(tasks) == 1:
             return tasks[0]
+        kinds = {task.kind for task in tasks}
         return Task(
             name="multi_task",
             num_classes=self.num_classes,
+            kind=kinds.pop() if len(kinds) == 1 else "classification",
+            metric=shared_metric(tasks),
             num_train=sum(task.num_train for task in tasks),
             in_chans=self.in_chans,
             img_size=self.img_size,
@@ -153,11 +155,8 @@ class MultiTask(LightningDataModule):
         steps = self.steps_per_epoch or math.ceil(sum(sizes.values()) / (self.batch_size * world_size))
         limit = self.trainer.limit_train_batches if self.trainer else None
         sampler = TaskBatchSampler(sizes, weights, steps, self.batch_size, self.seed, rank, world_size, limit)
-        random = self.augment != "none"
         parts = [
-            TransformedImages(
-                part, train_transform(self.sets[name].task, self.augment), augment_seed(self.seed, name), random=random
-            )
+            self.sets[name].transformed(part, train=True, seed=augment_seed(self.seed, name))
             for name, part in images.items()
         ]
         return TaskLoader(TaskImages(parts), batch_sampler=sampler, **loader_options(self.num_workers, self._collate))
@@ -187,22 +186,19 @@ class MultiTask(LightningDataModule):
         parts = [module._images[split] for module in self.sets.values()]
         if split != "val" or self.limit_eval is None:
             return parts
-        return [self._first(name, part) for name, part in zip(self.sets, parts, strict=True)]
-
-    def _first(self, name: str, images: Images) -> Images:
-        chosen = stratified_order(images.labels, self.split_seed)[: self.limit_eval]
-        return LabelledImages(images, np.asarray(images.labels)[chosen], f"{name} val", chosen)
+        modules = self.sets.values()
+        return [module.first(part, self.limit_eval, split) for module, part in zip(modules, parts, strict=True)]
 
     def _eval_loader(self, split: Split) -> DataLoader[Any]:
         parts, (rank, world_size) = self._parts(split), process_of(self)
         for name, part in zip(self.sets, parts, strict=True):
             if len(part) < world_size:
                 raise UserError(f"{name} {split}: {len(part)} examples for {world_size} processes; use fewer processes")
-        tasks = self.all_tasks.values()
-        images = [TransformedImages(part, eval_transform(task)) for part, task in zip(parts, tasks, strict=True)]
+        images = [module.transformed(part) for module, part in zip(self.sets.values(), parts, strict=True)]
         sampler = TaskEvalSampler([len(part) for part in parts], self.eval_batch_size, rank, world_size)
         return DataLoader(TaskImages(images), batch_sampler=sampler, **loader_options(self.num_workers, self._collate))
 
-    def _collate(self, examples: Sequence[tuple[Tensor, int, int]]) -> Batch:
-        images, labels, tasks = zip(*examples, strict=True)
-        return Batch(torch.stack(images), torch.tensor(labels), list(self.sets)[tasks[0]])
+    def _collate(self, examples: Sequence[tuple[Any, Any, int]]) -> Batch:
+        inputs, targets, tasks = zip(*examples, strict=True)
+        module: ImageDataModule = list(self.sets.values())[tasks[0]]
+        return module.collate(list(zip(inputs, targets, strict=True)))

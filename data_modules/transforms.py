@@ -1,11 +1,13 @@
-"""Image transforms, from timm's and torchvision's factories."""
+"""Image transforms, alone or together with masks, from timm's and torchvision's factories."""
 
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from timm.data.transforms_factory import create_transform
+from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 from lgx.batch import Task
@@ -76,3 +78,35 @@ def train_transform(task: Task, augment: Augment) -> "v2.Compose":
         std=task.std,
     )
     return v2.Compose([_Mode(task.in_chans), timm_transform])
+
+
+class MaskTransform:
+    """(PIL image, class index of every pixel) -> (normalised float tensor (C, H, W), int64 tensor (H, W)).
+
+    Both go through the same resizing, crop and flip. Images are interpolated bilinearly, masks take the nearest pixel,
+    so that no class arises that was not there.
+
+    Args:
+        task: Gives size, channels and normalisation.
+        augment: ``none`` squeezes the whole image into the square, as evaluation does. ``crop_flip`` cuts out a quarter
+            to all of its area, in a shape between 3:4 and 4:3, squeezes that and flips half of them.
+
+    Raises:
+        UserError: If ``augment`` is ``randaugment``, whose operations move an image but not its mask.
+    """
+
+    def __init__(self, task: Task, augment: Augment = "none") -> None:
+        if augment == "randaugment":
+            raise UserError(
+                f"data.augment: randaugment would part images and masks of {task.name}; use crop_flip or none"
+            )
+        size, bilinear = (task.img_size, task.img_size), v2.InterpolationMode.BILINEAR
+        crop = [v2.RandomResizedCrop(size, scale=(0.25, 1.0), interpolation=bilinear), v2.RandomHorizontalFlip()]
+        geometry = crop if augment == "crop_flip" else [v2.Resize(size, interpolation=bilinear)]
+        # v2 takes an untyped tensor that comes with a mask for the image.
+        self.mode, self.joint = _Mode(task.in_chans), v2.Compose([*geometry, *_to_tensor(task), v2.ToPureTensor()])
+
+    def __call__(self, image: Image.Image, mask: NDArray[np.uint8]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Move both."""
+        inputs, targets = self.joint(self.mode(image), tv_tensors.Mask(torch.from_numpy(mask)))
+        return inputs, targets.long()

@@ -1,9 +1,16 @@
 """``Batch`` and ``Task``: the only types that data modules and methods share."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
+
+Kind = Literal["classification", "segmentation", "text"]
+"""What is predicted of an example: its class, the class of every pixel, or the class of a text."""
+
+IGNORE = 255
+"""Target of a pixel that counts neither in losses nor in metrics."""
 
 
 class Batch(NamedTuple):
@@ -11,7 +18,7 @@ class Batch(NamedTuple):
 
     Attributes:
         inputs: Images, float, normalised with the task's mean and std, (B, C, H, W).
-        targets: Class indices, int64, (B,).
+        targets: Class indices, int64, (B,); for segmentation one per pixel, (B, H, W), or ``IGNORE``.
         task: Name of the task that every example of the batch belongs to.
     """
 
@@ -39,7 +46,7 @@ class Task:
 
     name: str
     num_classes: int
-    kind: Literal["classification", "segmentation", "text"] = "classification"
+    kind: Kind = "classification"
     metric: str = "acc"
     num_train: int = 0
     in_chans: int = 3
@@ -51,3 +58,9 @@ class Task:
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, fit for a checkpoint that is loaded with ``weights_only=True``."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+
+def shared_metric(tasks: Iterable[Task]) -> str:
+    """Main metric of tasks taken together: theirs if it is the same, else ``score``, the mean of each one's own."""
+    metrics = {task.metric for task in tasks}
+    return metrics.pop() if len(metrics) == 1 else "score"

@@ -22,6 +22,13 @@ TIMM_NAME = "vit_base_patch16_224"
 """A registered name is timm's key to its ViT class; every size comes from the arguments beside it."""
 
 
+_DECODING = """\
+scores = model(images)[:, 1:].mT.unflatten(2, ({grid}, {grid}))  # of each patch; the class token is left out
+logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bilinear")
+"""
+"""What is left to do with the output of timm's ViT for segmentation, which scores tokens."""
+
+
 def write_descendant(
     out: str | Path,
     model: nn.Module,
@@ -54,8 +61,11 @@ def write_descendant(
         architecture = architecture.replace(stages=None)
         architecture.build("meta").load_state_dict(tensors, assign=True)
     if out.suffix == ".safetensors":
+        # One key, because several are written in a random order, and the same seed shall give the same bytes.
+        decodes = isinstance(architecture, ViTArchitecture) and architecture.kind == "segmentation"
+        metadata = {"kind": "segmentation"} if decodes else {"format": "pt"}
         with atomic_path(out) as temporary:
-            _as_os_error(lambda: save_file(tensors, temporary, metadata={"format": "pt"}))
+            _as_os_error(lambda: save_file(tensors, temporary, metadata=metadata))
         return
     _refuse_foreign_folder(out)
     args = architecture.timm_args()
@@ -131,9 +141,13 @@ def _card(architecture: ViTArchitecture | ZooModel, model: nn.Module, facts: dic
         what = f"{architecture.model} initialised by lgx {lgx.__version__}: {architecture.img_size} px"
     size |= {key: json.dumps(value) for key, value in facts.items() if value is not None}
     lines = "\n".join(f"| {key} | {value} |" for key, value in size.items())
+    tag, torch, use = "image-classification", "", ""
+    if isinstance(architecture, ViTArchitecture) and architecture.kind == "segmentation":
+        tag, torch = "image-segmentation", "import torch\n"
+        use = _DECODING.format(grid=architecture.img_size // architecture.patch_size)
     return f"""---
 library_name: timm
-tags: [image-classification, timm, learngene]
+tags: [{tag}, timm, learngene]
 ---
 
 # {out.name}
@@ -146,7 +160,7 @@ tags: [image-classification, timm, learngene]
 
 ```python
 import timm
-
+{torch}
 model = timm.create_model("local-dir:{out.name}", pretrained=True)
-```
+{use}```
 """

@@ -38,9 +38,15 @@ class Frozen:
             features_only: Whether its features alone are wanted, so that its classes do not matter.
 
         Raises:
-            UserError: If it cannot be read, or its classes, image size or channels are not the task's.
+            UserError: If it cannot be read, or its kind, classes, image size or channels are not the task's.
         """
         source = load_source(name)
+        kind = source.architecture.kind if source.architecture else "classification"
+        if kind != task.kind and not features_only:
+            raise UserError(
+                f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; adapt it first with "
+                f"`lgx fit --model Ancestor --model.head new`"
+            )
         classes = getattr(source.model, "num_classes", task.num_classes)
         if classes != task.num_classes and not features_only:
             raise UserError(
@@ -71,7 +77,7 @@ class Frozen:
             inputs: Images normalised for the task, (B, C, H, W).
 
         Returns:
-            Logits, (B, K), without gradient.
+            Logits, (B, K), or (B, K, H, W) of a network for segmentation, without gradient.
         """
         logits: Tensor = self._on(inputs.device)(self._renormalised(inputs))
         return logits
@@ -83,7 +89,7 @@ class Frozen:
 
     @torch.no_grad()
     def features(self, inputs: Tensor) -> Tensor:
-        """What the frozen network's head reads: the class token behind the last norm, or pooled features.
+        """The class token behind the last norm, or pooled features, as the network has it.
 
         Args:
             inputs: Images normalised for the task, (B, C, H, W).

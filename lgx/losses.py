@@ -10,14 +10,14 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
     ``CE(softmax(p_s / τ), softmax(p_t / τ))``, mean over the batch. The paper does not scale it by τ²; nor do we.
 
     Args:
-        student: Logits p_s, (B, K).
-        teacher: Logits p_t, (B, K).
+        student: Logits p_s, (B, K); of pixels (B, K, H, W), all of which count, labelled or not.
+        teacher: Logits p_t, likewise.
         temperature: τ > 0.
 
     Returns:
         Scalar, at least the entropy of the teacher's softened prediction.
     """
-    return F.cross_entropy(student.float() / temperature, (teacher.float() / temperature).softmax(dim=-1))
+    return F.cross_entropy(student.float() / temperature, (teacher.float() / temperature).softmax(dim=1))
 
 
 def feature_divergence(student: Tensor, ancestor: Tensor) -> Tensor:

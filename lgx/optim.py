@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from timm.optim import param_groups_weight_decay
 from torch import nn
@@ -48,7 +49,7 @@ class Poly(LambdaLR):
         super().__init__(optimizer, lambda step: max(0.0, 1 - step / max(1, total_steps)) ** power)
 
 
-def parameter_groups(module: nn.Module) -> list[dict[str, object]]:
+def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
     """Two groups: matrices decay, vectors and embeddings do not.
 
     Args:
@@ -59,7 +60,7 @@ def parameter_groups(module: nn.Module) -> list[dict[str, object]]:
         Groups for an optimiser. Decayed matrices take the optimiser's own ``weight_decay``.
     """
     names: Callable[[], set[str]] = getattr(module, "no_weight_decay", set)
-    groups: list[dict[str, object]] = param_groups_weight_decay(module, weight_decay=1.0, no_weight_decay_list=names())
+    groups: list[dict[str, Any]] = param_groups_weight_decay(module, weight_decay=1.0, no_weight_decay_list=names())
     for group in groups:
         if group["weight_decay"]:
             del group["weight_decay"]  # the optimiser's own value counts

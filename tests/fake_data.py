@@ -6,6 +6,7 @@ import hashlib
 import json
 import pickle
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from torchvision import datasets
 
 from data_modules.base import DatasetInfo
 from data_modules.images import LabelledImages
+from data_modules.inaturalist import INaturalist2019
 from data_modules.shards import write_shards
+from data_modules.tiny_imagenet import TinyImageNet
 
 
 def picture(seed: int, size: tuple[int, int] = (16, 16), mode: str = "RGB") -> Image.Image:
@@ -34,6 +37,10 @@ def save(path: Path, seed: int, mode: str = "RGB") -> None:
 
 def md5(path: Path) -> str:
     return hashlib.md5(path.read_bytes()).hexdigest()
+
+
+def md5_text(text: str) -> str:
+    return hashlib.md5(text.encode()).hexdigest()
 
 
 def class_tree(folder: Path, classes: list[str], per_class: int, seed: int = 0, suffix: str = "png") -> None:
@@ -237,14 +244,109 @@ def ham10000(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         csv.writer(file).writerows([["lesion_id", "image_id", "dx", "dx_type", "age", "sex", "localization"], *rows])
 
 
+def tiny_imagenet(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two classes instead of 200, not in alphabetical order, with the table of the val images and unlabelled tests."""
+    monkeypatch.setattr(TinyImageNet, "info", replace(TinyImageNet.info, num_classes=2))
+    base, wnids = root / "tiny_imagenet" / "tiny-imagenet-200", ("n02124075", "n01443537")
+    for c, wnid in enumerate(wnids):
+        for i in range(20):
+            save(base / "train" / wnid / "images" / f"{wnid}_{i}.JPEG", c * 100 + i)
+    for i in range(6):
+        save(base / "val" / "images" / f"val_{i}.JPEG", 500 + i)
+        save(base / "test" / "images" / f"test_{i}.JPEG", 600 + i)
+    rows = [f"val_{i}.JPEG\t{wnids[i % 2]}\t0\t32\t44\t62\n" for i in range(6)]
+    (base / "val" / "val_annotations.txt").write_text("".join(rows))
+    (base / "wnids.txt").write_text("\n".join(wnids) + "\n")
+
+
+def inat2019(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three of 1,010 species in two super categories; one folder holds the images of both tables."""
+    monkeypatch.setattr(INaturalist2019, "info", replace(INaturalist2019.info, num_classes=3))
+    base, places = root / "inat2019", ("Birds/400", "Birds/7", "Plants/12")
+    categories = [{"id": int(Path(p).name), "name": Path(p).name, "supercategory": Path(p).parent.name} for p in places]
+    for part, per_class in (("train", 10), ("val", 3)):
+        images, annotations = [], []
+        for k in range(3 * per_class):
+            name = f"train_val2019/{places[k % 3]}/{md5_text(f'{part}{k}')}.jpg"
+            save(base / name, (part == "val") * 1000 + k)
+            images.append({"id": 100 + k, "file_name": name, "width": 16, "height": 16, "license": 0})
+            annotations.append({"id": k, "image_id": 100 + k, "category_id": categories[k % 3]["id"]})
+        table = {"images": images, "annotations": annotations, "categories": categories}
+        (base / f"{part}2019.json").write_text(json.dumps(table))
+
+
+def painted(seed: int, colours: int, size: tuple[int, int] = (24, 32)) -> tuple[Image.Image, np.ndarray]:
+    """A picture of 8 px tiles in noisy colours, and the number of each pixel's colour, (H, W)."""
+    rng = np.random.default_rng(seed)
+    palette = np.array([[230, 30, 30], [30, 230, 30], [30, 30, 230], [220, 220, 40]])[:colours]
+    tiles = rng.integers(0, colours, (size[0] // 8, size[1] // 8))
+    numbers = tiles.repeat(8, axis=0).repeat(8, axis=1)
+    pixels = palette[numbers] + rng.normal(0, 10, (*size, 3))
+    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8)), numbers
+
+
+def save_pair(image: Path, mask: Path, picture: Image.Image, labels: np.ndarray, palette: bool = False) -> None:
+    """Write a picture and its mask; ``palette`` colours the mask, as VOC's are."""
+    for path in (image, mask):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    picture.save(image, quality=95)
+    written = Image.fromarray(labels.astype(np.uint8))
+    if palette:
+        written.putpalette(np.random.default_rng(0).integers(0, 256, 768).astype(np.uint8).tobytes())
+    written.save(mask)
+
+
+def ade20k(root: Path, monkeypatch: pytest.MonkeyPatch | None = None, train: int = 40, test: int = 8) -> None:
+    """Four colours are the labels 1, 5, 20 and 150; the upper left corner is unlabelled."""
+    base, labels = root / "ade20k" / "ADEChallengeData2016", np.array([1, 5, 20, 150])
+    for part, short, n in (("training", "train", train), ("validation", "val", test)):
+        for i in range(n):
+            picture, numbers = painted(i + 1000 * (part == "validation"), 4)
+            mask = labels[numbers]
+            mask[:3, :3] = 0
+            name = f"ADE_{short}_{i + 1:08d}"
+            save_pair(base / f"images/{part}/{name}.jpg", base / f"annotations/{part}/{name}.png", picture, mask)
+
+
+def voc12(root: Path, monkeypatch: pytest.MonkeyPatch | None = None, name: str = "voc12") -> None:
+    """Three colours are background, class 1 and class 20; the outermost pixels are a border."""
+    base, labels = root / name / "VOCdevkit" / "VOC2012", np.array([0, 1, 20])
+    names: dict[str, list[str]] = {"train": [], "val": [], "trainaug": []}
+    for i in range(30):
+        picture, numbers = painted(i, 3)
+        mask = labels[numbers]
+        mask[0], mask[-1] = 255, 255
+        stem, part = f"2007_{i:06d}", "val" if i < 6 else "train" if i < 16 else "trainaug"
+        folder = "SegmentationClassAug" if part == "trainaug" else "SegmentationClass"
+        if part != "trainaug" or name == "voc12_aug":
+            save_pair(base / f"JPEGImages/{stem}.jpg", base / f"{folder}/{stem}.png", picture, mask, palette=i < 16)
+            names[part].append(stem)
+        if part == "train" and name == "voc12_aug":  # its masks are without colours
+            save_pair(base / f"JPEGImages/{stem}.jpg", base / f"SegmentationClassAug/{stem}.png", picture, mask)
+    lists = base / "ImageSets" / "Segmentation"
+    lists.mkdir(parents=True)
+    for part in ("train", "val"):
+        (lists / f"{part}.txt").write_text("\n".join(names[part]) + "\n")
+    if name == "voc12_aug":
+        (lists / "trainaug.txt").write_text("\n".join([*names["train"], *names["trainaug"]]) + "\n")
+
+
+def voc12_aug(root: Path, monkeypatch: pytest.MonkeyPatch | None = None) -> None:
+    voc12(root, name="voc12_aug")
+
+
+MASKED_FORMATS = {f.__name__: f for f in (ade20k, voc12, voc12_aug)}
+"""Name of a set for segmentation -> what writes it."""
+
 FORMATS = {
     f.__name__: f
     for f in (
         fashion_mnist, cifar10, svhn, gtsrb, omniglot, fer2013, dtd, fgvc_aircraft, food101, oxford_iiit_pet,
-        flowers102, caltech101, stanford_cars, imagenet, ham10000,
+        flowers102, caltech101, stanford_cars, imagenet, ham10000, tiny_imagenet,
+        inat2019,
     )
 }  # fmt: skip
-"""Name of a set -> what writes it; a writer may tell torchvision which md5 to expect."""
+"""Name of a set -> what writes it; a writer may tell which md5 to expect, or how few classes."""
 
 
 TOY = DatasetInfo("toy", 4, (23, 9, 7), "none", "here", "made up", 8, 3, (0.5,) * 3, (0.5,) * 3)

@@ -1,13 +1,16 @@
 """Vision transformers: description, timm model, parameter and MAC counts."""
 
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
+from einops import rearrange
 from timm.models.vision_transformer import VisionTransformer
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from lgx.batch import Kind
 from lgx.errors import UserError
 
 
@@ -28,6 +31,7 @@ class ViTArchitecture:
         in_chans: Image channels.
         stages: Layers that share one set of weights, per stage, front to back; their sum is ``depth``. None: no
             sharing. (SWS, Eq. 1; the architecture of an auxiliary net.)
+        kind: What the head predicts: the class of an image, or for ``segmentation`` of every pixel.
 
     Raises:
         UserError: If a value is not positive or values contradict each other.
@@ -42,6 +46,7 @@ class ViTArchitecture:
     num_classes: int = 1000
     in_chans: int = 3
     stages: tuple[int, ...] | None = None
+    kind: Kind = "classification"
 
     def __post_init__(self) -> None:
         for name in ("depth", "embed_dim", "num_heads", "mlp_ratio", "patch_size", "img_size", "in_chans"):
@@ -54,6 +59,8 @@ class ViTArchitecture:
             raise UserError(
                 f"architecture: mlp_ratio {self.mlp_ratio} leaves the MLP no hidden width; choose a larger one"
             )
+        if self.kind not in ("classification", "segmentation"):
+            raise UserError(f"architecture: a ViT is for classification or segmentation of images, not for {self.kind}")
         if self.num_classes < 0:
             raise UserError(f"architecture: num_classes must not be negative, got {self.num_classes}")
         if self.embed_dim % self.num_heads:
@@ -80,18 +87,18 @@ class ViTArchitecture:
         """The papers' name where there is one (``6-Small``), else the spec that :meth:`spec` gives."""
         from lgx.architectures.names import name_of
 
-        return name_of(self) or self.spec()
+        return name_of(self.replace(kind="classification")) or self.spec()
 
     def spec(self) -> str:
         """``depth=6,embed_dim=64,...``: what differs from the defaults, readable by ``parse_architecture``.
 
-        Depth, embed_dim and num_heads are always named; ``num_classes`` never, it belongs to the task.
+        Depth, embed_dim and num_heads are always named; ``num_classes`` and ``kind`` never, they belong to the task.
         """
         default = ViTArchitecture()
         parts = []
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name == "num_classes":
+            if field.name in ("num_classes", "kind"):
                 continue
             if field.name in ("depth", "embed_dim", "num_heads") or value != getattr(default, field.name):
                 text = "-".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
@@ -120,10 +127,11 @@ class ViTArchitecture:
         return cls(**values)
 
     def timm_args(self) -> dict[str, Any]:
-        """Arguments of timm's ``VisionTransformer``."""
+        """Arguments of timm's ``VisionTransformer``; for segmentation its head then reads every token."""
         values = self.to_dict()
         del values["stages"]
-        return values
+        tokens = {"global_pool": ""} if values.pop("kind") == "segmentation" else {}
+        return values | tokens
 
     def build(self, device: str | None = None, drop_path_rate: float = 0.0) -> VisionTransformer:
         """Build the timm model, with timm's own random start.
@@ -133,10 +141,12 @@ class ViTArchitecture:
             drop_path_rate: Stochastic depth of the last layer, rising linearly from 0.
 
         Returns:
-            The model, (B, C, H, W) -> logits (B, K). With ``stages`` the layers of a stage are one module.
+            The model, (B, C, H, W) -> logits (B, K), or (B, K, H, W) for segmentation. With ``stages`` the layers of a
+            stage are one module.
         """
+        network = SegmentationViT if self.kind == "segmentation" else VisionTransformer
         with torch.device(device or "cpu"):
-            model = VisionTransformer(**self.timm_args(), drop_path_rate=drop_path_rate)
+            model = network(**self.timm_args(), drop_path_rate=drop_path_rate)
         if self.stages is not None:
             share_stages(model, self.stages)
         return model
@@ -152,6 +162,37 @@ class ViTArchitecture:
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             model(image)
         return int(counter.get_total_flops()) // 2
+
+
+class SegmentationViT(VisionTransformer):
+    """A ViT with a linear decoder: images (B, C, H, W) -> logits (B, K, H, W), under timm's parameter names.
+
+    The head scores the classes of every patch token behind the last norm, and the scores are upsampled bilinearly to
+    the pixels (Strudel et al., "Segmenter", 2021, its linear decoder). The class token takes part in attention alone.
+    The papers on learngenes do not say which decoder they put on their descendants; this is the smallest one, so that
+    what is compared are the descendants.
+    """
+
+    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
+        """Logits (B, K, H, W) of normalised tokens (B, 1 + N, D); ``pre_logits``: the mean patch token (B, D)."""
+        patches = x[:, self.num_prefix_tokens :]
+        return patches.mean(dim=1) if pre_logits else decode_linearly(self.head_drop(patches), self.head, self)
+
+
+def decode_linearly(patches: Tensor, head: nn.Module, vit: VisionTransformer) -> Tensor:
+    """Class scores of every pixel from patch tokens.
+
+    Args:
+        patches: Normalised patch tokens, (B, N, D).
+        head: D -> K.
+        vit: Whose grid and image size they have.
+
+    Returns:
+        Logits, (B, K, H, W).
+    """
+    rows, columns = cast(tuple[int, int], vit.patch_embed.grid_size)
+    scores = rearrange(head(patches), "b (r c) k -> b k r c", r=rows, c=columns)
+    return F.interpolate(scores, size=vit.patch_embed.img_size, mode="bilinear", align_corners=False)
 
 
 def share_stages(model: VisionTransformer, stages: tuple[int, ...]) -> None:

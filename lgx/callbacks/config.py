@@ -13,7 +13,7 @@ import lgx
 from lgx.callbacks.place import run_folder
 from lgx.files import atomic_path
 
-BEST = "hp/best_val_acc"
+BEST = "hp/best_val"  # of the metric that the best checkpoint is chosen by
 PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse")
 
 

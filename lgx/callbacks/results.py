@@ -9,6 +9,7 @@ from lgx.callbacks.config import BEST
 from lgx.callbacks.place import best_checkpoint, run_folder
 from lgx.evaluation.results import Row, add_rows
 from lgx.methods.base import Method, seed_of
+from lgx.metrics import metric_names
 
 
 class SaveResults(Callback):
@@ -38,12 +39,15 @@ class SaveResults(Callback):
         """A row of the training split."""
         if not isinstance(pl_module, Method) or pl_module.evaluates_starts or self._epoch != trainer.current_epoch:
             return
+        evaluations = pl_module.evaluations("train")
+        if len(evaluations) > 1:
+            return  # an epoch over several tasks has a loss of none of them
         sums = torch.as_tensor([self._mean * self._seen, self._seen], device=pl_module.device)
         total, seen = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
         folder = run_folder(trainer)
         if folder is None or not trainer.is_global_zero:
             return
-        ((task, architecture, _),) = pl_module.evaluations("train")
+        task, architecture, _ = evaluations[0]
         row = Row(
             method=pl_module.method,
             architecture=architecture,
@@ -95,7 +99,6 @@ class SaveResults(Callback):
         for task, architecture, tag in method.evaluations(split):
             if f"{tag}/n" not in trainer.callback_metrics:
                 continue  # limit_val_batches left nothing of this task
-            values = {name: float(trainer.callback_metrics[f"{tag}/{name}"]) for name in ("acc", "loss", "n")}
             rows += [
                 Row(
                     method=method.method,
@@ -104,11 +107,11 @@ class SaveResults(Callback):
                     split=split,
                     epochs=epochs,
                     metric=metric,
-                    value=values[metric],
+                    value=float(trainer.callback_metrics[f"{tag}/{metric}"]),
                     seed=seed_of(),
-                    n=int(values["n"]),
+                    n=int(trainer.callback_metrics[f"{tag}/n"]),
                     run=str(folder),
                 )
-                for metric in ("acc", "loss")
+                for metric in metric_names(method.tasks[task])
             ]
         add_rows(folder / "results.csv", rows)

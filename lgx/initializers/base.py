@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from timm.layers import resample_abs_pos_embed, resample_patch_embed
@@ -11,7 +11,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from lgx.architectures.vit import ViTArchitecture
-from lgx.batch import Task
+from lgx.batch import Kind, Task
 from lgx.errors import UserError
 
 Head = Literal["keep", "new"]
@@ -47,6 +47,12 @@ class Initializer(ABC):
         Raises:
             UserError: If the architecture does not suit the source.
         """
+
+    @property
+    def head_kind(self) -> Kind:
+        """What the head among its parameters predicts: what its source's did, ``classification`` where none says."""
+        architecture = getattr(getattr(self, "loaded", None), "architecture", None)
+        return cast(Kind, getattr(architecture, "kind", "classification"))
 
     def notes(self, architecture: ViTArchitecture, taken: Collection[str]) -> tuple[str, ...]:
         """Further lines for the terminal on the parameters ``taken`` from it."""
@@ -108,12 +114,17 @@ def initialise(
         The model and a record of what came from where.
 
     Raises:
-        UserError: If tensors do not fit the architecture, or a head of another size is to be kept.
+        UserError: If tensors do not fit the architecture, or a head of another size or kind is to be kept.
     """
     model = architecture.build("meta", drop_path_rate)
     tensors = adapt(initializer(architecture, task), model)
     if head == "new":
         tensors = {k: v for k, v in tensors.items() if not k.startswith("head.")}
+    elif "head.weight" in tensors and (kind := initializer.head_kind) != architecture.kind:
+        raise UserError(
+            f"{initializer.method}: its head was made for {kind}, the descendant is for {architecture.kind}; ask for a "
+            f"new head (`--head {architecture.num_classes}` in `lgx init`, `--model.head new` in `lgx fit`)"
+        )
     elif "head.weight" in tensors and len(tensors["head.weight"]) != architecture.num_classes:
         raise UserError(
             f"{initializer.method}: its head has {len(tensors['head.weight'])} classes, the descendant "

@@ -1,13 +1,13 @@
 """Starts taken straight from one trained network: the whole of it, some layers, or some elements."""
 
 from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
 from einops import rearrange
 from torch import Tensor
 
 from lgx.architectures.vit import ViTArchitecture
-from lgx.batch import Task
+from lgx.batch import Kind, Task
 from lgx.errors import UserError
 from lgx.expansion import evenly_spaced
 from lgx.initializers.base import Initializer
@@ -61,11 +61,20 @@ class Pretrained(FromSource):
         """All parameters of the source."""
         return super().stored_parameters if self.bare is None else sum(t.numel() for t in self.bare.values())
 
-    @cached_property
+    @property
     def bare(self) -> dict[str, Tensor] | None:
         """Tensors of a bare weights file, which does not say its architecture; None for other sources."""
+        return self._file[0] if self._file else None
+
+    @property
+    def head_kind(self) -> Kind:
+        """See :class:`~lgx.initializers.base.Initializer`; a bare file says it in its metadata."""
+        return cast(Kind, self._file[1].get("kind", "classification")) if self._file else super().head_kind
+
+    @cached_property
+    def _file(self) -> tuple[dict[str, Tensor], dict[str, str]] | None:
         is_bare = self.source.endswith(".safetensors") and not self.source.endswith(SUFFIX)
-        return read_safetensors(self.source)[0] if is_bare else None
+        return read_safetensors(self.source) if is_bare else None
 
     def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
         """All parameters of the source."""

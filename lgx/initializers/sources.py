@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from lgx.batch import Kind
 from lgx.initializers.base import Initializer
 from lgx.initializers.hypernet import HypernetPrediction
 from lgx.initializers.pretrained import FromSource, Pretrained
@@ -15,6 +16,7 @@ class Origin:
 
     Attributes:
         num_classes: Classes of the source's head; None without a source, 0 where a task is known by its images alone.
+        kind: What the source's head predicts.
         mean: Per-channel mean of its inputs; None where unknown.
         std: Per-channel standard deviation of its inputs; None where unknown.
         label_names: Names of the classes; None where unknown.
@@ -22,6 +24,7 @@ class Origin:
     """
 
     num_classes: int | None = None
+    kind: Kind = "classification"
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     label_names: tuple[str, ...] | None = None
@@ -45,10 +48,10 @@ def origin_of(initializer: Initializer) -> Origin:
     if isinstance(initializer, FromSource):
         if isinstance(initializer, Pretrained) and initializer.bare is not None:
             head = initializer.bare.get("head.bias")
-            return Origin(num_classes=None if head is None else len(head))
+            return Origin(num_classes=None if head is None else len(head), kind=initializer.head_kind)
         source = initializer.loaded
         classes = source.architecture.num_classes if source.architecture else None
-        return Origin(num_classes=classes, mean=source.mean, std=source.std)
+        return Origin(num_classes=classes, kind=initializer.head_kind, mean=source.mean, std=source.std)
     return Origin()
 
 
@@ -56,6 +59,7 @@ def _of_learngene(learngene: Learngene) -> Origin:
     task = learngene.task
     return Origin(
         num_classes=task.get("num_classes") or learngene.architecture.num_classes,
+        kind=getattr(learngene.architecture, "kind", "classification"),
         mean=tuple(task["mean"]) if task.get("mean") else None,
         std=tuple(task["std"]) if task.get("std") else None,
         label_names=tuple(task["class_names"]) if task.get("class_names") else None,

@@ -7,21 +7,20 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import OptimizerCallable
 from timm.data import Mixup
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
-from torchmetrics import MeanMetric, Metric, MetricCollection, SumMetric
-from torchmetrics.classification import MulticlassAccuracy
+from torchmetrics import Metric, MetricCollection
 
 from lgx.architectures import ViTArchitecture, parse_architecture
-from lgx.batch import Batch, Task
+from lgx.batch import Batch, Kind, Task
 from lgx.errors import UserError
 from lgx.evaluation.results import Evaluation
 from lgx.learngene import Learngene
+from lgx.metrics import label_loss, metrics_for, update_metrics
 from lgx.optim import parameter_groups
 
 SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
@@ -37,13 +36,15 @@ class Method(LightningModule, ABC):
     """Base of all methods.
 
     A subclass builds its network in :meth:`build_network` and names its losses in :meth:`training_losses`. Tags are
-    the same for all: ``train/loss``, ``val/acc``, ``val/loss``, ``test/acc``, ``test/loss``.
+    the same for all: ``train/loss``, ``val/loss``, ``test/loss``, and for the task's metrics ``val/acc``, ``test/acc``,
+    ``val/miou``, ..., see :mod:`lgx.metrics`.
 
     Args:
         arch: Architecture of the network: a name (``6-Small``) or a spec (``depth=6,embed_dim=384,num_heads=6``).
         optimizer: Optimiser, e.g. ``torch.optim.AdamW`` with its learning rate. Vectors and embeddings never decay.
         scheduler: Learning-rate schedule, e.g. ``lgx.optim.WarmupCosine``; none keeps the rate constant.
         num_classes: Number of classes; the data module gives it.
+        kind: What is predicted; the data module gives it.
         label_smoothing: Label smoothing ε of the cross-entropy with labels.
         mixup: Mixup's α; 0 is off (timm's Mixup).
         cutmix: CutMix's α; 0 is off.
@@ -60,6 +61,7 @@ class Method(LightningModule, ABC):
         optimizer: OptimizerCallable,
         scheduler: SchedulerCallable | None = None,
         num_classes: int = 1000,
+        kind: Kind = "classification",
         label_smoothing: float = 0.0,
         mixup: float = 0.0,
         cutmix: float = 0.0,
@@ -69,15 +71,16 @@ class Method(LightningModule, ABC):
         super().__init__()
         if not 0 <= label_smoothing < 1:
             raise UserError(f"model.label_smoothing: a share in [0, 1), got {label_smoothing}")
-        self.architecture = self.make_architecture(parse_architecture(arch, num_classes=num_classes))
+        self.architecture = self.make_architecture(parse_architecture(arch, num_classes=num_classes, kind=kind))
         self.optimizer, self.scheduler = optimizer, scheduler
         self.label_smoothing, self.drop_path_rate, self.compile_network = label_smoothing, drop_path_rate, compile
         self.mix = self._make_mixup(mixup, cutmix, num_classes)
         self.epochs_trained = 0
         self.weights_follow = False  # set where a checkpoint will be loaded: the start need not be computed
         self.task: Task | None = None
+        self.tasks: dict[str, Task] = {}
         self._resumed_optimizers: list[str] | None = None
-        self.eval_metrics = nn.ModuleDict({f"{split}_metrics": self._make_metrics() for split in ("val", "test")})
+        self.eval_metrics = nn.ModuleDict()
 
     # -- what a subclass provides -------------------------------------------------------------------------------
 
@@ -105,13 +108,13 @@ class Method(LightningModule, ABC):
     # -- the shared step ----------------------------------------------------------------------------------------
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits (B, K) of images (B, C, H, W)."""
+        """Logits of images (B, C, H, W): (B, K), or (B, K, H, W) for segmentation."""
         return cast(Tensor, self.network(inputs))
 
     def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy with labels: indices (B,), or shares (B, K) where mixup is on."""
-        smoothing = self.label_smoothing if targets.ndim == 1 else 0.0  # timm's Mixup smooths by itself
-        return F.cross_entropy(logits.float(), targets, label_smoothing=smoothing)
+        """Cross-entropy with labels: indices (B,) or (B, H, W), or shares (B, K) where mixup is on."""
+        smoothing = 0.0 if targets.ndim == 2 else self.label_smoothing  # timm's Mixup smooths by itself
+        return label_loss(logits.float(), targets, smoothing)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Seed the step by (seed, epoch, batch, rank): a resumed run then draws what the first would have drawn."""
@@ -139,7 +142,13 @@ class Method(LightningModule, ABC):
         self._evaluate(batch, "test")
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Class probabilities, (B, K)."""
+        """Class probabilities, (B, K).
+
+        Raises:
+            UserError: If the task is segmentation.
+        """
+        if self.architecture.kind == "segmentation":
+            raise UserError("predict: writes one class per image, which segmentation has not; run `lgx test` instead")
         return cast(Tensor, self(batch.inputs).float().softmax(dim=-1))
 
     def evaluations(self, split: str) -> list[Evaluation]:
@@ -147,20 +156,17 @@ class Method(LightningModule, ABC):
         return [Evaluation(self.task.name if self.task else "", self.architecture.name, split)]
 
     def metrics_of(self, split: str, suffix: str = "") -> MetricCollection:
-        """``acc``, ``loss`` and ``n`` of ``val`` or ``test``; ``suffix`` tells several architectures apart."""
+        """The metrics of ``val`` or ``test``; ``suffix`` tells several architectures or tasks apart."""
         return cast(MetricCollection, self.eval_metrics[f"{split}_metrics{suffix}"])
 
     def _update(self, split: str, logits: Tensor, targets: Tensor, suffix: str = "") -> dict[str, Metric]:
-        metrics = self.metrics_of(split, suffix)
-        metrics["acc"].update(logits, targets)
-        metrics["loss"].update(F.cross_entropy(logits, targets, reduction="none"))
-        metrics["n"].update(len(targets))
-        return dict(metrics.items(keep_base=True))
+        return update_metrics(self.metrics_of(split, suffix), logits, targets)
 
     def _evaluate(self, batch: Batch, split: Literal["val", "test"]) -> None:
+        main = self.task.metric if self.task else "acc"
         for name, metric in self._update(split, self(batch.inputs).float(), batch.targets).items():
             # Metric objects sum their states over ranks, so unequal shares count exactly.
-            self.log(f"{split}/{name}", metric, prog_bar=name == "acc", on_step=False, on_epoch=True)
+            self.log(f"{split}/{name}", metric, prog_bar=name == main, on_step=False, on_epoch=True)
 
     # -- Lightning hooks ----------------------------------------------------------------------------------------
 
@@ -168,7 +174,7 @@ class Method(LightningModule, ABC):
         """Learn the task from the data module and check that the architecture reads it.
 
         Raises:
-            UserError: If image size, channels or classes differ.
+            UserError: If image size, channels, classes or what is predicted differ.
         """
         task, own = cast(Task, self.data_module().task), self.architecture
         if (own.img_size, own.in_chans, own.num_classes) != (task.img_size, task.in_chans, task.num_classes):
@@ -177,9 +183,27 @@ class Method(LightningModule, ABC):
                 f"task {task.name} gives {task.in_chans} channels of {task.img_size} px and {task.num_classes} "
                 f"classes; write arch …,img_size={task.img_size},in_chans={task.in_chans} or set data.img_size"
             )
+        if own.kind != task.kind:
+            raise UserError(f"model.kind: the network is for {own.kind}, but task {task.name} is {task.kind}")
         if self.mix is not None and self.data_module().batch_size % 2:
             raise UserError(f"data.batch_size: mixup needs an even number, got {self.data_module().batch_size}")
         self.task = task
+        self.set_tasks(getattr(self.data_module(), "all_tasks", None) or {task.name: task})
+
+    def set_tasks(self, tasks: dict[str, Task]) -> None:
+        """Train and evaluate on these tasks, each by its name, and make their metrics.
+
+        Raises:
+            UserError: If one network cannot be for all of them.
+        """
+        assert self.task is not None
+        if len({(task.kind, task.metric) for task in tasks.values()}) > 1:
+            several = ", ".join(f"{name} ({task.kind}, {task.metric})" for name, task in tasks.items())
+            raise UserError(
+                f"data.tasks: {self.method} trains one network for tasks of one kind, but these are {several}"
+            )
+        self.tasks = {**tasks, self.task.name: self.task}
+        self.eval_metrics = nn.ModuleDict({f"{split}_metrics": metrics_for(self.task) for split in ("val", "test")})
 
     def configure_model(self) -> None:
         """Build the network once."""
@@ -194,7 +218,7 @@ class Method(LightningModule, ABC):
         Raises:
             UserError: If a run that goes on was trained with another optimiser.
         """
-        optimizer = self.optimizer(parameter_groups(self.network))
+        optimizer = self.optimizer(self.trained_groups())
         name = type(optimizer).__name__
         if self._resumed_optimizers not in (None, [name]):
             raise UserError(
@@ -205,6 +229,10 @@ class Method(LightningModule, ABC):
             return optimizer
         scheduler = self.scheduler(optimizer, self.total_steps())
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def trained_groups(self) -> list[dict[str, Any]]:
+        """Parameter groups of the optimiser."""
+        return parameter_groups(self.network)
 
     def total_steps(self) -> int:
         """Optimiser steps of the whole run, from the configuration alone.
@@ -263,10 +291,11 @@ class Method(LightningModule, ABC):
                 f"--ckpt_path: holds a network of method {about.get('method')}, this run is of {self.method}; "
                 f"give the checkpoint of a run of {self.method}"
             )
-        if about.get("architecture") != self.architecture.to_dict():
-            stored = ViTArchitecture.from_dict(about["architecture"]).name if "architecture" in about else "unknown"
+        stored = ViTArchitecture.from_dict(about["architecture"]) if "architecture" in about else None
+        if stored != self.architecture:
+            held = f"architecture {stored.name} for {stored.kind}" if stored else "an unknown architecture"
             raise UserError(
-                f"--ckpt_path: holds architecture {stored}, this run has {self.architecture.name}; "
+                f"--ckpt_path: holds {held}, this run has {self.architecture.name} for {self.architecture.kind}; "
                 f"--ckpt_path resumes a run, use an initializer to start from other weights"
             )
         self._resumed_optimizers = about.get("optimizers")  # checked when ours are made, which is later
@@ -285,17 +314,13 @@ class Method(LightningModule, ABC):
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
-    def _make_metrics(self, num_classes: int | None = None) -> MetricCollection:
-        metrics: dict[str, Metric] = {
-            "acc": MulticlassAccuracy(num_classes or self.architecture.num_classes, average="micro"),
-            "loss": MeanMetric(),
-            "n": SumMetric(),
-        }
-        return MetricCollection(dict(metrics), compute_groups=False)
-
     def _make_mixup(self, mixup: float, cutmix: float, num_classes: int) -> Mixup | None:
         if mixup == 0 and cutmix == 0:
             return None
+        if self.architecture.kind == "segmentation":
+            raise UserError(
+                "model.mixup, model.cutmix: mix the classes of whole images; leave them at 0 for segmentation"
+            )
         return Mixup(
             mixup_alpha=mixup, cutmix_alpha=cutmix, label_smoothing=self.label_smoothing, num_classes=num_classes
         )

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lgx.architectures import ViTArchitecture, architecture_set, parse_architecture
-from lgx.batch import Batch, Task
+from lgx.batch import Batch, Task, shared_metric
 from lgx.errors import UserError
 from lgx.evaluation.results import Evaluation
 from lgx.hypernet import Hypernet, HypernetConfig
@@ -20,6 +20,7 @@ from lgx.hypernet.lowrank import execute
 from lgx.hypernet.meta import meta_losses
 from lgx.learngene import Learngene
 from lgx.methods.base import Method, seed_of
+from lgx.metrics import metrics_for
 
 
 class HypernetMethod(Method):
@@ -91,7 +92,6 @@ class HypernetMethod(Method):
             width=width, layers=layers, heads=heads, max_shape=max_shape, num_classes=base.num_classes,
             decoder=self.decoder, **self.decoder_options(),
         )  # fmt: skip
-        self.tasks: dict[str, Task] = {}
         self._predicted: list[dict[str, Tensor]] = []
         self._predicted_for: tuple[str, str] | None = None
 
@@ -104,22 +104,19 @@ class HypernetMethod(Method):
         """The network that is trained."""
         return cast(Hypernet, self.network)
 
-    def setup(self, stage: str) -> None:
-        """Learn the tasks from the data module, one or several.
+    def set_tasks(self, tasks: dict[str, Task]) -> None:
+        """Train and evaluate on these tasks, each by its name.
 
         Raises:
-            UserError: See :class:`Method`.
+            UserError: If one is segmentation.
         """
-        super().setup(stage)
-        assert self.task is not None
-        self.set_tasks(getattr(self.data_module(), "all_tasks", None) or {self.task.name: self.task})
-
-    def set_tasks(self, tasks: dict[str, Task]) -> None:
-        """Train and evaluate on these tasks, each by its name."""
+        pixels = [name for name, task in tasks.items() if task.kind == "segmentation"]
+        if pixels:
+            raise UserError(f"{self.method}: hypernetworks predict classifiers, but task {pixels[0]} is segmentation")
         self.tasks = tasks
         self.eval_metrics = nn.ModuleDict(
             {
-                f"{split}_metrics_{t}_{i}": self._make_metrics(task.num_classes)
+                f"{split}_metrics_{t}_{i}": metrics_for(task)
                 for split, panel in self.panels.items()
                 for t, task in enumerate(self.tasks.values())
                 for i in range(len(panel))
@@ -239,22 +236,22 @@ class HypernetMethod(Method):
         self._predicted_for = None
 
     def on_validation_epoch_end(self) -> None:
-        """Mean accuracy over tasks and panel, the score by which the best checkpoint is chosen."""
+        """Mean over tasks and panel, the score by which the best checkpoint is chosen."""
         self._log_means("val")
 
     def on_test_epoch_end(self) -> None:
-        """Mean accuracy over tasks and panel."""
+        """Mean over tasks and panel."""
         self._log_means("test")
 
     def _log_means(self, split: str) -> None:
         self._predicted, self._predicted_for = [], None  # dense weights, which training does without
         means = []
-        for number, task in enumerate(self.tasks):
+        for number, (name, task) in enumerate(self.tasks.items()):
             metrics = [self.metrics_of(split, f"_{number}_{i}") for i in range(len(self.panels[split]))]
-            means.append(torch.stack([m["acc"].compute() for m in metrics]).mean())
+            means.append(torch.stack([m[task.metric].compute() for m in metrics]).mean())
             if len(self.tasks) > 1:
-                self.log(f"{self._tag(split, task)}/acc", means[-1])
-        self.log(f"{split}/acc", torch.stack(means).mean(), prog_bar=True)
+                self.log(f"{self._tag(split, name)}/{task.metric}", means[-1])
+        self.log(f"{split}/{shared_metric(self.tasks.values())}", torch.stack(means).mean(), prog_bar=True)
 
     def describe(self) -> dict[str, Any]:
         """See :class:`Method`; with the hypernetwork's configuration."""
