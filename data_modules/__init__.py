@@ -6,13 +6,17 @@ from data_modules.decathlon import Decathlon
 from data_modules.folder import ImageFolderData
 from data_modules.ham10000 import HAM10000
 from data_modules.imagenet import ImageNet
+from data_modules.inaturalist import INaturalist2019
 from data_modules.mini import MiniDecathlon
 from data_modules.multi_task import MultiTask
 from data_modules.pocket import PocketDecathlon
+from data_modules.segmentation import ADE20K, VOC12, VOC12Aug
 from data_modules.sharded import ShardedData
 from data_modules.small_images import CIFAR10, CIFAR100, FER2013, GTSRB, SVHN, FashionMNIST, Omniglot
+from data_modules.tiny_imagenet import TinyImageNet
 
 __all__ = [
+    "ADE20K",
     "CIFAR10",
     "CIFAR100",
     "DTD",
@@ -20,6 +24,7 @@ __all__ = [
     "GTSRB",
     "HAM10000",
     "SVHN",
+    "VOC12",
     "Caltech101",
     "DatasetInfo",
     "Decathlon",
@@ -27,6 +32,7 @@ __all__ = [
     "FashionMNIST",
     "Flowers102",
     "Food101",
+    "INaturalist2019",
     "ImageDataModule",
     "ImageFolderData",
     "ImageNet",
@@ -37,4 +43,6 @@ __all__ = [
     "PocketDecathlon",
     "ShardedData",
     "StanfordCars",
+    "TinyImageNet",
+    "VOC12Aug",
 ]

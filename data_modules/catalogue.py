@@ -13,15 +13,18 @@ from data_modules.decathlon_prepare import prepare_task as prepare_decathlon
 from data_modules.folder import ImageFolderData
 from data_modules.ham10000 import HAM10000
 from data_modules.imagenet import ImageNet
+from data_modules.inaturalist import INaturalist2019
 from data_modules.mini import MINI_TASKS, MiniDecathlon, check_sources, is_prepared, mini_info, prepare_task
 from data_modules.official import TREE_NAMES, OfficialData, tree_split
 from data_modules.pocket import POCKET_TASKS, PocketDecathlon, is_made, make_task, pocket_info
+from data_modules.segmentation import ADE20K, VOC12, VOC12Aug
 from data_modules.small_images import CIFAR10, CIFAR100, FER2013, GTSRB, SVHN, FashionMNIST, Omniglot
+from data_modules.tiny_imagenet import TinyImageNet
 from lgx.errors import UserError
 
 _CLASSES: tuple[type[OfficialData], ...] = (
-    CIFAR10, CIFAR100, DTD, FER2013, GTSRB, HAM10000, SVHN, Caltech101, FGVCAircraft, FashionMNIST, Flowers102,
-    Food101, ImageNet, Omniglot, OxfordIIITPet, StanfordCars,
+    ADE20K, CIFAR10, CIFAR100, DTD, FER2013, GTSRB, HAM10000, SVHN, VOC12, Caltech101, FGVCAircraft, FashionMNIST,
+    Flowers102, Food101, ImageNet, INaturalist2019, Omniglot, OxfordIIITPet, StanfordCars, TinyImageNet, VOC12Aug,
 )  # fmt: skip
 
 OFFICIAL: dict[str, type[OfficialData]] = {c.info.name: c for c in sorted(_CLASSES, key=lambda c: c.info.name)}

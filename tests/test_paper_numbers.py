@@ -141,6 +141,16 @@ def test_find_matches_method_architecture_task_and_epochs(
     assert load_table("sws/table1").find(*measured, "acc") == number
 
 
+def test_data_sets_are_found_by_the_names_of_their_modules() -> None:
+    table = load_table("lsamd/table1")
+    assert table.find("lsamd", "6-Base", "oxford_iiit_pet", 50, "acc") == 79.86
+    assert load_table("sws/table6").task_name("stanford_cars") == "cars196"
+    from data_modules.catalogue import OFFICIAL
+
+    named = {load_table("lsamd/table3").task_name(name) for name in OFFICIAL}
+    assert {row.task for row in load_table("lsamd/table3").rows} <= named
+
+
 def test_find_gives_nothing_where_variants_differ() -> None:
     assert load_table("lsamd/table4").find("lsamd", "Des-B-6", "pets", 50, "acc") is None
 

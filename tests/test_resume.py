@@ -28,8 +28,8 @@ def undisturbed(images, tmp_path_factory):
     return runs / "test/r/seed0"
 
 
-def kill_and_resume(images, runs, step, moment, options):
-    base = arguments("fit", "Ancestor", images, runs, "--name=r", *options)
+def kill_and_resume(images, runs, step, moment, options, method="Ancestor"):
+    base = arguments("fit", method, images, runs, "--name=r", *options)
     probe = ["--trainer.callbacks+=tests.probes.KillAt", f"--trainer.callbacks.step={step}"]
     probe += [f"--trainer.callbacks.moment={moment}"]
     killed = python("-m", "lgx", *base, *probe, LGX_ALLOW_IMPORTS="tests", OMP_NUM_THREADS="1")

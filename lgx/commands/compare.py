@@ -41,6 +41,7 @@ def compare(
     methods: str | None = None,
     tasks: str | None = None,
     average: bool = False,
+    cost: bool = False,
 ) -> None:
     """Show what runs have measured: methods × descendants × tasks, mean over seeds with a 95 % interval.
 
@@ -54,13 +55,15 @@ def compare(
         methods: Show only these methods, separated by commas, e.g. sws,simple_lg,random.
         tasks: Show only these tasks, separated by commas.
         average: Show each method's mean over tasks and architectures.
+        cost: Also show what each method's descendants cost: parameters to store, epochs and MACs to train, and how
+            many times that scratch and a pretraining of each would need.
 
     Raises:
         UserError: If there are no such runs, rows, table or method, or ``out`` cannot be written.
     """
     from lgx.evaluation.averages import average as averages_of
     from lgx.evaluation.paper import averages, load_table
-    from lgx.evaluation.report import difference_section, table_section
+    from lgx.evaluation.report import cost_section, difference_section, table_section
 
     table = load_table(paper).of_split(split) if paper else None
     if table and not any(row.metric == metric for row in table.rows):
@@ -83,6 +86,12 @@ def compare(
     sections = [table_section([*shown, *means], metric, split, table)]
     if baseline:
         sections.append(difference_section(shown, metric, baseline))
+    if cost:
+        from lgx.evaluation.schedules import method_costs
+
+        costs, unknown = method_costs(chosen, merged.rows, merged.folders)
+        notes += unknown
+        sections.append(cost_section(costs))
     introduction = [_overview(shown), *notes]
     _print(introduction, sections)
     if page:

@@ -23,6 +23,8 @@ _SIZES = {"T": "Tiny", "S": "Small", "B": "Base"}
 _TRAINED_AS = {"random": "trained", "pretrained": "pretrain_finetune"}
 # TAL's data sets are those of the Visual Decathlon, which it calls by the names of the originals.
 _DECATHLON, _ORIGINAL = "decathlon_", {"flowers": "flowers102"}
+# Data sets that the framework calls by their publishers' names, the papers by shorter ones.
+_SHORT = {"oxford_iiit_pet": "pets", "stanford_cars": "cars196"}
 _OF_TRAINING, _AVERAGE = "train_", "average"
 
 
@@ -92,9 +94,9 @@ class PaperTable:
         return found[0] if len(found) == 1 else None
 
     def task_name(self, task: str) -> str:
-        """The paper's name of a task: ``flowers102`` for ``decathlon_flowers`` in TAL's tables, else the same."""
+        """The paper's name of a task: ``pets``; ``flowers102`` for ``decathlon_flowers`` in TAL's tables."""
         if not (self.name.startswith("tal/") and task.startswith(_DECATHLON)):
-            return task
+            return _SHORT.get(task, task)
         short = task.removeprefix(_DECATHLON)
         return _ORIGINAL.get(short, short)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from lgx.evaluation.cost import MethodCost, epochs_table, macs_table, storage_table
 from lgx.evaluation.curves import Curve
 from lgx.evaluation.figures import Style, curve_figure, depth_figure, to_svg
 from lgx.evaluation.paper import PaperTable
@@ -133,6 +134,25 @@ def difference_section(rows: Sequence[Row], metric: str, baseline: str) -> Secti
         "p is of the two-sided paired t-test; it needs two seeds and is not corrected for the number of comparisons."
     )
     return Section(title, [text], arrange(entries, metric, mark_best=False))
+
+
+def cost_section(costs: Sequence[MethodCost]) -> Section:
+    """What the descendants cost with each method.
+
+    Args:
+        costs: At least one method's.
+    """
+    text = [
+        "Stored is what has to be kept to start all architectures, beside a pretrained network of each one's own.",
+        "Tuning is the training of all descendants, one per architecture and task. The last columns say how many times "
+        "the method's own training, learngene and tuning together, others need: training the same descendants from "
+        "scratch, as measured (method random), and pretraining every architecture as long as the learngene was "
+        "learned, followed by the same tuning. Ancestors, which the papers take as given, are in no ratio.",
+        "In epochs, as the papers count, every epoch is worth the same. In MACs, an image costs three times the "
+        "network's forward pass, backward pass included, and the teacher's forward pass where one is distilled. A dash "
+        "was not measured or is not known, such as the MACs of a hypernetwork, whose networks change with every step.",
+    ]
+    return Section("Cost", text, [storage_table(costs), epochs_table(costs), macs_table(costs)])
 
 
 def depth_section(rows: Sequence[Row], metric: str, looks: Mapping[str, Style]) -> Section | None:

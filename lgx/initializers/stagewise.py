@@ -1,24 +1,22 @@
-"""Expanding stage learngenes: SWS, and Simple-LG, which expands the same way."""
+"""Expanding stage learngenes: SWS, and Simple-LG and Mini-DeiT, which expand the same way."""
 
-from functools import cached_property
 from typing import Literal
 
 from torch import Tensor
 
 from lgx.architectures.vit import ViTArchitecture
 from lgx.batch import Task
-from lgx.errors import UserError
 from lgx.expansion import Order, cyclic, random_assigned
-from lgx.initializers.base import Initializer
-from lgx.learngene import Learngene, take_layers
+from lgx.initializers.layers import LayerExpansion
+from lgx.learngene import take_layers
 
 
-class StagewiseExpansion(Initializer):
+class StagewiseExpansion(LayerExpansion):
     """Copy each learngene layer to its stage's layers (SWS, Sec. 3.3).
 
     Xia et al., "Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models", 2024. A
-    learngene of ``simple_lg`` - the layers of a normally trained shallow network - expands the same way. Patch
-    embedding, position embedding, class token, norm and head come along.
+    learngene of ``simple_lg`` - the layers of a normally trained shallow network - expands the same way, and so does
+    one of ``mini_deit``, whose descendants go without the transformations of its layers.
 
     Args:
         learngene: Learngene file.
@@ -27,6 +25,8 @@ class StagewiseExpansion(Initializer):
         seed: Seed of ``random_assigned``.
     """
 
+    learned_by = ("sws", "simple_lg", "mini_deit")
+
     def __init__(
         self,
         learngene: str,
@@ -34,12 +34,8 @@ class StagewiseExpansion(Initializer):
         order: Order = "front_mid_last",
         seed: int = 0,
     ) -> None:
-        self.learngene, self.strategy, self.order, self.seed = learngene, strategy, order, seed
-
-    @cached_property
-    def loaded(self) -> Learngene:
-        """The learngene."""
-        return Learngene.load(self.learngene)
+        super().__init__(learngene)
+        self.strategy, self.order, self.seed = strategy, order, seed
 
     @property
     def method(self) -> str:
@@ -49,25 +45,12 @@ class StagewiseExpansion(Initializer):
             suffix = "_order2"
         return self.loaded.method + suffix
 
-    @property
-    def stored_parameters(self) -> int:
-        """Parameters of the learngene."""
-        return self.loaded.num_parameters
-
     def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
         """The learngene's layers, expanded to the descendant's depth."""
-        own = self.loaded.architecture
-        if (own.embed_dim, own.num_heads, own.mlp_ratio) != (
-            architecture.embed_dim, architecture.num_heads, architecture.mlp_ratio,
-        ):  # fmt: skip
-            raise UserError(
-                f"{self.learngene}: its layers have embed_dim {own.embed_dim}, num_heads {own.num_heads}, mlp_ratio "
-                f"{own.mlp_ratio:g}; the descendant has {architecture.embed_dim}, {architecture.num_heads}, "
-                f"{architecture.mlp_ratio:g}: only the depth may differ"
-            )
+        tensors = self.tensors_for(architecture)
         stages, depth = self.loaded.num_layers, architecture.depth
         if self.strategy == "random_assigned":
             layers = random_assigned(stages, depth, self.seed)
         else:
             layers = cyclic(stages, depth, self.order)
-        return take_layers(self.loaded.tensors, layers)
+        return take_layers(tensors, layers)

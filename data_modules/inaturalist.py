@@ -1,0 +1,88 @@
+"""iNaturalist 2019 (Van Horn et al., 2018; competition of 2019): 1,010 species, told by COCO-style tables."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torchvision.datasets.utils import extract_archive
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.images import ImageFiles
+from data_modules.official import Archive, OfficialData
+from data_modules.prepare import link
+from lgx.errors import UserError
+
+_URL = "https://ml-inat-competition-datasets.s3.amazonaws.com/2019"
+TABLES: dict[Split, str] = {"train": "train2019.json", "test": "val2019.json"}
+"""Which of the publishers' tables a split is made of."""
+
+
+class INaturalist2019(OfficialData):
+    """iNaturalist 2019, 268,243 images in its official train and val sets.
+
+    The labels of the official test images were never published, so the official **val** images, three of each
+    species, are the **test** split here, and validation images are held out of the training images. LSAMD counts the
+    268,243 images as training images and does not say where its 64,401 test images come from.
+
+    Files lie at ``root/inat2019``: ``train2019.json``, ``val2019.json``, and
+    ``train_val2019/<super category>/<category>/<image>.jpg``.
+    """
+
+    info = DatasetInfo(
+        name="inat2019",
+        num_classes=1_010,
+        sizes=(238_692, 26_521, 3_030),
+        licence="non-commercial research and education only",
+        source="https://github.com/visipedia/inat_comp/tree/master/2019",
+        splits="test is the official val set (the test labels are not public); val is held out of train",
+    )
+    marker = TABLES["train"]
+    archives = (
+        Archive(f"{_URL}/train_val2019.tar.gz", "c60a6e2962c9b8ccbd458d12c8582644"),
+        Archive(f"{_URL}/train2019.json.tar.gz", "b06a6683537867c0d5c7a45f407a306d"),
+        Archive(f"{_URL}/val2019.json.tar.gz", "5cc5509b0fe495f1c8c1362612448497"),
+    )
+    own_files = "the unpacked train2019.json, val2019.json and train_val2019/"
+
+    @classmethod
+    def bring(cls, source: Path, folder: Path) -> bool:
+        """Link a folder in which everything is unpacked already."""
+        if not all((source / name).exists() for name in (*TABLES.values(), "train_val2019")):
+            return False
+        link(source, folder)
+        return True
+
+    def open(self, folder: Path, split: Split) -> ImageFiles:
+        """Read a table."""
+        path = folder / TABLES[split]
+        content = json.loads(path.read_text(encoding="utf-8"))
+        number = {category["id"]: k for k, category in enumerate(sorted(content["categories"], key=_id))}
+        if len(number) != self.num_classes:
+            raise UserError(f"{path}: names {len(number):,} categories, expected {self.num_classes:,}")
+        file_of = {image["id"]: image["file_name"] for image in content["images"]}
+        names, labels = [], []
+        for annotation in content["annotations"]:
+            image, category = annotation["image_id"], annotation["category_id"]
+            if image not in file_of or category not in number:
+                what = f"image {image}" if image not in file_of else f"category {category}"
+                raise UserError(f"{path}: an annotation speaks of {what}, which the table does not list")
+            names.append(file_of[image])
+            labels.append(number[category])
+        # A look at a thousand folders, not at a quarter of a million files.
+        absent = [place for place in sorted({Path(name).parent for name in names}) if not (folder / place).is_dir()]
+        if absent:
+            raise UserError(
+                f"{path}: {len(absent):,} of its image folders are missing, first {folder / absent[0]}; "
+                f"unpack train_val2019.tar.gz in {folder}"
+            )
+        return ImageFiles(folder, names, labels, f"{self.info.name} {split}")
+
+    def fetch(self, folder: Path) -> None:
+        """Unpack."""
+        for archive in self.archives:
+            extract_archive(str(folder / archive.filename))
+
+
+def _id(category: Mapping[str, Any]) -> int:
+    return int(category["id"])

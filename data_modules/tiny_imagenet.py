@@ -1,0 +1,76 @@
+"""Tiny-ImageNet-200 (Le and Yang, 2015): 200 classes of ImageNet at 64 px."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from torchvision.datasets.utils import extract_archive
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.images import ImageFiles, read_class_tree
+from data_modules.official import Archive, OfficialData
+from lgx.errors import UserError
+
+ANNOTATIONS = "val_annotations.txt"
+
+
+class TinyImageNet(OfficialData):
+    """Tiny-ImageNet-200, classes in the order of its ``wnids.txt``.
+
+    The labels of the official test images were never published, so the official **val** images are the **test** split
+    here, and validation images are held out of the training images.
+
+    Files lie at ``root/tiny_imagenet`` or its folder ``tiny-imagenet-200``: ``wnids.txt``,
+    ``train/<wnid>/images/*.JPEG``, ``val/images/*.JPEG`` and ``val/val_annotations.txt``.
+    """
+
+    info = DatasetInfo(
+        name="tiny_imagenet",
+        num_classes=200,
+        sizes=(90_000, 10_000, 10_000),
+        licence="non-commercial research and education only (ImageNet's terms of access)",
+        source="http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+        splits="test is the official val set (the test labels are not public); val is held out of train",
+        img_size=64,
+    )
+    archives = (Archive("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "90528d7ca1a48142e341f4ef8d21d0de"),)
+    tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": ("train",), "val": (), "test": ("val",)}
+
+    @classmethod
+    def is_official_form(cls, folder: Path) -> bool:
+        """Whether its own files, not class folders, lie in ``folder``: its val images are in one folder."""
+        return (_base(folder) / "wnids.txt").is_file() and (_base(folder) / "val" / "images").is_dir()
+
+    def open(self, folder: Path, split: Split) -> ImageFiles:
+        """Training images by folder; val images by the table of their classes."""
+        base, where = _base(folder), f"{self.info.name} {split}"
+        classes = (base / "wnids.txt").read_text().split()
+        if len(classes) != self.num_classes:
+            raise UserError(f"{base / 'wnids.txt'}: names {len(classes)} classes, expected {self.num_classes}")
+        if split == "train":
+            return read_class_tree(base / "train", classes, where)
+        table, images = base / "val" / ANNOTATIONS, base / "val" / "images"
+        number = {wnid: k for k, wnid in enumerate(classes)}
+        labels: dict[str, int] = {}
+        for line in table.read_text().splitlines():
+            name, wnid = line.split("\t")[:2]
+            if wnid not in number:
+                raise UserError(f"{table}: {name} is of class {wnid}, which {base / 'wnids.txt'} does not name")
+            labels[name] = number[wnid]
+        there = {path.name for path in images.iterdir()}
+        if missing := sorted(labels.keys() - there):
+            raise UserError(
+                f"{where}: {len(missing):,} of {len(labels):,} images of {table} are missing in {images}, "
+                f"first {missing[0]}"
+            )
+        return ImageFiles(images, list(labels), list(labels.values()), where)
+
+    def fetch(self, folder: Path) -> None:
+        """Unpack."""
+        extract_archive(str(folder / self.archives[0].filename))
+
+
+def _base(folder: Path) -> Path:
+    """Where the archive's content lies: in the folder of the archive's own name, or that folder given by a user."""
+    inner = folder / "tiny-imagenet-200"
+    return inner if inner.is_dir() else folder
