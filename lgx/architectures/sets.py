@@ -1,4 +1,4 @@
-"""Architecture sets: random ViTs that hypernetworks are trained on.
+"""Architecture sets: random ViTs and GPT-2s that hypernetworks are trained on.
 
 The distributions are those of the generators behind LoGAH (Zhou et al., 2024) and TAL (2025). Their width steps
 and ranges are facts read from those generators; the papers give only the limits.
@@ -7,69 +7,110 @@ and ranges are facts read from those generators; the papers give only the limits
 import json
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
+from lgx.architectures.family import Architecture, architecture_from_dict
+from lgx.architectures.gpt2 import GPT2Architecture
 from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
+
+A = TypeVar("A", ViTArchitecture, GPT2Architecture)
+
+
+@dataclass(frozen=True)
+class ArchitectureSet:
+    """A distribution of architectures.
+
+    Attributes:
+        draw: Random generator -> depth, embed_dim, num_heads.
+        family: What they are.
+    """
+
+    draw: Callable[[random.Random], tuple[int, int, int]]
+    family: type[Architecture] = ViTArchitecture
 
 
 def _heads(rng: random.Random, embed_dim: int) -> int:
     return rng.choice((3, 6, 12) if embed_dim % 12 == 0 else (4, 8))
 
 
-def _vits_1k(rng: random.Random) -> tuple[int, int]:
+def _vits_1k(rng: random.Random) -> tuple[int, int, int]:
     depth = rng.randint(3, 9)
     low, high = (384, 512) if depth == 3 else (256, 384) if depth <= 5 else (128, 256)
-    return depth, rng.randrange(low, high + 1, 32)
+    embed_dim = rng.randrange(low, high + 1, 32)
+    return depth, embed_dim, _heads(rng, embed_dim)
 
 
-def _vits_plus_1k(rng: random.Random) -> tuple[int, int]:
-    return rng.randint(3, 12), rng.randrange(192, 768 + 1, 64)
+def _vits_plus_1k(rng: random.Random) -> tuple[int, int, int]:
+    depth, embed_dim = rng.randint(3, 12), rng.randrange(192, 768 + 1, 64)
+    return depth, embed_dim, _heads(rng, embed_dim)
 
 
-SETS: dict[str, Callable[[random.Random], tuple[int, int]]] = {"ViTs-1K": _vits_1k, "ViTs+-1K": _vits_plus_1k}
+def _gpts_1k(rng: random.Random) -> tuple[int, int, int]:
+    depth = rng.randint(3, 9)
+    low, high = (176, 256) if depth == 3 else (128, 176) if depth <= 5 else (72, 176)
+    return depth, rng.randrange(low, high + 1, 8), 8
+
+
+SETS: dict[str, ArchitectureSet] = {
+    "ViTs-1K": ArchitectureSet(_vits_1k),
+    "ViTs+-1K": ArchitectureSet(_vits_plus_1k),
+    "GPTs-1K": ArchitectureSet(_gpts_1k, GPT2Architecture),
+}
 """ViTs-1K: 3-9 layers, about 10 M parameters at most. ViTs+-1K: 3-12 layers, width 192-768 in steps of 64 (the
-released generator; a rebuttal says 32), more large ones."""
+released generator; a rebuttal says 32), more large ones. GPTs-1K: 3-9 layers, width 72-256 in steps of 8, always 8
+heads, at most 16 M parameters with GPT-2's vocabulary and 1024 positions; TAL's paper only names the set. So the
+768-wide GPT-2s of its Table 6 lie far outside of what the hypernetworks were trained on."""
 
 
 def sample_architectures(
-    name: str, count: int = 1000, seed: int = 1, base: ViTArchitecture | None = None
-) -> Iterator[ViTArchitecture]:
+    name: str, count: int = 1000, seed: int = 1, base: Architecture | None = None
+) -> Iterator[Architecture]:
     """Sample an architecture set; the first n of a longer draw are those of a shorter one.
 
     Args:
-        name: ``ViTs-1K`` or ``ViTs+-1K``.
+        name: ``ViTs-1K``, ``ViTs+-1K`` or ``GPTs-1K``.
         count: How many.
         seed: Seed; 1 in the released generators.
-        base: Image size, patch size, channels and classes of all of them; default 224 px, patch 16, 1000 classes.
+        base: What all of them share: image size, patch size, channels and classes (default 224 px, patch 16, 1000
+            classes), or vocabulary, longest text and classes (default 50257, 1024, 2 classes).
 
     Raises:
-        UserError: If the set is unknown or ``count`` is not positive.
+        UserError: If the set is unknown, is of another family than ``base``, or ``count`` is not positive.
     """
     if name not in SETS:
         raise UserError(f"architecture set {name!r} is unknown; known are {', '.join(SETS)}")
     if count < 1:
         raise UserError(f"count must be at least 1, got {count}")
-    rng, base = random.Random(seed), (base or ViTArchitecture()).replace(stages=None)
+    rng, family = random.Random(seed), SETS[name].family
+    base = base or family()
+    if not isinstance(base, family):
+        raise UserError(
+            f"architecture set {name} holds other networks than {base.name}; for images take ViTs-1K or ViTs+-1K, for "
+            f"text GPTs-1K"
+        )
+    shared = {"stages": None} if isinstance(base, ViTArchitecture) else {}
     for _ in range(count):
-        depth, embed_dim = SETS[name](rng)
-        yield base.replace(depth=depth, embed_dim=embed_dim, num_heads=_heads(rng, embed_dim))
+        depth, embed_dim, num_heads = SETS[name].draw(rng)
+        yield base.replace(depth=depth, embed_dim=embed_dim, num_heads=num_heads, **shared)
 
 
-def read_architectures(path: str, base: ViTArchitecture | None = None) -> list[ViTArchitecture]:
+def read_architectures(path: str, base: Architecture | None = None) -> list[Architecture]:
     """Read an architecture set from JSON lines, as ``lgx sample`` writes it.
 
-    A line is an object with the keys of :class:`ViTArchitecture`; a ``name`` is ignored, ``num_classes`` is that of
-    ``base`` (it belongs to the task), and keys that a line lacks are those of ``base``. Empty lines are skipped.
+    A line is an object with an architecture's keys; a ``name`` is ignored, ``num_classes`` is that of ``base`` (it
+    belongs to the task), and keys that a line lacks are those of ``base``. Empty lines are skipped.
 
     Args:
         path: The file, one object per line.
-        base: Image size and channels that all of them must have; None takes them as they are.
+        base: Image size and channels, or vocabulary and longest text, that all of them must have; None takes them as
+            they are.
 
     Raises:
         UserError: If the file cannot be read or holds no architecture, or, with the line's number, if a line is no
-            valid JSON object, describes no valid architecture, or takes other images than ``base``.
+            valid JSON object, describes no valid architecture, or takes other inputs than ``base``.
     """
     try:
         lines = Path(path).read_text().splitlines()
@@ -82,28 +123,35 @@ def read_architectures(path: str, base: ViTArchitecture | None = None) -> list[V
     return read
 
 
-def _read_line(place: str, line: str, base: ViTArchitecture | None) -> ViTArchitecture:
+_INPUTS: dict[type[Architecture], tuple[str, ...]] = {
+    ViTArchitecture: ("img_size", "in_chans"),
+    GPT2Architecture: ("max_len", "vocab_size"),
+}
+
+
+def _read_line(place: str, line: str, base: Architecture | None) -> Architecture:
     try:
         values: Any = json.loads(line)
     except json.JSONDecodeError as error:
         raise UserError(f"{place}: not valid JSON ({error.msg}, column {error.colno})") from error
-    default = base or ViTArchitecture()
     if not isinstance(values, dict):
-        raise UserError(f"{place}: holds a {type(values).__name__}, expected an object such as {default.to_dict()}")
+        example = (base or ViTArchitecture()).to_dict()
+        raise UserError(f"{place}: holds a {type(values).__name__}, expected an object such as {example}")
     values.pop("name", None)
-    for key in ("img_size", "in_chans") if base else ():
-        have, want = values.get(key, getattr(default, key)), getattr(default, key)
-        if have != want:
-            raise UserError(
-                f"{place}: {key} is {have}, but the data's is {want}; leave {key} out, or use `lgx sample --arch`"
-            )
     try:
-        return ViTArchitecture.from_dict({**default.to_dict(), **values, "num_classes": default.num_classes})
+        default = base or type(architecture_from_dict({k: v for k, v in values.items() if k == "family"}))()
+        inputs = {"family": default.to_dict().get("family", "vit")}
+        inputs |= {key: getattr(default, key) for key in _INPUTS[type(default)]} if base else {}
+        for key, want in inputs.items():
+            if (have := values.get(key, want)) != want:
+                hint = f"leave {key} out, or use `lgx sample --arch`"
+                raise UserError(f"{key} is {have}, but the data's is {want}; {hint}")
+        return architecture_from_dict({**default.to_dict(), **values, "num_classes": default.num_classes})
     except (UserError, TypeError) as error:
         raise UserError(f"{place}: {error}") from error
 
 
-def architecture_set(source: str, count: int | None, base: ViTArchitecture) -> list[ViTArchitecture]:
+def architecture_set(source: str, count: int | None, base: A) -> list[A]:
     """The first architectures of a named set, by default 1000, or of a ``.jsonl`` file, by default all.
 
     Raises:
@@ -112,5 +160,5 @@ def architecture_set(source: str, count: int | None, base: ViTArchitecture) -> l
     if count is not None and count < 1:
         raise UserError(f"count must be at least 1, got {count}")
     if source.endswith(".jsonl"):
-        return read_architectures(source, base)[:count]
-    return list(sample_architectures(source, count or 1000, base=base))
+        return cast(list[A], read_architectures(source, base)[:count])
+    return cast(list[A], list(sample_architectures(source, count or 1000, base=base)))

@@ -12,7 +12,7 @@ from typing import Literal
 from einops import rearrange
 from torch import Tensor, nn
 
-Kind = Literal["matrix", "head", "norm", "bias", "head_bias"]
+Kind = Literal["matrix", "head", "tokens", "norm", "bias", "head_bias"]
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,10 @@ class Target:
     """What is wanted of some nodes.
 
     Attributes:
-        kind: ``matrix`` or ``head`` for a weight, ``norm`` for a norm's weight and bias, ``bias`` or ``head_bias``.
+        kind: ``matrix`` or ``head`` for a weight, ``tokens`` for an embedding of tokens that have rows of their own in
+            the decoder, ``norm`` for a norm's weight and bias, ``bias`` or ``head_bias``.
         shape: (out, in, kernel height, kernel width) of a weight, (size,) of vectors; out, in and size are no larger
-            than ``max_shape``, but for heads that the decoder has its own way for.
+            than ``max_shape``, but for heads and tokens that the decoder has its own way for.
         count: Number of nodes n.
     """
 

@@ -10,13 +10,14 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lgx.architectures.family import Architecture
 from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
 from lgx.hypernet.batch import GraphBatch
 from lgx.hypernet.conv_decoder import ConvDecoder
 from lgx.hypernet.decoder import Decoder, Factors, Kind, Target
 from lgx.hypernet.encoder import Encoder
-from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
+from lgx.hypernet.graph import Convention, Graph, Node, computational_graph, is_vocabulary
 from lgx.hypernet.lowrank import LowRankTensor
 from lgx.hypernet.lowrank_decoder import Layout, LowRankDecoder
 from lgx.hypernet.predict import bias, norm_weight, tile, weight_scale
@@ -40,10 +41,13 @@ class HypernetConfig:
         convention: Graphs with (``msa``) or without (``plain``) attention nodes.
         class_position_std: The class token's row of a position embedding is not predicted. 0 leaves it zero; with 0.02
             it is drawn anew at every prediction, as in the official code, whose predictions cannot be repeated.
+        vocab_size: Tokens that have rows of their own in the low-rank decoder, for the layouts but ``official``. None
+            tiles token embeddings like every weight beyond ``max_shape``, as LoGAH's code does: tokens i and i + 2048
+            then share one embedding.
 
     Raises:
-        UserError: If a size is not a positive whole number, ``width`` is no multiple of 4 and of ``heads``, or a choice
-            is unknown.
+        UserError: If a size is not a positive whole number, ``width`` is no multiple of 4 and of ``heads``, a choice
+            is unknown, or ``vocab_size`` is given to a decoder without such rows.
     """
 
     width: int = 128
@@ -58,13 +62,20 @@ class HypernetConfig:
     task_width: int | None = None
     convention: Convention = "msa"
     class_position_std: float = 0.0
+    vocab_size: int | None = None
 
     def __post_init__(self) -> None:
         for key in ("width", "layers", "heads", "num_classes", "rank", "max_size"):
             if not _is_size(getattr(self, key)):
                 raise UserError(f"hypernetwork: {key} must be at least 1, got {getattr(self, key)!r}")
-        if self.task_width is not None and not _is_size(self.task_width):
-            raise UserError(f"hypernetwork: task_width must be at least 1 or none, got {self.task_width!r}")
+        for key in ("task_width", "vocab_size"):
+            if (value := getattr(self, key)) is not None and not _is_size(value):
+                raise UserError(f"hypernetwork: {key} must be at least 1 or none, got {value!r}")
+        if self.vocab_size is not None and (self.decoder == "conv" or self.layout == "official"):
+            raise UserError(
+                "hypernetwork: vocab_size needs the low_rank decoder with layout residual or aligned; leave it out or "
+                "choose one of them"
+            )
         shape = self.max_shape
         if not isinstance(shape, list | tuple) or len(shape) != 4 or not all(map(_is_size, shape)):
             raise UserError(f"hypernetwork: max_shape must be four positive sizes, got {shape!r}")
@@ -110,14 +121,16 @@ class Hypernet(nn.Module):
         if config.decoder == "conv":
             self.decoder = ConvDecoder(config.width, config.max_shape, config.num_classes)
         else:
-            self.decoder = LowRankDecoder(config.width, config.rank, config.max_shape, config.max_size, config.layout)
+            self.decoder = LowRankDecoder(
+                config.width, config.rank, config.max_shape, config.max_size, config.layout, config.vocab_size
+            )
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the encoder with torch.compile; decoding and execution take another shape with each architecture."""
         self.encoder.compile(*args, **{"dynamic": True, **kwargs})
 
     def predict(
-        self, architecture: ViTArchitecture, task_embedding: Tensor | None = None, dense: bool = True
+        self, architecture: Architecture, task_embedding: Tensor | None = None, dense: bool = True
     ) -> dict[str, Tensor]:
         """Predict all parameters of one architecture.
 
@@ -127,7 +140,7 @@ class Hypernet(nn.Module):
             dense: False keeps the matrices of a low-rank decoder as :class:`~lgx.hypernet.lowrank.LowRankTensor`.
 
         Returns:
-            Parameters under timm's names, with gradient where the hypernetwork has.
+            Parameters under timm's or transformers' names, with gradient where the hypernetwork has.
 
         Raises:
             UserError: If a task embedding is missing, superfluous or of another width.
@@ -135,13 +148,13 @@ class Hypernet(nn.Module):
         return self.predict_many([architecture], task_embedding, dense)[0]
 
     def predict_many(
-        self, architectures: Sequence[ViTArchitecture], task_embedding: Tensor | None = None, dense: bool = True
+        self, architectures: Sequence[Architecture], task_embedding: Tensor | None = None, dense: bool = True
     ) -> list[dict[str, Tensor]]:
         """Predict for several architectures of one task; the same as one by one, in one pass of the encoder."""
         graphs = [computational_graph(architecture, self.config.convention) for architecture in architectures]
         predicted = self.predict_graphs(graphs, task_embedding, dense)
         for architecture, tensors in zip(architectures, predicted, strict=True):
-            tensors["cls_token"] = tensors["pos_embed"].new_zeros(1, 1, architecture.embed_dim)
+            add_class_token(architecture, tensors)
         return predicted
 
     def predict_graphs(
@@ -177,36 +190,40 @@ class Hypernet(nn.Module):
             dense: See :meth:`predict`.
         """
         predicted: list[dict[str, Tensor]] = [{} for _ in graphs]
-        groups: dict[tuple[str, bool, tuple[int, ...], int], list[tuple[int, int, Node]]] = defaultdict(list)
+        groups: dict[Node, list[tuple[int, int, str]]] = defaultdict(list)  # by what matters: all but the name
         aligned = (self.config.decoder, self.config.layout) == ("low_rank", "aligned")
         for g, graph in enumerate(graphs):
             for n, node in enumerate(graph.nodes):
                 if node.parameter is not None:
-                    parts = node.parts if aligned else 1
-                    groups[node.op, node.head, node.shape, parts].append((g, n, node))
+                    kind = replace(node, parameter=None, parts=node.parts if aligned else 1)
+                    groups[kind].append((g, n, node.parameter))
         members = [(g, n) for group in groups.values() for g, n, _ in group]
         x = embedded[[g for g, _ in members], [n for _, n in members]]  # all nodes with a parameter, group by group
-        targets = [self._target(op, head, shape, len(group)) for (op, head, shape, _), group in groups.items()]
-        for (key, group), decoded in zip(groups.items(), self.decoder.decode(x, targets), strict=True):
-            op, _, shape, parts = key
-            for (g, _, node), tensors in zip(
-                group, _finish(op, shape, parts, decoded, dense, self.config), strict=True
-            ):
-                assert node.parameter is not None
-                stem = node.parameter.removesuffix(".weight")
-                predicted[g].update({name.format(node.parameter, stem): tensor for name, tensor in tensors.items()})
+        targets = [self._target(kind, len(group)) for kind, group in groups.items()]
+        for (kind, group), decoded in zip(groups.items(), self.decoder.decode(x, targets), strict=True):
+            for (g, _, name), tensors in zip(group, _finish(kind, decoded, dense, self.config), strict=True):
+                stem = name.removesuffix(".weight")
+                predicted[g].update({pattern.format(name, stem): tensor for pattern, tensor in tensors.items()})
         return predicted
 
-    def _target(self, op: str, head: bool, shape: tuple[int, ...], count: int) -> Target:
+    def _target(self, node: Node, count: int) -> Target:
         """What the decoder is asked for: no larger than ``max_shape``, four numbers for a matrix."""
-        most = self.config.max_shape
-        own_head = head and self.config.decoder == "conv" and shape[0] <= self.config.num_classes
+        most, shape = self.config.max_shape, node.shape
+        own_head = node.head and self.config.decoder == "conv" and shape[0] <= self.config.num_classes
         out = shape[0] if own_head else min(shape[0], most[0])
-        if op in ("bias", "ln", "bn"):
-            kind: Kind = "norm" if op != "bias" else "head_bias" if head else "bias"
+        if node.op in ("bias", "ln", "bn"):
+            kind: Kind = "norm" if node.op != "bias" else "head_bias" if node.head else "bias"
             return Target(kind, (out,), count)
         _, inputs, height, width = (*shape, 1, 1)[:4]
-        return Target("head" if head else "matrix", (out, min(inputs, most[1]), height, width), count)
+        inputs = min(inputs, most[1])
+        if is_vocabulary(node) and self.config.vocab_size is not None:
+            if shape[0] > self.config.vocab_size:
+                raise UserError(
+                    f"hypernetwork: knows {self.config.vocab_size} tokens, but the architecture has {shape[0]}; "
+                    f"use one with a larger vocab_size"
+                )
+            return Target("tokens", (shape[0], inputs, 1, 1), count)
+        return Target("head" if node.head else "matrix", (out, inputs, height, width), count)
 
     def _check_task(self, task_embedding: Tensor | None) -> None:
         wanted = self.config.task_width
@@ -219,30 +236,39 @@ class Hypernet(nn.Module):
             raise UserError(f"task embedding: expected {wanted} numbers, got shape {tuple(task_embedding.shape)}")
 
 
-def _finish(
-    op: str, shape: tuple[int, ...], parts: int, decoded: Tensor | Factors, dense: bool, config: HypernetConfig
-) -> list[dict[str, Tensor]]:
-    """Tile and normalise the tensors of n nodes, under patterns of their names: {0} the parameter, {1} its stem."""
-    if op == "pos_enc":
+def add_class_token(architecture: Architecture, parameters: dict[str, Tensor]) -> None:
+    """Give a ViT's predicted parameters the class token, which is not predicted: zero."""
+    if isinstance(architecture, ViTArchitecture):
+        parameters["cls_token"] = parameters["pos_embed"].new_zeros(1, 1, architecture.embed_dim)
+
+
+def _finish(node: Node, decoded: Tensor | Factors, dense: bool, config: HypernetConfig) -> list[dict[str, Tensor]]:
+    """Tile and normalise the tensors of n alike nodes, under patterns of their names: {0} the parameter, {1} its stem.
+
+    Tables are left as they are, like a ViT's position embedding: a look-up sums over nothing.
+    """
+    op, shape = node.op, node.shape
+    if op == "pos_enc" and node.form != "table":
         return [{"{0}": _positions(position, shape, config.class_position_std)} for position in _dense(decoded)]
     if op == "bias":
         vectors = _dense(decoded)
-        return [{"{0}": vector} for vector in bias(_apart(tile(vectors, (len(vectors), *shape)), parts))]
+        return [{"{0}": vector} for vector in bias(_apart(tile(vectors, (len(vectors), *shape)), node.parts))]
     if op in ("ln", "bn"):
         pairs = _dense(decoded)
         raw_weights, raw_biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
         both = zip(norm_weight(raw_weights), bias(raw_biases), strict=True)
         return [{"{1}.weight": weight, "{1}.bias": shift} for weight, shift in both]
+    scale = 1.0 if node.form == "table" else weight_scale(shape)
     if isinstance(decoded, Factors):
-        decoded = _scaled(decoded, weight_scale(shape))
+        decoded = _scaled(decoded, scale)
         if len(shape) == 2:
-            products = _products(decoded, shape, parts)
-            return [{"{0}": weight.to_dense() if dense else weight} for weight in products]
+            return [{"{0}": weight.to_dense() if dense else weight} for weight in _products(decoded, node)]
         weights = decoded.to_dense()
     else:
-        weights = decoded * weight_scale(shape)
+        weights = decoded * scale
     weights = tile(weights, (len(weights), *shape, 1, 1)[:5])
-    return [{"{0}": weight.reshape(shape)} for weight in weights]
+    finished = [weight.reshape(shape) for weight in weights]
+    return [{"{0}": weight.T.contiguous() if node.form == "transposed" else weight} for weight in finished]
 
 
 def _dense(decoded: Tensor | Factors) -> Tensor:
@@ -256,14 +282,18 @@ def _scaled(factors: Factors, scale: float) -> Factors:
     return replace(factors, b=factors.b * scale)
 
 
-def _products(factors: Factors, shape: tuple[int, ...], parts: int) -> list[LowRankTensor]:
+def _products(factors: Factors, node: Node) -> list[LowRankTensor]:
     """Weights as products; tiling repeats rows of A and of B.
 
-    The rank is filled up with zeros to a multiple of 16: matrix products with odd sizes are a tenth slower.
+    The rank is filled up with zeros to a multiple of 16: matrix products with odd sizes are a tenth slower. Tables,
+    which have many rows and are not multiplied with, are spared the copy.
     """
     count, _, rank = factors.a.shape
-    a, b = _apart(tile(factors.a, (count, shape[0], rank)), parts), tile(factors.b, (count, shape[1], rank))
-    return LowRankTensor.unbind_products(*(F.pad(factor, (0, -rank % 16)) for factor in (a, b)))
+    a = _apart(tile(factors.a, (count, node.shape[0], rank)), node.parts)
+    b = tile(factors.b, (count, node.shape[1], rank))
+    if node.form != "table":
+        a, b = F.pad(a, (0, -rank % 16)), F.pad(b, (0, -rank % 16))
+    return LowRankTensor.unbind_products(a, b, node.form == "transposed")
 
 
 def _apart(rows: Tensor, parts: int) -> Tensor:

@@ -1,9 +1,8 @@
 """A weight that is kept as the product of two thin factors, and a network that runs on predicted parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from timm.models.vision_transformer import VisionTransformer
@@ -13,7 +12,11 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.utils._pytree import tree_map
 
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures.family import Architecture
+from lgx.architectures.gpt2 import GPT2Architecture
+
+if TYPE_CHECKING:
+    from lgx.architectures.gpt2_model import GPT2Classifier
 
 _KNOWN = {
     getattr(Tensor, name).__get__
@@ -25,8 +28,9 @@ _KNOWN = {
 class LowRankTensor(Tensor):
     """A matrix W = A B that is never formed where it is only multiplied with.
 
-    ``F.linear(x, W)`` costs two thin products, ``(x Bᵀ) Aᵀ``; every other function gets the dense W, with its gradient,
-    so that what changes W in place changes a copy.
+    ``F.linear(x, W)`` costs two thin products, ``(x Bᵀ) Aᵀ``; so does ``torch.addmm(bias, x, W)``, which transformers'
+    ``Conv1D`` calls, and ``F.embedding(i, W)`` looks up rows of A. Every other function gets the dense W, with its
+    gradient, so that what changes W in place changes a copy.
     A normalisation is folded into a factor; slicing and tiling select rows of A and columns of B.
 
     Args:
@@ -51,12 +55,13 @@ class LowRankTensor(Tensor):
         self.a, self.b, self.shared_norm = a, b, shared_norm
 
     @classmethod
-    def unbind_products(cls, a: Tensor, b: Tensor) -> list["LowRankTensor"]:
+    def unbind_products(cls, a: Tensor, b: Tensor, transposed: bool = False) -> list["LowRankTensor"]:
         """Several matrices whose norms are computed together, when the first of them is asked for.
 
         Args:
             a: (n, out, r).
             b: (n, in, r), transposed in the product.
+            transposed: Whether the matrices are B Aᵀ, (in, out), instead.
         """
 
         @cache
@@ -67,7 +72,8 @@ class LowRankTensor(Tensor):
         def norm_of(i: int) -> Callable[[], Tensor]:
             return lambda: norms()[i]
 
-        return [cls(a_n, b_n.T, norm_of(i)) for i, (a_n, b_n) in enumerate(zip(a, b, strict=True))]
+        pairs = zip(b, a, strict=True) if transposed else zip(a, b, strict=True)
+        return [cls(left, right.T, norm_of(i)) for i, (left, right) in enumerate(pairs)]
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"LowRankTensor({tuple(self.shape)}, rank={self.a.shape[1]})"
@@ -93,6 +99,10 @@ class LowRankTensor(Tensor):
             weight = named["weight"]
             if isinstance(weight, LowRankTensor) and not isinstance(named["input"], LowRankTensor):
                 return F.linear(F.linear(named["input"], weight.b), weight.a, named.get("bias"))
+        if func is torch.addmm and len(args) == 3 and not kwargs and _only_last(args):
+            return torch.addmm(args[0], args[1] @ args[2].a, args[2].b)
+        if func is F.embedding and _only_last(args) and {**_PLAIN_LOOKUP, **kwargs} == _PLAIN_LOOKUP:
+            return F.embedding(args[0], args[1].a) @ args[1].b
         if func in _KNOWN:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
@@ -131,6 +141,15 @@ class _FrobeniusNorm(torch.autograd.Function):
             return (a.to(wide) @ (gram_b * share)).to(a.dtype), (b.to(wide) @ (gram_a * share)).to(b.dtype)
 
 
+_PLAIN_LOOKUP = {"padding_idx": None, "max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "sparse": False}
+"""Options of ``F.embedding`` that make it nothing but a look-up."""
+
+
+def _only_last(args: Sequence[Any]) -> bool:
+    """Whether the last of the arguments, and no other, is kept as factors."""
+    return [isinstance(argument, LowRankTensor) for argument in args] == [False] * (len(args) - 1) + [True]
+
+
 def _dense(value: Any) -> Any:
     return value.a @ value.b if isinstance(value, LowRankTensor) else value
 
@@ -144,18 +163,18 @@ def frobenius_norm(parameter: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=2048)
-def skeleton(architecture: ViTArchitecture) -> VisionTransformer:
-    """The timm model of an architecture on the meta device: its forward pass without parameters."""
+def skeleton(architecture: Architecture) -> "VisionTransformer | GPT2Classifier":
+    """The timm or transformers model of an architecture on the meta device: its forward pass without parameters."""
     return architecture.build("meta")
 
 
-def execute(architecture: ViTArchitecture, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+def execute(architecture: Architecture, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
     """Run an architecture on predicted parameters.
 
     Args:
         architecture: Which network.
-        parameters: All of its parameters, dense or :class:`LowRankTensor`, under timm's names.
-        inputs: Images, (B, C, H, W).
+        parameters: All of its parameters, dense or :class:`LowRankTensor`, under timm's or transformers' names.
+        inputs: Images, (B, C, H, W), or token ids, (B, N).
 
     Returns:
         Logits, (B, K).
@@ -164,28 +183,34 @@ def execute(architecture: ViTArchitecture, parameters: Mapping[str, Tensor], inp
 
 
 def execute_with_features(
-    architecture: ViTArchitecture, parameters: Mapping[str, Tensor], inputs: Tensor
+    architecture: Architecture, parameters: Mapping[str, Tensor], inputs: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Run an architecture on predicted parameters; see :func:`execute`.
 
     Returns:
-        Logits, (B, K), and the class token's features behind the last norm, (B, D).
+        Logits, (B, K), and the features of the class token, or of a text's last token, behind the last norm, (B, D).
     """
-    network = _WithFeatures(_headless(architecture))
-    named = {f"vit.{name}": parameter for name, parameter in parameters.items()}
-    return cast(tuple[Tensor, Tensor], functional_call(network, named, (inputs,)))
+    wrapper = _GPT2WithFeatures if isinstance(architecture, GPT2Architecture) else _ViTWithFeatures
+    named = {f"network.{name}": parameter for name, parameter in parameters.items()}
+    return cast(tuple[Tensor, Tensor], functional_call(wrapper(_headless(architecture)), named, (inputs,)))
 
 
-def _headless(architecture: ViTArchitecture) -> VisionTransformer:
+def _headless(architecture: Architecture) -> "VisionTransformer | GPT2Classifier":
     """One skeleton for tasks of any number of classes: only parameters know how many rows the head has."""
-    return skeleton(replace(architecture, num_classes=1))
+    return skeleton(architecture.replace(num_classes=1))
 
 
-class _WithFeatures(nn.Module):
-    def __init__(self, vit: VisionTransformer) -> None:
+class _ViTWithFeatures(nn.Module):
+    def __init__(self, network: Any) -> None:
         super().__init__()
-        self.vit = vit
+        self.network = network
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        tokens = self.vit.forward_features(inputs)
-        return self.vit.forward_head(tokens), tokens[:, 0]
+        tokens = self.network.forward_features(inputs)
+        return self.network.forward_head(tokens), tokens[:, 0]
+
+
+class _GPT2WithFeatures(_ViTWithFeatures):
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.network.features(inputs)
+        return self.network.score(features), features

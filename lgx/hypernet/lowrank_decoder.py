@@ -31,12 +31,17 @@ class LowRankDecoder(Decoder):
     one, after which all nodes get the same matrices. Its bases are stored at a twentieth of their size: the MLP bears
     a learning rate of some 3e-4, of which bases of full size hardly move.
 
+    A vocabulary is larger than any other weight, and its tokens have no order: with ``vocab_size`` token v has row v of
+    a third basis T, which no other weight reads, and T (I + X₁) Bᵀ is kept as T (B (I + X₁)ᵀ)ᵀ, so that nothing is
+    computed for tokens that no text has.
+
     Args:
         width: D.
         rank: r.
         max_shape: Largest (out, in, kernel height, kernel width) that is predicted.
         max_size: Largest number of rows or columns.
         layout: ``official``, ``residual`` or ``aligned``.
+        vocab_size: Rows of the basis of tokens; None for no such basis. Not with ``official``.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class LowRankDecoder(Decoder):
         max_shape: tuple[int, int, int, int],
         max_size: int,
         layout: Layout = "official",
+        vocab_size: int | None = None,
     ) -> None:
         super().__init__()
         self.rank, self.max_shape, self.max_size, self.layout = rank, max_shape, max_size, layout
@@ -57,6 +63,8 @@ class LowRankDecoder(Decoder):
             self.scale = 20.0 if layout == "aligned" else 1.0
             self.basis_out = nn.Parameter(torch.randn(max_size, rank) * rank**-0.25 / self.scale)
             self.basis_in = nn.Parameter(torch.randn(max_size, rank) * rank**-0.25 / self.scale)
+            if vocab_size is not None:
+                self.basis_tokens = nn.Parameter(torch.randn(vocab_size, rank) * rank**-0.25 / self.scale)
 
     def decode(self, x: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         """See :class:`Decoder`."""
@@ -72,6 +80,9 @@ class LowRankDecoder(Decoder):
         counts = [target.count for target in targets]
         decoded: list[Tensor | Factors] = []
         for target, x_a, x_b in zip(targets, *(part.split(counts) for part in small), strict=True):
+            if target.kind == "tokens":
+                decoded.append(self._tokens(target, x_a, _rows(self.basis_in, _span_b(target), x_b)))
+                continue
             a = [_rows(self.basis_out, span, x_a) for span in self._spans_a(target)]
             b = _rows(self.basis_in, _span_b(target), x_b)
             if _is_matrix(target):
@@ -80,6 +91,10 @@ class LowRankDecoder(Decoder):
                 vectors = [einsum(rows, b[:, 0], "n size r, n r -> n size") for rows in a]
                 decoded.append(_vectors(target, vectors))
         return decoded
+
+    def _tokens(self, target: Target, x_a: Tensor, b: Tensor) -> Factors:
+        a = self.basis_tokens[: target.shape[0]].expand(target.count, -1, -1)
+        return _factors(target, a, einsum(b, x_a, "n inp s, n r s -> n inp r"))
 
     def _official(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         spans_a, spans_b = [self._spans_a(target) for target in targets], [_span_b(target) for target in targets]
@@ -131,7 +146,8 @@ class LowRankDecoder(Decoder):
         return most if size >= most / 2 else size
 
     def _check(self, target: Target) -> None:
-        most = max(sum(span) for span in (*self._spans_a(target), _span_b(target)))
+        spans = [] if target.kind == "tokens" else self._spans_a(target)
+        most = max(sum(span) for span in (*spans, _span_b(target)))
         if most > self.max_size:
             raise UserError(
                 f"low-rank decoder: a weight with {most} rows or columns exceeds max_size {self.max_size}; "

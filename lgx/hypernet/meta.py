@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures.family import Architecture
 from lgx.hypernet.hypernet import Hypernet
 from lgx.hypernet.lowrank import execute, execute_with_features, frobenius_norm
 from lgx.hypernet.projection import predict_with_projections
@@ -17,17 +17,17 @@ Projection = Literal["predicted", "random", "none"]
 
 def meta_losses(
     hypernet: Hypernet,
-    architectures: Sequence[ViTArchitecture],
+    architectures: Sequence[Architecture],
     inputs: Tensor,
     loss: Callable[[Tensor], Tensor],
     task_embedding: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Predict the parameters of m architectures, without forming weights, and run the images through each.
+    """Predict the parameters of m architectures, without forming weights, and run the inputs through each.
 
     Args:
         hypernet: What predicts.
         architectures: The m architectures.
-        inputs: Images, (B, C, H, W).
+        inputs: Images, (B, C, H, W), or token ids, (B, N).
         loss: Loss of logits (B, K), or several losses (k,).
         task_embedding: Task embedding, (T,), where the hypernetwork takes one.
 
@@ -41,7 +41,7 @@ def meta_losses(
 
 def guided_losses(
     hypernet: Hypernet,
-    architectures: Sequence[ViTArchitecture],
+    architectures: Sequence[Architecture],
     inputs: Tensor,
     loss: Callable[[Tensor, Tensor], Tensor],
     width: int,
@@ -53,8 +53,9 @@ def guided_losses(
     Args:
         hypernet: What predicts.
         architectures: The m architectures.
-        inputs: Images, (B, C, H, W).
-        loss: Loss, or several losses (k,), of logits (B, K) and projected class-token features (B, T).
+        inputs: Images, (B, C, H, W), or token ids, (B, N).
+        loss: Loss, or several losses (k,), of logits (B, K) and projected features (B, T), see
+            :func:`~lgx.hypernet.lowrank.execute_with_features`.
         width: T.
         task_embedding: Task embedding, where the hypernetwork takes one.
         projection: ``predicted`` predicts M and counts it among the norms; ``random`` draws a linear layer anew at

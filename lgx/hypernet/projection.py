@@ -6,15 +6,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures.family import Architecture
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
-from lgx.hypernet.hypernet import Hypernet
+from lgx.hypernet.hypernet import Hypernet, add_class_token
 
 _NAME = "projection.weight"
 
 
 def predict_with_projections(
-    hypernet: Hypernet, architectures: Sequence[ViTArchitecture], width: int, task_embedding: Tensor | None = None
+    hypernet: Hypernet, architectures: Sequence[Architecture], width: int, task_embedding: Tensor | None = None
 ) -> tuple[list[dict[str, Tensor]], list[Tensor]]:
     """Predict all parameters of several architectures and of each the projection M, which the paper has predicted too.
 
@@ -28,7 +28,7 @@ def predict_with_projections(
         task_embedding: Task embedding, where the hypernetwork takes one.
 
     Returns:
-        Of each architecture the parameters under timm's names, and M, (T, D); matrices as
+        Of each architecture the parameters under the model's names, and M, (T, D); matrices as
         :class:`~lgx.hypernet.lowrank.LowRankTensor` where the decoder gives factors.
     """
     convention = hypernet.config.convention
@@ -37,21 +37,21 @@ def predict_with_projections(
     predicted = hypernet.predict_graphs(graphs, task_embedding, dense=False)
     parameters, projections = predicted[: len(architectures)], predicted[len(architectures) :]
     for architecture, tensors in zip(architectures, parameters, strict=True):
-        tensors["cls_token"] = tensors["pos_embed"].new_zeros(1, 1, architecture.embed_dim)
+        add_class_token(architecture, tensors)
     return parameters, [tensors[_NAME] for tensors in projections]
 
 
-def projection_graph(architecture: ViTArchitecture, width: int, convention: Convention = "msa") -> Graph:
+def projection_graph(architecture: Architecture, width: int, convention: Convention = "msa") -> Graph:
     """The architecture's graph with one more node, M, the only one that names a parameter.
 
     Args:
-        architecture: The ViT.
+        architecture: The network.
         width: Width T of the ancestor's features.
         convention: See :func:`~lgx.hypernet.graph.computational_graph`.
     """
     graph = computational_graph(architecture, convention)
     count = len(graph.nodes)
-    norm = next(n for n, node in enumerate(graph.nodes) if node.parameter == "norm.weight")
+    norm = max(n for n, node in enumerate(graph.nodes) if node.op == "ln")
     distances = torch.zeros(count + 1, count + 1, dtype=graph.distances.dtype)
     distances[:count, :count] = graph.distances
     reached = graph.distances[:, norm]

@@ -1,6 +1,6 @@
 """Which parameters of an architecture are larger than what a hypernetwork predicts."""
 
-from lgx.hypernet.graph import Graph
+from lgx.hypernet.graph import Graph, is_vocabulary
 from lgx.hypernet.hypernet import HypernetConfig
 
 
@@ -25,6 +25,8 @@ def tiled_parameters(graph: Graph, config: HypernetConfig) -> list[str]:
         most = most_out
         if node.head and config.decoder == "conv":  # GHN-3's own layer for heads
             most = config.num_classes if node.op == "bias" else max(most_out, config.num_classes)
+        if is_vocabulary(node) and config.vocab_size is not None:  # rows of their own
+            most = config.vocab_size
         if out > most or inputs > most_in:
             names.append(node.parameter)
     return names

@@ -1,0 +1,273 @@
+"""What every text data module shares: splits, tokens, batches of texts of like length, and the task."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningDataModule
+from lightning.pytorch.utilities.rank_zero import rank_zero_info
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
+
+from data_modules.base import DatasetInfo, Split, loader_options, process_of
+from data_modules.images import Indices, stratified_order, stratified_split
+from data_modules.samplers import (
+    Key,
+    ResumableLoader,
+    TrainBatchSampler,
+    TransformedImages,
+    UnpaddedEvalSampler,
+    mix_seed,
+)
+from data_modules.text_files import Row
+from data_modules.tokens import Texts, load_tokenizer, tokenise
+from lgx.batch import Batch, Task
+from lgx.errors import UserError
+
+
+class LengthBatchSampler(TrainBatchSampler):
+    """Shuffled training batches of texts of like length, equal on any number of processes.
+
+    One permutation drawn from (seed, epoch) is cut into pools of ``pool`` global batches; the texts of a pool are
+    sorted by length and cut into its batches, and the batches of all pools come in an order drawn from the same seed.
+    Which texts an epoch leaves out is as in :class:`~data_modules.samplers.TrainBatchSampler`.
+
+    Args:
+        lengths: Tokens of each training text.
+        batch_size: Examples per process and step, B.
+        seed: Seed of the order.
+        rank: Rank of this process.
+        world_size: Number of processes, W.
+        limit: See :class:`~data_modules.samplers.TrainBatchSampler`.
+        pool: Global batches that are sorted together; more waste less padding and mix lengths less.
+    """
+
+    def __init__(
+        self,
+        lengths: Indices,
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        limit: int | float | None = None,
+        pool: int = 50,
+    ) -> None:
+        super().__init__(len(lengths), batch_size, seed, rank, world_size, limit)
+        self.lengths, self.pool = lengths, pool
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        epoch, start = self.epoch, self.start
+        rng = np.random.default_rng(mix_seed(self.seed, epoch))
+        size = self.batch_size * self.world_size
+        full = self.num_samples // size
+        order = rng.permutation(self.num_samples)[: full * size]
+        batches: list[Indices] = []
+        for first in range(0, len(order), self.pool * size):
+            pool = order[first : first + self.pool * size]
+            batches += np.split(pool[np.argsort(self.lengths[pool], kind="stable")], len(pool) // size)
+        drawn = rng.permutation(full)
+        for k in range(start, self.length):
+            own = batches[drawn[k]][self.rank * self.batch_size : (self.rank + 1) * self.batch_size]
+            yield [(epoch, i) for i in own.tolist()]
+
+
+class TextDataModule(LightningDataModule):
+    """Base of all text classification data modules.
+
+    A subclass sets ``info`` and implements :meth:`read`. The three splits are disjoint, and validation never reads the
+    test split. Texts are tokenised once, in :meth:`setup`. ``Batch.inputs`` are token ids, int64, (B, N), padded on the
+    right to the batch's longest text with the vocabulary's last token, which stands in no text.
+
+    Args:
+        root: Folder below which data sets lie, one folder each.
+        tokenizer: Folder with GPT-2's ``encoder.json`` and ``vocab.bpe``, or a name on the Hugging Face hub; default
+            ``root/gpt2_vocab``.
+        source: ``files`` reads the publishers' files below ``root/<name>``; ``hub`` loads the set with Hugging Face
+            ``datasets``.
+        max_len: Longest text, in tokens.
+        too_long: ``cut`` longer texts at the end, and say how many; or ``refuse`` them.
+        vocab_size: Tokens that the model knows.
+        batch_size: Training examples per process and step.
+        eval_batch_size: Evaluation examples per process and step; default 2 x ``batch_size``.
+        num_workers: Loader processes; texts lie in memory, so that 0, the training process itself, is fast enough.
+        val_fraction: Share of the training texts held out for validation where the set has none for it.
+        split_seed: Seed of that split. Not the run's seed, so that runs with different seeds stay comparable.
+        seed: Seed of the order.
+        limit_train: Use only the first so many training examples of a class-stratified, seeded draw.
+    """
+
+    info: DatasetInfo
+
+    def __init__(
+        self,
+        root: str = "data",
+        tokenizer: str | None = None,
+        source: Literal["files", "hub"] = "files",
+        max_len: int = 128,
+        too_long: Literal["cut", "refuse"] = "cut",
+        vocab_size: int = 50257,
+        batch_size: int = 32,
+        eval_batch_size: int | None = None,
+        num_workers: int = 0,
+        val_fraction: float = 0.1,
+        split_seed: int = 0,
+        seed: int = 0,
+        limit_train: int | None = None,
+    ) -> None:
+        super().__init__()
+        given = {
+            "batch_size": (batch_size, 1), "eval_batch_size": (eval_batch_size, 1), "num_workers": (num_workers, 0),
+            "limit_train": (limit_train, 1), "max_len": (max_len, 3), "vocab_size": (vocab_size, 2),
+        }  # fmt: skip
+        for option, (value, least) in given.items():
+            if value is not None and value < least:
+                raise UserError(f"data.{option}: expected at least {least}, got {value}")
+        if not 0 < val_fraction < 1:
+            raise UserError(f"data.val_fraction: expected a share between 0 and 1, got {val_fraction}")
+        self.root = Path(root)
+        self.tokenizer: str | Path = tokenizer or self.root / "gpt2_vocab"
+        self.source, self.max_len, self.too_long, self.vocab_size = source, max_len, too_long, vocab_size
+        self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or 2 * batch_size
+        self.num_workers, self.val_fraction, self.split_seed, self.seed = num_workers, val_fraction, split_seed, seed
+        self.limit_train = limit_train
+        self._texts: dict[Split, Texts] = {}
+
+    # -- what a subclass provides -------------------------------------------------------------------------------
+
+    def read(self, split: Split) -> list[Row] | None:
+        """Return the rows of one split; None for ``val`` where it is to be held out of ``train``.
+
+        Raises:
+            UserError: If the data are absent or malformed; the sentence names the file and line.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.read")
+
+    # -- what methods see ---------------------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the set."""
+        return self.root / self.info.name
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, known before any file is read."""
+        return self.info.num_classes
+
+    @property
+    def pad_id(self) -> int:
+        """The token that fills shorter texts up."""
+        return self.vocab_size - 1
+
+    @property
+    def task(self) -> Task:
+        """The task, known before :meth:`setup` (``num_train`` is then the data set's nominal size)."""
+        num_train = len(self._texts["train"]) if "train" in self._texts else self.info.sizes[0] or 0
+        return Task(
+            name=self.info.name,
+            num_classes=self.num_classes,
+            kind="text",
+            metric=self.info.metric,
+            num_train=num_train,
+            class_names=self.info.class_names,
+        )
+
+    # -- Lightning hooks ----------------------------------------------------------------------------------------
+
+    def setup(self, stage: str) -> None:
+        """Read and tokenise the splits that ``stage`` needs (``fit``, ``validate``, ``test``, ``predict``)."""
+        needed: dict[str, tuple[Split, ...]] = {"fit": ("train", "val"), "validate": ("val",)}
+        missing = [split for split in needed.get(stage, ("test",)) if split not in self._texts]
+        if not missing:
+            return
+        tokenizer = load_tokenizer(self.tokenizer, self.vocab_size)
+        rows = {split: self.read(split) for split in missing}
+        found = {split: self._tokenised(part, tokenizer, split) for split, part in rows.items() if part is not None}
+        if "val" in rows and "val" not in found:
+            train = found.get("train") or self._tokenised(self.read("train") or [], tokenizer, "train")
+            kept, held = stratified_split(train.labels, self.val_fraction, self.split_seed)
+            found |= {"train": train.take(kept), "val": train.take(held)}
+        if "train" in found and self.limit_train is not None:
+            found["train"] = self.first(found["train"], self.limit_train, "train")
+        self._texts |= found
+
+    def train_dataloader(self) -> ResumableLoader:
+        """Shuffled batches of texts of like length; resumable in the middle of an epoch."""
+        texts, (rank, world_size) = self._texts["train"], process_of(self)
+        if len(texts) < self.batch_size * world_size:
+            raise UserError(
+                f"data.batch_size: {self.batch_size} x {world_size} processes exceeds the {len(texts)} training "
+                f"examples of {self.info.name}; use a smaller batch_size"
+            )
+        limit = self.trainer.limit_train_batches if self.trainer else None
+        sampler = LengthBatchSampler(texts.lengths, self.batch_size, self.seed, rank, world_size, limit)
+        options = loader_options(self.num_workers, self.collate)
+        return ResumableLoader(self.transformed(texts), batch_sampler=sampler, **options)
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """Every validation example once, the shortest first."""
+        return self._eval_loader("val", by_length=True)
+
+    def test_dataloader(self) -> DataLoader[Any]:
+        """Every test example once, the shortest first."""
+        return self._eval_loader("test", by_length=True)
+
+    def predict_dataloader(self) -> DataLoader[Any]:
+        """The test texts, in order."""
+        return self._eval_loader("test", by_length=False)
+
+    @property
+    def predict_indices(self) -> Sequence[int]:
+        """Index in the test split of each example that :meth:`predict_dataloader` yields on this rank, in order."""
+        rank, world_size = process_of(self)
+        return range(rank, len(self._texts["test"]), world_size)
+
+    # -- what several data modules in one need ------------------------------------------------------------------
+
+    def examples(self, split: Split) -> Texts:
+        """The tokenised texts of a split that :meth:`setup` read."""
+        return self._texts[split]
+
+    def transformed(self, texts: Texts, train: bool = False, seed: int | None = None) -> TransformedImages:
+        """The examples as tensors: token ids are not augmented."""
+        return TransformedImages(texts, _unchanged)
+
+    def first(self, texts: Texts, count: int, split: Split) -> Texts:
+        """The first ``count`` examples of a class-stratified, seeded draw."""
+        return texts.take(stratified_order(texts.labels, self.split_seed)[:count])
+
+    def collate(self, examples: Sequence[tuple[Tensor, int]]) -> Batch:
+        """Pad texts on the right to the longest of them."""
+        ids, labels = zip(*examples, strict=True)
+        return Batch(pad_sequence(list(ids), True, self.pad_id), torch.tensor(labels), self.info.name)
+
+    # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _tokenised(self, rows: list[Row], tokenizer: Any, split: Split) -> Texts:
+        texts, cut = tokenise(rows, tokenizer, self.max_len, refuse=self.too_long == "refuse")
+        if cut:
+            rank_zero_info(
+                f"{self.info.name} {split}: {cut:,} of {len(texts):,} texts were cut to data.max_len {self.max_len}"
+            )
+        if len(texts) == 0:
+            raise UserError(f"data {self.info.name}: the {split} split below {self.root} is empty")
+        return texts
+
+    def _eval_loader(self, split: Split, by_length: bool) -> DataLoader[Any]:
+        texts, (rank, world_size) = self._texts[split], process_of(self)
+        if len(texts) < world_size:
+            raise UserError(
+                f"{self.info.name} {split}: {len(texts)} examples for {world_size} processes; use fewer processes"
+            )
+        own: Sequence[int] = UnpaddedEvalSampler(len(texts), rank, world_size).indices
+        if by_length:
+            own = sorted(own, key=lambda index: int(texts.lengths[index]))
+        options = loader_options(self.num_workers, self.collate)
+        return DataLoader(self.transformed(texts), self.eval_batch_size, sampler=own, **options)
+
+
+def _unchanged(ids: Tensor) -> Tensor:
+    return ids

@@ -1,0 +1,170 @@
+"""Rows of labelled texts, read from the publishers' own files or from the Hugging Face hub."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lgx.errors import UserError
+from lgx.extras import nlp_extra
+
+
+class Row(NamedTuple):
+    """One example.
+
+    Attributes:
+        texts: One text, or the two of a pair.
+        label: Class index.
+        path: File, or set on the hub, that it comes from.
+        line: Line of the file, from 1; row of the set on the hub, from 0.
+    """
+
+    texts: tuple[str, ...]
+    label: int
+    path: str
+    line: int
+
+    @property
+    def place(self) -> str:
+        """File and line."""
+        return f"{self.path}, line {self.line}"
+
+
+def read_table(
+    path: Path, texts: Sequence[str], label: str, labels: Mapping[str, int], header: Sequence[str] | None = None
+) -> list[Row]:
+    """Read a file of tab-separated columns; quotation marks are text.
+
+    Args:
+        path: The file, UTF-8.
+        texts: Names of the columns with texts.
+        label: Name of the column with labels.
+        labels: What stands there -> class index.
+        header: Names of all columns of a file without a line of names; None reads them from its first line.
+
+    Raises:
+        UserError: If the file cannot be read, lacks a column, or has a malformed row; the sentence names file and line.
+    """
+    lines = read_lines(path)
+    first = 1
+    if header is None:
+        header, lines, first = lines[0].split("\t") if lines else [], lines[1:], 2
+        for column in (*texts, label):
+            if column not in header:
+                raise UserError(f"{path}, line 1: no column {column!r} among {', '.join(header) or 'none'}")
+    at_texts, at_label = [header.index(column) for column in texts], header.index(label)
+    rows = []
+    for number, line in enumerate(lines, first):
+        fields = line.split("\t")
+        if len(fields) != len(header):
+            raise UserError(
+                f"{path}, line {number}: {len(fields)} columns, expected {len(header)} ({', '.join(header)}), with one "
+                f"tab between two"
+            )
+        if fields[at_label] not in labels:
+            raise UserError(f"{path}, line {number}: label {fields[at_label]!r}, expected {' or '.join(labels)}")
+        rows.append(_row([fields[k] for k in at_texts], labels[fields[at_label]], str(path), number))
+    return rows
+
+
+def has_column(path: Path, column: str) -> bool:
+    """Whether the first line of a file of tab-separated columns names a column."""
+    return path.is_file() and column in read_lines(path, 1)[0].split("\t")
+
+
+def read_json_lines(path: Path, text: str, label: str, classes: int) -> list[Row]:
+    """Read a file with one JSON object a line.
+
+    Raises:
+        UserError: If the file cannot be read or has a malformed line; the sentence names file and line.
+    """
+    rows = []
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            values: Any = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UserError(f"{path}, line {number}: not valid JSON ({error.msg})") from error
+        if not isinstance(values, dict) or not isinstance(values.get(text), str):
+            raise UserError(f"{path}, line {number}: expected an object with the keys {text!r} and {label!r}")
+        if values.get(label) not in range(classes) or isinstance(values[label], bool):
+            raise UserError(f"{path}, line {number}: {label} {values.get(label)!r}, expected 0 to {classes - 1}")
+        rows.append(_row([values[text]], values[label], str(path), number))
+    return rows
+
+
+def read_folders(folder: Path, classes: Sequence[str]) -> list[Row]:
+    """Read ``folder/<class>/*.txt``, one text a file.
+
+    Raises:
+        UserError: If a class folder is missing or empty, or a file cannot be read or is empty.
+    """
+    rows = []
+    for label, name in enumerate(classes):
+        files = sorted((folder / name).glob("*.txt"))
+        if not files:
+            raise UserError(f"{folder / name}: holds no *.txt file")
+        rows += [_row([" ".join(read_lines(file))], label, str(file), 1) for file in files]
+    return rows
+
+
+def read_hub(name: str, config: str | None, split: str, texts: Sequence[str], label: str, classes: int) -> list[Row]:
+    """Read a split from the Hugging Face hub, or from its cache.
+
+    Raises:
+        UserError: If ``datasets`` is not installed, the set cannot be loaded, or lacks a column.
+    """
+    where = f"{name}{f' ({config})' if config else ''} {split}"
+    with nlp_extra("data.source hub"):
+        import datasets
+    try:
+        found = datasets.load_dataset(name, config, split=split)
+    except Exception as error:  # whatever the network, the cache or the hub's files lead to
+        reason = " ".join(str(error).split())[:160]
+        raise UserError(
+            f"{where}: could not be loaded from the Hugging Face hub ({reason}); check the network, or use data.source "
+            f"files"
+        ) from error
+    for column in (*texts, label):
+        if column not in found.column_names:
+            raise UserError(f"{where}: no column {column!r} among {', '.join(found.column_names)}")
+    rows = []
+    for number, values in enumerate(found):
+        if values[label] not in range(classes):
+            raise UserError(f"{where}, line {number}: {label} {values[label]!r}, expected 0 to {classes - 1}")
+        rows.append(_row([values[column] for column in texts], values[label], where, number))
+    return rows
+
+
+def read_lines(path: Path, most: int | None = None) -> list[str]:
+    """Lines of a UTF-8 file, without what ends them; the last one may be unended.
+
+    Args:
+        path: The file; a byte-order mark is no text.
+        most: Read only so many.
+
+    Raises:
+        UserError: If it cannot be read, is empty, or is no UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            lines = list(_decoded(path, file if most is None else (file.readline() for _ in range(most))))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    if not lines:
+        raise UserError(f"{path}: is empty")
+    return lines
+
+
+def _decoded(path: Path, lines: Any) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path}, line {number}: no UTF-8 text ({error.reason})") from error
+
+
+def _row(texts: Sequence[str], label: int, path: str, line: int) -> Row:
+    row = Row(tuple(text.strip() for text in texts), label, path, line)
+    if not all(row.texts):
+        raise UserError(f"{row.place}: an empty sentence; remove the row or fill it in")
+    return row

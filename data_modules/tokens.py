@@ -1,0 +1,205 @@
+"""GPT-2's byte-pair tokens: the tokenizer from local files or the hub, and texts as token ids.
+
+Texts are tokenised once, when a data module is set up, and kept in memory as one array of ids.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from data_modules.images import Indices
+from data_modules.text_files import Row
+from lgx.errors import UserError
+from lgx.extras import nlp_extra
+
+END = "<|endoftext|>"
+_FILES = (("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt"))  # OpenAI's names, transformers' names
+
+
+def load_tokenizer(where: str | Path, vocab_size: int) -> Any:
+    """GPT-2's tokenizer.
+
+    ``<|endoftext|>``, the last token, pads: a text that holds these characters gets the tokens of ordinary ones.
+
+    Args:
+        where: Folder with ``encoder.json`` and ``vocab.bpe`` (or ``vocab.json`` and ``merges.txt``), or, as a string, a
+            name on the Hugging Face hub, e.g. ``openai-community/gpt2``.
+        vocab_size: How many tokens the model knows.
+
+    Returns:
+        transformers' ``GPT2Tokenizer``.
+
+    Raises:
+        UserError: If there is none, its files are damaged or do not belong together, or it is of another size; the
+            sentence names the file and, in the list of merges, the line.
+    """
+    # Said explicitly, or tokenizers warn when loader processes are forked.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    with nlp_extra("data.tokenizer"):
+        from transformers import GPT2Tokenizer
+    folder = Path(where)
+    names = next((pair for pair in _FILES if (folder / pair[0]).is_file()), None)
+    if names is not None:
+        vocabulary, merges = _read_vocabulary(folder / names[0]), folder / names[1]
+        source = str(folder / names[0])
+        tokenizer = GPT2Tokenizer(vocab=vocabulary, merges=_read_merges(merges, vocabulary), split_special_tokens=True)
+    elif isinstance(where, Path) or folder.exists() or where.startswith((".", "/")):
+        raise UserError(
+            f"data.tokenizer: {folder} holds no encoder.json (or vocab.json); give the folder with GPT-2's "
+            f"encoder.json and vocab.bpe, or a name on the Hugging Face hub such as openai-community/gpt2"
+        )
+    else:
+        source = str(where)
+        try:
+            tokenizer = GPT2Tokenizer.from_pretrained(str(where), split_special_tokens=True)
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"data.tokenizer: {where} is no folder here and could not be loaded from the Hugging Face hub "
+                f"({str(error).splitlines()[0][:120]})"
+            ) from error
+    if len(tokenizer) != vocab_size or tokenizer.convert_tokens_to_ids(END) != vocab_size - 1:
+        raise UserError(
+            f"data.tokenizer: {source} has {len(tokenizer)} tokens, but data.vocab_size is {vocab_size}, the last of "
+            f"them {END}; give the vocabulary that the model was made for"
+        )
+    return tokenizer
+
+
+def _read_vocabulary(path: Path) -> dict[str, int]:
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise UserError(f"data.tokenizer: {path}, line {error.lineno}: not valid JSON ({error.msg})") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"data.tokenizer: {path} cannot be read ({error}); copy GPT-2's vocabulary again") from error
+    if not isinstance(found, dict) or set(found.values()) != set(range(len(found))):
+        raise UserError(f"data.tokenizer: {path} is no vocabulary: it must number its tokens 0, 1, 2, ... once each")
+    missing = [token for token in (END, *sorted(ByteLevel.alphabet())) if token not in found]
+    if missing:
+        raise UserError(f"data.tokenizer: {path} lacks the token {missing[0]!r}; take GPT-2's vocabulary")
+    return found
+
+
+def _read_merges(path: Path, vocabulary: dict[str, int]) -> list[tuple[str, str]]:
+    """The merges of a list whose first line is a comment."""
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"data.tokenizer: {path} cannot be read ({error}); copy GPT-2's merges again") from error
+    merges = []
+    for number, line in enumerate(lines, 1):
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        left, _, right = line.partition(" ")
+        if not left or not right or " " in right:
+            raise UserError(f"data.tokenizer: {path}, line {number}: expected two tokens with a space between them")
+        unknown = next((token for token in (left, right, left + right) if token not in vocabulary), None)
+        if unknown is not None:
+            raise UserError(
+                f"data.tokenizer: {path}, line {number}: the vocabulary beside it has no token {unknown!r}; the two "
+                f"files do not belong together"
+            )
+        merges.append((left, right))
+    return merges
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Tokenised texts of one split.
+
+    Attributes:
+        ids: Token ids of all texts, one text after the other, int32.
+        offsets: Where each of the N texts begins in ``ids``, and where the last one ends, int64, (N + 1,).
+        labels: Class indices, int64, (N,).
+    """
+
+    ids: NDArray[np.int32]
+    offsets: Indices
+    labels: Indices
+
+    @property
+    def lengths(self) -> Indices:
+        """Tokens of each text, (N,)."""
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        begin, end = self.offsets[index : index + 2]
+        return torch.from_numpy(self.ids[begin:end].astype(np.int64)), int(self.labels[index])
+
+    def take(self, indices: Indices) -> "Texts":
+        """The texts at ``indices``."""
+        parts = [self.ids[self.offsets[i] : self.offsets[i + 1]] for i in indices.tolist()]
+        return Texts.of(parts, self.labels[indices])
+
+    @classmethod
+    def of(cls, texts: Sequence[Any], labels: Any) -> "Texts":
+        """Put texts, a sequence of ids each, one after the other."""
+        offsets = np.cumsum([0, *(len(text) for text in texts)], dtype=np.int64)
+        ids = np.concatenate([np.asarray(text, np.int32) for text in texts]) if len(texts) else np.empty(0, np.int32)
+        return cls(ids, offsets, np.asarray(labels, np.int64))
+
+
+def tokenise(rows: Sequence[Row], tokenizer: Any, max_len: int, refuse: bool) -> tuple[Texts, int]:
+    """Turn rows into token ids.
+
+    GPT-2 knows no separator, and its one special token pads, so the two texts of a pair are joined by a line break,
+    which a sentence does not hold. A single text loses what is beyond ``max_len`` tokens, of a pair the longer one
+    loses first.
+
+    Args:
+        rows: What was read.
+        tokenizer: See :func:`load_tokenizer`.
+        max_len: Longest text, in tokens.
+        refuse: Whether a longer text is an error.
+
+    Returns:
+        The texts, and how many of them were cut.
+
+    Raises:
+        UserError: If a longer text is to be refused; the sentence names its file and line.
+    """
+    encoded = [_encode(tokenizer, list(texts)) for texts in zip(*(row.texts for row in rows), strict=True)]
+    ((separator,),) = _encode(tokenizer, ["\n"])
+    joined: list[list[int]] = []
+    cut = 0
+    for row, *parts in zip(rows, *encoded, strict=True):
+        length = sum(len(part) for part in parts) + len(parts) - 1
+        if length > max_len:
+            if refuse:
+                raise UserError(
+                    f"{row.place}: {length} tokens, more than data.max_len {max_len}; raise it, shorten the text, or "
+                    f"set data.too_long to cut"
+                )
+            cut += 1
+            parts = _shorten(parts, max_len - len(parts) + 1)
+        joined.append(parts[0] if len(parts) == 1 else [*parts[0], separator, *parts[1]])
+    return Texts.of(joined, [row.label for row in rows]), cut
+
+
+def _encode(tokenizer: Any, texts: list[str]) -> list[list[int]]:
+    ids: list[list[int]] = tokenizer(
+        texts, add_special_tokens=False, return_attention_mask=False, split_special_tokens=True, verbose=False
+    )["input_ids"]
+    return ids
+
+
+def _shorten(parts: Sequence[list[int]], room: int) -> list[list[int]]:
+    """Cut the ends off; of a pair each may keep half, and what one does not need of it is the other's."""
+    if len(parts) == 1:
+        return [parts[0][:room]]
+    first, second = parts
+    kept = min(len(second), max(room // 2, room - len(first)))
+    return [first[: room - kept], second[:kept]]
