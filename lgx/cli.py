@@ -17,10 +17,11 @@ TRAINING = {
 }
 COMMANDS = {
     "init": "write a descendant that plain timm loads",
+    "extract": "the learngene of a search over data sets",
     "embed": "embed tasks, for a task-aware hypernetwork",
     "export": "write a trained run's network as a timm folder",
     "compare": "table and report of methods x descendants x tasks over seeds",
-    "analyse": "how tasks lie apart in a hypernetwork; parameters before and after training",
+    "analyse": "how a hypernetwork sees tasks; what training makes of parameters; paths of a search",
     "sweep": "many runs from one file, resumable",
     "arch": "parameters and MACs of architectures",
     "sample": "sample an architecture set",

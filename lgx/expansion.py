@@ -4,11 +4,13 @@ Pure functions; every one returns, for each of the descendant's layers front to 
 """
 
 import random
+from collections.abc import Sequence
 from typing import Literal
 
 from lgx.errors import UserError
 
 Order = Literal["front_mid_last", "front_last_mid"]
+Repeat = Literal["neighbour", "cyclic"]
 
 
 def cyclic(num_stages: int, depth: int, order: Order = "front_mid_last") -> list[int]:
@@ -58,6 +60,73 @@ def random_assigned(num_stages: int, depth: int, seed: int = 0) -> list[int]:
     _check_depth(num_stages, depth)
     rng = random.Random(seed)
     return [rng.randrange(num_stages) for _ in range(depth)]
+
+
+def adjacent_stages(layers: Sequence[int]) -> list[list[int]]:
+    """Stages of searched layers: runs of layers that were neighbours in the ancestor (LSAMD, Fig. 3a).
+
+    Args:
+        layers: Ancestor layers that make the learngene, increasing.
+
+    Returns:
+        For each stage the positions in ``layers``, e.g. (0, 3, 4, 6, 7) -> [[0], [1, 2], [3, 4]].
+    """
+    stages: list[list[int]] = []
+    for position, layer in enumerate(layers):
+        if stages and layer == layers[position - 1] + 1:
+            stages[-1].append(position)
+        else:
+            stages.append([position])
+    return stages
+
+
+def searched(
+    layers: Sequence[int], depth: int, priority: str = "last_middle_first", repeat: Repeat = "neighbour"
+) -> list[int]:
+    """Expansion of a searched learngene (LSAMD, "Building Variable-Sized Des-Nets").
+
+    Every learngene layer is used once, in the ancestor's order; the ``depth - len(layers)`` layers beyond go to the
+    stages one at a time, in turns of ``priority``. The paper shows three stages and two turns; with more stages the
+    middle ones take their turns back to front, as last-middle-first does, and further turns go round.
+
+    Args:
+        layers: Ancestor layers that make the learngene, increasing.
+        depth: Layers of the descendant, at least ``len(layers)``.
+        priority: Which stages grow, in the order in which they do: some of ``first``, ``middle`` and ``last``, joined
+            by ``_``. A single stage is both first and last.
+        repeat: ``neighbour`` repeats a stage's last layer, ``cyclic`` the stage's layers in order.
+
+    Returns:
+        Position in ``layers`` of each layer's source, length ``depth``.
+
+    Raises:
+        UserError: If ``depth`` is below the number of layers, or ``priority`` names no stage that there is.
+    """
+    _check_depth(len(layers), depth)
+    stages = adjacent_stages(layers)
+    turn = _turns(priority, len(stages))
+    if not turn and depth > len(layers):
+        raise UserError(
+            f"priority {priority}: the learngene has {len(stages)} stage(s), none in the middle; name first or last"
+        )
+    sizes = [len(stage) for stage in stages]
+    for extra in range(depth - len(layers)):
+        sizes[turn[extra % len(turn)]] += 1
+    if repeat == "cyclic":
+        return [stage[i % len(stage)] for stage, size in zip(stages, sizes, strict=True) for i in range(size)]
+    return [stage[min(i, len(stage) - 1)] for stage, size in zip(stages, sizes, strict=True) for i in range(size)]
+
+
+def _turns(priority: str, num_stages: int) -> list[int]:
+    """Stages in the order in which they grow, each once."""
+    places = {"first": [0], "middle": list(range(num_stages - 2, 0, -1)), "last": [num_stages - 1]}
+    names = priority.split("_")
+    if not set(names) <= places.keys() or len(set(names)) < len(names):
+        raise UserError(
+            f"priority {priority!r}: expected some of first, middle and last, each once, joined by _, e.g. "
+            f"last_middle_first"
+        )
+    return list(dict.fromkeys(stage for name in names for stage in places[name]))
 
 
 def first_of_stages(stages: tuple[int, ...]) -> list[int]:

@@ -38,6 +38,7 @@ class Learngene:
         hypernet: Configuration of the hypernetwork that the tensors are; None where they are a network's layers.
         tasks: Tasks that a hypernetwork was tuned on, by name, as ``Task.to_dict`` gives them; their embeddings are the
             tensors ``task_embeddings.<name>``.
+        search: What a search over data sets found, as :meth:`lgx.search.Search.to_dict` gives it.
         lgx_version: Version that wrote the file.
     """
 
@@ -49,6 +50,7 @@ class Learngene:
     metrics: dict[str, float] = field(default_factory=dict)
     hypernet: dict[str, Any] | None = None
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    search: dict[str, Any] | None = None
     lgx_version: str = lgx.__version__
 
     @property
@@ -86,6 +88,7 @@ class Learngene:
             "metrics": self.metrics,
             "hypernet": self.hypernet,
             "tasks": self.tasks,
+            "search": self.search,
             "lgx_version": self.lgx_version,
         }
         write_safetensors(path, self.tensors, {_KEY: json.dumps(about)})
@@ -113,6 +116,7 @@ class Learngene:
                 metrics=dict(about["metrics"]),
                 hypernet=about.get("hypernet"),
                 tasks=dict(about.get("tasks", {})),
+                search=about.get("search"),
                 lgx_version=str(about["lgx_version"]),
             )
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
@@ -122,6 +126,8 @@ class Learngene:
         """A few lines for the terminal."""
         measured = ", ".join(f"{k} {v:.4g}" for k, v in self.metrics.items()) or "nothing"
         what = f"{self.num_layers} layers" if self.hypernet is None else "a hypernetwork"
+        if self.search is not None:
+            what += f" ({' '.join(f'blocks.{layer}' for layer in self.search['layers'])} of the ancestor)"
         return (
             f"learngene of {self.method}: {what}, {self.num_parameters:,} parameters\n"
             f"  network   {self.architecture.name}, {self.architecture.num_classes} classes\n"

@@ -1,6 +1,7 @@
 """Where trained weights come from: our files, timm folders, timm's hub."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,8 @@ def _from_learngene(name: str) -> Source:
     learngene = Learngene.load(name)
     if learngene.hypernet is not None:
         raise UserError(f"{name}: holds a hypernetwork; write a descendant with `lgx init --learngene {name} --arch …`")
-    if learngene.architecture.stages is not None:
+    whole = learngene.architecture.stages is None and learngene.method != "tleg"
+    if not whole or learngene.num_layers != learngene.architecture.depth:
         raise UserError(
             f"{name}: holds {learngene.num_layers} layers of {learngene.method}, not a whole network; "
             f"expand it with `lgx init --learngene {name} --arch …` first"
@@ -97,9 +99,11 @@ def _from_checkpoint(name: str) -> Source:
     if not isinstance(about, dict) or "architecture" not in about or "state_dict" not in checkpoint:
         raise UserError(f"{name}: not a checkpoint of an lgx run; give a learngene file or a timm folder")
     architecture = ViTArchitecture.from_dict(about["architecture"])
-    if architecture.stages is not None:
+    if architecture.stages is not None or about.get("method") == "tleg":
         raise UserError(f"{name}: holds an auxiliary net, not a learngene; give best{SUFFIX} of that run")
     prefix = "network."
+    if "routing" in about:
+        raise UserError(f"{name}: holds a super ancestor; take its learngene, or `lgx extract` one")
     tensors = {k.removeprefix(prefix): v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
     return _vit(name, architecture, tensors, about["task"].get("mean"), about["task"].get("std"))
 
@@ -108,8 +112,8 @@ def _vit(
     name: str,
     architecture: ViTArchitecture,
     tensors: dict[str, Tensor],
-    mean: list[float] | None,
-    std: list[float] | None,
+    mean: Sequence[float] | None,
+    std: Sequence[float] | None,
 ) -> Source:
     model = architecture.build("meta")
     try:
@@ -150,11 +154,17 @@ def _timm_source(name: str) -> Source:
         ) from error
     config = model.pretrained_cfg or {}
     mean, std = config.get("mean") or IMAGENET_MEAN, config.get("std") or IMAGENET_STD
-    return Source(name, model, describe_vit(model), tuple(mean), tuple(std))
+    architecture = describe_vit(model)
+    if architecture is not None and architecture.kind == "segmentation":
+        return _vit(name, architecture, model.state_dict(), mean, std)  # timm's own lacks the decoder
+    return Source(name, model, architecture, tuple(mean), tuple(std))
 
 
 def describe_vit(model: nn.Module) -> ViTArchitecture | None:
-    """The architecture of a timm model where it is a plain ViT (class token, no distillation token), else None."""
+    """The architecture of a timm model where it is a plain ViT (class token, no distillation token), else None.
+
+    One whose head reads every token is for segmentation.
+    """
     if type(model) is not VisionTransformer or model.num_prefix_tokens != 1 or model.cls_token is None:
         return None
     block: Any = model.blocks[0]
@@ -168,6 +178,7 @@ def describe_vit(model: nn.Module) -> ViTArchitecture | None:
         img_size=patches.img_size[0],
         num_classes=model.num_classes,
         in_chans=patches.proj.in_channels,
+        kind="segmentation" if model.global_pool == "" else "classification",
     )
     same = {k: v.shape for k, v in candidate.build("meta").state_dict().items()} == {
         k: v.shape for k, v in model.state_dict().items()

@@ -18,9 +18,11 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 import data_modules  # noqa: F401  # makes the data modules known by their short names
 import lgx.methods  # noqa: F401  # makes the methods known by their short names
 from lgx.allocator import keep_freed_memory
+from lgx.batch import Kind
 from lgx.callbacks import (
     Announce,
     AtomicCheckpointIO,
+    DrawRouting,
     DrawTaskMap,
     LastCheckpoint,
     SaveLearngene,
@@ -125,6 +127,7 @@ class LgxCLI(LightningCLI):
         parser.link_arguments("logger", "trainer.logger", apply_on="instantiate")
         parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=_seed)
         parser.link_arguments("data.num_classes", "model.init_args.num_classes", apply_on="instantiate")
+        parser.link_arguments("data", "model.init_args.kind", compute_fn=_kind, apply_on="instantiate")
 
     def _parse_ckpt_path(self) -> None:
         """Never merge a checkpoint's hyper-parameters: what was typed counts (Lightning would let the file win)."""
@@ -159,11 +162,13 @@ class LgxCLI(LightningCLI):
         trainer = self.config_init[self.subcommand].trainer
         trainer.default_root_dir = str(self.run_dir)
         best = self.config_init[self.subcommand].checkpoint
+        best.monitor = best.monitor or f"val/{self.datamodule.task.metric}"
         if best.dirpath is None:
             # Absolute: a run that is resumed from another folder must recognise its best checkpoint.
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")
         bar = RichProgressBar(leave=True) if sys.stdout.isatty() else TQDMProgressBar(refresh_rate=50)
-        callbacks: list[Callback] = [Announce(), SaveResults(), SaveLearngene(), SavePredictions(), DrawTaskMap()]
+        callbacks: list[Callback] = [Announce(), SaveResults(), SaveLearngene(), SavePredictions()]
+        callbacks += [DrawTaskMap(), DrawRouting()]
         if trainer.enable_progress_bar is not False:
             callbacks.append(bar)
         if trainer.logger and not trainer.fast_dev_run:
@@ -260,6 +265,11 @@ def _run_name(name: str | None, model: Any) -> str:
 def _seed(seed: int | bool) -> int:
     """``true`` and ``false`` are Lightning's words for seed 0 and for none."""
     return 0 if isinstance(seed, bool) else seed
+
+
+def _kind(data: Any) -> Kind:
+    kind: Kind = data.task.kind
+    return kind
 
 
 def _version(seed: int | bool) -> str:

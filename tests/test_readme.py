@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ import torch
 from PIL import Image
 
 from lgx.architectures import parse_architecture
+from lgx.batch import Task
 from lgx.cli import COMMANDS, TRAINING
 from lgx.evaluation.results import Row, write_rows
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.learngene import Learngene, take_layers
+from lgx.methods.super_ancestor import SuperAncestor
 from lgx.task_embeddings import TaskEmbeddings
 
 from .conftest import lgx
@@ -76,6 +79,14 @@ def workplace(tmp_path, monkeypatch):
     ancestor = Learngene("ancestor", small, small.build().state_dict())
     ancestor.save("runs/demo/ancestor/seed0/best.learngene.safetensors")
     embeddings.save("runs/demo/task_embeddings.safetensors")
+    searched = parse_architecture("depth=6,embed_dim=96,num_heads=3,patch_size=8,img_size=32", num_classes=10)
+    network = SuperAncestor(searched.build(), [Task(name, 10) for name in known], "batch")
+    for branch, shares in zip(network.branches, ([1.0, 0, 1, 0, 0, 1], [1.0, 1, 0, 0, 1, 0]), strict=True):
+        branch.base_share.copy_(torch.tensor(shares))
+    about = {"architecture": searched.to_dict(), "method": "lsamd", "ancestor": "a", "routing": "batch", "tasks": known}
+    (tmp_path / "runs/lsamd_pocket/lsamd/seed0/checkpoints").mkdir(parents=True)
+    state = {f"network.{k}": v for k, v in network.state_dict().items()}
+    torch.save({"lgx": about, "state_dict": state}, "runs/lsamd_pocket/lsamd/seed0/checkpoints/best.ckpt")
     (tmp_path / "my_images").mkdir()
     Image.new("RGB", (40, 40), "red").save(tmp_path / "my_images/1.png")
     rows = [
@@ -84,6 +95,7 @@ def workplace(tmp_path, monkeypatch):
     ]
     for row in rows:
         write_rows(f"{row.run}/results.csv", [row])
+        shutil.copy(ROOT / "experiments/sws/demo/descendant.yaml", f"{row.run}/config.yaml")
     return tmp_path
 
 
@@ -101,6 +113,8 @@ def test_every_lgx_command_of_the_readme_runs():
             words += ["--dry_run", "true"]
         elif command == "bench":
             words = ["bench", "--size", "tiny", "--batch", "1", "--repeats", "1"]
+        elif command == "extract":  # the stand-in was searched over two data sets
+            words = ["1" if w == "2" else w for w in words]
         elif command == "embed":  # one bare image stands for every set
             words = ["my_images" if "pocket" in w else w for w in words]
         elif words[:2] == ["data", "prepare"]:
@@ -121,5 +135,6 @@ def test_every_lgx_command_of_the_readme_runs():
         "doctor",
         "embed",
         "analyse",
+        "extract",
     }
     assert set(ran) <= {*TRAINING, *COMMANDS}

@@ -6,9 +6,10 @@ from lgx.callbacks.last_checkpoint import LastCheckpoint
 from lgx.callbacks.learngene import SaveLearngene
 from lgx.callbacks.predictions import SavePredictions
 from lgx.callbacks.results import SaveResults
+from lgx.callbacks.routing import DrawRouting
 from lgx.callbacks.task_map import DrawTaskMap
 
 __all__ = [
-    "Announce", "AtomicCheckpointIO", "DrawTaskMap", "LastCheckpoint", "SaveLearngene", "SavePredictions",
-    "SaveResults",
+    "Announce", "AtomicCheckpointIO", "DrawRouting", "DrawTaskMap", "LastCheckpoint", "SaveLearngene",
+    "SavePredictions", "SaveResults",
 ]  # fmt: skip

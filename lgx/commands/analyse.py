@@ -1,4 +1,4 @@
-"""``lgx analyse``: what a task-aware hypernetwork makes of tasks, and what training makes of parameters."""
+"""``lgx analyse``: how a hypernetwork sees tasks, what training makes of parameters, which paths a search found."""
 
 import json as json_module
 from typing import TYPE_CHECKING, Literal
@@ -136,6 +136,48 @@ def parameters(
     Console().print(table)
 
 
+def paths(*, runs: str, out: str = "paths.svg", json: bool = False) -> None:
+    """Draw which blocks the data sets of a search prefer, and what two searches have in common (LSAMD, Fig. 7).
+
+    Args:
+        runs: Folders of runs of LSAMD, or checkpoints, separated by commas; with two that searched the same data sets,
+            by batch and by image say, the layers whose base block both use are listed too.
+        out: Figure to write, ending in .svg.
+        json: Print JSON instead of tables.
+
+    Raises:
+        UserError: If a run is no search.
+    """
+    from lgx.commands.extract import print_paths
+    from lgx.errors import UserError
+    from lgx.evaluation.figures import routing_figure, to_svg
+    from lgx.files import atomic_path
+    from lgx.search import Searched, common_layers
+
+    if not out.endswith(".svg"):
+        raise UserError(f"--out: a path ending in .svg, got {out}")
+    names = _parts(runs, ",")
+    if not names:
+        raise UserError("--runs: name at least one run of LSAMD")
+    found = {name: Searched.load(name) for name in names}
+    titles = {f"{name} ({run.search.routing})": run.search.base_share for name, run in found.items()}
+    with atomic_path(out) as temporary:
+        temporary.write_text(to_svg(routing_figure(titles), "paths"), encoding="utf-8")
+    first, *others = found.values()
+    common = common_layers(first.search, others[0].search) if len(others) == 1 else {}
+    if json:
+        searches = {name: run.search for name, run in found.items()}
+        shown = {name: {"usage": search.usage, "paths": search.paths} for name, search in searches.items()}
+        print(json_module.dumps({"runs": shown, "common": common}, indent=1))
+        return
+    for name, run in found.items():
+        print(name)
+        print_paths(run.search)
+    for task, layers in common.items():
+        print(f"both      {task}: {' '.join(map(str, layers)) or 'no layer'}")
+    print(f"written   {out}")
+
+
 def _parts(text: str | None, separator: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in (text or "").split(separator) if part.strip()))
 
@@ -178,4 +220,4 @@ def _print_maps(maps: "dict[str, TaskMap]", num_classes: int) -> None:
         print("With heads of one size the tasks do not lie apart: the encoder makes little or nothing of the task.")
 
 
-COMMANDS = {"tasks": tasks, "parameters": parameters}
+COMMANDS = {"tasks": tasks, "parameters": parameters, "paths": paths}

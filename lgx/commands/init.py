@@ -13,6 +13,8 @@ def init(
     num_classes: int | None = None,
     strategy: Literal["cyclic", "random_assigned"] | None = None,
     order: Literal["front_mid_last", "front_last_mid"] | None = None,
+    priority: str | None = None,
+    repeat: Literal["neighbour", "cyclic"] | None = None,
     layers: int | None = None,
     position: Literal["front", "back"] | None = None,
     config: str | None = None,
@@ -34,12 +36,15 @@ def init(
             timm or torchvision (timm:resnet34; timm:resnet34,img_size=64,in_chans=1; torchvision:resnet34).
         out: Folder, or file ending in .safetensors.
         learngene: Learngene file, folder, checkpoint of a run, or timm model name. Without one the start is random.
-        method: How to use it: sws, simple_lg, weight_selection, vanilla_lg, pretrained, ghn3, logah, tal,
-            random; by default what the learngene file says.
+        method: How to use it: sws, simple_lg, mini_deit, tleg, lsamd, weight_selection, vanilla_lg, pretrained, ghn3,
+            logah, tal, random; by default what the learngene file says.
         head: Classes of a new, randomly started head, instead of the learngene's.
         num_classes: Classes of a random start or a predicted head; by default the learngene's, or those of --task.
-        strategy: How sws and simple_lg expand.
+        strategy: How sws, simple_lg and mini_deit expand.
         order: Which stage grows first under cyclic: order1 or order2 of SWS's Table 4.
+        priority: Which stages of an lsamd learngene grow, in the order in which they do: some of first, middle and
+            last, joined by _; last_middle_first by default.
+        repeat: Whether such a stage grows by its last layer (neighbour, the default) or by its layers in order.
         layers: How many of the ancestor's last layers vanilla_lg takes.
         position: Where vanilla_lg puts them.
         config: JSON file with a hypernetwork's configuration, for weights that do not store it (official checkpoints).
@@ -62,6 +67,7 @@ def init(
         if count is not None and count < 1:
             raise UserError(f"--{option}: a head needs at least 1 class, got {count}")
     options: dict[str, Any] = {"strategy": strategy, "order": order, "layers": layers, "position": position}
+    options |= {"priority": priority, "repeat": repeat}
     options |= {"config": config, "noise": noise, "task": task, "task_embeddings": task_embeddings}
     if noise is not None:
         options["seed"] = seed
@@ -79,7 +85,7 @@ def init(
         check_place(out, architecture)
         start = initialise_zoo(architecture, initializer, head="new" if head else "keep")
     else:
-        architecture = parse_architecture(arch, num_classes=classes)
+        architecture = parse_architecture(arch, num_classes=classes, kind=origin.kind)
         start = initialise(architecture, initializer, head="new" if head else "keep")
     print(f"method    {initializer.method}{f' from {learngene}' if learngene else ''}")
     print(f"built     {architecture.name}, {classes} classes")

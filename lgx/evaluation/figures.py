@@ -1,4 +1,4 @@
-"""Figures as SVG: training curves, a metric against depth, a map of tasks."""
+"""Figures as SVG: training curves, a metric against depth, a map of tasks, paths of a search."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -165,6 +165,30 @@ def task_figure(found: "TaskMap") -> Figure:
     dots = [Line2D([], [], color=colours(i), linestyle="", marker="o") for i in range(len(tasks))]
     names = [_plain(task) for task in tasks]
     figure.legend(dots, names, title="size: parameters", loc="outside right upper", frameon=False)
+    return figure
+
+
+def routing_figure(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """Heat maps of how much every data set prefers the base block of every layer, a panel per search.
+
+    Args:
+        found: Title -> data set -> value of each layer in [0, 1]. Those of at least 0.5, where the base block is used,
+            carry a dot.
+    """
+    first = next(iter(found.values()))
+    layers, height = len(next(iter(first.values()))), max(map(len, found.values()))
+    size = (2.2 + 0.32 * layers * len(found), 1.3 + 0.32 * height)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(1, len(found), squeeze=False)[0]
+    for axes, (title, rows) in zip(panels, found.items(), strict=True):
+        image = axes.imshow(list(rows.values()), vmin=0, vmax=1, cmap="RdBu", aspect="equal")
+        used = [(x, y) for y, values in enumerate(rows.values()) for x, value in enumerate(values) if value >= 0.5]
+        axes.scatter([x for x, _ in used], [y for _, y in used], s=9, color="white")
+        axes.set_yticks(range(len(rows)), [_plain(task) for task in rows])
+        axes.set_xticks(range(layers))
+        axes.set_xlabel("layer of the ancestor")
+        axes.set_title(_plain(title), fontsize="medium")
+    figure.colorbar(image, ax=list(panels), label="base block preferred", shrink=0.8)
     return figure
 
 

@@ -2,9 +2,11 @@
 
 from lgx.initializers.base import Initialisation, Initializer, initialise
 from lgx.initializers.hypernet import HypernetPrediction
+from lgx.initializers.linear import LinearExpansion
 from lgx.initializers.pretrained import Pretrained, VanillaLG, WeightSelection
 from lgx.initializers.random import RandomStart
 from lgx.initializers.registry import INITIALIZERS, initializer_for
+from lgx.initializers.searched import SearchedExpansion
 from lgx.initializers.stagewise import StagewiseExpansion
 from lgx.initializers.zoo import initialise_zoo
 
@@ -13,8 +15,10 @@ __all__ = [
     "HypernetPrediction",
     "Initialisation",
     "Initializer",
+    "LinearExpansion",
     "Pretrained",
     "RandomStart",
+    "SearchedExpansion",
     "StagewiseExpansion",
     "VanillaLG",
     "WeightSelection",

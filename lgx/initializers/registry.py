@@ -7,8 +7,11 @@ from typing import Any
 from lgx.errors import UserError
 from lgx.initializers.base import Initializer
 from lgx.initializers.hypernet import HypernetPrediction
+from lgx.initializers.layers import LayerExpansion
+from lgx.initializers.linear import LinearExpansion
 from lgx.initializers.pretrained import Pretrained, VanillaLG, WeightSelection
 from lgx.initializers.random import RandomStart
+from lgx.initializers.searched import SearchedExpansion
 from lgx.initializers.stagewise import StagewiseExpansion
 from lgx.learngene import SUFFIX, Learngene
 
@@ -19,6 +22,9 @@ INITIALIZERS: dict[str, Callable[..., Initializer]] = {
     "weight_selection": WeightSelection,
     "sws": StagewiseExpansion,
     "simple_lg": StagewiseExpansion,
+    "mini_deit": StagewiseExpansion,
+    "tleg": LinearExpansion,
+    "lsamd": SearchedExpansion,
     "ghn3": HypernetPrediction,
     "logah": HypernetPrediction,
     "logah_residual": HypernetPrediction,
@@ -56,13 +62,14 @@ def initializer_for(source: str | None = None, method: str | None = None, **opti
         raise UserError(f"method {method!r} is unknown; known are {', '.join(INITIALIZERS)}")
     if method == "random":
         raise UserError(f"method random takes nothing from {source}; leave out --learngene")
-    if INITIALIZERS[method] is StagewiseExpansion and stored not in ("sws", "simple_lg"):
+    found = INITIALIZERS[method]
+    if isinstance(found, type) and issubclass(found, LayerExpansion) and stored not in found.learned_by:
         what = f"a learngene of {stored}, not of {method}; leave out --method" if stored else "no learngene file"
         raise UserError(f"{source}: {what}; {method} expands the best{SUFFIX} of a run")
-    if INITIALIZERS[method] is HypernetPrediction and stored not in (None, method):
+    if found is HypernetPrediction and stored not in (None, method):
         raise UserError(f"{source}: a learngene of {stored}, not of {method}; leave out --method")
-    _check_options(INITIALIZERS[method], method, given)
-    return INITIALIZERS[method](source, **given)
+    _check_options(found, method, given)
+    return found(source, **given)
 
 
 def _check_options(initializer: Callable[..., Initializer], method: str, given: dict[str, Any]) -> None:
