@@ -338,6 +338,7 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, caps
         (["--model.learning_rates={cifar10: 0.1}"], "model.learning_rates: cifar10 is not searched"),
         (["--model.threshold=-1"], "model.threshold: must not be negative"),
         (["--model.mixup=0.5"], "no data set's own path"),
+        (["--model.drop_path_rate=0.1"], "model.drop_path_rate: a layer that is left out"),
     ],
 )
 def test_bad_options_get_one_sentence(ancestor, tmp_path, capsys, more, sentence):

@@ -86,6 +86,8 @@ class LSAMD(Method):
             raise UserError(f"model.threshold: must not be negative, got {threshold:g}")
         if self.mix is not None:
             raise UserError("model.mixup, model.cutmix: mixed images have no data set's own path; leave them at 0")
+        if self.drop_path_rate:
+            raise UserError("model.drop_path_rate: a layer that is left out chooses no block; leave it at 0")
         self.ancestor, self.routing, self.threshold = ancestor, routing, threshold
         self.learning_rates = learning_rates or {}
 
