@@ -154,6 +154,10 @@ class ImageDataModule(LightningDataModule):
         seed, random = self.seed if seed is None else seed, self.augment != "none"
         return TransformedImages(images, train_transform(self.task, self.augment), seed, random=random)
 
+    def examples(self, split: Split) -> Images:
+        """The examples of a split that :meth:`setup` read."""
+        return self._images[split]
+
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
         """Put transformed examples together."""
         images, labels = zip(*examples, strict=True)

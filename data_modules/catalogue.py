@@ -1,4 +1,4 @@
-"""All image sets by name: what they are, whether they lie on the disk, and the data module that reads them."""
+"""All data sets by name: what they are, whether they lie on the disk, and the data module that reads them."""
 
 import difflib
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from data_modules.classification import DTD, Caltech101, FGVCAircraft, Flowers10
 from data_modules.decathlon import DECATHLON_TASKS, Decathlon, decathlon_info
 from data_modules.decathlon_prepare import prepare_task as prepare_decathlon
 from data_modules.folder import ImageFolderData
+from data_modules.glue import TEXT_SETS, TextSet
 from data_modules.ham10000 import HAM10000
 from data_modules.imagenet import ImageNet
 from data_modules.inaturalist import INaturalist2019
@@ -92,18 +93,21 @@ def suite_of(name: str) -> Suite | None:
 
 
 def infos() -> list[DatasetInfo]:
-    """Facts of every set, the tasks of suites last."""
-    return [c.info for c in OFFICIAL.values()] + [s.info(task) for s in SUITES.values() for task in s.tasks.values()]
+    """Facts of every set: of images, the tasks of suites, of texts."""
+    single, texts = ([c.info for c in sets.values()] for sets in (OFFICIAL, TEXT_SETS))
+    return single + [s.info(task) for s in SUITES.values() for task in s.tasks.values()] + texts
 
 
 def is_present(name: str, root: str | Path) -> bool:
     """Whether the set called ``name`` lies below ``root``."""
+    if name in TEXT_SETS:
+        return (Path(root) / name).is_dir()
     suite = suite_of(name)
     return suite.is_present(root, suite.tasks[name]) if suite else OFFICIAL[name].is_present(root)
 
 
 def open_set(name: str, root: str = "data", **options: Any) -> ImageDataModule:
-    """The data module of a set.
+    """The data module of an image set.
 
     Args:
         name: A name of the catalogue, e.g. ``cifar10`` or ``pocket_digits``, or a folder in
@@ -115,8 +119,10 @@ def open_set(name: str, root: str = "data", **options: Any) -> ImageDataModule:
         The module; no image was read yet.
 
     Raises:
-        UserError: If there is no such set, or an option is out of range.
+        UserError: If there is no such set, it is a text set, or an option is out of range.
     """
+    if name in TEXT_SETS:
+        raise UserError(f"{name} is a text set, an image set is needed here; several text sets are `--data MultiText`")
     if name in OFFICIAL:
         return OFFICIAL[name](root=root, **options)
     if suite := suite_of(name):
@@ -128,18 +134,39 @@ def open_set(name: str, root: str = "data", **options: Any) -> ImageDataModule:
     raise UserError(f"{_unknown(name)}, or give a folder that holds train/<class>/<image>")
 
 
+def open_text(name: str, root: str = "data", **options: Any) -> TextSet:
+    """The data module of a text set.
+
+    Args:
+        name: A name of the catalogue, e.g. ``cola``.
+        root: Folder below which the sets of the catalogue lie.
+        options: See :class:`~data_modules.text.TextDataModule`.
+
+    Returns:
+        The module; no text was read yet.
+
+    Raises:
+        UserError: If there is no such set, it is an image set, or an option is out of range.
+    """
+    if name in TEXT_SETS:
+        return TEXT_SETS[name](root=root, **options)
+    if name in OFFICIAL or name in SUITES or suite_of(name):
+        raise UserError(f"{name} is an image set, a text set is needed here: {', '.join(TEXT_SETS)}")
+    raise UserError(_unknown(name))
+
+
 def check_name(name: str) -> None:
     """Refuse an unknown name.
 
     Raises:
         UserError: With the nearest names.
     """
-    if name not in OFFICIAL and name not in SUITES and not suite_of(name):
+    if name not in OFFICIAL and name not in SUITES and name not in TEXT_SETS and not suite_of(name):
         raise UserError(f"name: {_unknown(name)}")
 
 
 def _unknown(name: str) -> str:
-    names = [*OFFICIAL, *SUITES, *(task for suite in SUITES.values() for task in suite.tasks)]
+    names = [*OFFICIAL, *TEXT_SETS, *SUITES, *(task for suite in SUITES.values() for task in suite.tasks)]
     near = difflib.get_close_matches(name.lower().replace("-", "_"), names, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "`lgx data list` shows all names"
     return f"no data set is called {name}; {hint}"

@@ -6,7 +6,6 @@ Natural Language Understanding", 2019.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import ClassVar
 
 from data_modules.base import DatasetInfo, Split
@@ -238,8 +237,3 @@ class IMDBSubset(IMDB):
 
 TEXT_SETS: dict[str, type[TextSet]] = {c.info.name: c for c in (CoLA, IMDB, IMDBSubset, MRPC, RTE, SST2)}
 """Every text set, by name."""
-
-
-def is_present(name: str, root: str | Path) -> bool:
-    """Whether a folder of the set called ``name`` lies below ``root``."""
-    return (Path(root) / name).is_dir()

@@ -1,34 +1,15 @@
-"""Several data sets as one: every batch holds examples of one task."""
+"""Several image sets as one: every batch holds examples of one task."""
 
-import math
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-from lightning.pytorch import LightningDataModule
-from torch.utils.data import DataLoader
-
-from data_modules.base import ImageDataModule, Images, Split, loader_options, process_of
 from data_modules.catalogue import open_set
-from data_modules.task_sampler import (
-    TaskBatchSampler,
-    TaskEvalSampler,
-    TaskImages,
-    TaskLoader,
-    augment_seed,
-    task_weights,
-)
+from data_modules.several import SeveralSets
 from data_modules.transforms import Augment
-from lgx.batch import Batch, Task, shared_metric
 from lgx.errors import UserError
 
 
-class MultiTask(LightningDataModule):
-    """Trains on several data sets at once, a batch of one task at each step.
-
-    Each step draws its task with probability proportional to (N_t / sum N)^(1/T), where N_t is the number of the
-    task's training examples, and takes the next batch of that task's own endless, shuffled stream: every pass over a
-    task sees each of its examples once, however small the task. Validation and test go through the tasks in order.
+class MultiTask(SeveralSets):
+    """Trains on several image sets at once, see :class:`~data_modules.several.SeveralSets`.
 
     Args:
         tasks: The data sets: names of ``lgx data list``, or folders of one's own images
@@ -67,138 +48,16 @@ class MultiTask(LightningDataModule):
         limit_train: int | None = None,
         limit_eval: int | None = None,
     ) -> None:
-        super().__init__()
-        if not tasks:
-            raise UserError("data.tasks: expected at least one data set, got none; `lgx data list` shows all names")
-        if not temperature > 0:
-            raise UserError(f"data.temperature: expected a number above 0 (.inf draws uniformly), got {temperature}")
-        if steps_per_epoch is not None and steps_per_epoch < 1:
-            raise UserError(f"data.steps_per_epoch: expected at least 1 or null, got {steps_per_epoch}")
-        if limit_eval is not None and limit_eval < 1:
-            raise UserError(f"data.limit_eval: expected at least 1 or null, got {limit_eval}")
         if img_size < 1:
             raise UserError(f"data.img_size: expected at least 1, got {img_size}")
-        self.sets: dict[str, ImageDataModule] = {}
-        for name in tasks:
-            module = open_set(
+        modules = [
+            open_set(
                 name, root, batch_size=batch_size, eval_batch_size=eval_batch_size, img_size=img_size,
                 in_chans=in_chans, augment=augment, num_workers=num_workers, val_fraction=val_fraction,
                 split_seed=split_seed, seed=seed, limit_train=limit_train,
-            )  # fmt: skip
-            if module.info.name in self.sets:
-                raise UserError(f"data.tasks: expected different data sets, got {module.info.name} twice")
-            self.sets[module.info.name] = module
-        self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or 2 * batch_size
-        self.img_size, self.in_chans, self.augment = img_size, in_chans, augment
-        self.temperature, self.steps_per_epoch = temperature, steps_per_epoch
-        self.num_workers, self.split_seed, self.seed = num_workers, split_seed, seed
-        self.limit_eval = limit_eval
-
-    # -- what methods see ---------------------------------------------------------------------------------------
-
-    @property
-    def num_classes(self) -> int:
-        """Number of classes of the task with the most, known before any image is read."""
-        return max(module.num_classes for module in self.sets.values())
-
-    @property
-    def all_tasks(self) -> dict[str, Task]:
-        """Every task by name, in the given order; ``num_train`` is exact after ``setup("fit")``."""
-        return {name: module.task for name, module in self.sets.items()}
-
-    @property
-    def task(self) -> Task:
-        """Summary of all tasks: most classes, the sum of the training examples, mean and std of the first task.
-
-        Tasks of several kinds are called classification together.
-        """
-        tasks = list(self.all_tasks.values())
-        if len(tasks) == 1:
-            return tasks[0]
-        kinds = {task.kind for task in tasks}
-        return Task(
-            name="multi_task",
-            num_classes=self.num_classes,
-            kind=kinds.pop() if len(kinds) == 1 else "classification",
-            metric=shared_metric(tasks),
-            num_train=sum(task.num_train for task in tasks),
-            in_chans=self.in_chans,
-            img_size=self.img_size,
-            mean=tasks[0].mean,
-            std=tasks[0].std,
+            )
+            for name in tasks
+        ]  # fmt: skip
+        super().__init__(
+            modules, batch_size, eval_batch_size, temperature, steps_per_epoch, num_workers, seed, limit_eval
         )
-
-    @property
-    def sampling_weights(self) -> dict[str, float]:
-        """Probability of drawing each task, by name; they sum to 1. Known after ``setup("fit")``."""
-        weights = task_weights([len(part) for part in self._parts("train")], self.temperature)
-        return dict(zip(self.sets, weights.tolist(), strict=True))
-
-    # -- Lightning hooks ----------------------------------------------------------------------------------------
-
-    def prepare_data(self) -> None:
-        """Make what can be made."""
-        for module in self.sets.values():
-            module.prepare_data()
-
-    def setup(self, stage: str) -> None:
-        """Read the splits that ``stage`` needs (``fit``, ``validate``, ``test``)."""
-        for module in self.sets.values():
-            module.setup(stage)
-
-    def train_dataloader(self) -> TaskLoader:
-        """Batches of drawn tasks; resumable in the middle of an epoch."""
-        rank, world_size = process_of(self)
-        images = dict(zip(self.sets, self._parts("train"), strict=True))
-        sizes = {name: len(part) for name, part in images.items()}
-        weights = np.array(list(self.sampling_weights.values()))
-        steps = self.steps_per_epoch or math.ceil(sum(sizes.values()) / (self.batch_size * world_size))
-        limit = self.trainer.limit_train_batches if self.trainer else None
-        sampler = TaskBatchSampler(sizes, weights, steps, self.batch_size, self.seed, rank, world_size, limit)
-        parts = [
-            self.sets[name].transformed(part, train=True, seed=augment_seed(self.seed, name))
-            for name, part in images.items()
-        ]
-        return TaskLoader(TaskImages(parts), batch_sampler=sampler, **loader_options(self.num_workers, self._collate))
-
-    def val_dataloader(self) -> DataLoader[Any]:
-        """Every validation example once (the first ``limit_eval`` of each task), task by task."""
-        return self._eval_loader("val")
-
-    def test_dataloader(self) -> DataLoader[Any]:
-        """Every test example once, task by task."""
-        return self._eval_loader("test")
-
-    def predict_dataloader(self) -> DataLoader[Any]:
-        """Refused: predictions belong to one task.
-
-        Raises:
-            UserError: Always.
-        """
-        raise UserError(
-            f"data: predict one task at a time, with the data module of one of {', '.join(self.sets)} instead of "
-            "MultiTask"
-        )
-
-    # -- helpers ------------------------------------------------------------------------------------------------
-
-    def _parts(self, split: Split) -> list[Images]:
-        parts = [module._images[split] for module in self.sets.values()]
-        if split != "val" or self.limit_eval is None:
-            return parts
-        modules = self.sets.values()
-        return [module.first(part, self.limit_eval, split) for module, part in zip(modules, parts, strict=True)]
-
-    def _eval_loader(self, split: Split) -> DataLoader[Any]:
-        parts, (rank, world_size) = self._parts(split), process_of(self)
-        for name, part in zip(self.sets, parts, strict=True):
-            if len(part) < world_size:
-                raise UserError(f"{name} {split}: {len(part)} examples for {world_size} processes; use fewer processes")
-        images = [module.transformed(part) for module, part in zip(self.sets.values(), parts, strict=True)]
-        sampler = TaskEvalSampler([len(part) for part in parts], self.eval_batch_size, rank, world_size)
-        return DataLoader(TaskImages(images), batch_sampler=sampler, **loader_options(self.num_workers, self._collate))
-
-    def _collate(self, examples: Sequence[tuple[Any, Any, int]]) -> Batch:
-        inputs, targets, tasks = zip(*examples, strict=True)
-        module: ImageDataModule = list(self.sets.values())[tasks[0]]
-        return module.collate(list(zip(inputs, targets, strict=True)))

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from data_modules.images import Indices
 from lgx.errors import UserError
 
 Key = tuple[int, int]
@@ -164,6 +165,27 @@ class ResumableLoader(DataLoader[Any]):
             )
         self.batch_sampler.resume_at = (epoch, batch)
         self.batch_sampler.set_epoch(epoch)
+
+
+def by_length(order: Indices, lengths: Indices, size: int, pool: int, rng: np.random.Generator) -> list[Indices]:
+    """Cut shuffled examples into batches of examples of like length.
+
+    The order is cut into pools of ``pool`` batches; the examples of a pool are sorted by length and cut into its
+    batches. The batches come in an order drawn anew, only one that is not full stays the last.
+
+    Args:
+        order: Shuffled examples, (N,).
+        lengths: Length of every example.
+        size: Examples of a batch.
+        pool: Batches that are sorted together; more waste less padding and mix lengths less.
+        rng: Draws the order of the batches.
+    """
+    batches: list[Indices] = []
+    for first in range(0, len(order), pool * size):
+        part = order[first : first + pool * size]
+        batches += np.split(part[np.argsort(lengths[part], kind="stable")], range(size, len(part), size))
+    full = len(order) // size
+    return [batches[k] for k in rng.permutation(full)] + batches[full:]
 
 
 class UnpaddedEvalSampler(Sampler[int]):

@@ -16,6 +16,7 @@ from data_modules.samplers import (
     TrainBatchSampler,
     TransformedImages,
     UnpaddedEvalSampler,
+    by_length,
     limited,
     mix_seed,
 )
@@ -71,6 +72,8 @@ class TaskBatchSampler(TrainBatchSampler):
         rank: Rank of this process.
         world_size: Number of processes, W.
         limit: See :class:`~data_modules.samplers.TrainBatchSampler`.
+        lengths: Length of each of a task's examples: a pass then comes in runs of W * B examples of like length.
+        pool: Global batches that are sorted together.
     """
 
     def __init__(
@@ -83,11 +86,15 @@ class TaskBatchSampler(TrainBatchSampler):
         rank: int = 0,
         world_size: int = 1,
         limit: int | float | None = None,
+        lengths: Mapping[str, Indices] | None = None,
+        pool: int = 50,
     ) -> None:
         super().__init__(sum(sizes.values()), batch_size, seed, rank, world_size)
         self.length, self.epoch_length = limited(steps, limit)
         self.sizes, self.weights = list(sizes.values()), weights
         self.seeds = [mix_seed(seed, _ORDER, name_seed(name)) for name in sizes]
+        self.lengths = [lengths[name] for name in sizes] if lengths else None
+        self.pool = pool
         self.offsets = np.cumsum([0, *self.sizes])
         self._orders: dict[int, tuple[int, Indices]] = {}
 
@@ -105,7 +112,11 @@ class TaskBatchSampler(TrainBatchSampler):
         number, place = divmod(position, self.sizes[task])
         known, order = self._orders.get(task, (-1, None))
         if known != number or order is None:
-            order = np.random.default_rng([self.seeds[task], number]).permutation(self.sizes[task])
+            rng = np.random.default_rng([self.seeds[task], number])
+            order = rng.permutation(self.sizes[task])
+            if self.lengths is not None:
+                size = self.batch_size * self.world_size
+                order = np.concatenate(by_length(order, self.lengths[task], size, self.pool, rng))
             self._orders[task] = number, order
         return number, int(self.offsets[task] + order[place])
 
@@ -134,7 +145,7 @@ class TaskEvalSampler(Sampler[list[int]]):
         return sum(math.ceil(len(share) / self.batch_size) for share in self.shares)
 
 
-class TaskImages(Dataset[tuple[torch.Tensor, int, int]]):
+class TaskExamples(Dataset[tuple[torch.Tensor, int, int]]):
     """The examples of several tasks one after the other, each with the number of its task.
 
     Args:

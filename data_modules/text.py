@@ -20,6 +20,7 @@ from data_modules.samplers import (
     TrainBatchSampler,
     TransformedImages,
     UnpaddedEvalSampler,
+    by_length,
     mix_seed,
 )
 from data_modules.text_files import Row
@@ -31,8 +32,8 @@ from lgx.errors import UserError
 class LengthBatchSampler(TrainBatchSampler):
     """Shuffled training batches of texts of like length, equal on any number of processes.
 
-    One permutation drawn from (seed, epoch) is cut into pools of ``pool`` global batches; the texts of a pool are
-    sorted by length and cut into its batches, and the batches of all pools come in an order drawn from the same seed.
+    One permutation drawn from (seed, epoch) is cut into global batches by
+    :func:`~data_modules.samplers.by_length`, which come in an order drawn from the same seed.
     Which texts an epoch leaves out is as in :class:`~data_modules.samplers.TrainBatchSampler`.
 
     Args:
@@ -64,13 +65,9 @@ class LengthBatchSampler(TrainBatchSampler):
         size = self.batch_size * self.world_size
         full = self.num_samples // size
         order = rng.permutation(self.num_samples)[: full * size]
-        batches: list[Indices] = []
-        for first in range(0, len(order), self.pool * size):
-            pool = order[first : first + self.pool * size]
-            batches += np.split(pool[np.argsort(self.lengths[pool], kind="stable")], len(pool) // size)
-        drawn = rng.permutation(full)
+        batches = by_length(order, self.lengths, size, self.pool, rng)
         for k in range(start, self.length):
-            own = batches[drawn[k]][self.rank * self.batch_size : (self.rank + 1) * self.batch_size]
+            own = batches[k][self.rank * self.batch_size : (self.rank + 1) * self.batch_size]
             yield [(epoch, i) for i in own.tolist()]
 
 
@@ -173,6 +170,8 @@ class TextDataModule(LightningDataModule):
             metric=self.info.metric,
             num_train=num_train,
             class_names=self.info.class_names,
+            max_len=self.max_len,
+            vocab_size=self.vocab_size,
         )
 
     # -- Lightning hooks ----------------------------------------------------------------------------------------
@@ -266,7 +265,8 @@ class TextDataModule(LightningDataModule):
         if by_length:
             own = sorted(own, key=lambda index: int(texts.lengths[index]))
         options = loader_options(self.num_workers, self.collate)
-        return DataLoader(self.transformed(texts), self.eval_batch_size, sampler=own, **options)
+        # By name, or Lightning cannot make the loader anew for `lgx predict`.
+        return DataLoader(self.transformed(texts), batch_size=self.eval_batch_size, sampler=own, **options)
 
 
 def _unchanged(ids: Tensor) -> Tensor:

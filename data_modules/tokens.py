@@ -24,7 +24,7 @@ END = "<|endoftext|>"
 _FILES = (("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt"))  # OpenAI's names, transformers' names
 
 
-def load_tokenizer(where: str | Path, vocab_size: int) -> Any:
+def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.tokenizer") -> Any:
     """GPT-2's tokenizer.
 
     ``<|endoftext|>``, the last token, pads: a text that holds these characters gets the tokens of ordinary ones.
@@ -33,6 +33,7 @@ def load_tokenizer(where: str | Path, vocab_size: int) -> Any:
         where: Folder with ``encoder.json`` and ``vocab.bpe`` (or ``vocab.json`` and ``merges.txt``), or, as a string, a
             name on the Hugging Face hub, e.g. ``openai-community/gpt2``.
         vocab_size: How many tokens the model knows.
+        option: What the user gave it with, for messages.
 
     Returns:
         transformers' ``GPT2Tokenizer``.
@@ -43,17 +44,18 @@ def load_tokenizer(where: str | Path, vocab_size: int) -> Any:
     """
     # Said explicitly, or tokenizers warn when loader processes are forked.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with nlp_extra("data.tokenizer"):
+    with nlp_extra(option):
         from transformers import GPT2Tokenizer
     folder = Path(where)
     names = next((pair for pair in _FILES if (folder / pair[0]).is_file()), None)
     if names is not None:
-        vocabulary, merges = _read_vocabulary(folder / names[0]), folder / names[1]
+        vocabulary, merges = _read_vocabulary(folder / names[0], option), folder / names[1]
         source = str(folder / names[0])
-        tokenizer = GPT2Tokenizer(vocab=vocabulary, merges=_read_merges(merges, vocabulary), split_special_tokens=True)
+        pairs = _read_merges(merges, vocabulary, option)
+        tokenizer = GPT2Tokenizer(vocab=vocabulary, merges=pairs, split_special_tokens=True)
     elif isinstance(where, Path) or folder.exists() or where.startswith((".", "/")):
         raise UserError(
-            f"data.tokenizer: {folder} holds no encoder.json (or vocab.json); give the folder with GPT-2's "
+            f"{option}: {folder} holds no encoder.json (or vocab.json); give the folder with GPT-2's "
             f"encoder.json and vocab.bpe, or a name on the Hugging Face hub such as openai-community/gpt2"
         )
     else:
@@ -62,51 +64,51 @@ def load_tokenizer(where: str | Path, vocab_size: int) -> Any:
             tokenizer = GPT2Tokenizer.from_pretrained(str(where), split_special_tokens=True)
         except (OSError, ValueError) as error:
             raise UserError(
-                f"data.tokenizer: {where} is no folder here and could not be loaded from the Hugging Face hub "
+                f"{option}: {where} is no folder here and could not be loaded from the Hugging Face hub "
                 f"({str(error).splitlines()[0][:120]})"
             ) from error
     if len(tokenizer) != vocab_size or tokenizer.convert_tokens_to_ids(END) != vocab_size - 1:
         raise UserError(
-            f"data.tokenizer: {source} has {len(tokenizer)} tokens, but data.vocab_size is {vocab_size}, the last of "
+            f"{option}: {source} has {len(tokenizer)} tokens, but vocab_size is {vocab_size}, the last of "
             f"them {END}; give the vocabulary that the model was made for"
         )
     return tokenizer
 
 
-def _read_vocabulary(path: Path) -> dict[str, int]:
+def _read_vocabulary(path: Path, option: str) -> dict[str, int]:
     from tokenizers.pre_tokenizers import ByteLevel
 
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
-        raise UserError(f"data.tokenizer: {path}, line {error.lineno}: not valid JSON ({error.msg})") from error
+        raise UserError(f"{option}: {path}, line {error.lineno}: not valid JSON ({error.msg})") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"data.tokenizer: {path} cannot be read ({error}); copy GPT-2's vocabulary again") from error
+        raise UserError(f"{option}: {path} cannot be read ({error}); copy GPT-2's vocabulary again") from error
     if not isinstance(found, dict) or set(found.values()) != set(range(len(found))):
-        raise UserError(f"data.tokenizer: {path} is no vocabulary: it must number its tokens 0, 1, 2, ... once each")
+        raise UserError(f"{option}: {path} is no vocabulary: it must number its tokens 0, 1, 2, ... once each")
     missing = [token for token in (END, *sorted(ByteLevel.alphabet())) if token not in found]
     if missing:
-        raise UserError(f"data.tokenizer: {path} lacks the token {missing[0]!r}; take GPT-2's vocabulary")
+        raise UserError(f"{option}: {path} lacks the token {missing[0]!r}; take GPT-2's vocabulary")
     return found
 
 
-def _read_merges(path: Path, vocabulary: dict[str, int]) -> list[tuple[str, str]]:
+def _read_merges(path: Path, vocabulary: dict[str, int], option: str) -> list[tuple[str, str]]:
     """The merges of a list whose first line is a comment."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"data.tokenizer: {path} cannot be read ({error}); copy GPT-2's merges again") from error
+        raise UserError(f"{option}: {path} cannot be read ({error}); copy GPT-2's merges again") from error
     merges = []
     for number, line in enumerate(lines, 1):
         if not line or (number == 1 and line.startswith("#version")):
             continue
         left, _, right = line.partition(" ")
         if not left or not right or " " in right:
-            raise UserError(f"data.tokenizer: {path}, line {number}: expected two tokens with a space between them")
+            raise UserError(f"{option}: {path}, line {number}: expected two tokens with a space between them")
         unknown = next((token for token in (left, right, left + right) if token not in vocabulary), None)
         if unknown is not None:
             raise UserError(
-                f"data.tokenizer: {path}, line {number}: the vocabulary beside it has no token {unknown!r}; the two "
+                f"{option}: {path}, line {number}: the vocabulary beside it has no token {unknown!r}; the two "
                 f"files do not belong together"
             )
         merges.append((left, right))

@@ -17,7 +17,8 @@ class Batch(NamedTuple):
     """One batch of one task.
 
     Attributes:
-        inputs: Images, float, normalised with the task's mean and std, (B, C, H, W).
+        inputs: Images, float, normalised with the task's mean and std, (B, C, H, W); or token ids, int64, (B, N),
+            padded on the right with the vocabulary's last token.
         targets: Class indices, int64, (B,); for segmentation one per pixel, (B, H, W), or ``IGNORE``.
         task: Name of the task that every example of the batch belongs to.
     """
@@ -42,6 +43,8 @@ class Task:
         mean: Per-channel mean that the inputs were normalised with, in units of pixel value / 255.
         std: Per-channel standard deviation, likewise.
         class_names: Names in index order; empty where unknown.
+        max_len: Longest text, in tokens; 0 of images.
+        vocab_size: Tokens of the vocabulary that the texts are written in; 0 of images.
     """
 
     name: str
@@ -54,6 +57,8 @@ class Task:
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     std: tuple[float, ...] = (0.5, 0.5, 0.5)
     class_names: tuple[str, ...] = ()
+    max_len: int = 0
+    vocab_size: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, fit for a checkpoint that is loaded with ``weights_only=True``."""

@@ -47,11 +47,13 @@ def write_text_descendant(
         write_safetensors(out, model.state_dict(), {"format": "pt"})
         return
     _refuse_foreign_folder(out)
+    with nlp_extra("export"):
+        from lgx.architectures.gpt2_model import silent
     plain = _plain(model)
     if label_names:
         plain.config.id2label = dict(enumerate(label_names))
         plain.config.label2id = {name: index for index, name in enumerate(label_names)}
-    with atomic_path(out) as temporary:
+    with atomic_path(out) as temporary, silent():
         plain.save_pretrained(temporary)
         if tokenizer is not None:
             tokenizer.save_pretrained(temporary)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lgx.architectures.gpt2 import GPT2Architecture
 from lgx.batch import Task
 from lgx.errors import UserError
 from lgx.sources import Source, load_source
@@ -42,18 +43,31 @@ class Frozen:
         """
         source = load_source(name)
         kind = source.architecture.kind if source.architecture else "classification"
+        if (kind == "text") != (task.kind == "text"):
+            raise UserError(
+                f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; for text take a GPT-2, for "
+                f"images an image model"
+            )
+        if not source.has_head and not features_only:
+            raise UserError(
+                f"ancestor {name}: has no head that was trained to classify; adapt it first with "
+                f"`lgx fit --model Ancestor`"
+            )
         if kind != task.kind and not features_only:
             raise UserError(
                 f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; adapt it first with "
                 f"`lgx fit --model Ancestor --model.head new`"
             )
-        classes = getattr(source.model, "num_classes", task.num_classes)
+        architecture = source.architecture
+        classes = architecture.num_classes if architecture else getattr(source.model, "num_classes", task.num_classes)
         if classes != task.num_classes and not features_only:
             raise UserError(
                 f"ancestor {name}: predicts {classes} classes, but task {task.name} has {task.num_classes}; "
                 f"adapt it first with `lgx fit --model Ancestor`"
             )
-        architecture = source.architecture
+        if isinstance(architecture, GPT2Architecture):
+            architecture.check_texts(task, f"ancestor {name}")
+            return cls(source, task)
         if architecture and (architecture.img_size, architecture.in_chans) != (task.img_size, task.in_chans):
             raise UserError(
                 f"ancestor {name}: reads {architecture.in_chans} channels of {architecture.img_size} px, but task "
@@ -74,7 +88,7 @@ class Frozen:
         """Logits of the frozen network.
 
         Args:
-            inputs: Images normalised for the task, (B, C, H, W).
+            inputs: Images normalised for the task, (B, C, H, W), or token ids, (B, N).
 
         Returns:
             Logits, (B, K), or (B, K, H, W) of a network for segmentation, without gradient.
@@ -91,13 +105,19 @@ class Frozen:
     def features(self, inputs: Tensor) -> Tensor:
         """The class token behind the last norm, or pooled features, as the network has it.
 
+        Of a GPT-2 the mean over the text's own tokens behind the last norm: causal attention gives it no token that a
+        pretrained one has made a summary of the text. TAL does not say what it takes.
+
         Args:
-            inputs: Images normalised for the task, (B, C, H, W).
+            inputs: Images normalised for the task, (B, C, H, W), or token ids, (B, N).
 
         Returns:
             Features, (B, T), without gradient.
         """
         model = self._on(inputs.device)
+        if self._task.kind == "text":
+            mean: Tensor = model.mean_features(inputs)
+            return mean
         features: Tensor = model.forward_head(model.forward_features(self._renormalised(inputs)), pre_logits=True)
         return features
 
@@ -111,7 +131,7 @@ class Frozen:
         return renormalise(inputs, self._task, self._mean, self._std)
 
     def _on(self, device: torch.device | None) -> Any:
-        """The network (a timm model), on a device."""
+        """The network (a timm model or a GPT-2), on a device."""
         if device is not None and next(self._model.parameters()).device != device:
             self._model.to(device)
         return self._model
@@ -121,7 +141,7 @@ def renormalise(inputs: Tensor, task: Task, mean: tuple[float, ...], std: tuple[
     """Turn inputs normalised for ``task`` into inputs normalised with another mean and std.
 
     Args:
-        inputs: (B, C, H, W).
+        inputs: (B, C, H, W); token ids, (B, N), are not normalised at all.
         task: Whose ``mean`` and ``std`` the inputs carry.
         mean: The wanted mean, C values.
         std: The wanted standard deviation, C values.
@@ -129,7 +149,7 @@ def renormalise(inputs: Tensor, task: Task, mean: tuple[float, ...], std: tuple[
     Returns:
         (B, C, H, W); the inputs themselves where nothing changes.
     """
-    if (mean, std) == (task.mean, task.std):
+    if task.kind == "text" or (mean, std) == (task.mean, task.std):
         return inputs
     old_mean, old_std, new_mean, new_std = (
         inputs.new_tensor(values).view(1, -1, 1, 1) for values in (task.mean, task.std, mean, std)

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import lgx
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures.family import Architecture, architecture_from_dict
 from lgx.errors import UserError
 from lgx.files import atomic_path
 
@@ -30,8 +30,8 @@ class Learngene:
     Attributes:
         method: What it was learned with: ``sws``, ``simple_lg``, ``ancestor``, ...
         architecture: The network that the tensors were taken from; for SWS the auxiliary net with its stages.
-        tensors: Parameters under timm's names. Layers are ``blocks.<i>.*`` with i counting *learngene* layers
-            (one per stage for SWS), everything else as in the network.
+        tensors: Parameters under timm's or transformers' names. Layers of a ViT are ``blocks.<i>.*`` with i counting
+            *learngene* layers (one per stage for SWS), everything else as in the network.
         ancestor: Where the knowledge came from: a path, a timm name, or "" for labels alone.
         task: The task it was learned on, as :meth:`lgx.batch.Task.to_dict` gives it.
         metrics: What was measured when it was saved.
@@ -43,7 +43,7 @@ class Learngene:
     """
 
     method: str
-    architecture: ViTArchitecture
+    architecture: Architecture
     tensors: dict[str, Tensor]
     ancestor: str = ""
     task: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +66,9 @@ class Learngene:
     @property
     def num_layers(self) -> int:
         """Number of learngene layers, M."""
-        return 1 + max((int(k.split(".")[1]) for k in self.tensors if k.startswith("blocks.")), default=-1)
+        prefix = self.architecture.layers
+        named = (k.removeprefix(prefix).split(".")[0] for k in self.tensors if k.startswith(prefix))
+        return 1 + max(map(int, named), default=-1)
 
     @property
     def num_parameters(self) -> int:
@@ -109,7 +111,7 @@ class Learngene:
                 raise UserError(f"{path}: written by lgx {about['lgx_version']}, newer than this {lgx.__version__}")
             return cls(
                 method=str(about["method"]),
-                architecture=ViTArchitecture.from_dict(about["architecture"]),
+                architecture=architecture_from_dict(about["architecture"]),
                 tensors=tensors,
                 ancestor=str(about["ancestor"]),
                 task=dict(about["task"]),

@@ -7,6 +7,8 @@ A task's metrics are its main one, ``task.metric``, and ``acc``:
   gives the IoU of each class; their mean is over the classes that occur in a mask or a prediction. That is what papers
   on segmentation report; a mean over images of their own mIoU would be another number. Pixels without a label do not
   count.
+- ``f1``: F1 of class 1 of two, the positive one.
+- ``mcc``: Matthews correlation coefficient, in [-1, 1].
 """
 
 from collections.abc import Callable
@@ -18,12 +20,15 @@ from torchmetrics.classification import MulticlassAccuracy, MulticlassJaccardInd
 
 from lgx.batch import IGNORE, Task
 from lgx.errors import UserError
+from lgx.text_metrics import Matthews, PositiveF1
 
 METRICS: dict[str, Callable[[int, int | None], Metric]] = {
     "acc": lambda classes, ignored: MulticlassAccuracy(classes, average="micro", ignore_index=ignored),
     "miou": lambda classes, ignored: MulticlassJaccardIndex(classes, average="macro", ignore_index=ignored),
+    "f1": lambda classes, ignored: PositiveF1(classes),
+    "mcc": lambda classes, ignored: Matthews(classes),
 }
-"""Name -> what makes a metric of K classes that leaves out one target, if any. Shares in [0, 1], larger is better."""
+"""Name -> what makes a metric of K classes that leaves out one target, if any. Larger is better."""
 
 
 def metric_names(task: Task) -> list[str]:

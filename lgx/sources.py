@@ -1,8 +1,8 @@
-"""Where trained weights come from: our files, timm folders, timm's hub."""
+"""Where trained weights come from: our files, timm's and transformers' folders and hubs."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,11 @@ import timm
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
+from lgx.architectures.family import Architecture, architecture_from_dict, vit_only
+from lgx.architectures.gpt2 import FAMILY, GPT2Architecture
 from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
+from lgx.extras import nlp_extra
 from lgx.learngene import SUFFIX, Learngene, load_checkpoint, read_safetensors
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -23,28 +26,39 @@ class Source:
 
     Attributes:
         name: What the user called it.
-        model: The network, in eval mode, (B, C, H, W) -> (B, K).
-        architecture: Its description where it is a plain ViT, else None.
-        mean: Per-channel mean of its inputs.
-        std: Per-channel standard deviation of its inputs.
+        model: The network, in eval mode, images (B, C, H, W) or token ids (B, N) -> (B, K).
+        architecture: Its description where it is a plain ViT or a GPT-2, else None.
+        mean: Per-channel mean of its inputs; () of a text model.
+        std: Per-channel standard deviation of its inputs; () of a text model.
+        has_head: Whether its head was trained; that of a language model's body was not.
     """
 
     name: str
     model: nn.Module
-    architecture: ViTArchitecture | None
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    architecture: Architecture | None
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    has_head: bool = True
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """Its parameters under timm's names."""
-        return self.model.state_dict()
+        """Its trained parameters under timm's or transformers' names."""
+        state = self.model.state_dict()
+        if self.architecture is None or self.has_head:
+            return state
+        return {name: tensor for name, tensor in state.items() if not name.startswith(self.architecture.head)}
+
+    def require_known(self, purpose: str) -> Architecture:
+        """The architecture, or a UserError that says that ``purpose`` needs a plain ViT or a GPT-2."""
+        if self.architecture is None:
+            raise UserError(f"{self.name}: {purpose} needs a plain ViT or a GPT-2, got {type(self.model).__name__}")
+        return self.architecture
 
     def require_vit(self, purpose: str) -> ViTArchitecture:
         """The architecture, or a UserError that says that ``purpose`` needs a plain ViT."""
         if self.architecture is None:
             raise UserError(f"{self.name}: {purpose} needs a plain ViT, got {type(self.model).__name__}")
-        return self.architecture
+        return vit_only(self.architecture, f"{self.name}: {purpose}")
 
 
 def load_source(name: str) -> Source:
@@ -54,9 +68,11 @@ def load_source(name: str) -> Source:
         name: One of
 
             - ``*.learngene.safetensors`` of a whole network (method ``ancestor`` or ``simple_lg``),
-            - a folder that ``lgx init`` or ``timm.models.save_for_hf`` wrote, with or without ``local-dir:``,
+            - a folder that ``lgx init``, ``timm.models.save_for_hf`` or, of a GPT-2, ``save_pretrained`` wrote, with or
+              without ``local-dir:``,
             - a Lightning checkpoint ``*.ckpt`` of an lgx run,
-            - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (downloaded by timm).
+            - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (downloaded by timm),
+            - ``gpt2:`` before a GPT-2's name on the Hugging Face hub, e.g. ``gpt2:openai-community/gpt2``.
 
     Raises:
         UserError: If it does not exist or cannot be read.
@@ -68,6 +84,8 @@ def load_source(name: str) -> Source:
         return _from_checkpoint(name)
     if name.startswith("local-dir:") or path.is_dir():
         return _from_folder(path)
+    if name.startswith(f"{FAMILY}:"):
+        return _from_transformers(name, name.removeprefix(f"{FAMILY}:"))
     if path.suffix in (".safetensors", ".pt", ".pth", ".bin") or "/" in name.removeprefix("hf-hub:").split(":")[0]:
         if not path.exists() and not name.startswith("hf-hub:"):
             raise UserError(f"{name}: no such file or folder")
@@ -83,14 +101,14 @@ def _from_learngene(name: str) -> Source:
     learngene = Learngene.load(name)
     if learngene.hypernet is not None:
         raise UserError(f"{name}: holds a hypernetwork; write a descendant with `lgx init --learngene {name} --arch …`")
-    whole = learngene.architecture.stages is None and learngene.method != "tleg"
+    whole = not _shares_layers(learngene.architecture) and learngene.method != "tleg"
     if not whole or learngene.num_layers != learngene.architecture.depth:
         raise UserError(
             f"{name}: holds {learngene.num_layers} layers of {learngene.method}, not a whole network; "
             f"expand it with `lgx init --learngene {name} --arch …` first"
         )
     task = learngene.task
-    return _vit(name, learngene.architecture, learngene.tensors, task.get("mean"), task.get("std"))
+    return _network(name, learngene.architecture, learngene.tensors, task.get("mean"), task.get("std"))
 
 
 def _from_checkpoint(name: str) -> Source:
@@ -98,19 +116,23 @@ def _from_checkpoint(name: str) -> Source:
     about = checkpoint.get("lgx")
     if not isinstance(about, dict) or "architecture" not in about or "state_dict" not in checkpoint:
         raise UserError(f"{name}: not a checkpoint of an lgx run; give a learngene file or a timm folder")
-    architecture = ViTArchitecture.from_dict(about["architecture"])
-    if architecture.stages is not None or about.get("method") == "tleg":
+    architecture = architecture_from_dict(about["architecture"])
+    if _shares_layers(architecture) or about.get("method") == "tleg":
         raise UserError(f"{name}: holds an auxiliary net, not a learngene; give best{SUFFIX} of that run")
     prefix = "network."
     if "routing" in about:
         raise UserError(f"{name}: holds a super ancestor; take its learngene, or `lgx extract` one")
     tensors = {k.removeprefix(prefix): v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
-    return _vit(name, architecture, tensors, about["task"].get("mean"), about["task"].get("std"))
+    return _network(name, architecture, tensors, about["task"].get("mean"), about["task"].get("std"))
 
 
-def _vit(
+def _shares_layers(architecture: Architecture) -> bool:
+    return isinstance(architecture, ViTArchitecture) and architecture.stages is not None
+
+
+def _network(
     name: str,
-    architecture: ViTArchitecture,
+    architecture: Architecture,
     tensors: dict[str, Tensor],
     mean: Sequence[float] | None,
     std: Sequence[float] | None,
@@ -121,6 +143,8 @@ def _vit(
     except RuntimeError as error:
         first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
         raise UserError(f"{name}: its tensors are not those of {architecture.name}: {first}") from error
+    if isinstance(architecture, GPT2Architecture):
+        return Source(name, model.eval(), architecture)
     channels = architecture.in_chans
     return Source(name, model.eval(), architecture, tuple(mean or [0.5] * channels), tuple(std or [0.5] * channels))
 
@@ -130,12 +154,21 @@ def _from_folder(path: Path) -> Source:
     if not config.is_file():
         raise UserError(f"{path}: no config.json there; expected a folder that `lgx init --out {path}` writes")
     try:
-        json.loads(config.read_text())
+        about = json.loads(config.read_text())
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{config}: not valid JSON ({error}); write the folder again") from error
     weights = path / "model.safetensors"
     read_safetensors(weights)  # a damaged or missing file becomes one sentence here
+    if isinstance(about, dict) and about.get("model_type") == FAMILY:
+        return _from_transformers(str(path), str(path))
     return _timm_source(f"local-dir:{path}")
+
+
+def _from_transformers(name: str, place: str) -> Source:
+    with nlp_extra(name):
+        from lgx.architectures.gpt2_model import read_pretrained
+    tensors, architecture, has_head = read_pretrained(place)
+    return replace(_network(name, architecture, tensors, None, None), has_head=has_head)
 
 
 def _from_timm(name: str) -> Source:
@@ -156,7 +189,7 @@ def _timm_source(name: str) -> Source:
     mean, std = config.get("mean") or IMAGENET_MEAN, config.get("std") or IMAGENET_STD
     architecture = describe_vit(model)
     if architecture is not None and architecture.kind == "segmentation":
-        return _vit(name, architecture, model.state_dict(), mean, std)  # timm's own lacks the decoder
+        return _network(name, architecture, model.state_dict(), mean, std)  # timm's own lacks the decoder
     return Source(name, model, architecture, tuple(mean), tuple(std))
 
 

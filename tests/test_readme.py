@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from lgx.architectures import parse_architecture
+from lgx.architectures import GPT2Architecture, parse_architecture
 from lgx.batch import Task
 from lgx.cli import COMMANDS, TRAINING
 from lgx.evaluation.results import Row, write_rows
@@ -19,6 +19,7 @@ from lgx.methods.super_ancestor import SuperAncestor
 from lgx.task_embeddings import TaskEmbeddings
 
 from .conftest import lgx
+from .fake_text import write_sets, write_vocabulary
 
 ROOT = Path(__file__).parents[1]
 ARCH = "depth=12,embed_dim=48,num_heads=3,patch_size=8,img_size=32"
@@ -87,6 +88,7 @@ def workplace(tmp_path, monkeypatch):
     (tmp_path / "runs/lsamd_pocket/lsamd/seed0/checkpoints").mkdir(parents=True)
     state = {f"network.{k}": v for k, v in network.state_dict().items()}
     torch.save({"lgx": about, "state_dict": state}, "runs/lsamd_pocket/lsamd/seed0/checkpoints/best.ckpt")
+    _write_text(tmp_path)
     (tmp_path / "my_images").mkdir()
     Image.new("RGB", (40, 40), "red").save(tmp_path / "my_images/1.png")
     rows = [
@@ -97,6 +99,22 @@ def workplace(tmp_path, monkeypatch):
         write_rows(f"{row.run}/results.csv", [row])
         shutil.copy(ROOT / "experiments/sws/demo/descendant.yaml", f"{row.run}/config.yaml")
     return tmp_path
+
+
+def _write_text(folder: Path) -> None:
+    """An ancestor and TAL for texts, with GPT-2's own number of tokens."""
+    write_vocabulary(write_sets(folder / "data") / "gpt2_vocab", size=50257)
+    gpt2 = GPT2Architecture(1, 8, 2, max_len=64)
+    runs = folder / "runs/text_mini"
+    ancestor = Learngene("ancestor", gpt2, gpt2.build().state_dict())
+    ancestor.save(runs / "ancestor/seed0/best.learngene.safetensors")
+    config = HypernetConfig(
+        16, 1, 2, max_shape=(64, 64, 4, 4), num_classes=2, rank=4, max_size=1024, layout="aligned", task_width=8,
+        vocab_size=50257,
+    )  # fmt: skip
+    tensors = Hypernet(config).state_dict() | {"task_embeddings.cola": torch.randn(8)}
+    tal = Learngene("tal", gpt2, tensors, hypernet=config.to_dict(), tasks={"cola": {"num_classes": 2}})
+    tal.save(runs / "tal/seed0/best.learngene.safetensors")
 
 
 @pytest.mark.usefixtures("workplace")

@@ -1,6 +1,5 @@
 """Text sets: every official format, GPT-2's tokens, batches by length, and mistakes with file and line."""
 
-import json
 import logging
 import os
 import sys
@@ -18,70 +17,17 @@ from data_modules.tokens import END, Texts, load_tokenizer, tokenise
 from lgx.errors import UserError
 from lgx.text_metrics import Matthews, PositiveF1
 
+from .fake_text import SIZE, sentences, write_sets, write_vocabulary
+
 pytest.importorskip("transformers", reason="needs the nlp extra: pip install 'lgx[nlp]'")
 
 SHARED = Path(os.environ.get("LGX_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
-MERGES = ["t h", "th e", "Ġ the"]
 
 
 @pytest.fixture(scope="session")
 def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A vocabulary in GPT-2's format: all bytes, three merges, end of text."""
     return write_vocabulary(tmp_path_factory.mktemp("gpt2_vocab"))
-
-
-def write_vocabulary(
-    folder: Path, merges: tuple[str, ...] = tuple(MERGES), names=("encoder.json", "vocab.bpe")
-) -> Path:
-    from tokenizers.pre_tokenizers import ByteLevel
-
-    tokens = [*sorted(ByteLevel.alphabet()), *(merge.replace(" ", "") for merge in MERGES), END]
-    (folder / names[0]).write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
-    (folder / names[1]).write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
-    return folder
-
-
-SIZE = 256 + 3 + 1
-
-
-def lines(*rows: str) -> str:
-    return "".join(f"{row}\n" for row in rows)
-
-
-def sentences(n: int) -> list[str]:
-    return [f"the {'long ' * (k % 7)}sentence {k}" for k in range(n)]
-
-
-def write_sets(root: Path) -> Path:
-    """Every set in its official format: 20 training texts, fewer of the others."""
-    tables: dict[str, str] = {}
-    cola = lambda n: lines(*(f"gj04\t{k % 2}\t{'*' * (k % 2)}\t{s}" for k, s in enumerate(sentences(n))))  # noqa: E731
-    for name, n in (("in_domain_train", 20), ("in_domain_dev", 4), ("out_of_domain_dev", 2)):
-        tables[f"cola/raw/{name}.tsv"] = cola(n)
-    for split, n in (("train", 20), ("test", 6)):
-        rows = [f'{k % 2}\t{k}\t{k + 1}\t"{s}\tthe other' for k, s in enumerate(sentences(n))]
-        tables[f"mrpc/msr_paraphrase_{split}.txt"] = "\ufeff" + lines(
-            "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows
-        ).replace("\n", "\r\n")
-    rte = [f"{k}\t{s}\thypothesis\t{('not_' * (k % 2))}entailment" for k, s in enumerate(sentences(20))]
-    tables["rte/train.tsv"] = lines("index\tsentence1\tsentence2\tlabel", *rte)
-    tables["rte/dev.tsv"] = lines("index\tsentence1\tsentence2\tlabel", *rte[:5])
-    tables["rte/test.tsv"] = lines("index\tsentence1\tsentence2", "0\ta\tb")
-    sst2 = [f"{s} \t{k % 2}" for k, s in enumerate(sentences(20))]
-    tables["sst2/train.tsv"] = lines("sentence\tlabel", *sst2)
-    tables["sst2/dev.tsv"] = lines("sentence\tlabel", *sst2[:6])
-    tables["sst2/test.tsv"] = lines("index\tsentence", "0\tno label")
-    for split, n in (("train", 10), ("test", 3)):
-        for label in ("neg", "pos"):
-            for k, sentence in enumerate(sentences(n)):
-                tables[f"imdb/{split}/{label}/{k}_1.txt"] = sentence
-    for split, n in (("train", 20), ("validation", 4), ("test", 6)):
-        rows = [json.dumps({"file": f"{k}", "label": k % 2, "text": s}) for k, s in enumerate(sentences(n))]
-        tables[f"imdb_subset/{split}.jsonl"] = lines(*rows)
-    for name, text in tables.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(text.encode())
-    return root
 
 
 @pytest.fixture(scope="session")
@@ -352,7 +298,7 @@ def test_of_a_pair_the_longer_text_is_cut_first(vocabulary, first, second, kept)
 
 
 def test_a_vocabulary_of_another_size_is_refused(vocabulary):
-    with pytest.raises(UserError, match=r"encoder.json has 260 tokens, but data.vocab_size is 50257"):
+    with pytest.raises(UserError, match=r"encoder.json has 260 tokens, but vocab_size is 50257"):
         load_tokenizer(vocabulary, 50257)
 
 
@@ -469,12 +415,12 @@ def test_evaluation_sees_every_text_once_and_predictions_come_in_order(root, voc
 
 
 def test_batches_of_several_text_sets_come_from_the_same_hooks(root, vocabulary):
-    from data_modules.task_sampler import TaskBatchSampler, TaskImages
+    from data_modules.task_sampler import TaskBatchSampler, TaskExamples
 
     modules = {name: opened(name, root, vocabulary) for name in ("cola", "rte")}
     parts = {name: module.examples("train") for name, module in modules.items()}
     sampler = TaskBatchSampler({k: len(v) for k, v in parts.items()}, np.array([0.5, 0.5]), 6, 4, seed=0)
-    images = TaskImages([modules[name].transformed(part, train=True) for name, part in parts.items()])
+    images = TaskExamples([modules[name].transformed(part, train=True) for name, part in parts.items()])
     for keys in sampler:
         ids, labels, tasks = zip(*(images[key] for key in keys), strict=True)
         batch = list(modules.values())[tasks[0]].collate(list(zip(ids, labels, strict=True)))

@@ -1,8 +1,15 @@
 """What a descendant looks like: architectures, their names, and the sets they are sampled from."""
 
-from lgx.architectures.family import Architecture, architecture_from_dict
+from lgx.architectures.family import Architecture, architecture_from_dict, vit_only
 from lgx.architectures.gpt2 import GPT2Architecture
-from lgx.architectures.names import GPT2_NAMES, NAMES, parse_any_architecture, parse_architecture
+from lgx.architectures.names import (
+    GPT2_NAMES,
+    NAMES,
+    parse_any_architecture,
+    parse_architecture,
+    parse_for,
+    parse_like,
+)
 from lgx.architectures.sets import SETS, architecture_set, read_architectures, sample_architectures
 from lgx.architectures.vit import ViTArchitecture
 
@@ -17,6 +24,9 @@ __all__ = [
     "architecture_set",
     "parse_any_architecture",
     "parse_architecture",
+    "parse_for",
+    "parse_like",
     "read_architectures",
     "sample_architectures",
+    "vit_only",
 ]

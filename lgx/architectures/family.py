@@ -21,3 +21,18 @@ def architecture_from_dict(values: dict[str, Any]) -> Architecture:
     if family != "vit":
         raise UserError(f"architecture: family {family!r} is unknown; known are vit and {FAMILY}")
     return ViTArchitecture.from_dict({key: value for key, value in values.items() if key != "family"})
+
+
+def vit_only(architecture: Architecture, what: str) -> ViTArchitecture:
+    """The architecture where it is an image model.
+
+    Args:
+        architecture: Any.
+        what: What knows image models alone, for the message.
+
+    Raises:
+        UserError: If it is a text model.
+    """
+    if not isinstance(architecture, ViTArchitecture):
+        raise UserError(f"{what}: is for image models, but {architecture.name} reads text")
+    return architecture

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from lgx.batch import Kind
+from lgx.batch import Kind, Task
 from lgx.errors import UserError
 from lgx.extras import nlp_extra
 
@@ -31,6 +31,8 @@ class GPT2Architecture:
         vocab_size: Tokens, V. The last one, GPT-2's ``<|endoftext|>``, pads.
         num_classes: Outputs of the head, K.
         kind: What the head predicts: the class of a text.
+        head: How the names of the head's parameters begin.
+        layers: How those of the layers begin, before their numbers.
 
     Raises:
         UserError: If a value is no positive whole number or ``num_heads`` does not divide ``embed_dim``.
@@ -43,6 +45,8 @@ class GPT2Architecture:
     vocab_size: int = 50257
     num_classes: int = 2
     kind: ClassVar[Kind] = "text"
+    head: ClassVar[str] = "score."
+    layers: ClassVar[str] = "transformer.h."
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -106,6 +110,23 @@ class GPT2Architecture:
             known = ", ".join(field.name for field in fields(cls))
             raise UserError(f"architecture: unknown key(s) {', '.join(sorted(unknown))}; known are {known}")
         return cls(**values)
+
+    def check_texts(self, task: Task, what: str) -> None:
+        """Refuse a text task whose token ids would mean something else, or be too many.
+
+        Args:
+            task: The task.
+            what: What has this architecture, for the message.
+
+        Raises:
+            UserError: If the vocabularies differ in size, or texts may be longer than ``max_len``.
+        """
+        if self.vocab_size != task.vocab_size or self.max_len < task.max_len:
+            raise UserError(
+                f"{what}: knows {self.vocab_size} tokens, in texts of up to {self.max_len}, but task {task.name} has "
+                f"{task.vocab_size}, in texts of up to {task.max_len}; write an architecture with "
+                f"max_len={task.max_len},vocab_size={task.vocab_size}, or set data.max_len and data.vocab_size"
+            )
 
     def build(self, device: str | None = None, dropout: float = 0.0) -> "GPT2Classifier":
         """Build the model, with transformers' own random start.

@@ -7,6 +7,7 @@ from typing import Any
 from lgx.architectures.family import Architecture
 from lgx.architectures.gpt2 import FAMILY, GPT2Architecture
 from lgx.architectures.vit import ViTArchitecture
+from lgx.batch import Kind
 from lgx.errors import UserError
 
 _WIDTHS = {"Tiny": (192, 3), "Small": (384, 6), "Base": (768, 12)}
@@ -77,9 +78,7 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
         UserError: If the name or a key is unknown or a value is malformed.
     """
     first, *rest = [part.strip() for part in text.removeprefix(f"{FAMILY}:").split(",")]
-    family: type[ViTArchitecture | GPT2Architecture] = ViTArchitecture
-    if text.startswith(f"{FAMILY}:") or first in GPT2_NAMES:
-        family = GPT2Architecture
+    family = _family_of(text)
     values: dict[str, Any] = {}
     if "=" in first:
         rest = [first, *rest]
@@ -109,3 +108,56 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
         except ValueError:
             raise UserError(f"architecture {text!r}: {key} must be a number, got {value!r}") from None
     return family.from_dict({**values, **overrides})
+
+
+def parse_for(text: str, kind: Kind | None, num_classes: int | None = None) -> Architecture:
+    """Read the architecture of a network that is for a kind of task.
+
+    Args:
+        text: Name or spec.
+        kind: What is predicted; None leaves it to the text.
+        num_classes: Classes of the head; None takes the text's.
+
+    Raises:
+        UserError: As :func:`parse_any_architecture`, or if it reads text where images are given, or images for text.
+    """
+    _check_kind(text, kind)
+    overrides: dict[str, Any] = {} if num_classes is None else {"num_classes": num_classes}
+    if kind not in (None, "text"):
+        overrides["kind"] = kind
+    return parse_any_architecture(text, **overrides)
+
+
+def parse_like(text: str, base: Architecture) -> Architecture:
+    """Read an architecture that has the classes of ``base`` and, unless the text names them, its kind of inputs.
+
+    Args:
+        text: Name or spec.
+        base: Gives classes, and image size, patch size and channels, or longest text and vocabulary.
+
+    Raises:
+        UserError: As :func:`parse_any_architecture`, or if one reads text and the other images.
+    """
+    _check_kind(text, base.kind)
+    shared = {key: getattr(base, key) for key in _INPUTS[type(base)] if f"{key}=" not in text}
+    return parse_any_architecture(text, num_classes=base.num_classes, **shared)
+
+
+_INPUTS: dict[type[Architecture], tuple[str, ...]] = {
+    ViTArchitecture: ("img_size", "patch_size", "in_chans"),
+    GPT2Architecture: ("max_len", "vocab_size"),
+}
+
+
+def _check_kind(text: str, kind: Kind | None) -> None:
+    if kind is not None and (_family_of(text) is GPT2Architecture) != (kind == "text"):
+        raise UserError(
+            f"architecture {text!r}: reads images, but text is given; name a GPT-2, e.g. 6-GPT2"
+            if kind == "text"
+            else f"architecture {text!r}: reads text, but images are given; name a ViT, e.g. 6-Small"
+        )
+
+
+def _family_of(text: str) -> type[Architecture]:
+    is_gpt2 = text.startswith(f"{FAMILY}:") or text.split(",")[0].strip() in GPT2_NAMES
+    return GPT2Architecture if is_gpt2 else ViTArchitecture

@@ -16,7 +16,7 @@ from lgx.architectures.gpt2 import GPT2Architecture
 from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
 
-A = TypeVar("A", ViTArchitecture, GPT2Architecture)
+A = TypeVar("A", bound=Architecture)
 
 
 @dataclass(frozen=True)

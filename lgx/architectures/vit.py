@@ -1,7 +1,7 @@
 """Vision transformers: description, timm model, parameter and MAC counts."""
 
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +32,8 @@ class ViTArchitecture:
         stages: Layers that share one set of weights, per stage, front to back; their sum is ``depth``. None: no
             sharing. (SWS, Eq. 1; the architecture of an auxiliary net.)
         kind: What the head predicts: the class of an image, or for ``segmentation`` of every pixel.
+        head: How the names of the head's parameters begin.
+        layers: How those of the layers begin, before their numbers.
 
     Raises:
         UserError: If a value is not positive or values contradict each other.
@@ -47,6 +49,8 @@ class ViTArchitecture:
     in_chans: int = 3
     stages: tuple[int, ...] | None = None
     kind: Kind = "classification"
+    head: ClassVar[str] = "head."
+    layers: ClassVar[str] = "blocks."
 
     def __post_init__(self) -> None:
         for name in ("depth", "embed_dim", "num_heads", "mlp_ratio", "patch_size", "img_size", "in_chans"):

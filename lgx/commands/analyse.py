@@ -4,7 +4,7 @@ import json as json_module
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from lgx.architectures import ViTArchitecture
+    from lgx.architectures import Architecture
     from lgx.evaluation.task_map import TaskMap
 
 
@@ -32,8 +32,8 @@ def tasks(
         learngene: Learngene file of a task-aware hypernetwork (tal).
         task_embeddings: File of `lgx embed`, instead of the tasks that the learngene was tuned on.
         tasks: Only these tasks, separated by commas.
-        archs: Architectures, separated by commas, or by semicolons where they are specs; 3-Small to 12-Small by
-            default. Image and patch size and channels are the learngene's unless a spec names them.
+        archs: Architectures, separated by commas, or by semicolons where they are specs; 3-Small to 12-Small, or
+            of text 3-GPT2 to 12-GPT2, by default. What they read is what the learngene's do unless a spec names it.
         heads: What the figure shows: heads of the size that the hypernetwork was made for, or of each task's own.
         out: Figure to write, ending in .svg.
         json: Print JSON, with all points, instead of a table.
@@ -182,22 +182,18 @@ def _parts(text: str | None, separator: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in (text or "").split(separator) if part.strip()))
 
 
-def _architectures(archs: str | None, base: "ViTArchitecture", num_classes: int) -> "list[ViTArchitecture]":
-    from lgx.architectures import parse_architecture
+def _architectures(archs: str | None, base: "Architecture", num_classes: int) -> "list[Architecture]":
+    from lgx.architectures import parse_like
     from lgx.errors import UserError
     from lgx.evaluation.task_map import DEPTHS
 
-    texts = [f"{depth}-Small" for depth in DEPTHS]
+    size = "GPT2" if base.kind == "text" else "Small"
+    texts = [f"{depth}-{size}" for depth in DEPTHS]
     if archs is not None:
         texts = _parts(archs, ";" if "=" in archs else ",")
     if not texts:
         raise UserError("--archs: name at least one architecture")
-    members = []
-    for text in texts:
-        keys = ("img_size", "patch_size", "in_chans")
-        shared = {key: getattr(base, key) for key in keys if f"{key}=" not in text}
-        members.append(parse_architecture(text, num_classes=num_classes, **shared))
-    return members
+    return [parse_like(text, base.replace(num_classes=num_classes)) for text in texts]
 
 
 def _print_maps(maps: "dict[str, TaskMap]", num_classes: int) -> None:

@@ -1,4 +1,4 @@
-"""``lgx data``: list the image sets, and prepare them."""
+"""``lgx data``: list the data sets, and prepare them."""
 
 from typing import TYPE_CHECKING
 
@@ -8,11 +8,12 @@ if TYPE_CHECKING:
     from data_modules.base import DatasetInfo, ImageDataModule
     from data_modules.catalogue import Suite
     from data_modules.decathlon import Decathlon
+    from data_modules.glue import TextSet
     from data_modules.official import OfficialData
 
 
 def list_sets(root: str = "data", json: bool = False) -> None:
-    """Show every image set: classes, sizes, licence, source, and whether it lies on the disk.
+    """Show every data set: classes, sizes, licence, source, and whether it lies on the disk.
 
     Sizes are those of the train, val and test splits as lgx makes them; a dash means that they follow from the files.
 
@@ -31,7 +32,7 @@ def list_sets(root: str = "data", json: bool = False) -> None:
 
     console = Console()
     wide = console.width >= 130
-    table = Table(title=f"Image sets (root: {root})", caption=None if wide else "--json true shows the sources too")
+    table = Table(title=f"Data sets (root: {root})", caption=None if wide else "--json true shows the sources too")
     for heading in ("name", "here", "classes", "train", "val", "test"):
         table.add_column(heading, justify="left" if heading in ("name", "here") else "right", no_wrap=True)
     for heading in ("licence", "source")[: 2 if wide else 1]:
@@ -51,17 +52,18 @@ def prepare(
     shard_size: int = 1000,
     download: bool = True,
 ) -> None:
-    """Bring an image set to its place below ``root``, checked, and optionally as webdataset shards.
+    """Bring a data set to its place below ``root``, checked; image sets optionally as webdataset shards.
 
     Nothing is ever left half-written, and an interrupted preparation resumes. ``pocket`` makes all ten tasks of the
     Pocket Decathlon, ``mini`` all of the mini-Decathlon, and ``decathlon`` brings those tasks of the Visual Decathlon
-    whose archives are there; the other names are those of ``lgx data list``.
+    whose archives are there; the other names are those of ``lgx data list``. Text sets are linked from ``--source``, or
+    need no preparing: ``--data.source hub`` reads them from the Hugging Face hub.
 
     Args:
         name: Name of the set, e.g. cifar100, or of a suite of sets: pocket, mini or decathlon.
         root: Folder below which data sets lie.
         source: Folder that holds the set's archives, class folders (train/, test/) or zip files of them already; for
-            mini, one folder per task with its archives.
+            mini, one folder per task with its archives; for a text set its publishers' files, unpacked.
         shards: Write shards to ROOT/NAME_shards as well, to be read by the data module ShardedData.
         shard_size: Examples per shard.
         download: Whether the network may be used.
@@ -72,6 +74,7 @@ def prepare(
     from pathlib import Path
 
     from data_modules.catalogue import OFFICIAL, SUITES, check_name, is_present, suite_of
+    from data_modules.glue import TEXT_SETS
     from lgx.errors import UserError
 
     check_name(name)
@@ -83,6 +86,11 @@ def prepare(
             _prepare_decathlon(suite, names, root, source, shards, shard_size)
         else:
             _prepare_suite(suite, names, root, source)
+        return
+    if name in TEXT_SETS:
+        if shards:
+            raise UserError(f"--shards: {name} is a text set, and texts need no shards; leave it out")
+        _prepare_text(TEXT_SETS[name](root=root), source)
         return
     if not is_present(name, root):
         from data_modules.prepare import bring
@@ -137,6 +145,30 @@ def _prepare_suite(suite: "Suite", names: list[str], root: str, source: str | No
     for name in track(missing, f"preparing the {suite.title}", transient=True):
         suite.prepare(root, suite.tasks[name], source)
     print(f"{len(names)} {'task' if len(names) == 1 else 'tasks'} of the {suite.title} below {root}")
+
+
+def _prepare_text(module: "TextSet", source: str | None) -> None:
+    """Link a text set's folder to its place, and count what it holds."""
+    from pathlib import Path
+
+    from data_modules.prepare import link
+    from lgx.errors import UserError
+
+    name, folder = module.info.name, module.folder
+    linked = not folder.exists() and source is not None
+    if linked and source is not None:
+        if not Path(source).is_dir():
+            raise UserError(f"source: {source} is not a folder; give the folder that holds the files of {name}")
+        link(Path(source), folder)
+    try:
+        rows = {split: module.read(split) for split in ("train", "val", "test")}
+    except UserError:
+        if linked:
+            folder.unlink()
+        raise
+    counts = [f"{len(found):,} {split}" for split, found in rows.items() if found is not None]
+    held = "" if rows["val"] is not None else ", val held out of train"
+    print(f"{name}: {', '.join(counts)} texts at {folder}{held}")
 
 
 def _write_shards(module: "ImageDataModule", folder: "Path", shard_size: int) -> None:

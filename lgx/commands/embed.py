@@ -1,9 +1,12 @@
 """``lgx embed``: embeddings of tasks, which a task-aware hypernetwork is told."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from data_modules.base import Images
+    from data_modules.samplers import TransformedImages
+    from data_modules.tokens import Texts
+    from lgx.architectures import ViTArchitecture
     from lgx.batch import Task
 
 
@@ -15,6 +18,9 @@ def embed(
     root: str = "data",
     img_size: int | None = None,
     in_chans: int | None = None,
+    tokenizer: str | None = None,
+    max_len: int = 128,
+    source: Literal["files", "hub"] = "files",
     limit: int | None = None,
     batch_size: int = 128,
     num_workers: int = 0,
@@ -23,19 +29,26 @@ def embed(
 ) -> None:
     """Embed tasks: the mean class-token feature of an ancestor over a task's training images (TAL, Sec. 4).
 
+    Of texts, whose ancestor is a GPT-2, the mean over the training texts of each one's mean token behind the last norm.
+
     The file that it writes tells TAL which task a network is predicted for: --model.task_embeddings in training,
     --task_embeddings in `lgx init`. For a task of your own, a folder with a few unlabelled images is enough.
 
     Args:
-        ancestor: Learngene file, folder, checkpoint of a run, or timm model name.
+        ancestor: Learngene file, folder, checkpoint of a run, or timm model name; for texts a GPT-2, also by its name
+            on the Hugging Face hub (gpt2:openai-community/gpt2).
         data: Data sets by name, separated by commas (cifar100,dtd; `lgx data list` shows all), or folders: with
             train/<class>/<image>, or with bare images. A folder's own name is then the task's.
         out: File to write.
         root: Folder below which data sets lie.
         img_size: Height and width of the images in pixels; by default the ancestor's.
         in_chans: 1 (grey) or 3 (RGB) channels; by default the ancestor's.
-        limit: Use only so many images of each task, drawn class by class with a fixed seed.
-        batch_size: Images per process and pass.
+        tokenizer: Of texts: folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; by
+            default ROOT/gpt2_vocab.
+        max_len: Of texts: longest text in tokens, longer ones are cut; at most the ancestor's.
+        source: Of texts: files below ROOT, or the Hugging Face hub.
+        limit: Use only so many examples of each task, drawn class by class with a fixed seed.
+        batch_size: Examples per process and pass.
         num_workers: Loader processes.
         devices: Processes, each with a GPU of its own where there are GPUs.
         accelerator: auto, cpu or gpu.
@@ -43,7 +56,10 @@ def embed(
     import torch
     from lightning.fabric import Fabric
     from rich.progress import track
+    from torch.utils.data import DataLoader
 
+    from data_modules.samplers import UnpaddedEvalSampler
+    from lgx.architectures import GPT2Architecture
     from lgx.errors import UserError
     from lgx.frozen import Frozen
     from lgx.quiet import quiet
@@ -58,16 +74,30 @@ def embed(
     if not names:
         raise UserError("--data: name at least one data set or folder")
     architecture = load_source(ancestor).architecture
-    size = img_size or (architecture.img_size if architecture else 224)
-    channels = in_chans or (architecture.in_chans if architecture else 3)
+    is_text = isinstance(architecture, GPT2Architecture)
+    for option, given in (("img_size", img_size), ("in_chans", in_chans), ("tokenizer", tokenizer)):
+        if given is not None and is_text != (option == "tokenizer"):
+            what = "reads texts" if is_text else "reads images"
+            raise UserError(f"--{option}: ancestor {ancestor} {what}; leave it out")
     fabric = Fabric(accelerator=accelerator, devices=devices)
     fabric.launch()
     found = TaskEmbeddings({}, ancestor)
     for name in names:
-        task, images, described = _training_images(name, root, size, channels, limit)
+        examples: Any
+        if isinstance(architecture, GPT2Architecture):
+            options = {"tokenizer": tokenizer, "source": source, "limit_train": limit}
+            options |= {"vocab_size": architecture.vocab_size, "max_len": min(max_len, architecture.max_len)}
+            task, examples, collate = _training_texts(name, root, options)
+            described = True
+        else:
+            task, examples, described = _training_images(name, root, architecture, img_size, in_chans, limit)
+            collate = _stack
         if task.name in found.tensors:
             raise UserError(f"--data: two tasks are called {task.name}; embed them into two files")
-        loader = _loader(images, task, batch_size, num_workers, fabric.global_rank, fabric.world_size)
+        loader: DataLoader[Any] = DataLoader(
+            examples, batch_size, num_workers=num_workers, collate_fn=collate,
+            sampler=UnpaddedEvalSampler(len(examples), fabric.global_rank, fabric.world_size),
+        )  # fmt: skip
         teacher = Frozen.load(ancestor, task, features_only=True)
         shown = track(loader, f"embedding {task.name}", transient=True, disable=fabric.global_rank > 0)
         total, count = sum_features(teacher, (batch.to(fabric.device) for batch in shown))
@@ -79,13 +109,18 @@ def embed(
     if fabric.global_rank == 0:
         found.save(out)
         for name, count in found.images.items():
-            print(f"embedded  {name}: {count:,} images")
+            print(f"embedded  {name}: {count:,} {'texts' if is_text else 'images'}")
         print(f"written   {out}: {len(found.tensors)} embeddings of {found.width} numbers by {ancestor}")
 
 
 def _training_images(
-    name: str, root: str, size: int, channels: int, limit: int | None
-) -> tuple["Task", "Images", bool]:
+    name: str,
+    root: str,
+    ancestor: "ViTArchitecture | None",
+    img_size: int | None,
+    in_chans: int | None,
+    limit: int | None,
+) -> tuple["Task", "TransformedImages", bool]:
     """The task, its training images, and whether more is known of it than bare images."""
     from pathlib import Path
 
@@ -93,8 +128,13 @@ def _training_images(
 
     from data_modules.catalogue import open_set
     from data_modules.images import IMAGE_SUFFIXES, ImageFiles, LabelledImages, stratified_order
+    from data_modules.samplers import TransformedImages
+    from data_modules.transforms import eval_transform
+    from lgx.architectures import ViTArchitecture
     from lgx.batch import Task
 
+    own = ancestor or ViTArchitecture()
+    size, channels = img_size or own.img_size, in_chans or own.in_chans
     folder = Path(name)
     images: Any
     bare = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES) if folder.is_dir() else []
@@ -109,22 +149,21 @@ def _training_images(
     if limit is not None:
         chosen = stratified_order(images.labels, seed=0)[:limit]
         images = LabelledImages(images, np.asarray(images.labels)[chosen], task.name, chosen)
-    return task, images, not bare
+    return task, TransformedImages(images, eval_transform(task)), not bare
 
 
-def _loader(images: "Images", task: "Task", batch_size: int, num_workers: int, rank: int, world_size: int) -> Any:
-    from torch.utils.data import DataLoader
+def _training_texts(name: str, root: str, options: dict[str, Any]) -> tuple["Task", "Texts", Callable[[Any], Any]]:
+    """The task, its training texts, the shortest first, and what puts them together."""
+    import numpy as np
 
-    from data_modules.samplers import TransformedImages, UnpaddedEvalSampler
-    from data_modules.transforms import eval_transform
+    from data_modules.catalogue import open_text
 
-    return DataLoader(
-        TransformedImages(images, eval_transform(task)),
-        batch_size=batch_size,
-        sampler=UnpaddedEvalSampler(len(images), rank, world_size),
-        num_workers=num_workers,
-        collate_fn=_stack,
-    )
+    module = open_text(name, root, **options)
+    module.prepare_data()
+    module.setup("fit")
+    texts = module.examples("train")
+    ordered = texts.take(np.argsort(texts.lengths, kind="stable"))  # little padding
+    return module.task, ordered, lambda examples: module.collate(examples).inputs
 
 
 def _stack(examples: list[tuple[Any, int]]) -> Any:

@@ -1,4 +1,4 @@
-"""``lgx init``: a descendant from a learngene, as plain timm reads it."""
+"""``lgx init``: a descendant from a learngene, as plain timm or transformers reads it."""
 
 from typing import Any, Literal
 
@@ -21,19 +21,22 @@ def init(
     task: str | None = None,
     task_embeddings: str | None = None,
     noise: float | None = None,
+    tokenizer: str | None = None,
     seed: int = 0,
 ) -> None:
-    """Write a descendant that plain timm loads.
+    """Write a descendant that plain timm, or of text transformers, loads.
 
     ``--out FOLDER`` holds config.json, model.safetensors and a model card, for
-    ``timm.create_model("local-dir:FOLDER", pretrained=True)``; ``--out FILE.safetensors`` is the weights alone.
+    ``timm.create_model("local-dir:FOLDER", pretrained=True)``, or of a text model for
+    ``AutoModelForSequenceClassification.from_pretrained("FOLDER")``; ``--out FILE.safetensors`` is the weights alone.
 
     A hypernetwork (ghn3, logah, tal) also starts models of timm and torchvision. Batch norm's means and variances are
     not predicted: re-estimate them on data before such a model is used untrained.
 
     Args:
         arch: The descendant: a name (6-Small), a spec (depth=6,embed_dim=384,num_heads=6,img_size=224), or a model of
-            timm or torchvision (timm:resnet34; timm:resnet34,img_size=64,in_chans=1; torchvision:resnet34).
+            timm or torchvision (timm:resnet34; timm:resnet34,img_size=64,in_chans=1; torchvision:resnet34). For text
+            a name (6-GPT2) or a spec (gpt2:depth=6,embed_dim=384,num_heads=6,max_len=128).
         out: Folder, or file ending in .safetensors.
         learngene: Learngene file, folder, checkpoint of a run, or timm model name. Without one the start is random.
         method: How to use it: sws, simple_lg, mini_deit, tleg, lsamd, weight_selection, vanilla_lg, pretrained, ghn3,
@@ -52,14 +55,17 @@ def init(
         task_embeddings: File of `lgx embed` with an embedding of a task that the learngene was not tuned on.
         noise: Share of a predicted matrix's own standard deviation that is added as Gaussian noise, to tell tiled and
             alike neurons apart.
+        tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub: write the
+            tokenizer beside a text model.
         seed: Seed of what is initialised at random.
     """
     import torch
 
-    from lgx.architectures import ViTArchitecture, parse_architecture
+    from lgx.architectures import Architecture, parse_for
     from lgx.architectures.zoo import ZooModel, names_zoo, parse_zoo_model
+    from lgx.commands.export import write
     from lgx.errors import UserError
-    from lgx.export import check_place, write_descendant
+    from lgx.export import check_place
     from lgx.initializers import initialise, initialise_zoo, initializer_for
     from lgx.initializers.sources import origin_of
 
@@ -77,20 +83,20 @@ def init(
         raise UserError(
             f"--task {task}: its embedding was made of bare images; give its number of classes (--num_classes)"
         )
-    classes = head or num_classes or origin.num_classes or 1000
-    architecture: ViTArchitecture | ZooModel
+    classes = head or num_classes or origin.num_classes
+    architecture: Architecture | ZooModel
     torch.manual_seed(seed)
     if names_zoo(arch):
-        architecture = parse_zoo_model(arch, classes)
+        architecture = parse_zoo_model(arch, classes or 1000)
         check_place(out, architecture)
         start = initialise_zoo(architecture, initializer, head="new" if head else "keep")
     else:
-        architecture = parse_architecture(arch, num_classes=classes, kind=origin.kind)
+        architecture = parse_for(arch, origin.kind, classes)
         start = initialise(architecture, initializer, head="new" if head else "keep")
     print(f"method    {initializer.method}{f' from {learngene}' if learngene else ''}")
-    print(f"built     {architecture.name}, {classes} classes")
+    print(f"built     {architecture.name}, {architecture.num_classes} classes")
     print(start.describe())
-    write_descendant(
+    write(
         out,
         start.model,
         architecture,
@@ -98,5 +104,6 @@ def init(
         std=origin.std,
         label_names=None if head else origin.label_names,
         card={"method": initializer.method, "learngene": learngene, "seed": seed, "task": origin.task},
+        tokenizer=tokenizer,
     )
     print(f"written   {out}")

@@ -8,16 +8,17 @@ def sample(name: str, count: int = 1000, seed: int = 1, out: str | None = None, 
     """Sample an architecture set, one JSON line per architecture.
 
     Args:
-        name: ViTs-1K or ViTs+-1K.
+        name: ViTs-1K, ViTs+-1K or, of text models, GPTs-1K.
         count: How many; the first n of a longer draw are those of a shorter one.
         seed: Seed of the draw; 1 in the released generators.
         out: File to write; by default the lines are printed.
-        arch: Gives image size, patch size, channels and classes, e.g. 12-Tiny,img_size=32,patch_size=4.
+        arch: Gives image size, patch size, channels and classes, e.g. 12-Tiny,img_size=32,patch_size=4; of text models
+            longest text and vocabulary, e.g. 6-GPT2,max_len=128.
     """
-    from lgx.architectures import parse_architecture, sample_architectures
+    from lgx.architectures import parse_any_architecture, sample_architectures
     from lgx.files import atomic_path
 
-    base = parse_architecture(arch) if arch else None
+    base = parse_any_architecture(arch) if arch else None
     lines = [
         json.dumps({"name": architecture.name, **architecture.to_dict()}) + "\n"
         for architecture in sample_architectures(name, count, seed, base)

@@ -8,13 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import Architecture
 from lgx.hypernet import Hypernet, computational_graph
 
 DEPTHS = range(3, 13)
 """Layers of the paper's ten descendants."""
 
-_parameters = cache(ViTArchitecture.count_parameters)
+
+@cache
+def _parameters(architecture: Architecture) -> int:
+    return architecture.count_parameters()
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class TaskMap:
 def task_map(
     hypernet: Hypernet,
     embeddings: Mapping[str, Tensor],
-    architectures: Sequence[ViTArchitecture],
+    architectures: Sequence[Architecture],
     classes: Mapping[str, int] | None = None,
 ) -> TaskMap:
     """Embed every architecture under every task, and map the embeddings.
@@ -81,7 +84,7 @@ def task_map(
 
 
 @torch.no_grad()
-def embed_graphs(hypernet: Hypernet, architectures: Sequence[ViTArchitecture], embedding: Tensor) -> Tensor:
+def embed_graphs(hypernet: Hypernet, architectures: Sequence[Architecture], embedding: Tensor) -> Tensor:
     """Mean over the nodes of every graph behind the encoder, (A, D) of A architectures under one task (T,)."""
     graphs = [computational_graph(architecture, hypernet.config.convention) for architecture in architectures]
     nodes = hypernet.encode(graphs, embedding)
@@ -89,7 +92,7 @@ def embed_graphs(hypernet: Hypernet, architectures: Sequence[ViTArchitecture], e
     return torch.stack(means).float().cpu()
 
 
-def project(embedded: Mapping[str, Tensor], architectures: Sequence[ViTArchitecture]) -> TaskMap:
+def project(embedded: Mapping[str, Tensor], architectures: Sequence[Architecture]) -> TaskMap:
     """Map embedded graphs by PCA.
 
     Args:

@@ -10,6 +10,7 @@ from timm.layers import resample_abs_pos_embed, resample_patch_embed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
+from lgx.architectures.family import Architecture
 from lgx.architectures.vit import ViTArchitecture
 from lgx.batch import Kind, Task
 from lgx.errors import UserError
@@ -18,9 +19,9 @@ Head = Literal["keep", "new"]
 
 
 class Initializer(ABC):
-    """Gives a descendant its start: ``initializer(architecture, task) -> state dict`` under timm's names.
+    """Gives a descendant its start: ``initializer(architecture, task) -> state dict``, under the names of timm.
 
-    What the dictionary lacks keeps timm's random start.
+    Text models have transformers' names. What the dictionary lacks keeps the model's random start.
     """
 
     @property
@@ -34,7 +35,7 @@ class Initializer(ABC):
         return 0
 
     @abstractmethod
-    def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """Predict, select or copy the parameters of one descendant.
 
         Args:
@@ -42,19 +43,22 @@ class Initializer(ABC):
             task: The descendant's task, for task-aware methods.
 
         Returns:
-            Parameters under timm's names; may lack some.
+            Parameters under the model's names; may lack some.
 
         Raises:
             UserError: If the architecture does not suit the source.
         """
 
     @property
-    def head_kind(self) -> Kind:
-        """What the head among its parameters predicts: what its source's did, ``classification`` where none says."""
+    def head_kind(self) -> Kind | None:
+        """What the head among its parameters predicts: what its source's did, ``classification`` where none says.
+
+        None without a source.
+        """
         architecture = getattr(getattr(self, "loaded", None), "architecture", None)
         return cast(Kind, getattr(architecture, "kind", "classification"))
 
-    def notes(self, architecture: ViTArchitecture, taken: Collection[str]) -> tuple[str, ...]:
+    def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Further lines for the terminal on the parameters ``taken`` from it."""
         return ()
 
@@ -93,11 +97,11 @@ class Initialisation:
 
 
 def initialise(
-    architecture: ViTArchitecture,
+    architecture: Architecture,
     initializer: Initializer,
     task: Task | None = None,
     head: Head = "keep",
-    drop_path_rate: float = 0.0,
+    drop_rate: float = 0.0,
 ) -> Initialisation:
     """Build a descendant and give it its start.
 
@@ -108,7 +112,7 @@ def initialise(
         initializer: Gives the start.
         task: The descendant's task.
         head: ``keep`` takes the source's head, which must fit; ``new`` leaves the head random.
-        drop_path_rate: Stochastic depth in training.
+        drop_rate: Stochastic depth in training; of a text model dropout.
 
     Returns:
         The model and a record of what came from where.
@@ -116,18 +120,24 @@ def initialise(
     Raises:
         UserError: If tensors do not fit the architecture, or a head of another size or kind is to be kept.
     """
-    model = architecture.build("meta", drop_path_rate)
+    kind, head_weight = initializer.head_kind, f"{architecture.head}weight"
+    if kind is not None and (kind == "text") != (architecture.kind == "text"):
+        raise UserError(
+            f"{initializer.method}: its source is for {kind}, {architecture.name} for {architecture.kind}; give a "
+            f"source for {architecture.kind}"
+        )
+    model = architecture.build("meta", drop_rate)
     tensors = adapt(initializer(architecture, task), model)
     if head == "new":
-        tensors = {k: v for k, v in tensors.items() if not k.startswith("head.")}
-    elif "head.weight" in tensors and (kind := initializer.head_kind) != architecture.kind:
+        tensors = {k: v for k, v in tensors.items() if not k.startswith(architecture.head)}
+    elif head_weight in tensors and kind != architecture.kind:
         raise UserError(
             f"{initializer.method}: its head was made for {kind}, the descendant is for {architecture.kind}; ask for a "
             f"new head (`--head {architecture.num_classes}` in `lgx init`, `--model.head new` in `lgx fit`)"
         )
-    elif "head.weight" in tensors and len(tensors["head.weight"]) != architecture.num_classes:
+    elif head_weight in tensors and len(tensors[head_weight]) != architecture.num_classes:
         raise UserError(
-            f"{initializer.method}: its head has {len(tensors['head.weight'])} classes, the descendant "
+            f"{initializer.method}: its head has {len(tensors[head_weight])} classes, the descendant "
             f"{architecture.num_classes}; ask for a new head (`--head {architecture.num_classes}` in `lgx init`, "
             f"`--model.head new` in `lgx fit`)"
         )
@@ -136,13 +146,17 @@ def initialise(
         if name not in expected:
             raise UserError(f"{initializer.method}: gives {name}, which {architecture.name} lacks")
         if tensor.shape != expected[name].shape:
+            sizes = "embed_dim, mlp_ratio, patch_size and in_chans"
+            if architecture.kind == "text":
+                sizes = "embed_dim and vocab_size, and at most the max_len"
             raise UserError(
                 f"{initializer.method}: {name} has shape {tuple(tensor.shape)}, but {architecture.name} needs "
-                f"{tuple(expected[name].shape)}; choose the embed_dim, mlp_ratio, patch_size and in_chans of the source"
+                f"{tuple(expected[name].shape)}; choose the {sizes} of the source"
             )
-    if architecture.stages is not None or expected.keys() - tensors.keys():
-        model = architecture.build(drop_path_rate=drop_path_rate)
-    else:  # nothing is left to chance: timm's random start, half of the time for a ViT-Base, need not be drawn
+    shares = isinstance(architecture, ViTArchitecture) and architecture.stages is not None
+    if shares or expected.keys() - tensors.keys():
+        model = architecture.build(None, drop_rate)
+    else:  # nothing is left to chance: the random start, half of the time for a ViT-Base, need not be drawn
         model.to_empty(device="cpu")
     return loaded(model, tensors, initializer.stored_parameters, initializer.notes(architecture, tensors))
 
@@ -168,18 +182,25 @@ def loaded(model: nn.Module, tensors: dict[str, Tensor], stored: int, notes: tup
     )
 
 
-def adapt(tensors: dict[str, Tensor], model: VisionTransformer) -> dict[str, Tensor]:
-    """Resample position embedding and patch projection to the model's grid and patch size (timm's functions).
+def adapt(tensors: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """Fit what depends on the inputs' size.
+
+    A ViT's position embedding and patch projection are resampled to the model's grid and patch size (timm's
+    functions). Of a GPT-2's position embedding the rows for texts longer than the model's are left out.
 
     Args:
-        tensors: Parameters under timm's names; ``pos_embed`` (1, 1 + old grid², D), ``patch_embed.proj.weight``
-            (D, C, p, p).
+        tensors: Parameters under the model's names; ``pos_embed`` (1, 1 + old grid², D), ``patch_embed.proj.weight``
+            (D, C, p, p), ``transformer.wpe.weight`` (N, D).
         model: The model to fit.
 
     Returns:
-        The tensors, these two resampled where their sizes differ.
+        The tensors, these fitted where their sizes differ.
     """
     adapted = dict(tensors)
+    if not isinstance(model, VisionTransformer):
+        if (positions := tensors.get(_POSITIONS)) is not None:
+            adapted[_POSITIONS] = positions[: model.get_parameter(_POSITIONS).shape[0]]
+        return {name: tensor.to(torch.float32) for name, tensor in adapted.items()}
     embedding, projection = tensors.get("pos_embed"), tensors.get("patch_embed.proj.weight")
     grid = list(model.patch_embed.grid_size)
     if embedding is not None and embedding.shape[1] != 1 + grid[0] * grid[1]:
@@ -190,8 +211,12 @@ def adapt(tensors: dict[str, Tensor], model: VisionTransformer) -> dict[str, Ten
     return {name: tensor.to(torch.float32) for name, tensor in adapted.items()}
 
 
+_POSITIONS = "transformer.wpe.weight"
+
+
 def _summary(names: tuple[str, ...]) -> str:
     """Names with the layers folded: ``blocks.0-5, cls_token, norm``."""
+    names = tuple(n.replace("transformer.h.", "blocks.").removeprefix("transformer.") for n in names)
     layers = sorted({int(n.split(".")[1]) for n in names if n.startswith("blocks.")})
     spans: list[list[int]] = []
     for layer in layers:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures.vit import ViTArchitecture
-from lgx.batch import Task
+from lgx.architectures import Architecture, GPT2Architecture
+from lgx.batch import Kind, Task
 from lgx.errors import UserError
 from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, tiled_parameters
 from lgx.initializers.base import Initializer
@@ -55,6 +55,11 @@ class HypernetPrediction(Initializer):
         """What the learngene was learned with; by the configuration for official checkpoints."""
         return self.learngene.method if self.learngene else method_of(self.loaded.config)
 
+    @property
+    def head_kind(self) -> Kind | None:
+        """What the hypernetwork was trained for: what its learngene says; images for official checkpoints."""
+        return self.learngene.architecture.kind if self.learngene else "classification"
+
     @cached_property
     def learngene(self) -> Learngene | None:
         """The learngene; None for other files."""
@@ -95,8 +100,19 @@ class HypernetPrediction(Initializer):
         """Parameters of the hypernetwork."""
         return sum(p.numel() for p in self.loaded.parameters())
 
-    def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
-        """The predicted parameters."""
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
+        """The predicted parameters.
+
+        Raises:
+            UserError: If a text model has another vocabulary than those that the hypernetwork was trained on.
+        """
+        trained = self.learngene.architecture if self.learngene else None
+        if isinstance(architecture, GPT2Architecture) and isinstance(trained, GPT2Architecture):
+            if architecture.vocab_size != trained.vocab_size:
+                raise UserError(
+                    f"{self.hypernet}: was trained on texts of {trained.vocab_size} tokens, but {architecture.name} "
+                    f"knows {architecture.vocab_size}; write vocab_size={trained.vocab_size} in the architecture"
+                )
         with torch.no_grad():
             return self._noisy(self.loaded.predict(architecture, self.embedding(task)))
 
@@ -120,7 +136,7 @@ class HypernetPrediction(Initializer):
             fitted[name] = tensor.reshape(parameter.shape).clone()
         return fitted
 
-    def notes(self, architecture: ViTArchitecture, taken: Collection[str]) -> tuple[str, ...]:
+    def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """What was tiled."""
         return self.tiled(computational_graph(architecture, self.loaded.config.convention), taken)
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures.family import Architecture, vit_only
 from lgx.errors import UserError
 from lgx.initializers.base import Initializer
 from lgx.learngene import Learngene
@@ -48,13 +48,14 @@ class LayerExpansion(Initializer):
         """Parameters of the learngene."""
         return self.loaded.num_parameters
 
-    def tensors_for(self, architecture: ViTArchitecture) -> dict[str, Tensor]:
+    def tensors_for(self, architecture: Architecture) -> dict[str, Tensor]:
         """The learngene's tensors, for a descendant whose layers have their shapes.
 
         Raises:
             UserError: If they have not: only the depth may differ.
         """
-        own = self.loaded.architecture
+        architecture = vit_only(architecture, self.method)
+        own = vit_only(self.loaded.architecture, self.learngene)
         if (own.embed_dim, own.num_heads, own.mlp_ratio) != (
             architecture.embed_dim, architecture.num_heads, architecture.mlp_ratio,
         ):  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures.family import Architecture
 from lgx.batch import Task
 from lgx.initializers.layers import LayerExpansion
 
@@ -30,7 +30,7 @@ class LinearExpansion(LayerExpansion):
         """``tleg``."""
         return "tleg"
 
-    def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The two layers, expanded to the descendant's depth."""
         return expand_linearly(self.tensors_for(architecture), architecture.depth)
 

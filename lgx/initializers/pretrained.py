@@ -6,7 +6,8 @@ from typing import Literal, cast
 from einops import rearrange
 from torch import Tensor
 
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures.family import Architecture, vit_only
+from lgx.architectures.gpt2 import GPT2Architecture
 from lgx.batch import Kind, Task
 from lgx.errors import UserError
 from lgx.expansion import evenly_spaced
@@ -39,7 +40,8 @@ class FromSource(Initializer):
 class Pretrained(FromSource):
     """The source as it is, for a descendant of the same depth and width (pretrain-finetune).
 
-    Position embedding and patch projection are resampled to another image or patch size.
+    Position embedding and patch projection are resampled to another image or patch size; a GPT-2 may read shorter texts
+    than its source, and has a random head where that is a language model.
 
     Args:
         source: Learngene file of a whole network, folder or weights file that ``lgx init`` wrote, checkpoint, or timm
@@ -67,20 +69,24 @@ class Pretrained(FromSource):
         return self._file[0] if self._file else None
 
     @property
-    def head_kind(self) -> Kind:
-        """See :class:`~lgx.initializers.base.Initializer`; a bare file says it in its metadata."""
-        return cast(Kind, self._file[1].get("kind", "classification")) if self._file else super().head_kind
+    def head_kind(self) -> Kind | None:
+        """See :class:`~lgx.initializers.base.Initializer`; a bare file says it in its metadata or names."""
+        if self._file is None:
+            return super().head_kind
+        tensors, metadata = self._file
+        is_text = any(name.startswith(GPT2Architecture.layers) for name in tensors)
+        return "text" if is_text else cast(Kind, metadata.get("kind", "classification"))
 
     @cached_property
     def _file(self) -> tuple[dict[str, Tensor], dict[str, str]] | None:
         is_bare = self.source.endswith(".safetensors") and not self.source.endswith(SUFFIX)
         return read_safetensors(self.source) if is_bare else None
 
-    def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """All parameters of the source."""
         if self.bare is not None:
             return self.bare
-        of_source = self.loaded.require_vit("pretrained")
+        of_source = self.loaded.require_known("pretrained")
         if of_source.depth != architecture.depth:
             raise UserError(
                 f"pretrained: {self.source} has {of_source.depth} layers, the descendant {architecture.depth}; "
@@ -118,7 +124,7 @@ class VanillaLG(FromSource):
         last = tuple(f"blocks.{i}." for i in range(depth - self.layers, depth))
         return sum(t.numel() for name, t in self.loaded.tensors.items() if name.startswith(last))
 
-    def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The k layers at their place."""
         depth = self.loaded.require_vit("vanilla_lg").depth
         if not 1 <= self.layers <= min(depth, architecture.depth):
@@ -150,9 +156,10 @@ class WeightSelection(FromSource):
         """``weight_selection``."""
         return "weight_selection"
 
-    def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """Selected elements of every parameter whose layer exists in the descendant."""
         of_source = self.loaded.require_vit("weight_selection")
+        architecture = vit_only(architecture, "weight_selection")
         if architecture.depth > of_source.depth or architecture.embed_dim > of_source.embed_dim:
             raise UserError(
                 f"weight_selection: {self.source} has {of_source.depth} layers of width {of_source.embed_dim}; "

@@ -4,7 +4,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures.family import Architecture
 from lgx.batch import Task
 from lgx.errors import UserError
 from lgx.expansion import Repeat, searched
@@ -53,7 +53,7 @@ class SearchedExpansion(LayerExpansion):
             )
         return layers
 
-    def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The learngene's layers, expanded to the descendant's depth."""
         tensors = self.tensors_for(architecture)
         return take_layers(tensors, searched(self.layers, architecture.depth, self.priority, self.repeat))

@@ -16,7 +16,7 @@ class Origin:
 
     Attributes:
         num_classes: Classes of the source's head; None without a source, 0 where a task is known by its images alone.
-        kind: What the source's head predicts.
+        kind: What the source's head predicts; None without a source.
         mean: Per-channel mean of its inputs; None where unknown.
         std: Per-channel standard deviation of its inputs; None where unknown.
         label_names: Names of the classes; None where unknown.
@@ -24,7 +24,7 @@ class Origin:
     """
 
     num_classes: int | None = None
-    kind: Kind = "classification"
+    kind: Kind | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     label_names: tuple[str, ...] | None = None
@@ -36,21 +36,21 @@ def origin_of(initializer: Initializer) -> Origin:
     if isinstance(initializer, HypernetPrediction):
         learngene = initializer.learngene
         if learngene is None:
-            return Origin(num_classes=initializer.loaded.config.num_classes)
+            return Origin(num_classes=initializer.loaded.config.num_classes, kind="classification")
         if initializer.task is None or initializer.embedding() is None:
             return _of_learngene(learngene)
         task = initializer.known_tasks.tasks.get(initializer.task)
         if task is None:  # known by bare images alone
-            return Origin(num_classes=0, task=initializer.task)
+            return Origin(num_classes=0, kind=initializer.head_kind, task=initializer.task)
         return _of_learngene(replace(learngene, task=task))
     if isinstance(initializer, StagewiseExpansion):
         return _of_learngene(initializer.loaded)
     if isinstance(initializer, FromSource):
         if isinstance(initializer, Pretrained) and initializer.bare is not None:
-            head = initializer.bare.get("head.bias")
+            head = initializer.bare.get("head.bias", initializer.bare.get("score.weight"))
             return Origin(num_classes=None if head is None else len(head), kind=initializer.head_kind)
         source = initializer.loaded
-        classes = source.architecture.num_classes if source.architecture else None
+        classes = source.architecture.num_classes if source.architecture and source.has_head else None
         return Origin(num_classes=classes, kind=initializer.head_kind, mean=source.mean, std=source.std)
     return Origin()
 
@@ -59,7 +59,7 @@ def _of_learngene(learngene: Learngene) -> Origin:
     task = learngene.task
     return Origin(
         num_classes=task.get("num_classes") or learngene.architecture.num_classes,
-        kind=getattr(learngene.architecture, "kind", "classification"),
+        kind=learngene.architecture.kind,
         mean=tuple(task["mean"]) if task.get("mean") else None,
         std=tuple(task["std"]) if task.get("std") else None,
         label_names=tuple(task["class_names"]) if task.get("class_names") else None,

@@ -4,7 +4,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures.family import Architecture
 from lgx.batch import Task
 from lgx.expansion import Order, cyclic, random_assigned
 from lgx.initializers.layers import LayerExpansion
@@ -45,7 +45,7 @@ class StagewiseExpansion(LayerExpansion):
             suffix = "_order2"
         return self.loaded.method + suffix
 
-    def __call__(self, architecture: ViTArchitecture, task: Task | None = None) -> dict[str, Tensor]:
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The learngene's layers, expanded to the descendant's depth."""
         tensors = self.tensors_for(architecture)
         stages, depth = self.loaded.num_layers, architecture.depth

@@ -15,7 +15,14 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torchmetrics import Metric, MetricCollection
 
-from lgx.architectures import ViTArchitecture, parse_architecture
+from lgx.architectures import (
+    Architecture,
+    GPT2Architecture,
+    ViTArchitecture,
+    architecture_from_dict,
+    parse_for,
+    vit_only,
+)
 from lgx.batch import Batch, Kind, Task
 from lgx.errors import UserError
 from lgx.evaluation.results import Evaluation
@@ -40,7 +47,8 @@ class Method(LightningModule, ABC):
     ``val/miou``, ..., see :mod:`lgx.metrics`.
 
     Args:
-        arch: Architecture of the network: a name (``6-Small``) or a spec (``depth=6,embed_dim=384,num_heads=6``).
+        arch: Architecture of the network: a name (``6-Small``) or a spec (``depth=6,embed_dim=384,num_heads=6``); for
+            text ``6-GPT2`` or ``gpt2:depth=6,embed_dim=384,num_heads=6``.
         optimizer: Optimiser, e.g. ``torch.optim.AdamW`` with its learning rate. Vectors and embeddings never decay.
         scheduler: Learning-rate schedule, e.g. ``lgx.optim.WarmupCosine``; none keeps the rate constant.
         num_classes: Number of classes; the data module gives it.
@@ -48,11 +56,14 @@ class Method(LightningModule, ABC):
         label_smoothing: Label smoothing ε of the cross-entropy with labels.
         mixup: Mixup's α; 0 is off (timm's Mixup).
         cutmix: CutMix's α; 0 is off.
-        drop_path_rate: Stochastic depth of the last layer, rising linearly from 0.
+        drop_path_rate: Stochastic depth of an image model's last layer, rising linearly from 0.
+        dropout: Share of embeddings, attention weights and residual updates that a text model drops; 0.1 in GPT-2.
         compile: Compile the network with torch.compile; worth it for long runs.
     """
 
     network: nn.Module
+    architecture: Architecture
+    reads_text: bool = False  # whether it knows text models too
     evaluates_starts: bool = False  # whether what it evaluates are untrained descendants: epoch 0 in the results
 
     def __init__(
@@ -66,14 +77,25 @@ class Method(LightningModule, ABC):
         mixup: float = 0.0,
         cutmix: float = 0.0,
         drop_path_rate: float = 0.0,
+        dropout: float = 0.0,
         compile: bool = False,
     ) -> None:
         super().__init__()
         if not 0 <= label_smoothing < 1:
             raise UserError(f"model.label_smoothing: a share in [0, 1), got {label_smoothing}")
-        self.architecture = self.make_architecture(parse_architecture(arch, num_classes=num_classes, kind=kind))
+        architecture = parse_for(arch, kind, num_classes)
+        if self.reads_text and type(self).make_architecture is Method.make_architecture:
+            self.architecture = architecture
+        else:
+            self.architecture = self.make_architecture(vit_only(architecture, f"model {type(self).__name__}"))
+        for option, rate, wanted in (("drop_path_rate", drop_path_rate, "image"), ("dropout", dropout, "text")):
+            if not 0 <= rate < 1:
+                raise UserError(f"model.{option}: a share in [0, 1), got {rate}")
+            if rate and (kind == "text") != (wanted == "text"):
+                raise UserError(f"model.{option}: is for {wanted} models, {architecture.name} is none; leave it at 0")
         self.optimizer, self.scheduler = optimizer, scheduler
-        self.label_smoothing, self.drop_path_rate, self.compile_network = label_smoothing, drop_path_rate, compile
+        self.label_smoothing, self.drop_path_rate, self.dropout = label_smoothing, drop_path_rate, dropout
+        self.compile_network = compile
         self.mix = self._make_mixup(mixup, cutmix, num_classes)
         self.epochs_trained = 0
         self.weights_follow = False  # set where a checkpoint will be loaded: the start need not be computed
@@ -98,7 +120,7 @@ class Method(LightningModule, ABC):
         """Named losses of one batch; ``loss`` is the one that is minimised, the others are logged beside it."""
 
     def make_architecture(self, architecture: ViTArchitecture) -> ViTArchitecture:
-        """Turn the parsed ``arch`` into this method's own architecture."""
+        """Turn the parsed ``arch`` into this method's own architecture; a method that does knows image models only."""
         return architecture
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene | None:
@@ -108,8 +130,13 @@ class Method(LightningModule, ABC):
     # -- the shared step ----------------------------------------------------------------------------------------
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits of images (B, C, H, W): (B, K), or (B, K, H, W) for segmentation."""
+        """Logits of images (B, C, H, W) or token ids (B, N): (B, K), or (B, K, H, W) for segmentation."""
         return cast(Tensor, self.network(inputs))
+
+    @property
+    def drop_rate(self) -> float:
+        """What regularises the network: stochastic depth of an image model, dropout of a text model."""
+        return self.dropout if isinstance(self.architecture, GPT2Architecture) else self.drop_path_rate
 
     def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy with labels: indices (B,) or (B, H, W), or shares (B, K) where mixup is on."""
@@ -174,17 +201,23 @@ class Method(LightningModule, ABC):
         """Learn the task from the data module and check that the architecture reads it.
 
         Raises:
-            UserError: If image size, channels, classes or what is predicted differ.
+            UserError: If what is predicted, classes, or image size and channels or vocabulary and longest text differ.
         """
         task, own = cast(Task, self.data_module().task), self.architecture
-        if (own.img_size, own.in_chans, own.num_classes) != (task.img_size, task.in_chans, task.num_classes):
+        if own.kind != task.kind:
+            raise UserError(f"model.kind: the network is for {own.kind}, but task {task.name} is {task.kind}")
+        if isinstance(own, GPT2Architecture):
+            own.check_texts(task, "model.arch")
+            if own.num_classes != task.num_classes:
+                raise UserError(
+                    f"model.num_classes: {own.num_classes}, but task {task.name} has {task.num_classes} classes"
+                )
+        elif (own.img_size, own.in_chans, own.num_classes) != (task.img_size, task.in_chans, task.num_classes):
             raise UserError(
                 f"model.arch: reads {own.in_chans} channels of {own.img_size} px for {own.num_classes} classes, but "
                 f"task {task.name} gives {task.in_chans} channels of {task.img_size} px and {task.num_classes} "
                 f"classes; write arch …,img_size={task.img_size},in_chans={task.in_chans} or set data.img_size"
             )
-        if own.kind != task.kind:
-            raise UserError(f"model.kind: the network is for {own.kind}, but task {task.name} is {task.kind}")
         if self.mix is not None and self.data_module().batch_size % 2:
             raise UserError(f"data.batch_size: mixup needs an even number, got {self.data_module().batch_size}")
         self.task = task
@@ -291,7 +324,7 @@ class Method(LightningModule, ABC):
                 f"--ckpt_path: holds a network of method {about.get('method')}, this run is of {self.method}; "
                 f"give the checkpoint of a run of {self.method}"
             )
-        stored = ViTArchitecture.from_dict(about["architecture"]) if "architecture" in about else None
+        stored = architecture_from_dict(about["architecture"]) if "architecture" in about else None
         if stored != self.architecture:
             held = f"architecture {stored.name} for {stored.kind}" if stored else "an unknown architecture"
             raise UserError(
@@ -317,9 +350,10 @@ class Method(LightningModule, ABC):
     def _make_mixup(self, mixup: float, cutmix: float, num_classes: int) -> Mixup | None:
         if mixup == 0 and cutmix == 0:
             return None
-        if self.architecture.kind == "segmentation":
+        if self.architecture.kind != "classification":
             raise UserError(
-                "model.mixup, model.cutmix: mix the classes of whole images; leave them at 0 for segmentation"
+                f"model.mixup, model.cutmix: mix the classes of whole images; leave them at 0 for "
+                f"{self.architecture.kind}"
             )
         return Mixup(
             mixup_alpha=mixup, cutmix_alpha=cutmix, label_smoothing=self.label_smoothing, num_classes=num_classes

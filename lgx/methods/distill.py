@@ -1,7 +1,7 @@
 """Distillation of an ancestor into a plain network."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -25,6 +25,9 @@ class Distill(Method):
         temperature: τ > 0. The paper gives no value; ours is 1.
         kwargs: Arguments of every method.
     """
+
+    reads_text = True
+    architecture: Any  # any architecture; methods that derive from this one know one family only
 
     def __init__(
         self, ancestor: str | None = None, alpha: float = 0.5, temperature: float = 1.0, **kwargs: Any
@@ -54,7 +57,7 @@ class Distill(Method):
 
     def build_network(self) -> nn.Module:
         """A randomly started network."""
-        return self.architecture.build(drop_path_rate=self.drop_path_rate)
+        return cast(nn.Module, self.architecture.build(None, self.drop_rate))
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss`` and its parts ``loss_labels`` and ``loss_distillation``."""

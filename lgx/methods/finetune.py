@@ -21,6 +21,8 @@ class Finetune(Method):
         kwargs: Arguments of every method.
     """
 
+    reads_text = True
+
     def __init__(self, initializer: Initializer | None = None, head: Head = "keep", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.initializer = initializer or RandomStart()
@@ -34,8 +36,8 @@ class Finetune(Method):
     def build_network(self) -> nn.Module:
         """The descendant with its start; when a checkpoint follows, without reading the source."""
         if self._trainer is None or self.weights_follow:
-            return self.architecture.build(drop_path_rate=self.drop_path_rate)
-        start = initialise(self.architecture, self.initializer, self.task, self.head, self.drop_path_rate)
+            return self.architecture.build(None, self.drop_rate)
+        start = initialise(self.architecture, self.initializer, self.task, self.head, self.drop_rate)
         self.print(start.describe())
         return start.model
 

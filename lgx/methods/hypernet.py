@@ -11,7 +11,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lgx.architectures import ViTArchitecture, architecture_set, parse_architecture
+from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, architecture_set, parse_like
 from lgx.batch import Batch, Task, shared_metric
 from lgx.errors import UserError
 from lgx.evaluation.results import Evaluation
@@ -24,7 +24,7 @@ from lgx.metrics import metrics_for
 
 
 class HypernetMethod(Method):
-    """Train a hypernetwork: each step predicts the parameters of random architectures and runs images through them.
+    """Train a hypernetwork: each step predicts the parameters of random architectures and runs a batch through them.
 
     ``loss = (Σ CE + γ Σ ‖W‖_F) / m`` over the m architectures of a step (the same in GHN-3 and LoGAH): label
     smoothing in CE, ‖W‖_F the norm (not its square) of every predicted parameter. Architectures are drawn from (seed,
@@ -32,9 +32,12 @@ class HypernetMethod(Method):
     architectures take. Evaluation needs no training: every architecture of a fixed panel, held out of the set, is
     predicted for every task of the data module and tested.
 
+    Of text models, whose vocabulary is larger than any ``max_shape``, the low-rank decoder repeats the rows of token
+    embeddings in layout ``official``, as LoGAH's code does; in the others every token has a row of its own.
+
     Args:
-        set: Architecture set to train on, ``ViTs-1K``, ``ViTs+-1K`` or a ``.jsonl`` file that ``lgx sample`` wrote;
-            ``arch`` gives image and patch size.
+        set: Architecture set to train on, ``ViTs-1K``, ``ViTs+-1K``, for text ``GPTs-1K``, or a ``.jsonl`` file that
+            ``lgx sample`` wrote; ``arch`` gives image and patch size, or longest text and vocabulary.
         set_size: How many architectures are drawn from it; by default 1000, or all of a file.
         panel: Held-out architectures that validation evaluates.
         test_panel: Held-out architectures that the test evaluates; those of ``panel`` by default.
@@ -50,6 +53,7 @@ class HypernetMethod(Method):
     """
 
     decoder: Literal["conv", "low_rank"]
+    reads_text = True
     evaluates_starts = True
 
     def __init__(
@@ -74,15 +78,18 @@ class HypernetMethod(Method):
             raise UserError(f"model.max_bad_steps: must be at least 1, got {max_bad_steps}")
         if gamma < 0:
             raise UserError(f"model.gamma: must not be negative, got {gamma}")
-        if self.drop_path_rate:
-            raise UserError("model.drop_path_rate: predicted networks have no stochastic depth; leave it at 0")
+        if self.drop_rate:
+            raise UserError(
+                "model.drop_path_rate, model.dropout: predicted networks have neither stochastic depth nor dropout; "
+                "leave them at 0"
+            )
         base = self.architecture
-        if base.stages is not None:
+        if isinstance(base, ViTArchitecture) and base.stages is not None:
             raise UserError("model.arch: hypernetworks predict no shared stages; leave out stages")
         tested = panel if test_panel is None else test_panel
         self.panels = {"val": _panel("panel", panel, base), "test": _panel("test_panel", tested, base)}
         held_out = {architecture for members in self.panels.values() for architecture in members}
-        drawn = architecture_set(set, set_size, base)
+        drawn: list[Architecture] = [*architecture_set(set, set_size, base)]
         self.set = [architecture for architecture in drawn if architecture not in held_out]
         if not self.set:
             raise UserError(f"model.set: {set} has no architecture beside those of model.panel")
@@ -92,6 +99,8 @@ class HypernetMethod(Method):
             width=width, layers=layers, heads=heads, max_shape=max_shape, num_classes=base.num_classes,
             decoder=self.decoder, **self.decoder_options(),
         )  # fmt: skip
+        if isinstance(base, GPT2Architecture) and self.decoder == "low_rank" and self.config.layout != "official":
+            self.config = replace(self.config, vocab_size=base.vocab_size)
         self._predicted: list[dict[str, Tensor]] = []
         self._predicted_for: tuple[str, str] | None = None
 
@@ -141,13 +150,13 @@ class HypernetMethod(Method):
             f"{self.method}: a hypernetwork predicts parameters, not classes; write a descendant with `lgx init` first"
         )
 
-    def draw(self, step: int, rank: int) -> list[ViTArchitecture]:
+    def draw(self, step: int, rank: int) -> list[Architecture]:
         """The architectures of a step."""
         words = np.random.SeedSequence((seed_of(), step, rank, 7)).generate_state(2)
         rng = random.Random(int(words[0]) << 32 | int(words[1]))
         return [rng.choice(self.set) for _ in range(self.meta_batch)]
 
-    def draw_for(self, batch: Batch) -> list[ViTArchitecture]:
+    def draw_for(self, batch: Batch) -> list[Architecture]:
         """The architectures of the present step, with heads for the batch's task."""
         classes = self.tasks[batch.task].num_classes
         return [replace(a, num_classes=classes) for a in self.draw(self.global_step, self.global_rank)]
@@ -276,17 +285,19 @@ class HypernetMethod(Method):
         return Learngene(self.method, self.architecture, dict(state), hypernet=self.config.to_dict())
 
 
-def _panel(option: str, texts: tuple[str, ...], base: ViTArchitecture) -> list[ViTArchitecture]:
-    """A panel's architectures; image and patch size and channels are the base's unless a text names them."""
-    members = []
+def _panel(option: str, texts: tuple[str, ...], base: Architecture) -> list[Architecture]:
+    """A panel's architectures, for the inputs of the base."""
+    members: list[Architecture] = []
     for text in texts:
-        keys = ("img_size", "patch_size", "in_chans")
-        shared = {key: getattr(base, key) for key in keys if f"{key}=" not in text}
-        member = parse_architecture(text, num_classes=base.num_classes, **shared)
-        if (member.img_size, member.in_chans) != (base.img_size, base.in_chans):
-            raise UserError(
-                f"model.{option}: {text} takes other images than model.arch; leave out img_size and in_chans"
-            )
+        try:
+            member = parse_like(text, base)
+        except UserError as error:
+            raise UserError(f"model.{option}: {error}") from error
+        what, one, other = ("texts", "max_len", "vocab_size")
+        if isinstance(base, ViTArchitecture):
+            what, one, other = ("images", "img_size", "in_chans")
+        if any(getattr(member, key) != getattr(base, key) for key in (one, other)):
+            raise UserError(f"model.{option}: {text} takes other {what} than model.arch; leave out {one} and {other}")
         members.append(member)
     if not members or len({member.name for member in members}) < len(members):
         raise UserError(f"model.{option}: give at least one architecture to evaluate, and each but once")

@@ -23,6 +23,8 @@ class SWS(Distill):
         kwargs: Arguments of ``Distill`` and of every method. The depth in ``arch`` gives way to ``sum(stages)``.
     """
 
+    architecture: ViTArchitecture
+
     def __init__(self, stages: tuple[int, ...] = (3, 3, 4, 3, 3), **kwargs: Any) -> None:
         self.stages = tuple(stages)
         super().__init__(**kwargs)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from lgx.architectures import Architecture
 from lgx.batch import Batch
 from lgx.errors import UserError
 from lgx.frozen import Frozen
@@ -39,6 +40,9 @@ class TAL(HypernetMethod):
       logits, and M drawn anew at every step, neither predicted nor trained.
     - ``logits``: TAL+. The ancestor's logits as soft labels, softened by ``temperature``; its classes must be the
       task's.
+
+    On text (Table 6) the paper has neither stage 1 nor a guide: a pretrained GPT-2 embeds the tasks, and one run tunes
+    on them. With a guide, its mean token stands for the class token, and a text's last token for the network's.
 
     The paper gives no α; 0.2 is hard-coded in its code. Its code has no ancestor in stage 2. It freezes the loaded
     encoder in stage 2 but then trains it all the same; ``freeze_encoder`` freezes it, but for the task's modulation.
@@ -100,7 +104,7 @@ class TAL(HypernetMethod):
         self._embeddings = TaskEmbeddings.load(task_embeddings) if task_embeddings else None
         task_width = self._embeddings.width if self._embeddings else None
         if start is not None:
-            self.config = _config_of(start)
+            self.config = _config_of(start, self.architecture)
             if None not in (task_width, self.config.task_width) and task_width != self.config.task_width:
                 raise UserError(
                     f"model.task_embeddings: {task_embeddings} has embeddings of {task_width} numbers, but {start} was "
@@ -207,10 +211,14 @@ class TAL(HypernetMethod):
         )
 
 
-def _config_of(start: str) -> HypernetConfig:
+def _config_of(start: str, architecture: Architecture) -> HypernetConfig:
     if not start.endswith(SUFFIX):
         raise UserError(f"model.start: expected a learngene file (*{SUFFIX}) of TAL, LoGAH or GHN-3, got {start}")
     learngene = Learngene.load(start)
     if learngene.hypernet is None:
         raise UserError(f"model.start: {start} is a learngene of {learngene.method}, not a hypernetwork")
+    own, trained = (getattr(network, "vocab_size", None) for network in (architecture, learngene.architecture))
+    if own != trained:
+        read = ["images" if size is None else f"texts of {size} tokens" for size in (trained, own)]
+        raise UserError(f"model.start: {start} was trained on {read[0]}, but model.arch reads {read[1]}")
     return HypernetConfig(**learngene.hypernet)

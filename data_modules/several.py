@@ -1,0 +1,189 @@
+"""What data modules over several data sets share: the draw of a task for every step, loaders, and all tasks."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from lightning.pytorch import LightningDataModule
+from torch.utils.data import DataLoader
+
+from data_modules.base import Split, loader_options, process_of
+from data_modules.images import Indices
+from data_modules.task_sampler import (
+    TaskBatchSampler,
+    TaskEvalSampler,
+    TaskExamples,
+    TaskLoader,
+    augment_seed,
+    task_weights,
+)
+from lgx.batch import Batch, Task, shared_metric
+from lgx.errors import UserError
+
+
+class SeveralSets(LightningDataModule):
+    """Trains on several data sets at once, a batch of one task at each step.
+
+    Each step draws its task with probability proportional to (N_t / sum N)^(1/T), where N_t is the number of the
+    task's training examples, and takes the next batch of that task's own endless, shuffled stream: every pass over a
+    task sees each of its examples once, however small the task. Validation and test go through the tasks in order.
+
+    Args:
+        modules: The data module of each set.
+        batch_size: Training examples per process and step.
+        eval_batch_size: Evaluation examples per process and step; default 2 x ``batch_size``.
+        temperature: T of the draw; 1 draws by size, larger ones flatten, infinity draws uniformly.
+        steps_per_epoch: Training steps of an epoch; default as many as see the sum of all training examples.
+        num_workers: Loader processes.
+        seed: Seed of draws, order and augmentation.
+        limit_eval: Use only the first so many validation examples of each task's class-stratified, seeded draw.
+    """
+
+    def __init__(
+        self,
+        modules: Sequence[Any],
+        batch_size: int,
+        eval_batch_size: int | None,
+        temperature: float,
+        steps_per_epoch: int | None,
+        num_workers: int,
+        seed: int,
+        limit_eval: int | None,
+    ) -> None:
+        super().__init__()
+        if not modules:
+            raise UserError("data.tasks: expected at least one data set, got none; `lgx data list` shows all names")
+        if not temperature > 0:
+            raise UserError(f"data.temperature: expected a number above 0 (.inf draws uniformly), got {temperature}")
+        if steps_per_epoch is not None and steps_per_epoch < 1:
+            raise UserError(f"data.steps_per_epoch: expected at least 1 or null, got {steps_per_epoch}")
+        if limit_eval is not None and limit_eval < 1:
+            raise UserError(f"data.limit_eval: expected at least 1 or null, got {limit_eval}")
+        self.sets: dict[str, Any] = {}
+        for module in modules:
+            if module.info.name in self.sets:
+                raise UserError(f"data.tasks: expected different data sets, got {module.info.name} twice")
+            self.sets[module.info.name] = module
+        self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or 2 * batch_size
+        self.temperature, self.steps_per_epoch = temperature, steps_per_epoch
+        self.num_workers, self.seed, self.limit_eval = num_workers, seed, limit_eval
+
+    # -- what methods see ---------------------------------------------------------------------------------------
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes of the task with the most, known before any file is read."""
+        return max(int(module.num_classes) for module in self.sets.values())
+
+    @property
+    def all_tasks(self) -> dict[str, Task]:
+        """Every task by name, in the given order; ``num_train`` is exact after ``setup("fit")``."""
+        return {name: module.task for name, module in self.sets.items()}
+
+    @property
+    def task(self) -> Task:
+        """Summary of all tasks: most classes, the sum of the training examples, mean and std of the first task.
+
+        Tasks of several kinds are called classification together.
+        """
+        tasks = list(self.all_tasks.values())
+        if len(tasks) == 1:
+            return tasks[0]
+        kinds = {task.kind for task in tasks}
+        return Task(
+            name="multi_task",
+            num_classes=self.num_classes,
+            kind=kinds.pop() if len(kinds) == 1 else "classification",
+            metric=shared_metric(tasks),
+            num_train=sum(task.num_train for task in tasks),
+            in_chans=tasks[0].in_chans,
+            img_size=tasks[0].img_size,
+            mean=tasks[0].mean,
+            std=tasks[0].std,
+            max_len=max(task.max_len for task in tasks),
+            vocab_size=tasks[0].vocab_size,
+        )
+
+    @property
+    def sampling_weights(self) -> dict[str, float]:
+        """Probability of drawing each task, by name; they sum to 1. Known after ``setup("fit")``."""
+        weights = task_weights([len(part) for part in self._parts("train")], self.temperature)
+        return dict(zip(self.sets, weights.tolist(), strict=True))
+
+    # -- Lightning hooks ----------------------------------------------------------------------------------------
+
+    def prepare_data(self) -> None:
+        """Make what can be made."""
+        for module in self.sets.values():
+            module.prepare_data()
+
+    def setup(self, stage: str) -> None:
+        """Read the splits that ``stage`` needs (``fit``, ``validate``, ``test``)."""
+        for module in self.sets.values():
+            module.setup(stage)
+
+    def train_dataloader(self) -> TaskLoader:
+        """Batches of drawn tasks; resumable in the middle of an epoch."""
+        rank, world_size = process_of(self)
+        found = dict(zip(self.sets, self._parts("train"), strict=True))
+        sizes = {name: len(part) for name, part in found.items()}
+        weights = np.array(list(self.sampling_weights.values()))
+        steps = self.steps_per_epoch or math.ceil(sum(sizes.values()) / (self.batch_size * world_size))
+        limit = self.trainer.limit_train_batches if self.trainer else None
+        sampler = TaskBatchSampler(
+            sizes, weights, steps, self.batch_size, self.seed, rank, world_size, limit, self._lengths(found)
+        )
+        parts = [
+            self.sets[name].transformed(part, train=True, seed=augment_seed(self.seed, name))
+            for name, part in found.items()
+        ]
+        return TaskLoader(TaskExamples(parts), batch_sampler=sampler, **loader_options(self.num_workers, self._collate))
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """Every validation example once (the first ``limit_eval`` of each task), task by task."""
+        return self._eval_loader("val")
+
+    def test_dataloader(self) -> DataLoader[Any]:
+        """Every test example once, task by task."""
+        return self._eval_loader("test")
+
+    def predict_dataloader(self) -> DataLoader[Any]:
+        """Refused: predictions belong to one task.
+
+        Raises:
+            UserError: Always.
+        """
+        raise UserError(
+            f"data: predict one task at a time, with the data module of one of {', '.join(self.sets)} instead of "
+            f"{type(self).__name__}"
+        )
+
+    # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _lengths(self, parts: Mapping[str, Any]) -> dict[str, Indices] | None:
+        """Length of each example of every task where batches shall hold examples of like length."""
+        return None
+
+    def _parts(self, split: Split) -> list[Any]:
+        parts = [module.examples(split) for module in self.sets.values()]
+        if split != "val" or self.limit_eval is None:
+            return parts
+        modules = self.sets.values()
+        return [module.first(part, self.limit_eval, split) for module, part in zip(modules, parts, strict=True)]
+
+    def _eval_loader(self, split: Split) -> DataLoader[Any]:
+        parts, (rank, world_size) = self._parts(split), process_of(self)
+        for name, part in zip(self.sets, parts, strict=True):
+            if len(part) < world_size:
+                raise UserError(f"{name} {split}: {len(part)} examples for {world_size} processes; use fewer processes")
+        examples = [module.transformed(part) for module, part in zip(self.sets.values(), parts, strict=True)]
+        sampler = TaskEvalSampler([len(part) for part in parts], self.eval_batch_size, rank, world_size)
+        options = loader_options(self.num_workers, self._collate)
+        return DataLoader(TaskExamples(examples), batch_sampler=sampler, **options)
+
+    def _collate(self, examples: Sequence[tuple[Any, Any, int]]) -> Batch:
+        inputs, targets, tasks = zip(*examples, strict=True)
+        module = list(self.sets.values())[tasks[0]]
+        batch: Batch = module.collate(list(zip(inputs, targets, strict=True)))
+        return batch
