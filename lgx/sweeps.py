@@ -1,7 +1,7 @@
 """Sweep files: what runs they mean, and which of them are still to do."""
 
 import itertools
-import json
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -145,9 +145,15 @@ def pending_runs(sweep: Sweep, results: Path) -> list[Job]:
 
 def run_arguments(sweep: Sweep, job: Job) -> list[str]:
     """The command line of a run; a ``fit`` resumes what a stopped sweep began, a ``test`` is of the untrained start."""
-    texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in job.options.items()}
+    texts = {key: value if isinstance(value, str) else _in_one_line(value) for key, value in job.options.items()}
     options = [f"--{key}={text}" for key, text in texts.items()]
     place = ["--runs_dir", sweep.runs_dir, "--experiment", sweep.experiment, "--name", job.name]
     seed = ["--seed_everything", str(job.seed)]
     how = ["--ckpt_path", "last"] if job.command == "fit" else ["--untrained", "true"]
     return [job.command, "--config", job.config, *place, *seed, *how, *options]
+
+
+def _in_one_line(value: Any) -> str:
+    """YAML, which unlike JSON has words for infinity that the command line reads."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=math.inf)
+    return text.removesuffix("...\n").strip()

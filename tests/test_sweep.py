@@ -7,7 +7,7 @@ import yaml
 
 from lgx.errors import UserError
 from lgx.evaluation.results import read_rows
-from lgx.sweeps import load_sweep, pending_runs, run_arguments
+from lgx.sweeps import Job, Sweep, load_sweep, pending_runs, run_arguments
 
 from .conftest import ARCH, lgx
 
@@ -101,3 +101,20 @@ def test_a_missing_or_broken_file_is_explained(tmp_path):
     assert "No such file" in lgx("sweep", tmp_path / "no.yaml").sentence
     (tmp_path / "broken.yaml").write_text("a: [")
     assert "not valid YAML" in lgx("sweep", tmp_path / "broken.yaml").sentence
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (float("inf"), ".inf"),
+        (3e-4, "0.0003"),
+        (None, "null"),
+        (True, "true"),
+        (["mini_dtd10", 2], "[mini_dtd10, 2]"),
+        ({"a": [1, 2]}, "{a: [1, 2]}"),
+    ],
+)
+def test_options_reach_the_command_line_as_it_reads_them(tmp_path, value, text):
+    job = Job("a", 0, str(tmp_path), "fit", "c.yaml", {"data.x": value})
+    assert run_arguments(Sweep("e", "runs", ()), job)[-1] == f"--data.x={text}"
+    assert yaml.safe_load(text) == value
