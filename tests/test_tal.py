@@ -226,6 +226,20 @@ def test_the_tuned_learngene_starts_descendants_of_any_size_for_seen_and_unseen_
     assert not torch.equal(written["seen"]["head.weight"], written["unseen"]["head.weight"])
 
 
+def test_embeddings_of_another_ancestor_are_named_and_those_of_another_width_refused(tuned, tmp_path):
+    file, arch = tuned / "best.learngene.safetensors", "depth=2,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
+    results = {}
+    for width in (16, 8):
+        embeddings = tmp_path / f"{width}.safetensors"
+        TaskEmbeddings({"other": torch.ones(width)}, "deit_tiny_patch16_224").save(embeddings)
+        options = ["--task_embeddings", embeddings, "--num_classes", 3, "--out", tmp_path / f"d{width}.safetensors"]
+        results[width] = lgx("init", "--learngene", file, "--arch", arch, *options)
+    assert results[16].code == 0, results[16].err
+    assert f"{tmp_path / '16.safetensors'} is by deit_tiny_patch16_224, the learngene was tuned by" in results[16].out
+    assert (results[8].code, (tmp_path / "d8.safetensors").exists()) == (2, False)
+    assert f"{tmp_path / '8.safetensors'}: has embeddings of 8 numbers" in results[8].sentence
+
+
 def test_a_descendant_is_fine_tuned_from_the_start_for_its_own_task(tasks, tuned, tmp_path):
     start = [f"--model.initializer.hypernet={tuned}/best.learngene.safetensors", "--test_start=true"]
     result = lgx(*arguments("fit", "Finetune", tasks["second"], tmp_path, "--model.initializer=HypernetPrediction",

@@ -79,9 +79,10 @@ class HypernetPrediction(Initializer):
         """The embedding of ``task``, (T,), or of the task named at the start; None where the hypernetwork takes none.
 
         Raises:
-            UserError: If no task is named, or its embedding is in neither file.
+            UserError: If no task is named, or its embedding is in neither file or of another width.
         """
-        if self.loaded.config.task_width is None:
+        width = self.loaded.config.task_width
+        if width is None:
             if self.task or self.task_embeddings:
                 raise UserError(f"{self.hypernet}: takes no task embedding; leave out task and task_embeddings")
             return None
@@ -93,6 +94,11 @@ class HypernetPrediction(Initializer):
             raise UserError(f"{where}: stores no task embeddings; give a file of `lgx embed` (--task_embeddings)")
         if name is None:
             raise UserError(f"{where}: name the task (--task), one of {', '.join(sorted(known.tensors))}")
+        if known.width != width:
+            raise UserError(
+                f"{where}: has embeddings of {known.width} numbers, but {self.hypernet} was tuned with {width}; make "
+                f"them with the same ancestor"
+            )
         return known.of(name, where)
 
     @property
@@ -137,8 +143,20 @@ class HypernetPrediction(Initializer):
         return fitted
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
-        """What was tiled."""
-        return self.tiled(computational_graph(architecture, self.loaded.config.convention), taken)
+        """What was tiled, and whether the task's embedding may mean something else to the hypernetwork."""
+        return (
+            *self.tiled(computational_graph(architecture, self.loaded.config.convention), taken),
+            *self._foreign_ancestor(),
+        )
+
+    def _foreign_ancestor(self) -> tuple[str, ...]:
+        """One line where embeddings were made with an ancestor of another name; it may be the same one, moved."""
+        tuned = self.learngene.ancestor if self.learngene else ""
+        if not self.task_embeddings or not tuned or self.known_tasks.ancestor in ("", tuned):
+            return ()
+        return (
+            f"check     {self.task_embeddings} is by {self.known_tasks.ancestor}, the learngene was tuned by {tuned}",
+        )
 
     def tiled(self, graph: Graph, taken: Collection[str]) -> tuple[str, ...]:
         """One line on the weights that are larger than what the hypernetwork predicts; none where all fit."""
