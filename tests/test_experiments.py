@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lgx.architectures import parse_any_architecture
 from lgx.cli import TRAINING
 from lgx.sweeps import load_sweep, run_arguments
 
@@ -30,7 +31,11 @@ def test_every_run_of_every_sweep_parses(path):
     sweep = load_sweep(path)
     seen = {}
     for job in sweep.runs:
-        seen.setdefault(job.name.rsplit("-", 1)[0], job)
+        if arch := job.options.get("model.arch"):
+            parse_any_architecture(arch)
+        # Runs that differ in plain values alone parse alike.
+        classes = [job.options.get(key) for key in ("data", "model", "model.initializer")]
+        seen.setdefault((job.command, job.config, frozenset(job.options), *classes), job)
     for job in seen.values():
         command, *arguments = run_arguments(sweep, job)
         assert command in TRAINING

@@ -158,7 +158,7 @@ def arguments(ancestor, runs, data, *more, name="search"):
         "fit", "--model", "LSAMD", f"--model.ancestor={ancestor}", f"--model.arch={ARCH}",
         "--model.optimizer=torch.optim.AdamW", "--model.optimizer.lr=1e-2",
         "--data=MultiTask", f"--data.tasks={data}", "--data.img_size=32", "--data.batch_size=16",
-        f"--data.root={runs.parent / 'data'}", "--data.limit_train=96", "--data.limit_eval=40",
+        f"--data.root={ancestor.parent / 'data'}", "--data.limit_train=96", "--data.limit_eval=40",
         f"--runs_dir={runs}", "--experiment=t", f"--name={name}", "--trainer.max_epochs=2",
         "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", *more,
     ]  # fmt: skip
@@ -186,7 +186,7 @@ def test_base_blocks_stay_as_they_are_and_the_others_learn(searched, ancestor):
         assert any(moved)
 
 
-def test_paths_are_those_of_the_validation_images(searched):
+def test_paths_are_those_of_the_validation_images(searched, ancestor):
     """The stored shares, counted anew from the checkpoint with the oracle's equations."""
     from data_modules.catalogue import open_set
     from lgx.frozen import renormalise
@@ -197,11 +197,11 @@ def test_paths_are_those_of_the_validation_images(searched):
     network.base.reset_classifier(0)
     network.load_state_dict(dict(run.state))
     for number, name in enumerate(run.about["tasks"]):
-        data = open_set(name, str(searched.parents[3] / "data"), img_size=32)
+        data = open_set(name, str(ancestor.parent / "data"), img_size=32)
         data.setup("fit")
         from data_modules.multi_task import MultiTask
 
-        multi = MultiTask((name,), str(searched.parents[3] / "data"), img_size=32, batch_size=16, limit_eval=40)
+        multi = MultiTask((name,), str(ancestor.parent / "data"), img_size=32, batch_size=16, limit_eval=40)
         multi.setup("fit")
         count, total = torch.zeros(4), 0
         with torch.no_grad():
@@ -222,7 +222,7 @@ def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(searched):
 
 def test_classification_and_segmentation_are_searched_together(ancestor, tmp_path):
     runs = tmp_path / "runs"
-    fake_data.MASKED_FORMATS["voc12"](tmp_path / "data")
+    fake_data.MASKED_FORMATS["voc12"](ancestor.parent / "data")
     main(arguments(ancestor, runs, "[pocket_persons,voc12]", "--data.batch_size=4", "--trainer.max_epochs=1"))
     run = runs / "t/search/seed0"
     rows = (run / "results.csv").read_text().splitlines()
