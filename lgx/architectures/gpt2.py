@@ -128,6 +128,20 @@ class GPT2Architecture:
                 f"max_len={task.max_len},vocab_size={task.vocab_size}, or set data.max_len and data.vocab_size"
             )
 
+    def check_task(self, task: Task, what: str) -> None:
+        """Refuse a task whose texts (:meth:`check_texts`) or number of classes are other than the network's.
+
+        Args:
+            task: The task.
+            what: What has this architecture, for the message.
+
+        Raises:
+            UserError: If vocabulary or number of classes differ, or texts may be longer than ``max_len``.
+        """
+        self.check_texts(task, what)
+        if self.num_classes != task.num_classes:
+            raise UserError(f"{what}: has {self.num_classes} classes, but task {task.name} has {task.num_classes}")
+
     def build(self, device: str | None = None, dropout: float = 0.0) -> "GPT2Classifier":
         """Build the model, with transformers' own random start.
 

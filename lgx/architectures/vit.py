@@ -10,7 +10,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from lgx.batch import Kind
+from lgx.batch import Kind, Task
 from lgx.errors import UserError
 
 
@@ -129,6 +129,23 @@ class ViTArchitecture:
             known = ", ".join(field.name for field in fields(cls))
             raise UserError(f"architecture: unknown key(s) {', '.join(sorted(unknown))}; known are {known}")
         return cls(**values)
+
+    def check_task(self, task: Task, what: str) -> None:
+        """Refuse a task whose images or number of classes are other than the network's.
+
+        Args:
+            task: The task.
+            what: What has this architecture, for the message.
+
+        Raises:
+            UserError: If image size, channels or number of classes differ.
+        """
+        if (self.img_size, self.in_chans, self.num_classes) != (task.img_size, task.in_chans, task.num_classes):
+            raise UserError(
+                f"{what}: reads {self.in_chans} channels of {self.img_size} px for {self.num_classes} classes, but "
+                f"task {task.name} gives {task.in_chans} channels of {task.img_size} px and {task.num_classes} "
+                f"classes; write arch …,img_size={task.img_size},in_chans={task.in_chans} or set data.img_size"
+            )
 
     def timm_args(self) -> dict[str, Any]:
         """Arguments of timm's ``VisionTransformer``; for segmentation its head then reads every token."""

@@ -8,8 +8,9 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lgx.callbacks.config import BEST
 from lgx.callbacks.place import best_checkpoint, run_folder
 from lgx.evaluation.results import Row, add_rows
-from lgx.methods.base import Method, seed_of
+from lgx.methods.base import Method
 from lgx.metrics import metric_names
+from lgx.resuming import seed_of
 
 
 class SaveResults(Callback):

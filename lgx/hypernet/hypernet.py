@@ -6,21 +6,18 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import torch
-from einops import rearrange
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from lgx.architectures.family import Architecture
 from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
 from lgx.hypernet.batch import GraphBatch
 from lgx.hypernet.conv_decoder import ConvDecoder
-from lgx.hypernet.decoder import Decoder, Factors, Kind, Target
+from lgx.hypernet.decoder import Decoder, Kind, Target
 from lgx.hypernet.encoder import Encoder
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph, is_vocabulary
-from lgx.hypernet.lowrank import LowRankTensor
 from lgx.hypernet.lowrank_decoder import Layout, LowRankDecoder
-from lgx.hypernet.predict import bias, norm_weight, tile, weight_scale
+from lgx.hypernet.predict import finish
 
 
 @dataclass(frozen=True)
@@ -201,7 +198,8 @@ class Hypernet(nn.Module):
         x = embedded[[g for g, _ in members], [n for _, n in members]]  # all nodes with a parameter, group by group
         targets = [self._target(kind, len(group)) for kind, group in groups.items()]
         for (kind, group), decoded in zip(groups.items(), self.decoder.decode(x, targets), strict=True):
-            for (g, _, name), tensors in zip(group, _finish(kind, decoded, dense, self.config), strict=True):
+            finished = finish(kind, decoded, dense, self.config.class_position_std)
+            for (g, _, name), tensors in zip(group, finished, strict=True):
                 stem = name.removesuffix(".weight")
                 predicted[g].update({pattern.format(name, stem): tensor for pattern, tensor in tensors.items()})
         return predicted
@@ -240,78 +238,3 @@ def add_class_token(architecture: Architecture, parameters: dict[str, Tensor]) -
     """Give a ViT's predicted parameters the class token, which is not predicted: zero."""
     if isinstance(architecture, ViTArchitecture):
         parameters["cls_token"] = parameters["pos_embed"].new_zeros(1, 1, architecture.embed_dim)
-
-
-GPT2_STD = 0.02
-"""``initializer_range`` of GPT-2 (Radford et al., 2019)."""
-
-
-def _finish(node: Node, decoded: Tensor | Factors, dense: bool, config: HypernetConfig) -> list[dict[str, Tensor]]:
-    """Tile and normalise the tensors of n alike nodes, under patterns of their names: {0} the parameter, {1} its stem.
-
-    A text model's tables and matrices get the scale of GPT-2's own start, as LoGAH's code gives it to the matrices;
-    TAL's, which is older there, has He's for them. With He's, and tables of standard deviation 1, a GPT-2 of 3 layers
-    stays at chance on SST-2 for 400 steps, even when its weights themselves are trained; with GPT-2's it reaches what
-    it reaches from transformers' own start.
-    """
-    op, shape = node.op, node.shape
-    if op == "pos_enc" and node.form != "table":
-        return [{"{0}": _positions(position, shape, config.class_position_std)} for position in _dense(decoded)]
-    if op == "bias":
-        vectors = _dense(decoded)
-        return [{"{0}": vector} for vector in bias(_apart(tile(vectors, (len(vectors), *shape)), node.parts))]
-    if op in ("ln", "bn"):
-        pairs = _dense(decoded)
-        raw_weights, raw_biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
-        both = zip(norm_weight(raw_weights), bias(raw_biases), strict=True)
-        return [{"{1}.weight": weight, "{1}.bias": shift} for weight, shift in both]
-    scale = GPT2_STD if node.form in ("table", "transposed") else weight_scale(shape)
-    if isinstance(decoded, Factors):
-        decoded = _scaled(decoded, scale)
-        if len(shape) == 2:
-            return [{"{0}": weight.to_dense() if dense else weight} for weight in _products(decoded, node)]
-        weights = decoded.to_dense()
-    else:
-        weights = decoded * scale
-    weights = tile(weights, (len(weights), *shape, 1, 1)[:5])
-    finished = [weight.reshape(shape) for weight in weights]
-    return [{"{0}": weight.T.contiguous() if node.form == "transposed" else weight} for weight in finished]
-
-
-def _dense(decoded: Tensor | Factors) -> Tensor:
-    return decoded.to_dense() if isinstance(decoded, Factors) else decoded
-
-
-def _scaled(factors: Factors, scale: float) -> Factors:
-    """Scale the smaller factor, for all of the product."""
-    if factors.a.shape[1] < factors.b.shape[1]:
-        return replace(factors, a=factors.a * scale)
-    return replace(factors, b=factors.b * scale)
-
-
-def _products(factors: Factors, node: Node) -> list[LowRankTensor]:
-    """Weights as products; tiling repeats rows of A and of B.
-
-    The rank is filled up with zeros to a multiple of 16: matrix products with odd sizes are a tenth slower. Tables,
-    which have many rows and are not multiplied with, are spared the copy.
-    """
-    count, _, rank = factors.a.shape
-    a = _apart(tile(factors.a, (count, node.shape[0], rank)), node.parts)
-    b = tile(factors.b, (count, node.shape[1], rank))
-    if node.form != "table":
-        a, b = F.pad(a, (0, -rank % 16)), F.pad(b, (0, -rank % 16))
-    return LowRankTensor.unbind_products(a, b, node.form == "transposed")
-
-
-def _apart(rows: Tensor, parts: int) -> Tensor:
-    """Rows that belong to the parts in turn, (n, size, ...) -> the parts one behind the other."""
-    return rows if parts == 1 else rearrange(rows, "n (rows parts) ... -> n (parts rows) ...", parts=parts)
-
-
-def _positions(raw: Tensor, shape: tuple[int, ...], class_position_std: float) -> Tensor:
-    """(1, D, s, s), tiled -> (1, 1 + s², D), row by row, behind the class token's row."""
-    tokens = tile(raw, shape)[0].flatten(1).T
-    row = tokens.new_zeros(1, tokens.shape[1])
-    if class_position_std:
-        row = torch.randn_like(row) * class_position_std
-    return torch.cat([row, tokens]).unsqueeze(0)

@@ -1,6 +1,5 @@
 """What all methods share: one step, metrics, optimiser, schedule, and what a checkpoint says of itself."""
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
@@ -9,7 +8,6 @@ import numpy as np
 import torch
 from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import OptimizerCallable
-from timm.data import Mixup
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -19,7 +17,6 @@ from lgx.architectures import (
     Architecture,
     GPT2Architecture,
     ViTArchitecture,
-    architecture_from_dict,
     parse_for,
     vit_only,
 )
@@ -28,15 +25,12 @@ from lgx.errors import UserError
 from lgx.evaluation.results import Evaluation
 from lgx.learngene import Learngene
 from lgx.metrics import label_loss, metrics_for, update_metrics
+from lgx.mixing import make_mixup
 from lgx.optim import parameter_groups
+from lgx.resuming import check_resumable, seed_of
 
 SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
 """(optimizer, total steps) -> scheduler that is stepped after every update."""
-
-
-def seed_of() -> int:
-    """The run's seed, as ``seed_everything`` left it."""
-    return int(os.environ.get("PL_GLOBAL_SEED", 0))
 
 
 class Method(LightningModule, ABC):
@@ -96,7 +90,7 @@ class Method(LightningModule, ABC):
         self.optimizer, self.scheduler = optimizer, scheduler
         self.label_smoothing, self.drop_path_rate, self.dropout = label_smoothing, drop_path_rate, dropout
         self.compile_network = compile
-        self.mix = self._make_mixup(mixup, cutmix, num_classes)
+        self.mix = make_mixup(mixup, cutmix, label_smoothing, architecture)
         self.epochs_trained = 0
         self.weights_follow = False  # set where a checkpoint will be loaded: the start need not be computed
         self.task: Task | None = None
@@ -186,6 +180,10 @@ class Method(LightningModule, ABC):
         """The metrics of ``val`` or ``test``; ``suffix`` tells several architectures or tasks apart."""
         return cast(MetricCollection, self.eval_metrics[f"{split}_metrics{suffix}"])
 
+    def tag(self, split: str, task: str) -> str:
+        """Where a task's metrics are logged: under its own name where there are several."""
+        return f"{split}/{task}" if len(self.tasks) > 1 else split
+
     def _update(self, split: str, logits: Tensor, targets: Tensor, suffix: str = "") -> dict[str, Metric]:
         return update_metrics(self.metrics_of(split, suffix), logits, targets)
 
@@ -206,18 +204,7 @@ class Method(LightningModule, ABC):
         task, own = cast(Task, self.data_module().task), self.architecture
         if own.kind != task.kind:
             raise UserError(f"model.kind: the network is for {own.kind}, but task {task.name} is {task.kind}")
-        if isinstance(own, GPT2Architecture):
-            own.check_texts(task, "model.arch")
-            if own.num_classes != task.num_classes:
-                raise UserError(
-                    f"model.num_classes: {own.num_classes}, but task {task.name} has {task.num_classes} classes"
-                )
-        elif (own.img_size, own.in_chans, own.num_classes) != (task.img_size, task.in_chans, task.num_classes):
-            raise UserError(
-                f"model.arch: reads {own.in_chans} channels of {own.img_size} px for {own.num_classes} classes, but "
-                f"task {task.name} gives {task.in_chans} channels of {task.img_size} px and {task.num_classes} "
-                f"classes; write arch …,img_size={task.img_size},in_chans={task.in_chans} or set data.img_size"
-            )
+        own.check_task(task, "model.arch")
         if self.mix is not None and self.data_module().batch_size % 2:
             raise UserError(f"data.batch_size: mixup needs an even number, got {self.data_module().batch_size}")
         self.task = task
@@ -319,18 +306,7 @@ class Method(LightningModule, ABC):
             UserError: If the checkpoint is of another method or architecture.
         """
         about = checkpoint.get("lgx", {})
-        if about.get("method") != self.method:
-            raise UserError(
-                f"--ckpt_path: holds a network of method {about.get('method')}, this run is of {self.method}; "
-                f"give the checkpoint of a run of {self.method}"
-            )
-        stored = architecture_from_dict(about["architecture"]) if "architecture" in about else None
-        if stored != self.architecture:
-            held = f"architecture {stored.name} for {stored.kind}" if stored else "an unknown architecture"
-            raise UserError(
-                f"--ckpt_path: holds {held}, this run has {self.architecture.name} for {self.architecture.kind}; "
-                f"--ckpt_path resumes a run, use an initializer to start from other weights"
-            )
+        check_resumable(about, self.method, self.architecture)
         self._resumed_optimizers = about.get("optimizers")  # checked when ours are made, which is later
         self.epochs_trained = int(about["epochs"])
 
@@ -344,17 +320,3 @@ class Method(LightningModule, ABC):
         if module is None:
             raise UserError("data: a method learns its task from a data module; give one with --data")
         return module
-
-    # -- helpers ------------------------------------------------------------------------------------------------
-
-    def _make_mixup(self, mixup: float, cutmix: float, num_classes: int) -> Mixup | None:
-        if mixup == 0 and cutmix == 0:
-            return None
-        if self.architecture.kind != "classification":
-            raise UserError(
-                f"model.mixup, model.cutmix: mix the classes of whole images; leave them at 0 for "
-                f"{self.architecture.kind}"
-            )
-        return Mixup(
-            mixup_alpha=mixup, cutmix_alpha=cutmix, label_smoothing=self.label_smoothing, num_classes=num_classes
-        )

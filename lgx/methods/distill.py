@@ -1,7 +1,7 @@
 """Distillation of an ancestor into a plain network."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -27,7 +27,6 @@ class Distill(Method):
     """
 
     reads_text = True
-    architecture: Any  # any architecture; methods that derive from this one know one family only
 
     def __init__(
         self, ancestor: str | None = None, alpha: float = 0.5, temperature: float = 1.0, **kwargs: Any
@@ -57,7 +56,7 @@ class Distill(Method):
 
     def build_network(self) -> nn.Module:
         """A randomly started network."""
-        return cast(nn.Module, self.architecture.build(None, self.drop_rate))
+        return self.architecture.build(None, self.drop_rate)
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss`` and its parts ``loss_labels`` and ``loss_distillation``."""

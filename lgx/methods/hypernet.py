@@ -19,8 +19,9 @@ from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.lowrank import execute
 from lgx.hypernet.meta import meta_losses
 from lgx.learngene import Learngene
-from lgx.methods.base import Method, seed_of
+from lgx.methods.base import Method
 from lgx.metrics import metrics_for
+from lgx.resuming import check_same_options, seed_of
 
 
 class HypernetMethod(Method):
@@ -209,18 +210,15 @@ class HypernetMethod(Method):
     def evaluations(self, split: str) -> list[Evaluation]:
         """Every architecture of the panel on every task, each under its own tags."""
         return [
-            Evaluation(task, architecture.name, f"{self._tag(split, task)}/{architecture.name}")
+            Evaluation(task, architecture.name, f"{self.tag(split, task)}/{architecture.name}")
             for task in self.tasks
             for architecture in self.panels[split]
         ]
 
-    def _tag(self, split: str, task: str) -> str:
-        return f"{split}/{task}" if len(self.tasks) > 1 else split
-
     def _evaluate(self, batch: Batch, split: Literal["val", "test"]) -> None:
         if self._predicted_for != (split, batch.task):  # the tasks come one after another
             self._predict_panel(split, batch.task)
-        number, tag = list(self.tasks).index(batch.task), self._tag(split, batch.task)
+        number, tag = list(self.tasks).index(batch.task), self.tag(split, batch.task)
         for i, (architecture, parameters) in enumerate(zip(self.panels[split], self._predicted, strict=True)):
             logits = execute(architecture, parameters, batch.inputs).float()
             metrics = self._update(split, logits, batch.targets, f"_{number}_{i}")
@@ -259,7 +257,7 @@ class HypernetMethod(Method):
             metrics = [self.metrics_of(split, f"_{number}_{i}") for i in range(len(self.panels[split]))]
             means.append(torch.stack([m[task.metric].compute() for m in metrics]).mean())
             if len(self.tasks) > 1:
-                self.log(f"{self._tag(split, name)}/{task.metric}", means[-1])
+                self.log(f"{self.tag(split, name)}/{task.metric}", means[-1])
         self.log(f"{split}/{shared_metric(self.tasks.values())}", torch.stack(means).mean(), prog_bar=True)
 
     def describe(self) -> dict[str, Any]:
@@ -273,12 +271,7 @@ class HypernetMethod(Method):
             UserError: If the checkpoint is of another configuration; the sentence names what differs.
         """
         super().on_load_checkpoint(checkpoint)
-        stored, ours = checkpoint["lgx"].get("hypernet", {}), self.config.to_dict()
-        differ = [
-            f"{key} {stored.get(key)} instead of {value}" for key, value in ours.items() if stored.get(key) != value
-        ]
-        if differ:
-            raise UserError(f"--ckpt_path: holds a hypernetwork of another configuration: {', '.join(differ)}")
+        check_same_options("a hypernetwork", checkpoint["lgx"].get("hypernet", {}), self.config.to_dict())
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The hypernetwork."""

@@ -20,7 +20,6 @@ from lgx.methods.super_ancestor import Routing, SuperAncestor
 from lgx.metrics import metrics_for
 from lgx.optim import parameter_groups
 from lgx.search import Searched, extract
-from lgx.sources import load_source
 
 
 class Preference(Metric):
@@ -137,11 +136,12 @@ class LSAMD(Method):
 
     def build_network(self) -> nn.Module:
         """The ancestor with a branch for every data set."""
-        source = load_source(self.ancestor)
+        ancestor = Pretrained(self.ancestor)
+        source = ancestor.loaded
         source.require_vit("a search")
         self._mean, self._std = source.mean, source.std
         architecture = self.architecture.replace(kind="classification")  # the base has no head of its own
-        base = cast(VisionTransformer, initialise(architecture, Pretrained(self.ancestor), head="new").model)
+        base = cast(VisionTransformer, initialise(architecture, ancestor, head="new").model)
         base.reset_classifier(0)
         network = SuperAncestor(base, list(self.tasks.values()), self.routing)
         trained = sum(p.numel() for p in network.branch(0).parameters())
@@ -178,14 +178,11 @@ class LSAMD(Method):
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """The ancestor on every data set, each under its own tags."""
-        return [Evaluation(task, self.architecture.name, self._tag(split, task)) for task in self.tasks]
-
-    def _tag(self, split: str, task: str) -> str:
-        return f"{split}/{task}" if len(self.tasks) > 1 else split
+        return [Evaluation(task, self.architecture.name, self.tag(split, task)) for task in self.tasks]
 
     def _evaluate(self, batch: Batch, split: Literal["val", "test"]) -> None:
         logits, probabilities = self.route(batch)
-        number, tag, main = self.number(batch.task), self._tag(split, batch.task), self.tasks[batch.task].metric
+        number, tag, main = self.number(batch.task), self.tag(split, batch.task), self.tasks[batch.task].metric
         for name, metric in self._update(split, logits.float(), batch.targets, f"_{number}").items():
             self.log(f"{tag}/{name}", metric, prog_bar=tag == split and name == main, on_step=False, on_epoch=True)
         if split == "val":
@@ -199,7 +196,7 @@ class LSAMD(Method):
             branch.base_share.copy_(share)
             branch.probability.copy_(probability)
             cast(Metric, preference).reset()
-            self.log(f"{self._tag('val', name)}/base_blocks", (share >= 0.5).float().sum())
+            self.log(f"{self.tag('val', name)}/base_blocks", (share >= 0.5).float().sum())
         self._log_mean("val")
 
     def on_test_epoch_end(self) -> None:

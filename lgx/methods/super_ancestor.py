@@ -122,25 +122,32 @@ class SuperAncestor(nn.Module):
         """One layer, (B, N, D) -> (B, N, D)."""
         prefers_base = p_base.detach() >= 0.5  # a tie goes to the base block, as in Eq. 3
         if self.routing == "batch":
-            prefers_base = self._majority(prefers_base).expand_as(prefers_base)
-        if prefers_base.all():
-            routed: Tensor = base(x)
-        elif not prefers_base.any():
-            routed = own(x)
+            wins = self._majority(prefers_base)
+            routed: Tensor = base(x) if wins else own(x)
+            chosen_p = p_base if wins else 1 - p_base
         else:
-            routed = torch.empty_like(x)
-            for chosen, block in ((prefers_base, base), (~prefers_base, own)):
-                routed[chosen] = block(x[chosen]).to(x.dtype)
+            routed = _each_through_its_own(x, prefers_base, base, own)
+            chosen_p = torch.where(prefers_base, p_base, 1 - p_base)
         if not torch.is_grad_enabled():
             return routed
-        chosen_p = torch.where(prefers_base, p_base, 1 - p_base)
         gate = (chosen_p - chosen_p.detach())[:, None, None].to(routed.dtype)  # 0 in value, 1 in gradient
         return routed + gate * (routed - x).detach()
 
-    def _majority(self, prefers_base: Tensor) -> Tensor:
+    def _majority(self, prefers_base: Tensor) -> bool:
         """Whether at least half of the batch prefers the base block; in training, of all processes' batch."""
-        votes = torch.stack([prefers_base.sum(), torch.tensor(len(prefers_base), device=prefers_base.device)])
+        lead = 2 * prefers_base.sum() - len(prefers_base)
         if self.training and dist.is_available() and dist.is_initialized():
-            dist.all_reduce(votes)  # evaluation has batches that some processes lack: there each counts its own
-        wins: Tensor = 2 * votes[0] >= votes[1]
-        return wins
+            dist.all_reduce(lead)  # evaluation has batches that some processes lack: there each counts its own
+        return bool(lead >= 0)
+
+
+def _each_through_its_own(x: Tensor, prefers_base: Tensor, base: nn.Module, own: nn.Module) -> Tensor:
+    """Each image (B, N, D) through the block that it prefers (B,)."""
+    if prefers_base.all():
+        return cast(Tensor, base(x))
+    if not prefers_base.any():
+        return cast(Tensor, own(x))
+    routed = torch.empty_like(x)
+    for chosen, block in ((prefers_base, base), (~prefers_base, own)):
+        routed[chosen] = block(x[chosen]).to(x.dtype)
+    return routed

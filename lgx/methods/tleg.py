@@ -27,6 +27,8 @@ class TLEG(Distill):
         kwargs: Arguments of ``Distill`` and of every method. The depth in ``arch``, L, is the auxiliary net's.
     """
 
+    architecture: ViTArchitecture
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
