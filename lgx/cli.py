@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from lgx import __version__
-from lgx.errors import UserError
+from lgx.errors import Preempted, UserError
 
 TRAINING = {
     "fit": "train a method: ancestor, learngene or descendant",
@@ -61,7 +61,8 @@ def main(args: Sequence[str] | None = None) -> None:
         args: Arguments without the program name; ``sys.argv`` by default.
 
     Raises:
-        SystemExit: With 2 after a user's mistake, 130 after Ctrl-C, 1 when the system refuses something.
+        SystemExit: With 2 after a user's mistake, 130 after Ctrl-C, 143 after SIGTERM, 1 when the system refuses
+            something.
     """
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
@@ -70,6 +71,8 @@ def main(args: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except UserError as error:
         _fail(argv[0], _sentence(error), 2)
+    except Preempted as end:
+        _fail(argv[0], str(end), end.code)
     except KeyboardInterrupt:
         _fail(argv[0], "interrupted; finished files are intact, a run resumes with --ckpt_path last", 130)
     except RuntimeError as error:

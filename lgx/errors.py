@@ -1,4 +1,4 @@
-"""The one exception for a user's mistake."""
+"""What ends a command early: a mistake of the user, or the cluster."""
 
 
 class UserError(Exception):
@@ -8,3 +8,16 @@ class UserError(Exception):
 
     The message names the file, key or argument, says what was wrong and what would be right.
     """
+
+
+class Preempted(Exception):
+    """The run was told to end, saved its state and has ended; shown as one sentence.
+
+    Args:
+        sentence: What was saved, and how the run goes on.
+        code: Exit code.
+    """
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(sentence)
+        self.code = code

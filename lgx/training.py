@@ -12,6 +12,7 @@ from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, RichProgressBar, TQDMProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
@@ -25,11 +26,13 @@ from lgx.callbacks import (
     DrawRouting,
     DrawTaskMap,
     LastCheckpoint,
+    Preemption,
     SaveLearngene,
     SavePredictions,
     SaveResults,
 )
 from lgx.callbacks.config import SaveConfig
+from lgx.callbacks.preemption import signals_restored
 from lgx.errors import UserError
 from lgx.evaluation.summary import write_summary
 from lgx.initializers import Initializer
@@ -53,7 +56,8 @@ def run(argv: list[str]) -> None:
     quiet()
     restrict_imports()
     try:
-        LgxCLI(argv)
+        with signals_restored():
+            LgxCLI(argv)
     except ArgumentError as error:
         raise UserError(explain(str(error), BASES)) from error
     except MisconfigurationException as error:
@@ -175,11 +179,14 @@ class LgxCLI(LightningCLI):
             callbacks.append(LearningRateMonitor(logging_interval="step"))
         trainer.callbacks = [*(trainer.callbacks or []), *callbacks]
         plugins = trainer.plugins or []
-        trainer.plugins = [*(plugins if isinstance(plugins, list) else [plugins]), AtomicCheckpointIO()]
+        plugins = [*(plugins if isinstance(plugins, list) else [plugins]), AtomicCheckpointIO()]
+        if _on_slurm() and not any(isinstance(plugin, ClusterEnvironment) for plugin in plugins):
+            plugins.append(SLURMEnvironment(auto_requeue=False))  # Preemption requeues, once the state is saved
+        trainer.plugins = plugins
         if not trainer.fast_dev_run:
             # Behind the best checkpoint, whose state it saves with the rest.
             last = LastCheckpoint(self.run_dir / "checkpoints", self.config[self.subcommand].save_every)
-            self.trainer_defaults = {**self.trainer_defaults, "callbacks": last}
+            self.trainer_defaults = {**self.trainer_defaults, "callbacks": [last, Preemption(last)]}
         return super().instantiate_trainer(**kwargs)
 
     def before_fit(self) -> None:
@@ -239,6 +246,11 @@ class LgxCLI(LightningCLI):
                 f"--name or --seed_everything starts another"
             )
         shutil.rmtree(self.run_dir)
+
+
+def _on_slurm() -> bool:
+    """Whether SLURM starts the processes; torchrun does within a job of SLURM, if it is used there."""
+    return SLURMEnvironment.detect() and not TorchElasticEnvironment.detect()
 
 
 def _within(error: BaseException) -> UserError | None:

@@ -44,3 +44,14 @@ class RecordRank(Callback):
         values = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val/")}
         text = json.dumps({"seen": self.seen, **values})
         (self.folder / f"rank{trainer.global_rank}.json").write_text(text)
+
+
+class SignalAt(Callback):
+    """Send a signal to one's own process between forward and update of a step."""
+
+    def __init__(self, step: int, number: int, rank: int = 0) -> None:
+        self.step, self.number, self.rank = step, number, rank
+
+    def on_after_backward(self, trainer, pl_module):
+        if trainer.global_step == self.step and trainer.global_rank == self.rank:
+            os.kill(os.getpid(), self.number)
