@@ -65,7 +65,8 @@ def slurm(tmp_path, monkeypatch):
     folder = tmp_path / "slurm"
     folder.mkdir()
     scontrol = folder / "scontrol"
-    scontrol.write_text(f'#!/bin/sh\ntest -e "$LAST" && echo "$@" >> {folder}/asked\necho Job is held >&2\nexit ${{REFUSES:-0}}\n')
+    note = f'test -e "$LAST" && echo "$@" >> {folder}/asked'
+    scontrol.write_text(f"#!/bin/sh\n{note}\necho Job is held >&2\nexit ${{REFUSES:-0}}\n")
     scontrol.chmod(0o755)
     variables = {
         "PATH": f"{folder}:{os.environ['PATH']}", "LAST": str(tmp_path / "test/r/seed0/checkpoints/last.ckpt"),
