@@ -32,6 +32,21 @@ COMMANDS = {
     "doctor": "what lgx finds on this machine",
 }
 
+_LOST = "another process of this run has ended: its message says why, or it was killed; see --ckpt_path last"
+_KILLED = (
+    "a data loading process was killed, perhaps for want of memory; try fewer data.num_workers or a smaller "
+    "data.batch_size, and go on with --ckpt_path last"
+)
+_GPU_FULL = "the GPU's memory is full; try a smaller data.batch_size with trainer.accumulate_grad_batches"
+SYSTEM_FAILURES = {
+    "Connection closed by peer": _LOST,
+    "Connection reset by peer": _LOST,
+    "Broken pipe": _LOST,
+    "DataLoader worker (pid": _KILLED,
+    "CUDA out of memory": _GPU_FULL,
+}
+"""What a RuntimeError says when the machine, not lgx, is at fault; and what the user is told."""
+
 
 def _help() -> str:
     def lines(commands: dict[str, str]) -> str:
@@ -76,9 +91,10 @@ def main(args: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         _fail(argv[0], "interrupted; finished files are intact, a run resumes with --ckpt_path last", 130)
     except RuntimeError as error:
-        if not _lost_peer(error):
+        text = str(error)
+        if (sentence := next((words for sign, words in SYSTEM_FAILURES.items() if sign in text), None)) is None:
             raise
-        _fail(argv[0], "another process of this run has ended; its message says why", 1)
+        _fail(argv[0], sentence, 1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail(argv[0], f"{where}{error.strerror or error}", 1)
@@ -104,12 +120,6 @@ def _sentence(error: UserError) -> str:
     """The message; of an error in a loader process only the last line, which is the message."""
     text = str(error).strip()
     return text.splitlines()[-1].removeprefix("lgx.errors.UserError: ") if "Original Traceback" in text else text
-
-
-def _lost_peer(error: RuntimeError) -> bool:
-    """Whether a distributed call failed because the process at its other end is gone."""
-    text = str(error)
-    return any(sign in text for sign in ("Connection closed by peer", "Connection reset by peer", "Broken pipe"))
 
 
 def _fail(command: str, sentence: str, code: int) -> None:

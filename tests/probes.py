@@ -1,6 +1,7 @@
 """Callbacks that tests put into runs of their own processes (with LGX_ALLOW_IMPORTS=tests)."""
 
 import json
+import multiprocessing
 import os
 import signal
 from pathlib import Path
@@ -12,11 +13,11 @@ from lightning.pytorch import Callback
 class KillAt(Callback):
     """Kill the process without warning at a step, before or after its update, or in the validation of an epoch."""
 
-    def __init__(self, step: int, moment: str = "before_update") -> None:
-        self.step, self.moment = step, moment
+    def __init__(self, step: int, moment: str = "before_update", rank: int = 0) -> None:
+        self.step, self.moment, self.rank = step, moment, rank
 
     def _kill(self, trainer, moment):
-        if self.moment == moment and trainer.global_step >= self.step and not trainer.sanity_checking:
+        if (self.moment, self.rank) == (moment, trainer.global_rank) and trainer.global_step >= self.step:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def on_before_optimizer_step(self, trainer, pl_module, optimizer):
@@ -55,3 +56,11 @@ class SignalAt(Callback):
     def on_after_backward(self, trainer, pl_module):
         if trainer.global_step == self.step and trainer.global_rank == self.rank:
             os.kill(os.getpid(), self.number)
+
+
+class KillWorker(Callback):
+    """Kill a data loading process without warning in the second step."""
+
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
+        if trainer.global_step == 1:
+            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)

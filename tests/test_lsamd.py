@@ -17,7 +17,6 @@ from lgx.search import Search, Searched, common_layers, extract
 from lgx.sources import load_source
 
 from . import fake_data
-from .conftest import python
 
 ARCH = "depth=4,embed_dim=16,num_heads=2,patch_size=8,img_size=32"
 
@@ -354,18 +353,3 @@ def test_a_run_of_another_method_is_no_search(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["extract", str(tmp_path), f"--out={tmp_path / 'x.learngene.safetensors'}"])
     assert "no such checkpoint" in capsys.readouterr().err
-
-
-def test_two_processes_agree_on_paths_and_weights(ancestor, tmp_path):
-    probe = ["--trainer.callbacks+=tests.probes.RecordRank", f"--trainer.callbacks.folder={tmp_path / 'record'}"]
-    tasks = "[pocket_digits,pocket_persons]"
-    options = ["--trainer.devices=2", "--trainer.strategy=ddp", "--trainer.max_epochs=1", *probe]
-    done = python(
-        "-m", "lgx", *arguments(ancestor, tmp_path / "runs", tasks, *options), LGX_ALLOW_IMPORTS="tests",
-        OMP_NUM_THREADS="1", timeout=150,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    first, second = (torch.load(tmp_path / f"record/rank{rank}.pt") for rank in range(2))
-    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
-    shares = Searched.load(tmp_path / "runs/t/search/seed0").search.base_share
-    assert all(round(40 * share, 4) == int(round(40 * share, 4)) for row in shares.values() for share in row)

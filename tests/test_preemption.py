@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import pytest
 import torch
@@ -113,10 +112,8 @@ def test_two_processes_leave_together_whichever_was_told(images, tmp_path):
     probe = ["--trainer.callbacks+=tests.probes.SignalAt", "--trainer.callbacks.step=1", "--trainer.callbacks.rank=1"]
     probe += [f"--trainer.callbacks.number={int(signal.SIGTERM)}"]
     two = ["--trainer.devices=2", "--trainer.strategy=ddp"]
-    started = time.monotonic()
     ended = python("-m", "lgx", *arguments("fit", "Ancestor", images, tmp_path, *OPTIONS, *probe, *two))
     assert ended.returncode == 143, ended.stderr
     assert "SIGTERM: saved" in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert time.monotonic() - started < 60
     assert load_checkpoint(tmp_path / "test/r/seed0/checkpoints/last.ckpt")["global_step"] == 2

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import OptimizerCallable
+from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -58,6 +59,7 @@ class Method(LightningModule, ABC):
     network: nn.Module
     architecture: Architecture
     reads_text: bool = False  # whether it knows text models too
+    varying_graph: bool = False  # whether a step may leave some of the parameters without a gradient
     evaluates_starts: bool = False  # whether what it evaluates are untrained descendants: epoch 0 in the results
 
     def __init__(
@@ -201,6 +203,8 @@ class Method(LightningModule, ABC):
         Raises:
             UserError: If what is predicted, classes, or image size and channels or vocabulary and longest text differ.
         """
+        if self.varying_graph and isinstance(self.trainer.strategy, DDPStrategy):
+            self.trainer.strategy._ddp_kwargs["find_unused_parameters"] = True  # it costs time, so only where needed
         task, own = cast(Task, self.data_module().task), self.architecture
         if own.kind != task.kind:
             raise UserError(f"model.kind: the network is for {own.kind}, but task {task.name} is {task.kind}")

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 import torch
-from lightning.pytorch.strategies import DDPStrategy
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torchmetrics import Metric
@@ -72,6 +71,8 @@ class LSAMD(Method):
         kwargs: Arguments of every method. ``arch`` is the ancestor's architecture.
     """
 
+    varying_graph = True
+
     def __init__(
         self,
         ancestor: str,
@@ -106,12 +107,6 @@ class LSAMD(Method):
         return {name: self.super_ancestor.branch(i).probability.tolist() for i, name in enumerate(self.tasks)}
 
     # -- setting up ---------------------------------------------------------------------------------------------
-
-    def setup(self, stage: str) -> None:
-        """See :class:`Method`; several processes are told that every step leaves most blocks unused."""
-        super().setup(stage)
-        if isinstance(self.trainer.strategy, DDPStrategy):
-            self.trainer.strategy._ddp_kwargs["find_unused_parameters"] = True
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
         """Search these data sets, each by its name.

@@ -1,0 +1,36 @@
+"""Whatever dies during a run, the run ends soon, says why, and goes on from its last checkpoint."""
+
+import pytest
+
+from lgx.learngene import load_checkpoint
+
+from .conftest import arguments, lgx, python
+
+OPTIONS = ["--name=r", "--trainer.max_epochs=4", "--data.batch_size=8"]
+TWO = ["--trainer.devices=2", "--trainer.strategy=ddp"]
+
+
+def died(images, runs, *probe):
+    command = arguments("fit", "Ancestor", images, runs, *OPTIONS, *probe)
+    ended = python("-m", "lgx", *command, LGX_ALLOW_IMPORTS="tests", OMP_NUM_THREADS="1")
+    assert ended.returncode not in (0, None)
+    return ended
+
+
+def test_a_data_loading_process_that_dies_ends_the_run_with_a_sentence(images, tmp_path):
+    ended = died(images, tmp_path, "--trainer.callbacks+=tests.probes.KillWorker", "--data.num_workers=2")
+    assert ended.returncode == 1
+    assert ended.stderr.strip().splitlines()[-1].startswith("lgx fit: a data loading process was killed")
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_dies_takes_the_others_along_and_the_run_goes_on(images, tmp_path, rank):
+    probe = ["--trainer.callbacks+=tests.probes.KillAt", "--trainer.callbacks.step=4"]
+    probe += [f"--trainer.callbacks.rank={rank}"]
+    ended = died(images, tmp_path, *TWO, *probe)
+    assert "Traceback" not in ended.stderr
+    last = tmp_path / "test/r/seed0/checkpoints/last.ckpt"
+    assert load_checkpoint(last)["global_step"] == 3
+    assert list(tmp_path.rglob("*.tmp")) == []
+    assert lgx(*arguments("fit", "Ancestor", images, tmp_path, *OPTIONS, "--ckpt_path=last")).code == 0
