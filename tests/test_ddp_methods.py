@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from lgx.evaluation.results import read_rows
+from lgx.learngene import load_checkpoint
 from lgx.search import Searched
 
 from .conftest import arguments, lgx, write_images
@@ -34,11 +35,13 @@ TEXTS = [
 TEXT_HYPER = ["--model.set=GPTs-1K", '--model.panel=["gpt2:depth=2,embed_dim=16,num_heads=2"]']
 ONE_TEXT = ["--data=CoLA", *TEXTS]
 TWO_TEXTS = ["--data=MultiText", "--data.tasks=[cola,mrpc]", "--data.steps_per_epoch=4", *TEXTS]
+PRETRAINED = ["--model.initializer=Pretrained", f"--model.initializer.source={LEARNGENE}"]
 ACCUMULATE = "--trainer.accumulate_grad_batches=2"
 
 RUNS = {
-    "finetune": ["Finetune", "--model.initializer=Pretrained", f"--model.initializer.source={LEARNGENE}"],
+    "finetune": ["Finetune", *PRETRAINED],
     "finetune_accumulated": ["Finetune", ACCUMULATE],
+    "finetune_sharded": ["Finetune", *PRETRAINED, "--trainer.strategy=sharded"],
     "distill": ["Distill", f"--model.ancestor={LEARNGENE}", ACCUMULATE],
     "sws": ["SWS", *STAGES, f"--model.ancestor={LEARNGENE}", ACCUMULATE],
     "tleg": ["TLEG", ACCUMULATE],
@@ -51,7 +54,8 @@ RUNS = {
     "tal_guided": ["TAL", *LOW_RANK, f"--model.ancestor={LEARNGENE}", ACCUMULATE],
     "tal": ["TAL", *LOW_RANK, *SEVERAL, "--model.task_embeddings={tasks}"],
     "tal_accumulated": ["TAL", *LOW_RANK, *SEVERAL, "--model.task_embeddings={tasks}", ACCUMULATE],
-    "text_finetune": ["Finetune", *ONE_TEXT, "--model.dropout=0.1"],
+    "text_finetune": ["Finetune", *ONE_TEXT],
+    "text_finetune_sharded": ["Finetune", *ONE_TEXT, "--trainer.strategy=sharded"],
     "text_logah": ["LoGAH", *LOW_RANK, *ONE_TEXT, *TEXT_HYPER],
     "text_logah_aligned": ["LoGAH", *LOW_RANK, *ONE_TEXT, *TEXT_HYPER, "--model.layout=aligned", ACCUMULATE],
     "text_tal": ["TAL", *LOW_RANK, *TWO_TEXTS, *TEXT_HYPER, ACCUMULATE],
@@ -85,8 +89,10 @@ def finished(images, ancestor, tmp_path_factory):
             args = [a for a in args if not a.startswith("--data")]
         if "--data=MultiTask" in own:
             own += ["--data.img_size=16"]
-        own += ["--trainer.devices=2", "--trainer.strategy=ddp", "--data.batch_size=8"]
-        own += ["--trainer.callbacks+=tests.probes.RecordRank", f"--trainer.callbacks.folder={folder}/record/{name}"]
+        own += ["--trainer.devices=2", "--data.batch_size=8", "--model.optimizer.eps=1e-4"]
+        if "sharded" not in name:
+            own += ["--trainer.strategy=ddp", "--trainer.callbacks+=tests.probes.RecordRank"]
+            own += [f"--trainer.callbacks.folder={folder}/record/{name}"]
         jobs[name] = {"args": [*args, *own], "port": free_port()}
     file = folder / "jobs.json"
     file.write_text(json.dumps(jobs))
@@ -98,7 +104,7 @@ def finished(images, ancestor, tmp_path_factory):
     return folder, [json.loads((folder / f"jobs.json.{rank}").read_text()) for rank in range(2)]
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [name for name in RUNS if "sharded" not in name])
 def test_ranks_end_bit_equal_and_count_every_sample_once(finished, name):
     folder, ends = finished
     assert [end[name] for end in ends] == ["", ""]
@@ -111,6 +117,18 @@ def test_ranks_end_bit_equal_and_count_every_sample_once(finished, name):
     assert {k: v for k, v in seen[0].items() if k != "seen"} == {k: v for k, v in seen[1].items() if k != "seen"}
     counted = {row.n for row in read_rows(folder / "runs/test" / name / "seed0/results.csv") if row.split == "val"}
     assert counted == ({9} if "text" not in name else counted)
+
+
+@pytest.mark.parametrize("name", ["finetune", "text_finetune"])
+def test_processes_that_share_every_layer_train_what_whole_copies_train(finished, name):
+    folder, ends = finished
+    assert [end[f"{name}_sharded"] for end in ends] == ["", ""]
+    whole, shared = (
+        load_checkpoint(folder / "runs/test" / run / "seed0/checkpoints/last.ckpt") for run in (name, f"{name}_sharded")
+    )
+    assert whole["state_dict"].keys() == shared["state_dict"].keys()
+    for key, tensor in whole["state_dict"].items():
+        torch.testing.assert_close(shared["state_dict"][key], tensor, rtol=0, atol=1e-5)
 
 
 def test_a_search_on_two_processes_counts_every_image_of_every_set_once(finished):

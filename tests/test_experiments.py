@@ -14,7 +14,8 @@ from .conftest import lgx
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 FILES = sorted(p for p in EXPERIMENTS.rglob("*.yaml") if p.name != "paper_numbers.yaml")
 SWEEPS = [p for p in FILES if "seeds" in yaml.safe_load(p.read_text())]
-CONFIGS = [p for p in FILES if p not in SWEEPS]
+HARDWARE = [p for p in FILES if p.parent.name == "hardware"]
+CONFIGS = [p for p in FILES if p not in SWEEPS + HARDWARE]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
@@ -24,6 +25,19 @@ def test_every_configuration_parses(path):
     printed = yaml.safe_load(result.out)
     assert printed["model"]["class_path"].startswith("lgx.methods.")
     assert path.read_text().startswith("# "), "a configuration says at its top what it is"
+
+
+@pytest.mark.parametrize("path", HARDWARE, ids=lambda p: p.stem)
+def test_hardware_goes_with_any_run_and_changes_nothing_else(path):
+    run = EXPERIMENTS / "sws/demo/sws.yaml"
+    plain, first, last = (
+        yaml.safe_load(lgx("fit", *(f"--config={p}" for p in files), "--print_config").out)
+        for files in ([run], [path, run], [run, path])
+    )
+    wanted = yaml.safe_load(path.read_text())
+    assert first["trainer"].items() >= {**wanted["trainer"], **(plain["trainer"] | wanted["trainer"])}.items()
+    assert first == last
+    assert all(first[key] == plain[key] for key in ("model", "data"))
 
 
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))

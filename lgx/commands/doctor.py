@@ -2,9 +2,14 @@
 
 import os
 import platform
+import resource
+import shutil
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse", "tensorboard", "webdataset")
+SMALL_SHARED_MEMORY = 1 << 30  # bytes
+FEW_FILES = 4096
 MALICIOUS_LIGHTNING = ("2.6.2", "2.6.3")
 
 
@@ -38,9 +43,12 @@ def doctor() -> None:
         gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
         print(f"{'gpus':<15}{', '.join(gpus) or 'none; training runs on the CPU'}")
         print(f"{'cpu threads':<15}{torch.get_num_threads()} of {os.cpu_count()} cores")
-        if gpus:
-            print(f"{'precision':<15}bf16-mixed {'is' if torch.cuda.is_bf16_supported() else 'is NOT'} supported")
+        print(f"{'precision':<15}{_precision(bool(gpus))}")
         print(f"{'cluster':<15}{_cluster()}")
+        if len(gpus) > 1:
+            print(f"{'nccl':<15}{_nccl()}")
+    for hint in _hints():
+        print(f"{'hint':<15}{hint}")
     for problem in problems:
         print(f"PROBLEM        {problem}")
     if problems:
@@ -48,11 +56,57 @@ def doctor() -> None:
     print("no problem found")
 
 
+def _precision(gpu: bool) -> str:
+    import torch
+
+    if not gpu:
+        return "32-true by default"
+    if torch.cuda.is_bf16_supported():
+        return "bf16-mixed by default"
+    return "bf16-mixed by default, which this GPU does NOT support; write trainer.precision: 16-mixed"
+
+
 def _cluster() -> str:
     from lightning.fabric.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
 
+    variables = os.environ
     if TorchElasticEnvironment.detect():
-        return f"torchrun, {os.environ.get('WORLD_SIZE')} processes (no requeue under torchrun)"
+        inside = " within SLURM" if SLURMEnvironment.detect() else ""
+        return (
+            f"torchrun{inside}, {variables.get('WORLD_SIZE')} processes, {variables.get('LOCAL_WORLD_SIZE')} of them on "
+            f"this node; no requeue under torchrun"
+        )
     if SLURMEnvironment.detect():
-        return f"SLURM job {os.environ.get('SLURM_JOB_ID')}, {os.environ.get('SLURM_NTASKS')} tasks"
+        return (
+            f"SLURM job {variables.get('SLURM_JOB_ID')}, {variables.get('SLURM_NTASKS')} tasks on "
+            f"{variables.get('SLURM_JOB_NUM_NODES', '?')} node(s); requeued after SIGUSR1"
+        )
     return "none; processes are started by lgx itself"
+
+
+def _nccl() -> str:
+    import torch
+
+    settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("NCCL_")]
+    return " ".join([".".join(map(str, torch.cuda.nccl.version())), *settings])
+
+
+def _hints() -> list[str]:
+    """What is no fault, but often the cause of one."""
+    hints = []
+    shared = Path("/dev/shm")
+    if shared.is_dir() and (free := shutil.disk_usage(shared).free) < SMALL_SHARED_MEMORY:
+        hints.append(
+            f"/dev/shm has {free >> 20} MiB free; data loading processes and NCCL share memory there: start the "
+            f"container with more (docker run --shm-size 8g), or use data.num_workers 0"
+        )
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files < FEW_FILES:
+        hints.append(
+            f"only {files} files may be open at a time; many loading processes need more: ulimit -n {FEW_FILES}"
+        )
+    if os.environ.get("SLURM_JOB_NAME") in ("bash", "interactive"):
+        hints.append("SLURM jobs named bash or interactive count as none: give the job another name, or use srun")
+    if os.environ.get("NCCL_P2P_DISABLE") == "1" or os.environ.get("NCCL_IB_DISABLE") == "1":
+        hints.append("NCCL_P2P_DISABLE or NCCL_IB_DISABLE is set: several GPUs will be slow unless it must be")
+    return hints

@@ -29,6 +29,7 @@ from lgx.metrics import label_loss, metrics_for, update_metrics
 from lgx.mixing import make_mixup
 from lgx.optim import parameter_groups
 from lgx.resuming import check_resumable, seed_of
+from lgx.sharding import Sharded, refuse_other_shards
 
 SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
 """(optimizer, total steps) -> scheduler that is stepped after every update."""
@@ -60,6 +61,7 @@ class Method(LightningModule, ABC):
     architecture: Architecture
     reads_text: bool = False  # whether it knows text models too
     varying_graph: bool = False  # whether a step may leave some of the parameters without a gradient
+    shards: bool = False  # whether the network is one of its architecture, whose layers processes may share
     evaluates_starts: bool = False  # whether what it evaluates are untrained descendants: epoch 0 in the results
 
     def __init__(
@@ -230,11 +232,22 @@ class Method(LightningModule, ABC):
         self.eval_metrics = nn.ModuleDict({f"{split}_metrics": metrics_for(self.task) for split in ("val", "test")})
 
     def configure_model(self) -> None:
-        """Build the network once."""
-        if not hasattr(self, "network"):
-            self.network = self.build_network()
-            if self.compile_network:
-                self.network.compile()
+        """Build the network once; under ``trainer.strategy: sharded`` every process keeps a share of each layer.
+
+        Raises:
+            UserError: If the method's network cannot be sharded.
+        """
+        if hasattr(self, "network"):
+            return
+        self.network = self.build_network()
+        strategy = None if self._trainer is None else self.trainer.strategy
+        refuse_other_shards(strategy)
+        if isinstance(strategy, Sharded):
+            if not self.shards:
+                raise UserError(f"trainer.strategy: the network of {self.method} cannot be sharded; use ddp")
+            strategy.shard(self.network, self.architecture.layers)
+        if self.compile_network:
+            self.network.compile()
 
     def configure_optimizers(self) -> Any:
         """Optimiser over two groups (decay or not), schedule stepped after every update.

@@ -22,6 +22,7 @@ class Finetune(Method):
     """
 
     reads_text = True
+    shards = True
 
     def __init__(self, initializer: Initializer | None = None, head: Head = "keep", **kwargs: Any) -> None:
         super().__init__(**kwargs)
