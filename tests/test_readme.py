@@ -122,6 +122,8 @@ def test_every_lgx_command_of_the_readme_runs():
     ran = []
     for line in commands():
         program, *words = shlex.split(line)
+        if program in ("srun", "torchrun"):
+            program, *words = words[words.index("lgx") :]
         if program != "lgx":
             continue
         command = words[0]

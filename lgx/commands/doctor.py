@@ -73,8 +73,8 @@ def _cluster() -> str:
     if TorchElasticEnvironment.detect():
         inside = " within SLURM" if SLURMEnvironment.detect() else ""
         return (
-            f"torchrun{inside}, {variables.get('WORLD_SIZE')} processes, {variables.get('LOCAL_WORLD_SIZE')} of them on "
-            f"this node; no requeue under torchrun"
+            f"torchrun{inside}, {variables.get('WORLD_SIZE')} processes, {variables.get('LOCAL_WORLD_SIZE')} of them "
+            f"on this node; no requeue under torchrun"
         )
     if SLURMEnvironment.detect():
         return (
