@@ -34,7 +34,7 @@ from lgx.callbacks import (
 from lgx.callbacks.config import SaveConfig
 from lgx.callbacks.preemption import signals_restored
 from lgx.errors import UserError
-from lgx.evaluation.summary import write_summary
+from lgx.evaluation.summary import SUMMARY, write_summary
 from lgx.initializers import Initializer
 from lgx.learngene import load_checkpoint
 from lgx.methods.base import Method
@@ -157,7 +157,7 @@ class LgxCLI(LightningCLI):
             config.trainer.precision = "bf16-mixed"
         self.checkpoint = self._resolve_checkpoint(config.ckpt_path)
         if self.subcommand == "fit" and not config.trainer.fast_dev_run:
-            self._claim(self.checkpoint, config.overwrite)
+            self._claim(self.checkpoint, config.overwrite, goes_on=config.ckpt_path == "last")
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add what every run has: progress bar, learning-rate curve, results, learngene, atomic checkpoints."""
@@ -234,13 +234,14 @@ class LgxCLI(LightningCLI):
         return path
 
     @rank_zero_only
-    def _claim(self, checkpoint: str | None, overwrite: bool) -> None:
-        """Refuse to mix two runs in one folder."""
+    def _claim(self, checkpoint: str | None, overwrite: bool, goes_on: bool) -> None:
+        """Refuse to mix two runs in one folder; a run that ended before it saved anything to go on from starts anew."""
         resumes = checkpoint is not None and self.run_dir.resolve() in Path(checkpoint).resolve().parents
         if resumes or not self.run_dir.exists():
             return
         kept = any(self.run_dir.rglob("*.ckpt")) or (self.run_dir / "results.csv").exists()
-        if not overwrite and kept:
+        unfinished = not (self.run_dir / SUMMARY).exists()
+        if kept and not overwrite and not (goes_on and unfinished):
             raise UserError(
                 f"{self.run_dir} already holds a run: --ckpt_path last resumes it, --overwrite true replaces it, "
                 f"--name or --seed_everything starts another"

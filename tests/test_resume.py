@@ -73,6 +73,12 @@ def test_last_of_a_run_that_never_saved_starts_it(images, tmp_path):
     assert result.code == 0, result.err
 
 
+def test_a_run_killed_before_it_saved_anything_starts_anew(images, tmp_path):
+    run = kill_and_resume(images, tmp_path, 1, "before_update", ["--test_start=true"])
+    rows = [(r.split, r.epochs) for r in read_rows(run / "results.csv") if r.metric == "acc"]
+    assert rows == [("test", 0), ("val", 1)]
+
+
 def test_a_checkpoint_resumes_and_never_overrides_what_was_typed(images, undisturbed, tmp_path):
     checkpoint = undisturbed / "checkpoints/last.ckpt"
     result = lgx(

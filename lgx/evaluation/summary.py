@@ -11,6 +11,8 @@ from lightning.pytorch import Trainer
 import lgx
 from lgx.files import atomic_path
 
+SUMMARY = "summary.json"
+
 
 def write_summary(folder: Path, trainer: Trainer, seconds: float) -> None:
     """Write ``summary.json`` into the run's folder.
@@ -31,5 +33,5 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float) -> None:
         "steps": trainer.global_step,
         "seconds": round(seconds, 1),
     }
-    with atomic_path(folder / "summary.json") as temporary:
+    with atomic_path(folder / SUMMARY) as temporary:
         temporary.write_text(json.dumps(summary, indent=2) + "\n")
