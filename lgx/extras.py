@@ -5,8 +5,6 @@ from contextlib import contextmanager
 
 from lgx.errors import UserError
 
-_NLP = ("transformers", "tokenizers", "datasets")
-
 
 @contextmanager
 def nlp_extra(what: str) -> Iterator[None]:
@@ -18,9 +16,29 @@ def nlp_extra(what: str) -> Iterator[None]:
     Raises:
         UserError: If one of them is not installed; the sentence says how to install it.
     """
+    with _extra("nlp", ("transformers", "tokenizers", "datasets"), f"{what}: text"):
+        yield
+
+
+@contextmanager
+def sweep_extra(what: str) -> Iterator[None]:
+    """Import submitit and optuna inside the block.
+
+    Args:
+        what: What needs them, for the message.
+
+    Raises:
+        UserError: If one of them is not installed; the sentence says how to install it.
+    """
+    with _extra("sweep", ("submitit", "optuna"), f"{what}:"):
+        yield
+
+
+@contextmanager
+def _extra(extra: str, packages: tuple[str, ...], who: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in _NLP:
+        if (error.name or "").split(".")[0] not in packages:
             raise
-        raise UserError(f"{what}: text needs {error.name}, which is not installed; pip install 'lgx[nlp]'") from error
+        raise UserError(f"{who} needs {error.name}, which is not installed; pip install 'lgx[{extra}]'") from error

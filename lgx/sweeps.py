@@ -1,10 +1,11 @@
-"""Sweep files: what runs they mean, and which of them are still to do."""
+"""Sweep files: what runs they mean, which need which, and which of them are still to do."""
 
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -66,51 +67,93 @@ def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
         UserError: If the file is missing or malformed; the sentence names the key.
     """
     file = Path(file)
-    try:
-        content = yaml.safe_load(file.read_text())
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}; give a sweep file such as experiments/sws/demo.yaml") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"{file}: not valid YAML ({' '.join(str(error).split())})") from error
-    if not isinstance(content, dict) or set(content) != {"experiment", "seeds", "runs"}:
+    content = read_mapping(file, "a sweep file such as experiments/sws/demo.yaml")
+    if set(content) != {"experiment", "seeds", "runs"}:
         raise UserError(f"{file}: a sweep has the keys experiment, seeds and runs, nothing else")
-    experiment = str(content["experiment"])
-    seeds, runs = content["seeds"], content["runs"]
-    if not isinstance(seeds, list) or not all(isinstance(seed, int) for seed in seeds):
+    seeds, entries = content["seeds"], content["runs"]
+    if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds):
         raise UserError(f"{file}: seeds must be a list of numbers, got {seeds}")
-    if not isinstance(runs, list) or not all(isinstance(entry, dict) for entry in runs):
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UserError(f"{file}: runs must be a list of mappings with name and config")
-    jobs = []
-    for seed in seeds:
-        for entry in runs:
-            unknown = set(entry) - _RUN_KEYS
-            if unknown or not {"name", "config"} <= set(entry):
-                raise UserError(
-                    f"{file}: a run has name, config, and perhaps command, options and matrix; "
-                    f"got {', '.join(sorted(entry))}"
-                )
-            command = str(entry.get("command", "fit"))
-            if command not in ("fit", "test"):
-                raise UserError(f"{file}: run {entry['name']}: command must be fit or test, got {command}")
-            matrix = entry.get("matrix") or {}
-            if not isinstance(matrix, dict) or not all(isinstance(v, list | dict) for v in matrix.values()):
-                raise UserError(f"{file}: run {entry['name']}: every variable of a matrix needs a list or a mapping")
-            if not isinstance(entry.get("options") or {}, dict):
-                raise UserError(f"{file}: run {entry['name']}: options must be a mapping from option to value")
-            for values, extra in _combinations(matrix):
-                fill = {**values, "seed": seed, "runs": str(Path(runs_dir) / experiment)}
-                options = {**(entry.get("options") or {}), **extra}
-                try:
-                    name = str(entry["name"]).format(**fill)
-                    filled = {k: v.format(**fill) if isinstance(v, str) else v for k, v in options.items()}
-                except (KeyError, IndexError, ValueError) as error:
-                    raise UserError(f"{file}: run {entry['name']}: unknown variable {error}") from error
-                folder = str(Path(runs_dir) / experiment / name / f"seed{seed}")
-                jobs.append(Job(name, int(seed), folder, command, str(file.parent / entry["config"]), filled))
+    for entry in entries:
+        _check_entry(file, entry)
+    place = Path(runs_dir) / str(content["experiment"])
+    jobs = tuple(job for seed in seeds for entry in entries for job in _expand(file, entry, seed, place))
     twice = [folder for folder, count in Counter(job.folder for job in jobs).items() if count > 1]
     if twice:
         raise UserError(f"{file}: several runs would lie in {twice[0]}; give them different names")
-    return Sweep(experiment, runs_dir, tuple(jobs))
+    sweep = Sweep(str(content["experiment"]), runs_dir, jobs)
+    try:
+        TopologicalSorter(needed_runs(sweep)).prepare()
+    except CycleError as error:
+        raise UserError(
+            f"{file}: these runs need each other's files in a circle: {', '.join(error.args[1])}"
+        ) from error
+    return sweep
+
+
+def read_mapping(file: Path, example: str) -> dict[str, Any]:
+    """Read a YAML file that holds a mapping.
+
+    Args:
+        file: The file.
+        example: What to give, for the message.
+
+    Raises:
+        UserError: If it is missing, no YAML, or no mapping.
+    """
+    try:
+        content = yaml.safe_load(file.read_text())
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}; give {example}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{file}: not valid YAML ({' '.join(str(error).split())})") from error
+    if not isinstance(content, dict):
+        raise UserError(f"{file}: holds no mapping from keys to values; give {example}")
+    return content
+
+
+def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
+    """Refuse a malformed entry of ``runs``."""
+    if not {"name", "config"} <= set(entry) <= _RUN_KEYS:
+        raise UserError(
+            f"{file}: a run has name, config, and perhaps command, options and matrix; "
+            f"got {', '.join(sorted(map(str, entry)))}"
+        )
+    where = f"{file}: run {entry['name']}"
+    if not isinstance(entry["config"], str):
+        raise UserError(f"{where}: config must be the name of a configuration file, got {entry['config']}")
+    if (command := entry.get("command", "fit")) not in ("fit", "test"):
+        raise UserError(f"{where}: command must be fit or test, got {command}")
+    if not isinstance(entry.get("options") or {}, dict):
+        raise UserError(f"{where}: options must be a mapping from option to value")
+    matrix = entry.get("matrix") or {}
+    if not isinstance(matrix, dict) or not all(isinstance(v, list | dict) for v in matrix.values()):
+        raise UserError(f"{where}: every variable of a matrix needs a list or a mapping")
+    for variable, values in matrix.items():
+        if isinstance(values, dict) and not all(isinstance(options or {}, dict) for options in values.values()):
+            raise UserError(f"{where}: matrix.{variable} must map every value to a mapping from option to value")
+
+
+def _expand(file: Path, entry: Mapping[str, Any], seed: int, place: Path) -> Iterator[Job]:
+    """The runs of an entry for one seed.
+
+    Args:
+        file: The sweep file, beside which configurations lie.
+        entry: A checked entry of ``runs``.
+        seed: The seed.
+        place: The experiment's folder.
+    """
+    for values, extra in _combinations(entry.get("matrix") or {}):
+        fill = {**values, "seed": seed, "runs": str(place)}
+        options = {**(entry.get("options") or {}), **extra}
+        try:
+            name = str(entry["name"]).format(**fill)
+            filled = {k: v.format(**fill) if isinstance(v, str) else v for k, v in options.items()}
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            raise UserError(f"{file}: run {entry['name']}: unknown variable {error}") from error
+        folder, config = str(place / name / f"seed{seed}"), str(file.parent / entry["config"])
+        yield Job(name, seed, folder, entry.get("command", "fit"), config, filled)
 
 
 def _combinations(matrix: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -124,6 +167,18 @@ def _combinations(matrix: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict
         yield values, options
 
 
+def needed_files(sweep: Sweep, job: Job) -> dict[str, str]:
+    """The files of other runs that a run's options name: file -> folder of the run that writes it."""
+    folders = {other.folder for other in sweep.runs} - {job.folder}
+    files = [value for value in job.options.values() if isinstance(value, str)]
+    return {file: str(parent) for file in files for parent in Path(file).parents if str(parent) in folders}
+
+
+def needed_runs(sweep: Sweep) -> dict[str, set[str]]:
+    """Folder of every run -> folders of the runs that it needs."""
+    return {job.folder: set(needed_files(sweep, job).values()) for job in sweep.runs}
+
+
 def pending_runs(sweep: Sweep, results: Path) -> list[Job]:
     """The runs that have no test rows yet, and finished ones whose files a pending run needs but which are gone.
 
@@ -132,28 +187,31 @@ def pending_runs(sweep: Sweep, results: Path) -> list[Job]:
         results: CSV file that collects the test rows.
     """
     measured = {Path(row.run).resolve() for row in read_rows(results)} if results.is_file() else set()
-    pending = {job.folder for job in sweep.runs if Path(job.folder).resolve() not in measured}
-    # Runs come after those they need, so one pass backwards finds chains as well.
-    for job in reversed(sweep.runs):
-        if job.folder in pending:
-            texts = [v for v in job.options.values() if isinstance(v, str)]
-            needed = [other for other in sweep.runs if any(t.startswith(f"{other.folder}/") for t in texts)]
-            missing = {t for t in texts if any(t.startswith(f"{n.folder}/") for n in needed) and not Path(t).exists()}
-            pending |= {n.folder for n in needed if any(t.startswith(f"{n.folder}/") for t in missing)}
+    jobs = {job.folder: job for job in sweep.runs}
+    pending: set[str] = set()
+    found = [folder for folder in jobs if Path(folder).resolve() not in measured]
+    while found:
+        folder = found.pop()
+        pending.add(folder)
+        gone = {need for file, need in needed_files(sweep, jobs[folder]).items() if not Path(file).exists()}
+        found += gone - pending
     return [job for job in sweep.runs if job.folder in pending]
 
 
 def run_arguments(sweep: Sweep, job: Job) -> list[str]:
     """The command line of a run; a ``fit`` resumes what a stopped sweep began, a ``test`` is of the untrained start."""
-    texts = {key: value if isinstance(value, str) else _in_one_line(value) for key, value in job.options.items()}
-    options = [f"--{key}={text}" for key, text in texts.items()]
     place = ["--runs_dir", sweep.runs_dir, "--experiment", sweep.experiment, "--name", job.name]
     seed = ["--seed_everything", str(job.seed)]
     how = ["--ckpt_path", "last"] if job.command == "fit" else ["--untrained", "true"]
-    return [job.command, "--config", job.config, *place, *seed, *how, *options]
+    return [job.command, "--config", job.config, *place, *seed, *how, *option_arguments(job.options)]
 
 
-def _in_one_line(value: Any) -> str:
+def option_arguments(options: Mapping[str, Any]) -> list[str]:
+    """``--key=value`` for every option."""
+    return [f"--{key}={value if isinstance(value, str) else in_one_line(value)}" for key, value in options.items()]
+
+
+def in_one_line(value: Any) -> str:
     """YAML, which unlike JSON has words for infinity that the command line reads."""
     text: str = yaml.safe_dump(value, default_flow_style=True, width=math.inf)
     return text.removesuffix("...\n").strip()

@@ -81,6 +81,20 @@ def test_a_sweep_runs_once_resumes_and_rebuilds_only_what_is_needed(sweep_file, 
     assert [job.name for job in pending_runs(sweep, results)] == ["ancestor", "sws", "sws-3"]
 
 
+def test_a_failed_run_does_not_stop_those_that_need_it_not(sweep_file, tmp_path):
+    content = yaml.safe_load(sweep_file.read_text())
+    content["runs"][1]["options"]["data.batch_size"] = 0
+    content["runs"][2]["matrix"]["depth"] = [2]
+    sweep_file.write_text(yaml.safe_dump(content, sort_keys=False))
+    result = lgx("sweep", sweep_file, "--runs_dir", tmp_path / "runs")
+    assert result.code == 2
+    assert result.sentence.startswith("lgx sweep: 1 of 4 runs failed: sws seed 0 (")
+    assert "batch_size" in result.sentence
+    assert "; 1 that need them were skipped" in result.sentence
+    rows = read_rows(tmp_path / "runs/s/measured.csv")
+    assert {row.method for row in rows} == {"ancestor", "random"}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -88,6 +102,10 @@ def test_a_sweep_runs_once_resumes_and_rebuilds_only_what_is_needed(sweep_file, 
         ({"runs": [{"name": "x"}]}, "name, config"),
         ({"runs": [{"name": "{nope}", "config": "a.yaml"}]}, "nope"),
         ({"runs": [{"name": "x", "config": "a.yaml", "command": "fti"}]}, "fit or test"),
+        ({"runs": [{"name": "x", "config": 3}]}, "config must be the name"),
+        ({"runs": [{"name": "x", "config": "a", "matrix": {"d": {6: "a"}}}]}, "matrix.d must map every value"),
+        ({"runs": [{"name": "{seed.x}", "config": "a"}]}, "unknown variable"),
+        ({"seeds": [True]}, "seeds must be"),
     ],
 )
 def test_a_malformed_sweep_is_explained(sweep_file, change, words):
@@ -99,6 +117,8 @@ def test_a_malformed_sweep_is_explained(sweep_file, change, words):
 
 def test_a_missing_or_broken_file_is_explained(tmp_path):
     assert "No such file" in lgx("sweep", tmp_path / "no.yaml").sentence
+    (tmp_path / "list.yaml").write_text("- a")
+    assert "no mapping" in lgx("sweep", tmp_path / "list.yaml").sentence
     (tmp_path / "broken.yaml").write_text("a: [")
     assert "not valid YAML" in lgx("sweep", tmp_path / "broken.yaml").sentence
 

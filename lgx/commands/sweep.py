@@ -1,13 +1,27 @@
-"""``lgx sweep``: many runs from one file, one after another."""
+"""``lgx sweep``: many runs from one file."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from lgx.jobs.executors import Executor
+    from lgx.jobs.report import Report
 
 
-def sweep(file: str, runs_dir: str = "runs", results: str | None = None, dry_run: bool = False) -> None:
+def sweep(
+    file: str,
+    runs_dir: str = "runs",
+    results: str | None = None,
+    dry_run: bool = False,
+    parallel: int = 1,
+    cluster: Literal["local", "slurm"] = "local",
+    slurm: dict[str, Any] | None = None,
+) -> None:
     """Run every run of a sweep file that is not finished yet; go on where a stopped sweep stopped.
 
     A sweep file names an experiment, seeds, and runs; a run has a name, a configuration, options, and perhaps a
-    matrix that multiplies it. Test results are added to a CSV file as they come: rows that stand there already
+    matrix that multiplies it. A run whose options name files of another run waits for it; if that one fails it is
+    skipped, and all others go on. Test results are added to a CSV file as they come: rows that stand there already
     are not measured again.
 
     Args:
@@ -15,41 +29,52 @@ def sweep(file: str, runs_dir: str = "runs", results: str | None = None, dry_run
         runs_dir: Folder below which all runs lie.
         results: CSV file that collects the test rows; by default measured.csv in the experiment's folder.
         dry_run: Print the runs' command lines instead of running them.
+        parallel: Runs at a time. One runs in this process; several have processes of their own, share GPUs and cores,
+            and write their output to files below the experiment's jobs folder. Of a SLURM array, jobs at a time.
+        cluster: slurm submits the runs as job arrays.
+        slurm: submitit's parameters of SLURM's jobs, e.g. '{partition: gpu, timeout_min: 240, gpus_per_node: 1}'.
     """
     import shlex
 
-    from lgx.sweeps import load_sweep, pending_runs, run_arguments
-    from lgx.training import run
+    from lgx.errors import UserError
+    from lgx.jobs.pool import Pool
+    from lgx.jobs.schedule import jobs_folder, run_all, works_of
+    from lgx.sweeps import load_sweep, pending_runs
 
+    if parallel < 1:
+        raise UserError(f"--parallel: at least 1 run at a time, got {parallel}")
+    if slurm is not None and cluster != "slurm":
+        raise UserError("--slurm: goes with --cluster slurm")
     plan = load_sweep(file, runs_dir)
     collected = Path(results) if results else Path(runs_dir) / plan.experiment / "measured.csv"
-    todo = pending_runs(plan, collected)
-    print(f"sweep      {plan.experiment}: {len(todo)} of {len(plan.runs)} runs to do")
-    for number, job in enumerate(todo, start=1):
-        arguments = run_arguments(plan, job)
-        print(f"\n[{number}/{len(todo)}] lgx {shlex.join(arguments)}", flush=True)
-        if not dry_run:
-            run(arguments)
-            _leave_process_group()
-            _collect(job.folder, collected)
-    if not dry_run:
-        print(f"\nresults    {collected}; compare them with `lgx compare {collected}`")
+    works = works_of(plan, pending_runs(plan, collected))
+    print(f"sweep      {plan.experiment}: {len(works)} of {len(plan.runs)} runs to do", flush=True)
+    if dry_run:
+        for number, work in enumerate(works.values(), start=1):
+            print(f"\n[{number}/{len(works)}] lgx {shlex.join(work.arguments)}")
+        return
+    if works:
+        executor = _executor(jobs_folder(runs_dir, plan.experiment) / "submitit", parallel, cluster, slurm)
+        with _report(len(works), own_output=parallel == 1 and cluster == "local") as report:
+            pool = Pool(executor, report)
+            run_all(plan, works, pool, collected)
+    print(f"\nresults    {collected}; compare them with `lgx compare {collected}`")
 
 
-def _leave_process_group() -> None:
-    """Forget the run's processes: what Lightning leaves of them would make the next run join a group that is gone."""
-    import os
+def _executor(folder: Path, parallel: int, cluster: str, slurm: dict[str, Any] | None) -> "Executor":
+    from lgx.jobs.executors import Here
+    from lgx.jobs.submitted import Local, Slurm
 
-    import torch.distributed
-
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
-    for name in ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-        os.environ.pop(name, None)
+    if cluster == "slurm":
+        return Slurm(folder, parallel, slurm or {})
+    return Local(folder, parallel) if parallel > 1 else Here()
 
 
-def _collect(folder: str, collected: Path) -> None:
-    from lgx.evaluation.results import add_rows, read_rows
+def _report(total: int, own_output: bool) -> "Report":
+    import sys
 
-    rows = [row for row in read_rows(Path(folder) / "results.csv") if row.split == "test"]
-    add_rows(collected, rows)
+    from lgx.jobs.report import Bar, CommandLines, Report
+
+    if own_output:
+        return CommandLines(total)
+    return Bar(total) if sys.stdout.isatty() else Report(total)

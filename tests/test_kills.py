@@ -1,0 +1,190 @@
+"""Killed without warning at random moments, every command leaves whole files, and goes on to what it would have done.
+
+The commands run in forks of this process, which has imported everything, so that the moments fall into their work. Two
+moments each by default; ``pytest -m slow`` takes twenty.
+"""
+
+import hashlib
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import lgx.methods  # what a fork shall not have to import
+import lgx.training  # noqa: F401
+from data_modules import CIFAR10
+from lgx.cli import main
+from lgx.evaluation.results import read_rows
+from lgx.learngene import load_checkpoint
+
+from .conftest import ARCH, arguments
+from .fake_data import class_tree
+
+Command = list[object]
+Outcome = Callable[[Path], object]
+
+
+def start(args: Command, folder: Path) -> int:
+    """Run a command line in a fork of this process; returns its number."""
+    (folder / "log").parent.mkdir(parents=True, exist_ok=True)
+    number = os.fork()
+    if number:
+        return number
+    code = 1
+    try:
+        os.setsid()
+        log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.chdir(folder)
+        main([str(a) for a in args])
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    finally:
+        os._exit(code)
+
+
+def finish(args: Command, folder: Path) -> float:
+    """Run a command line to its end; returns the seconds it took."""
+    began = time.monotonic()
+    _, status = os.waitpid(start(args, folder), 0)
+    assert os.waitstatus_to_exitcode(status) == 0, (folder / "log").read_text()[-3000:]
+    return time.monotonic() - began
+
+
+def kill_during(args: Command, folder: Path, seconds: float) -> bool:
+    """Kill a command line after so many seconds; returns whether it was still running."""
+    number = start(args, folder)
+    time.sleep(seconds)
+    ended, _ = os.waitpid(number, os.WNOHANG)
+    if ended == 0:
+        os.killpg(number, signal.SIGKILL)
+        os.waitpid(number, 0)
+    return ended == 0
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Digest of every file that has its final name, but of the log."""
+    names = (p.relative_to(folder) for p in sorted(folder.rglob("*")) if p.is_file() and p.name != "log")
+    final = (name for name in names if not any(part.endswith(".tmp") for part in name.parts))
+    return {str(name): hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in final}
+
+
+def of_run(folder: Path) -> object:
+    """Weights, optimiser and rows of a run."""
+    run = folder / "runs/test/r/seed0"
+    last = load_checkpoint(run / "checkpoints/last.ckpt")
+    weights = {name: tensor.tolist() for name, tensor in last["state_dict"].items()}
+    rows = [(r.split, r.epochs, r.metric, r.value) for r in read_rows(run / "results.csv")]
+    learngene = hashlib.sha256((run / "best.learngene.safetensors").read_bytes()).hexdigest()
+    return weights, last["global_step"], rows, learngene
+
+
+def of_sweep(folder: Path) -> object:
+    """Collected rows, none of them twice."""
+    return [(r.method, r.epochs, r.metric, r.value, r.seed) for r in read_rows(folder / "all.csv")]
+
+
+@pytest.fixture(scope="module")
+def sweep_file(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sweep")
+    adamw = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
+    for name in ("Ancestor", "Finetune"):
+        config = {
+            "model": {"class_path": name, "init_args": {"arch": ARCH, "optimizer": adamw}},
+            "data": {
+                "class_path": "ImageFolderData",
+                "init_args": {"root": str(images), "img_size": 16, "batch_size": 16},
+            },
+            "trainer": {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False},
+            "test_start": True,
+            "test_end": True,
+        }
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(config))
+    start = {"model.initializer": "Pretrained", "model.initializer.source": "{runs}/a/seed0/best.learngene.safetensors"}
+    runs = [{"name": "a", "config": "Ancestor.yaml"}, {"name": "f", "config": "Finetune.yaml", "options": start}]
+    (folder / "sweep.yaml").write_text(yaml.safe_dump({"experiment": "s", "seeds": [0], "runs": runs}))
+    return folder / "sweep.yaml"
+
+
+@pytest.fixture(scope="module")
+def zips(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """CIFAR-10 as zip files of class folders, with 400 images."""
+    folder = tmp_path_factory.mktemp("zips")
+    for split, per_class in (("train", 30), ("test", 10)):
+        class_tree(folder / split, list(CIFAR10.info.class_names), per_class)
+        shutil.make_archive(str(folder / split), "zip", folder, split)
+        shutil.rmtree(folder / split)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def commands(
+    images: Path, ancestor: Path, sws: Path, sweep_file: Path, zips: Path
+) -> dict[str, tuple[Command, Outcome]]:
+    """Every command that writes, and what is compared of what it leaves."""
+    fit = ["--name=r", "--trainer.max_epochs=3", "--save_every=1", "--data.augment=crop_flip", "--test_start=true"]
+    init = ["init", "--learngene", sws / "best.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=7")]
+    prepare = ["data", "prepare", "cifar10", "--source", zips]
+    embed = ["embed", "--ancestor", ancestor / "best.learngene.safetensors", "--data", images]
+    return {
+        "fit": (arguments("fit", "Ancestor", images, Path("runs"), *fit, "--ckpt_path=last"), of_run),
+        "init": ([*init, "--seed", 3, "--out", "descendant"], contents),
+        "embed": ([*embed, "--out", "tasks.safetensors"], contents),
+        "data prepare": ([*prepare, "--root", "data", "--shards", "true", "--shard_size", 20], contents),
+        "sweep": (["sweep", sweep_file, "--results", "all.csv"], of_sweep),
+    }
+
+
+@pytest.fixture(scope="module")
+def undisturbed(commands, tmp_path_factory) -> Callable[[str], tuple[float, object]]:
+    known: dict[str, tuple[float, object]] = {}
+
+    def run(name: str) -> tuple[float, object]:
+        if name not in known:
+            folder = tmp_path_factory.mktemp(name.replace(" ", "_"))
+            args, outcome = commands[name]
+            known[name] = finish(args, folder), outcome(folder)
+        return known[name]
+
+    return run
+
+
+def moments(name: str, count: int) -> Iterator[float]:
+    """Shares of a command's time, one drawn from each of as many equal parts."""
+    rng = random.Random(name)
+    return ((k + rng.random()) / count for k in range(count))
+
+
+def check(name: str, count: int, commands, undisturbed, folder: Path) -> int:
+    args, outcome = commands[name]
+    seconds, expected = undisturbed(name)
+    killed = 0
+    for k, moment in enumerate(moments(name, count)):
+        place = folder / str(k)
+        killed += kill_during(args, place, moment * seconds)
+        if outcome is contents:  # what has its final name is whole, even before the command runs again
+            torn = {name for name, digest in contents(place).items() if expected[name] != digest}
+            assert torn <= {"data/cifar10_shards/index.json"}  # which grows by a split at a time
+        finish(args, place)
+        assert outcome(place) == expected, f"killed after {moment:.2f} of {seconds:.1f} s"
+    return killed
+
+
+@pytest.mark.parametrize("name", ["fit", "init", "embed", "data prepare", "sweep"])
+def test_a_killed_command_goes_on_to_the_same_result(name, commands, undisturbed, tmp_path):
+    check(name, 2, commands, undisturbed, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", ["fit", "init", "embed", "data prepare", "sweep"])
+def test_twenty_kills_lose_nothing(name, commands, undisturbed, tmp_path):
+    assert check(name, 20, commands, undisturbed, tmp_path) >= 15
