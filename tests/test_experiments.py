@@ -7,15 +7,17 @@ import yaml
 
 from lgx.architectures import parse_any_architecture
 from lgx.cli import TRAINING
-from lgx.sweeps import load_sweep, run_arguments
+from lgx.sweeps import load_sweep, option_arguments, run_arguments
+from lgx.tuning import load_search
 
 from .conftest import lgx
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 FILES = sorted(p for p in EXPERIMENTS.rglob("*.yaml") if p.name != "paper_numbers.yaml")
 SWEEPS = [p for p in FILES if "seeds" in yaml.safe_load(p.read_text())]
+SEARCHES = [p for p in FILES if "trials" in yaml.safe_load(p.read_text())]
 HARDWARE = [p for p in FILES if p.parent.name == "hardware"]
-CONFIGS = [p for p in FILES if p not in SWEEPS + HARDWARE]
+CONFIGS = [p for p in FILES if p not in SWEEPS + SEARCHES + HARDWARE]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
@@ -38,6 +40,14 @@ def test_hardware_goes_with_any_run_and_changes_nothing_else(path):
     assert first["trainer"].items() >= {**wanted["trainer"], **(plain["trainer"] | wanted["trainer"])}.items()
     assert first == last
     assert all(first[key] == plain[key] for key in ("model", "data"))
+
+
+@pytest.mark.parametrize("path", SEARCHES, ids=lambda p: p.stem)
+def test_every_option_of_a_search_is_one_of_its_run(path):
+    search = load_search(path)
+    chosen = {name: value[0] if isinstance(value, list | tuple) else value.low for name, value in search.space.items()}
+    result = lgx("fit", "--config", search.config, *option_arguments({**search.options, **chosen}), "--print_config")
+    assert result.code == 0, result.err
 
 
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))

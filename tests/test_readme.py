@@ -17,6 +17,7 @@ from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.learngene import Learngene, take_layers
 from lgx.methods.super_ancestor import SuperAncestor
 from lgx.task_embeddings import TaskEmbeddings
+from lgx.tuning import load_search
 
 from .conftest import lgx
 from .fake_text import write_sets, write_vocabulary
@@ -131,6 +132,9 @@ def test_every_lgx_command_of_the_readme_runs():
             words = [w for w in words if w not in ("--ckpt_path", "last", "best")] + ["--print_config"]
         elif command == "sweep":
             words += ["--dry_run", "true"]
+        elif command == "tune":
+            load_search(words[1])
+            continue
         elif command == "bench":
             words = ["bench", "--size", "tiny", "--batch", "1", "--repeats", "1"]
         elif command == "extract":  # the stand-in was searched over two data sets
