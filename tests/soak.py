@@ -1,7 +1,7 @@
 """``make soak``: an hour of TAL on several tasks, preempted or killed every few minutes, beside the same run in peace.
 
-The disturbed run gets SIGTERM and SIGKILL in turn, and goes on each time with ``--ckpt_path last``. Then as many steps are
-trained in peace: every loss that either has logged, and the final weights, must be the same bit for bit.
+The disturbed run gets SIGTERM and SIGKILL in turn, and goes on each time with ``--ckpt_path last``. Then as many steps
+are trained in peace: every loss that either has logged, and the final weights, must be the same bit for bit.
 """
 
 import argparse
