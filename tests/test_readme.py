@@ -157,6 +157,7 @@ def test_every_lgx_command_of_the_readme_runs():
         "arch",
         "sample",
         "doctor",
+        "plan",
         "embed",
         "analyse",
         "extract",

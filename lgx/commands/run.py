@@ -17,13 +17,17 @@ def run(command: str, argv: list[str]) -> None:
     """Parse ``argv`` for a command and run it.
 
     Args:
-        command: Name of a module in this package; it has a function of that name, or ``COMMANDS`` by subcommand.
+        command: Name of a module in this package; it has a function of that name, ``COMMANDS`` by subcommand,
+            or ``main``, which parses by itself.
         argv: What follows the command's name.
 
     Raises:
         UserError: For whatever is wrong with the arguments.
     """
     module = importlib.import_module(f"lgx.commands.{command}")
+    if hasattr(module, "main"):  # takes the options of `lgx fit` beside its own, which no signature can list
+        module.main(argv)
+        return
     functions: dict[str, Callable[..., None]] | None = getattr(module, "COMMANDS", None)
     if functions is None:
         _call(f"lgx {command}", getattr(module, command), argv)

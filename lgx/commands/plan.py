@@ -1,0 +1,46 @@
+"""``lgx plan``: what a run takes, before it starts."""
+
+
+def main(argv: list[str]) -> None:
+    """Print what a run of ``lgx fit`` with the same options takes; nothing is read that may not be there yet.
+
+    Args:
+        argv: Any options of ``lgx fit``, and those of :class:`~lgx.planning.options.Options`.
+
+    Raises:
+        UserError: For whatever is wrong with them, in one sentence.
+    """
+    if not argv or argv[0] in ("-h", "--help"):
+        print(_help())
+        return
+    import json
+
+    from rich.console import Console
+
+    from lgx.files import atomic_path
+    from lgx.planning import configure, plan_of
+    from lgx.planning.table import plan_table
+
+    run = configure(argv)
+    plan = plan_of(run)
+    Console().print(plan_table(plan))
+    if run.options.json:
+        with atomic_path(run.options.json) as temporary:
+            temporary.write_text(json.dumps(plan.to_dict(), indent=2) + "\n")
+
+
+def _help() -> str:
+    """Usage; the options' meaning stands where they are defined."""
+    from dataclasses import fields
+
+    from docstring_parser import parse as parse_docstring
+
+    from lgx.planning.options import Options
+
+    known = {entry.arg_name: entry.description for entry in parse_docstring(Options.__doc__ or "").params}
+    lines = "\n".join(f"  --{field.name:<12}{' '.join((known[field.name] or '').split())}" for field in fields(Options))
+    return (
+        "usage: lgx plan --config FILE [options of lgx fit] [--gpus N] [--nodes N] …\n\n"
+        "Steps, effective batch, parameters, FLOPs, memory per GPU, data volume, files and hours of a run, before it\n"
+        f"starts. Data, ancestor and learngene need not be there yet.\n\n{lines}\n\nAll others: see lgx fit --help."
+    )

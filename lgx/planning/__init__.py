@@ -1,0 +1,6 @@
+"""What a run takes, told before it starts: steps, parameters, FLOPs, memory, data, files and hours."""
+
+from lgx.planning.configured import Configured, configure
+from lgx.planning.plan import Plan, make_plan, plan_of
+
+__all__ = ["Configured", "Plan", "configure", "make_plan", "plan_of"]

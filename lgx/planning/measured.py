@@ -1,0 +1,95 @@
+"""The speed of training, measured on the machine at hand."""
+
+import platform
+import time
+
+import torch
+
+from lgx.benchmark.steps import device
+from lgx.errors import UserError
+from lgx.evaluation.cost import BACKWARD
+from lgx.methods import Method
+from lgx.methods.hypernet import HypernetMethod
+from lgx.planning.cost import AncestorCost, StepCost, empty_batch, largest_task, mean_over, spread
+from lgx.planning.networks import ancestor_name, load_ancestor, network_of, set_guide
+from lgx.planning.precision import precision_of
+
+ROUNDS = 3
+"""Steps that are timed, after one that is not."""
+BATCH_ON_CPU = 8
+"""Most examples of a measured step without a GPU, where larger batches are no faster, and may not fit."""
+
+
+def measure(
+    method: Method, batch_size: int, precision: str, accelerator: str, cost: StepCost, ancestor: AncestorCost
+) -> tuple[float, str]:
+    """Time forward pass, backward pass and optimiser on random weights and a synthetic batch.
+
+    What is measured is FLOPs per second: the batch may be smaller than planned, and a hypernetwork's own share of a
+    step then larger. Of a set, the same architectures are timed whose FLOPs are counted.
+
+    Args:
+        method: The method, which knows its tasks; its network is replaced.
+        batch_size: Examples of a batch.
+        precision: Lightning's word for it; without a GPU it is 32, in which CPUs train.
+        accelerator: ``cpu`` leaves a GPU aside.
+        cost: What a step costs.
+        ancestor: What the ancestor costs.
+
+    Returns:
+        FLOPs per second, and where they were measured.
+
+    Raises:
+        UserError: If a batch does not fit on the GPU.
+    """
+    place = "cpu" if accelerator == "cpu" else device()
+    if place == "cpu":
+        batch_size, precision = min(batch_size, BATCH_ON_CPU), "32-true"
+    try:
+        seconds = _seconds(method, batch_size, precision, place)
+    except torch.OutOfMemoryError as error:
+        raise UserError(
+            f"--measure: a batch of {batch_size} does not fit on this GPU; lower data.batch_size"
+        ) from error
+    flops = (1 + BACKWARD) * (cost.forward * batch_size + cost.own) + ancestor.forward * batch_size
+    where = f"{torch.get_num_threads()} threads of {platform.machine()} CPU"
+    if place == "cuda":
+        where = torch.cuda.get_device_name()
+    return flops / seconds, f"measured here: {seconds:.3g} s a step of {batch_size} in {precision} on {where}"
+
+
+def _seconds(method: Method, batch_size: int, precision: str, place: str) -> float:
+    """Mean time of a step."""
+    numbers = precision_of(precision)
+    method.network = network_of(method, numbers.weights, real=True)
+    method.train().to(place)
+    if name := ancestor_name(method):
+        set_guide(method, load_ancestor(name, largest_task(method), real=True))
+    optimizer = method.optimizer(method.trained_groups())
+    batch = empty_batch(method, largest_task(method), batch_size, numbers.weights)
+    batch = batch._replace(inputs=batch.inputs.to(place), targets=batch.targets.to(place))
+
+    def steps(count: int) -> float:
+        start = time.perf_counter()
+        for _ in range(count):
+            with torch.autocast(place, numbers.autocast, numbers.autocast is not None, cache_enabled=False):
+                loss = method.training_losses(batch)["loss"]
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        if place == "cuda":
+            torch.cuda.synchronize()
+        return (time.perf_counter() - start) / count
+
+    def timed() -> float:
+        steps(1)
+        return steps(ROUNDS)
+
+    if not isinstance(method, HypernetMethod):
+        return timed()
+    whole, chosen, times = list(method.set), spread(method.set), []
+    for architecture in chosen:
+        method.set = [architecture]
+        times.append(timed())
+    method.set = whole
+    return mean_over(whole, chosen, times)

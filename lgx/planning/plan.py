@@ -1,0 +1,281 @@
+"""A run's plan: everything that is known of it before it starts."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from jsonargparse import Namespace
+
+from lgx.errors import UserError
+from lgx.evaluation.cost import Training
+from lgx.methods import LSAMD, Method
+from lgx.planning.configured import Configured, configure
+from lgx.planning.cost import AncestorCost, StepCost, ancestor_cost, empty_batch, largest_task, step_cost
+from lgx.planning.measured import measure
+from lgx.planning.options import Options
+from lgx.planning.precision import precision_of
+from lgx.planning.state import checkpoint_bytes, learngene_bytes, optimizer_bytes
+from lgx.planning.steps import Steps, count_steps
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Numbers of parameters.
+
+    Attributes:
+        trained: What is trained.
+        frozen: What belongs to the network and is not.
+        ancestor: Those of the ancestor that guides the training.
+    """
+
+    trained: int
+    frozen: int
+    ancestor: int
+
+
+@dataclass(frozen=True)
+class Flops:
+    """Floating-point operations of products, two per multiply-accumulate; of additions, norms and the like none.
+
+    Attributes:
+        forward: Forward pass of one example through what is trained: its network, or on average a set's descendants.
+        own: A hypernetwork's own share of the same: what a step takes whatever its batch, divided by the batch.
+        ancestor: Forward pass of one example through the ancestor that guides the training.
+        example: Training on one example: three times the first two, for the backward pass takes twice the forward
+            pass, and once the ancestor's.
+        total: The whole training.
+    """
+
+    forward: float
+    own: float
+    ancestor: float
+    example: float
+    total: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on each GPU at the end of a forward pass, when most is held.
+
+    Attributes:
+        weights: Parameters and buffers of the network.
+        ancestor: Those of the ancestor that guides the training.
+        gradients: Gradients of the previous step, which lie there until this one's are made.
+        optimizer: The optimiser's state; None where it could not be counted.
+        buckets: Copies of the gradients that DDP exchanges.
+        activations: What the backward pass needs.
+    """
+
+    weights: int
+    ancestor: int
+    gradients: int
+    optimizer: int | None
+    buckets: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return sum(value or 0 for value in asdict(self).values())
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How long it takes.
+
+    Attributes:
+        throughput: Training examples per second and GPU.
+        hours: Of the training, without validation and tests.
+        gpu_hours: The same times the number of GPUs.
+        source: Where the throughput comes from.
+    """
+
+    throughput: float
+    hours: float
+    gpu_hours: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run takes.
+
+    Attributes:
+        model: Class of the method.
+        architecture: What is trained, or whose inputs the architectures of a set have.
+        task: What it is trained on.
+        gpus: GPUs of a node.
+        nodes: Nodes.
+        precision: Lightning's word for it.
+        steps: How long it is.
+        parameters: How large.
+        flops: How much is computed.
+        memory: What lies on each GPU.
+        example_bytes: One decoded example, as it enters the network.
+        checkpoint_bytes: One checkpoint.
+        learngene_bytes: The learngene; None without one, or where training decides what is in it.
+        speed: How long it takes; None where no speed is given.
+        notes: What was assumed or not counted.
+    """
+
+    model: str
+    architecture: str
+    task: str
+    gpus: int
+    nodes: int
+    precision: str
+    steps: Steps
+    parameters: Parameters
+    flops: Flops
+    memory: Memory
+    example_bytes: int
+    checkpoint_bytes: int
+    learngene_bytes: int | None
+    speed: Speed | None
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only, with what follows from other values."""
+        steps, values = self.steps, asdict(self)
+        derived = ("effective_batch", "epochs", "samples_per_epoch", "samples")
+        values["steps"] |= {name: getattr(steps, name) for name in derived}
+        values["memory"]["total"] = self.memory.total
+        values["data_bytes"] = self.example_bytes * steps.samples
+        return values
+
+
+def make_plan(argv: list[str]) -> Plan:
+    """Plan a run.
+
+    Args:
+        argv: Options of ``lgx fit`` and of :class:`~lgx.planning.options.Options`.
+
+    Raises:
+        UserError: For whatever is wrong with them, in one sentence.
+    """
+    return plan_of(configure(argv))
+
+
+def plan_of(run: Configured) -> Plan:
+    """Plan a run whose configuration is read.
+
+    Raises:
+        UserError: If its parts do not suit each other, or something is not known without files.
+    """
+    method, options, trainer = run.method, run.options, run.trainer
+    gpus = options.gpus or _number(trainer.devices)
+    nodes = options.nodes or _number(trainer.num_nodes)
+    processes = gpus * nodes
+    word = str(trainer.precision or ("32-true" if trainer.accelerator == "cpu" else "bf16-mixed"))
+    precision = precision_of(word)
+    sharded = _is_sharded(trainer, method)
+
+    steps, sources = count_steps(method, run.data, trainer, options, processes)
+    ancestor, problem = ancestor_cost(method)
+    cost = step_cost(method, steps.batch, precision, ancestor.width)
+    state = optimizer_bytes(method)
+    notes = [*run.notes, *_notes(method, sources, options, sharded)]
+    if problem:
+        notes.append(problem)
+    if state is None:
+        notes.append("Not counted: the optimiser's state, which its class makes on real parameters alone.")
+
+    own = cost.own / steps.batch
+    training = Training((cost.forward + own) / 2, steps.epochs, 1, ancestor.forward / 2).work
+    assert training.macs is not None
+    example = 2 * training.macs
+    flops = Flops(cost.forward, own, ancestor.forward, example, example * steps.samples)
+    share = processes if sharded else 1
+    memory = Memory(
+        weights=cost.weights // share,
+        ancestor=ancestor.weights,
+        gradients=cost.gradients // share,
+        optimizer=None if state is None else state // share,
+        buckets=cost.all_gradients if processes > 1 and not sharded and _copies_gradients(trainer) else 0,
+        activations=cost.activations,
+    )
+    return Plan(
+        model=type(method).__name__,
+        architecture=method.architecture.name,
+        task=", ".join(method.tasks),
+        gpus=gpus,
+        nodes=nodes,
+        precision=word,
+        steps=steps,
+        parameters=Parameters(cost.trained, cost.frozen, ancestor.parameters),
+        flops=flops,
+        memory=memory,
+        example_bytes=empty_batch(method, largest_task(method), 1).inputs.nbytes,
+        checkpoint_bytes=checkpoint_bytes(method, 0 if run.checkpoint.save_weights_only else state or 0),
+        learngene_bytes=learngene_bytes(method),
+        speed=_speed(run, steps, flops, word, cost, ancestor),
+        notes=tuple(notes),
+    )
+
+
+def _speed(
+    run: Configured, steps: Steps, flops: Flops, precision: str, cost: StepCost, ancestor: AncestorCost
+) -> Speed | None:
+    options = run.options
+    if options.throughput is not None:
+        throughput, source = options.throughput, "as given"
+    elif options.tflops is not None:
+        throughput = options.tflops * 1e12 * options.mfu / flops.example
+        source = f"{options.tflops:g} TFLOP/s, of which {100 * options.mfu:g} % are reached"
+    elif options.measure:
+        rate, source = measure(run.method, steps.batch, precision, run.trainer.accelerator, cost, ancestor)
+        throughput = rate / flops.example
+    else:
+        return None
+    hours = steps.samples / (throughput * steps.processes) / 3600
+    return Speed(throughput, hours, hours * steps.processes, source)
+
+
+def _notes(method: Method, sources: tuple[str, ...], options: Options, sharded: bool) -> list[str]:
+    notes = [f"Training examples: {', '.join(sources)}."]
+    if any(task.kind == "text" for task in method.tasks.values()):
+        notes.append("Every text counts with data.max_len tokens; shorter ones take less.")
+    if method.evaluates_starts:
+        notes.append("FLOPs are means over the architecture set, memory is that of its largest architecture.")
+        if options.tflops is not None:
+            notes.append(
+                "A hypernetwork's thin products and many small operations reach a smaller share of TFLOP/s than an "
+                "ordinary network: measure it (--measure true on such a GPU) before you trust this time."
+            )
+    if isinstance(method, LSAMD):
+        notes.append("Counted as if every layer took the data set's own block, which costs most.")
+    if sharded:
+        notes.append(
+            "trainer.strategy shares weights, gradients and the optimiser's state among all GPUs; a whole layer comes "
+            "on top."
+        )
+    if options.measure:
+        notes.append("Measured on one process here: what several lose by waiting for each other is not in it.")
+    return notes
+
+
+def _is_sharded(trainer: Namespace, method: Method) -> bool:
+    """Whether each GPU keeps a share of the network alone.
+
+    Raises:
+        UserError: If the method's network cannot be sharded.
+    """
+    strategy: Any = trainer.strategy
+    name = strategy if isinstance(strategy, str) else str(getattr(strategy, "class_path", ""))
+    sharded = name.rsplit(".", 1)[-1].lower() in ("sharded", "fsdp", "fsdpstrategy", "modelparallelstrategy")
+    if sharded and not getattr(method, "shards", False):
+        raise UserError(f"trainer.strategy: the network of {type(method).__name__} cannot be sharded; use ddp")
+    return sharded
+
+
+def _copies_gradients(trainer: Namespace) -> bool:
+    """Whether DDP exchanges copies of the gradients, as it does unless it is told to exchange them in place."""
+    strategy: Any = trainer.strategy
+    groups = [strategy.get(k) for k in ("init_args", "dict_kwargs")] if isinstance(strategy, Namespace) else []
+    return not any(group and group.get("gradient_as_bucket_view") for group in groups)
+
+
+def _number(value: Any) -> int:
+    """GPUs or nodes as the configuration has them; 1 where it leaves them to the machine."""
+    if isinstance(value, list):
+        return len(value)
+    return int(value) if str(value).isdecimal() and int(value) > 0 else 1

@@ -1,0 +1,102 @@
+"""A plan as a table for the terminal."""
+
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from lgx.planning.plan import Plan
+
+Line = tuple[str, str, str]
+"""What, how much, and how that comes about."""
+
+
+def plan_table(plan: Plan) -> Table:
+    """Every figure of a plan with how it comes about."""
+    gpus = f"{plan.gpus * plan.nodes} GPU{'s' if plan.gpus * plan.nodes > 1 else ''}"
+    nodes = f" ({plan.nodes} nodes x {plan.gpus})" if plan.nodes > 1 else ""
+    title = f"{plan.model} {plan.architecture} on {plan.task}: {gpus}{nodes}, {plan.precision}"
+    table = Table("", "", "", title=title, show_header=False, caption="\n".join(plan.notes), caption_justify="left")
+    table.columns[1].justify = "right"
+    for lines in (_length(plan), _work(plan), _memory(plan), _files(plan), _time(plan)):
+        for line in lines:
+            table.add_row(*line)
+        table.add_section()
+    return table
+
+
+def _length(plan: Plan) -> Iterator[Line]:
+    steps = plan.steps
+    yield "optimiser steps", f"{steps.total:,}", f"{steps.per_epoch:,} an epoch, {steps.epochs:.4g} epochs"
+    parts = f"{steps.batch:,} x {steps.accumulate} accumulated x {steps.processes} GPUs"
+    yield "effective batch", f"{steps.effective_batch:,}", parts
+    yield "examples seen", amount(steps.samples), f"{steps.samples_per_epoch:,} of {steps.training_examples:,} an epoch"
+    volume = f"{size(plan.example_bytes)} an example as it enters the network, decoded"
+    yield "data", size(plan.example_bytes * steps.samples), volume
+
+
+def _work(plan: Plan) -> Iterator[Line]:
+    parameters, flops = plan.parameters, plan.flops
+    beside = [f"{amount(parameters.frozen)} frozen"] * (parameters.frozen > 0)
+    beside += [f"{amount(parameters.ancestor)} of the ancestor"] * (parameters.ancestor > 0)
+    yield "parameters trained", amount(parameters.trained), ", ".join(beside)
+    own = f"and {amount(flops.own)} of the hypernetwork's own" if flops.own else ""
+    yield "FLOPs forward", amount(flops.forward), own or "an example; 2 per multiply-accumulate"
+    if flops.ancestor:
+        yield "FLOPs of the ancestor", amount(flops.ancestor), "an example"
+    terms = "3 x forward" + " + 1 x ancestor" * bool(flops.ancestor)
+    yield "FLOPs of training", amount(flops.example), f"an example: {terms}"
+    yield "FLOPs in all", f"{flops.total:.3g}", ""
+
+
+def _memory(plan: Plan) -> Iterator[Line]:
+    memory = plan.memory
+    yield "memory per GPU", size(memory.total), "and what kernels need for a moment, and CUDA itself"
+    yield "  activations", size(memory.activations), f"a batch of {plan.steps.batch:,}"
+    yield "  weights", size(memory.weights), ""
+    if memory.ancestor:
+        yield "  ancestor", size(memory.ancestor), ""
+    yield "  gradients", size(memory.gradients), ""
+    yield "  optimiser", "?" if memory.optimizer is None else size(memory.optimizer), ""
+    if memory.buckets:
+        yield "  DDP's buckets", size(memory.buckets), "gradients on their way to the other GPUs"
+
+
+def _files(plan: Plan) -> Iterator[Line]:
+    yield "checkpoint", size(plan.checkpoint_bytes), "each, best and last"
+    if plan.learngene_bytes is not None:
+        yield "learngene", size(plan.learngene_bytes), ""
+
+
+def _time(plan: Plan) -> Iterator[Line]:
+    if plan.speed is None:
+        yield "time", "?", "give --throughput, or --tflops and --mfu, or --measure true"
+        return
+    speed = plan.speed
+    yield "time", duration(speed.hours), f"of training, without validation and tests: {speed.gpu_hours:.3g} GPU hours"
+    yield "examples a second", amount(speed.throughput), f"a GPU; {speed.source}"
+
+
+def duration(hours: float) -> str:
+    """Hours in a unit that fits: ``3.99 h``."""
+    for unit, each in (("s", 1 / 3600), ("min", 1 / 60)):
+        if hours < 60 * each:
+            return f"{hours / each:.3g} {unit}"
+    return f"{hours:,.3g} h" if hours < 1000 else f"{hours:,.0f} h"
+
+
+def size(number: float) -> str:
+    """Bytes in a unit that fits: ``21.1 GiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1024
+    return f"{number:.4g} TiB"
+
+
+def amount(number: float) -> str:
+    """A number in a unit that fits: ``36.9 M``."""
+    for unit in ("", " k", " M", " G", " T", " P"):
+        if number < 1000:
+            return f"{number:.3g}{unit}"
+        number /= 1000
+    return f"{number:.4g} E"
