@@ -1,13 +1,11 @@
 """Bringing the Visual Decathlon to its place from the official archives, task by task, and checking it."""
 
-import gzip
 import tarfile
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from data_modules.archives import check_member, check_name, check_size, reading_tar
 from data_modules.decathlon import FACTS, Decathlon, DecathlonTask, Part
 from data_modules.prepare import link
 from lgx.errors import UserError
@@ -129,7 +127,7 @@ def _unpack_images(folder: Path, name: str, target: Path) -> None:
     archive = folder / _filename(DATA)
     if not archive.exists():
         return
-    with _one_sentence(archive), tarfile.open(archive, "r|gz") as tar:
+    with reading_tar(archive), tarfile.open(archive, "r|gz") as tar:
         for member in tar:
             if PurePosixPath(member.name).name == f"{name}.tar" and (inner := tar.extractfile(member)):
                 _extract(inner, archive, (name,), target)
@@ -142,31 +140,25 @@ def _extract(file: IO[bytes], path: Path, inside: tuple[str, ...], target: Path)
     Raises:
         UserError: If the archive is damaged or empty, or a member would land outside or is a link or a device.
     """
+    total = 0
 
     def keep(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:
+        nonlocal total
+        total += member.size
+        check_size(path, total)
+        check_name(path, member.name)
         parts = PurePosixPath(member.name).parts
-        if member.name.startswith("/") or ".." in parts:
-            raise UserError(f"{path}: its member {member.name} would be written outside the folder; do not trust it")
         if parts[: len(inside)] != inside or len(parts) == len(inside):
             return None
-        if not (member.isreg() or member.isdir()):
-            raise UserError(f"{path}: its member {member.name} is a link or a device; do not trust it")
+        check_member(path, member)
         return tarfile.data_filter(member.replace(name="/".join(parts[len(inside) :]), deep=False), place)
 
     with atomic_path(target) as temporary:
         temporary.mkdir()
-        with _one_sentence(path), tarfile.open(fileobj=file, mode="r|*") as tar:
+        with reading_tar(path), tarfile.open(fileobj=file, mode="r|*") as tar:
             tar.extractall(temporary, filter=keep)
         if not any(temporary.iterdir()):
             raise UserError(f"{path}: holds no {'/'.join(inside)}/; expected the official archive, fetch it again")
-
-
-@contextmanager
-def _one_sentence(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{path}: a damaged archive ({error}); fetch it again") from error
 
 
 def _filename(url: str) -> str:

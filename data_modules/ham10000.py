@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+from data_modules.archives import unzip
 from data_modules.base import DatasetInfo, Split
 from data_modules.images import ImageFiles, Indices, LabelledImages, grouped_split
 from data_modules.official import OfficialData
-from data_modules.prepare import link, unzip
+from data_modules.prepare import link
 from lgx.errors import UserError
 from lgx.files import atomic_path
 

@@ -1,18 +1,24 @@
 """Map-style images with their labels at hand, and the seeded draws that split them."""
 
+import io
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import EpsImagePlugin, Image
 
 from lgx.errors import UserError
 
 Indices = NDArray[np.int64]
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp")
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
+"""What is decoded, whatever a file is called. Pillow tells many more formats by their first bytes."""
+
+# One of them is PostScript, a program, which Pillow hands to Ghostscript; torchvision's readers open what they find.
+EpsImagePlugin.gs_binary = False
 
 
 class DataError(UserError):
@@ -24,6 +30,55 @@ class DataError(UserError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message.rstrip().rsplit("DataError: ", 1)[-1])
+
+
+def opened(source: Path | bytes) -> Image.Image:
+    """An image of which only the beginning was read.
+
+    Args:
+        source: File, or what is in one.
+
+    Raises:
+        Exception: Whatever Pillow raises of a file in another format than :data:`FORMATS`, or with more pixels than
+            its limit.
+    """
+    if isinstance(source, Path) and not source.is_file():  # opening a pipe would wait for ever
+        raise FileNotFoundError("no such file")
+    return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+
+
+def open_image(source: Path | bytes) -> Image.Image:
+    """Decode an image.
+
+    Raises:
+        Exception: As :func:`opened`, or whatever Pillow raises of a damaged image.
+    """
+    with opened(source) as image:
+        image.load()
+        return image
+
+
+def open_photo(source: Path | bytes) -> Image.Image:
+    """Decode an image of which the short side is resized.
+
+    Raises:
+        Exception: As :func:`open_image`, or if it is none that transforms can take.
+    """
+    return checked(open_image(source))
+
+
+def checked(image: Image.Image) -> Image.Image:
+    """The image itself.
+
+    Raises:
+        ValueError: If it is a line, which would become gigabytes when its short side is enlarged, or has pixels of an
+            unknown range.
+    """
+    if max(image.size) > 100 * min(image.size):
+        raise ValueError(f"{image.width} x {image.height} pixels; one side is more than 100 times the other")
+    if image.mode in ("I", "F"):
+        raise ValueError(f"mode {image.mode} has no known range of values; save it with 8 or 16 bits")
+    return image
 
 
 class LabelledImages:
@@ -49,6 +104,7 @@ class LabelledImages:
         try:
             image = self.source[position][0]
             image.load()  # PIL decodes lazily: outside this block nobody would know which image failed
+            checked(image)
         except UserError:
             raise
         except Exception as error:
@@ -90,9 +146,7 @@ class ImageFiles:
     def __getitem__(self, index: int) -> tuple[Image.Image, int]:
         path = self.path(index)
         try:
-            with Image.open(path) as image:
-                image.load()
-                return image, int(self.labels[index])
+            return open_photo(path), int(self.labels[index])
         except Exception as error:
             raise DataError(
                 f"{self.where}: {path} cannot be decoded ({_one_line(error)}); restore the file or remove it"
@@ -102,7 +156,13 @@ class ImageFiles:
         """The file's own bytes and suffix where a shard can hold them as they are, else None."""
         path = self.path(index)
         suffix = {".jpg": "jpg", ".jpeg": "jpg", ".png": "png", ".webp": "webp"}.get(path.suffix.lower())
-        return (path.read_bytes(), suffix) if suffix else None
+        if suffix is None:
+            return None
+        try:
+            opened(path).close()
+            return path.read_bytes(), suffix
+        except Exception as error:  # what is no image, behind a link perhaps, shall not be handed on with the shards
+            raise DataError(f"{self.where}: {path} is no image ({_one_line(error)}); remove it") from error
 
     def take(self, indices: Indices, where: str | None = None) -> "ImageFiles":
         """The files at ``indices``."""

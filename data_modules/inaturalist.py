@@ -67,6 +67,8 @@ class INaturalist2019(OfficialData):
             if image not in file_of or category not in number:
                 what = f"image {image}" if image not in file_of else f"category {category}"
                 raise UserError(f"{path}: an annotation speaks of {what}, which the table does not list")
+            if Path(file_of[image]).is_absolute() or ".." in Path(file_of[image]).parts:
+                raise UserError(f"{path}: names the file {file_of[image]!r} outside its folder; do not trust it")
             names.append(file_of[image])
             labels.append(number[category])
         # A look at a thousand folders, not at a quarter of a million files.

@@ -1,15 +1,15 @@
 """Reading the archives of the mini-Decathlon: zip files of encoded images, taken into memory and split."""
 
 import io
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 from PIL import Image
 
+from data_modules.archives import open_zip
 from data_modules.base import Split
-from data_modules.images import IMAGE_SUFFIXES, DataError, Indices, grouped_split, stratified_split
+from data_modules.images import IMAGE_SUFFIXES, DataError, Indices, grouped_split, open_photo, opened, stratified_split
 from lgx.errors import UserError
 
 SHORT_SIDE = 64
@@ -37,8 +37,7 @@ class EncodedImages:
     def __getitem__(self, index: int) -> tuple[Image.Image, int]:
         path, data = self.examples[index]
         try:
-            image: Image.Image = Image.open(io.BytesIO(data))
-            image.load()
+            image = open_photo(data)
         except Exception as error:
             raise DataError(
                 f"{self.where}: {path} cannot be decoded ({type(error).__name__}); fetch its archive again"
@@ -56,7 +55,7 @@ class EncodedImages:
         path, data = self.examples[index]
         image, _ = self[index]
         suffix = "jpg" if path.suffix.lower() in (".jpg", ".jpeg") else "png"
-        with Image.open(io.BytesIO(data)) as original:
+        with opened(data) as original:
             if (original.size, original.mode) == (image.size, image.mode) and path.suffix.lower() != ".ppm":
                 return data, suffix
         buffer = io.BytesIO()
@@ -84,15 +83,15 @@ def read_zip(path: Path) -> Named:
         Path within the archive and encoded image, sorted by path.
 
     Raises:
-        UserError: If the archive is damaged or encrypted, or holds no image.
+        UserError: If the archive is damaged, encrypted or not to be trusted, or holds no image.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_zip(path) as archive:
             inside = [(PurePosixPath(member.filename), member) for member in archive.infolist()]
             images = [(name, member) for name, member in inside if _is_image(name)]
             found = [(name, archive.read(member)) for name, member in sorted(images, key=lambda pair: pair[0])]
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
-        raise UserError(f"{path}: a damaged or encrypted zip file ({error}); fetch it again") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error}); fetch it again") from error
     if not found:
         raise UserError(f"{path}: holds no image (looked for {', '.join(IMAGE_SUFFIXES)}); fetch it again")
     return found

@@ -3,14 +3,13 @@
 import gzip
 import os
 import shutil
-import stat
 import urllib.error
-import zipfile
-from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
+import zlib
+from pathlib import Path
 
 from torchvision.datasets.utils import calculate_md5, check_integrity, download_url
 
+from data_modules.archives import check_tar, unzip
 from data_modules.images import guarded
 from data_modules.official import Archive, OfficialData, tree_split
 from lgx.errors import UserError
@@ -23,6 +22,9 @@ FASHION_IDX = {
     "t10k-labels-idx1-ubyte": "15d484375f8d13e6eb1aabb0c3f46965",
 }
 """md5 of Fashion-MNIST's files once unpacked: distributions compress them anew, so the .gz files differ."""
+
+_IDX_BYTES = 2**26
+"""More than the largest of them has, and all that is unpacked of a file that is something else."""
 
 
 def bring(kind: type[OfficialData], root: Path, source: Path | None, download: bool) -> None:
@@ -99,9 +101,9 @@ def _copy_idx(folder: Path, source: Path) -> None:
         for filename, md5 in FASHION_IDX.items():
             packed = source / f"{filename}.gz"
             try:
-                with gzip.open(packed) as file, (raw / filename).open("wb") as out:
-                    shutil.copyfileobj(file, out)
-            except (EOFError, gzip.BadGzipFile, FileNotFoundError) as error:
+                with gzip.open(packed) as file:
+                    (raw / filename).write_bytes(file.read(_IDX_BYTES))
+            except (EOFError, zlib.error, gzip.BadGzipFile, FileNotFoundError) as error:
                 raise UserError(f"{packed}: missing or damaged ({error}); install the package again") from error
             if (found := calculate_md5(raw / filename)) != md5:
                 raise UserError(f"{packed}: its content has md5 {found}, expected {md5}; install the package again")
@@ -137,6 +139,9 @@ def _what_to_fetch(kind: type[OfficialData], root: Path, why: str) -> str:
 
 def _unpack(kind: type[OfficialData], folder: Path, store: Path) -> None:
     module = kind(root=str(folder.parent))
+    for archive in kind.archives:
+        if archive.md5 is None:  # what has its publishers' checksum has its publishers' content
+            check_tar(store / archive.filename)
     with atomic_path(folder) as temporary:
         for archive in kind.archives:
             place = temporary / archive.folder
@@ -150,33 +155,3 @@ def _unpack(kind: type[OfficialData], folder: Path, store: Path) -> None:
         for archive in kind.archives:
             if archive.filename.endswith((".zip", ".tgz", ".gz")) and kind.info.name != "omniglot":
                 (temporary / archive.folder / archive.filename).unlink(missing_ok=True)
-
-
-def unzip(archives: Iterable[Path], folder: Path) -> None:
-    """Unpack zip files into one new folder, all or nothing.
-
-    Args:
-        archives: The zip files.
-        folder: The folder to make.
-
-    Raises:
-        UserError: If an archive is damaged, or a member would land outside ``folder`` or is a link.
-    """
-    with atomic_path(folder) as temporary:
-        temporary.mkdir()
-        for path in archives:
-            try:
-                with zipfile.ZipFile(path) as archive:
-                    for member in archive.infolist():
-                        _check_member(path, member)
-                    archive.extractall(temporary)
-            except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-                raise UserError(f"{path}: a damaged or encrypted zip file ({error}); fetch it again") from error
-
-
-def _check_member(path: Path, member: zipfile.ZipInfo) -> None:
-    name = PurePosixPath(member.filename.replace("\\", "/"))
-    if name.is_absolute() or ".." in name.parts or ":" in name.parts[:1]:
-        raise UserError(f"{path}: its member {member.filename} would be written outside the folder; do not trust it")
-    if stat.S_ISLNK(member.external_attr >> 16):
-        raise UserError(f"{path}: its member {member.filename} is a symbolic link; do not trust it")

@@ -15,7 +15,7 @@ from torchvision.datasets.utils import extract_archive
 from torchvision.datasets.voc import DATASET_YEAR_DICT
 
 from data_modules.base import DatasetInfo, Images, Split
-from data_modules.images import DataError, Indices, LabelledImages, stratified_order
+from data_modules.images import DataError, Indices, LabelledImages, open_image, stratified_order
 from data_modules.official import Archive, OfficialData
 from data_modules.prepare import link
 from data_modules.samplers import Key, TransformedImages, mix_seed, seeded_rng
@@ -76,9 +76,7 @@ class MaskedImages(LabelledImages):
 
     def _decode(self, path: Path) -> Image.Image:
         try:
-            with Image.open(path) as image:
-                image.load()
-                return image
+            return open_image(path)
         except Exception as error:
             reason = " ".join(str(error).split())[:160]
             raise DataError(
@@ -282,7 +280,7 @@ class VOC12Aug(VOC12):
         """As VOC12 for the test; for training what trainaug.txt lists.
 
         Raises:
-            UserError: If the list is missing or names test images.
+            UserError: If the list is missing or names test images or files elsewhere.
         """
         if split == "test":
             return super().files(folder, split)
@@ -291,6 +289,8 @@ class VOC12Aug(VOC12):
         if not listed.is_file():
             raise UserError(f"{self.info.name} {split}: {listed} is missing; expected one image name per line")
         names = listed.read_text().split()
+        if outside := next((name for name in names if Path(name).name != name), None):
+            raise UserError(f"{listed}: names {outside!r}, expected image names without folders")
         tested = {image.stem for image, _ in super().files(folder, "test")}
         if leaked := sorted(tested & set(names)):
             raise UserError(

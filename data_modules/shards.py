@@ -1,9 +1,11 @@
 """Image sets as webdataset shards: one folder of tar files and an ``index.json`` that says what they hold."""
 
+import errno
 import hashlib
 import io
 import json
 import os
+import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,15 +19,48 @@ from PIL import Image
 from rich.progress import track
 
 from data_modules.base import DatasetInfo, Images, Split
-from data_modules.images import DataError, Indices
+from data_modules.images import DataError, Indices, open_photo
 from lgx.errors import UserError
 from lgx.files import atomic_path
+from lgx.metadata import (
+    LINE,
+    MAPPING,
+    NUMBERS,
+    POSITIVE,
+    Field,
+    at_most,
+    check_fields,
+    list_of,
+    mapping_of,
+    one_of,
+    read_json,
+)
 
 # Where another package imported webdataset first, the environment variable came too late.
 wds.utils.enforce_security = True
 
 INDEX = "index.json"
 IMAGE_KEYS = ("png", "jpg", "webp")
+
+_COUNT = at_most(2**40)
+_INDEX = {"info": MAPPING, "splits": mapping_of(MAPPING)}
+_SPLIT = {"count": _COUNT, "shards": list_of(MAPPING)}
+_SHARD = {"file": LINE, "count": _COUNT, "sha256": LINE}
+_INFO = {
+    "name": LINE,
+    "num_classes": at_most(1_000_000, 1),
+    "sizes": list_of(Field(lambda value: value is None or _COUNT.holds(value), "counts")),
+    "licence": LINE,
+    "source": LINE,
+    "splits": LINE,
+    "img_size": at_most(65_536, 1),
+    "in_chans": Field(lambda value: value in (1, 3), "1 or 3"),
+    "mean": NUMBERS,
+    "std": POSITIVE,
+    "class_names": list_of(Field(lambda value: isinstance(value, str), "texts")),
+    "kind": one_of("classification"),
+    "metric": LINE,
+}
 
 
 @dataclass(frozen=True)
@@ -36,11 +71,13 @@ class Shard:
         path: Where it is.
         count: Number of examples in it.
         sha256: Checksum of the file.
+        classes: Number of classes of the set.
     """
 
     path: Path
     count: int
     sha256: str
+    classes: int = 1_000_000
 
 
 def write_shards(
@@ -117,18 +154,23 @@ def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Sha
     index = _load_index(directory)
     try:
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in index["info"].items()}
-        splits: dict[Split, list[Shard]] = {}
-        for split, entry in index["splits"].items():
-            if any(Path(s["file"]).name != s["file"] for s in entry["shards"]):
-                raise UserError(f"{directory / INDEX}: names a file outside its folder; do not trust it")
-            splits[split] = [Shard(directory / s["file"], s["count"], s["sha256"]) for s in entry["shards"]]
-            if sum(s.count for s in splits[split]) != entry["count"]:
-                raise UserError(
-                    f"{directory}: the {split} shards are incomplete; run the command that wrote them again"
-                )
-        return DatasetInfo(**fields), splits
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{directory / INDEX}: not an index of shards ({error!r}); write the shards again") from error
+        info = DatasetInfo(**fields)
+    except TypeError as error:  # a key is missing or unknown
+        raise UserError(
+            f"{directory / INDEX}: not an index of shards ({str(error)[:200]}); write them again"
+        ) from error
+    if not (len(info.mean) == len(info.std) == info.in_chans and len(info.sizes) == 3):
+        raise UserError(f"{directory / INDEX}: mean and std of {info.in_chans} channels and 3 sizes are expected")
+    splits: dict[Split, list[Shard]] = {}
+    for split, entry in index["splits"].items():
+        if any(Path(s["file"]).name != s["file"] for s in entry["shards"]):
+            raise UserError(f"{directory / INDEX}: names a file outside its folder; do not trust it")
+        splits[split] = [
+            Shard(directory / s["file"], s["count"], s["sha256"], info.num_classes) for s in entry["shards"]
+        ]
+        if sum(s.count for s in splits[split]) != entry["count"]:
+            raise UserError(f"{directory}: the {split} shards are incomplete; run the command that wrote them again")
+    return info, splits
 
 
 def refuse_url(place: str | Path) -> Path:
@@ -157,12 +199,11 @@ def read_shard(shard: Shard) -> Iterator[dict[str, Any]]:
     path, count = shard.path, 0
     remedy = "write the shards again (`lgx data prepare` resumes)"
     try:
-        with path.open("rb") as stream:
-            # Not wds.tarfile_to_samples: that opens by URL, which the secure mode refuses for local files.
-            files = wds.tariterators.tar_file_expander([{"url": str(path), "stream": stream}])
-            for sample in wds.tariterators.group_by_keys(files):
-                count += 1
-                yield sample
+        for sample in wds.tariterators.group_by_keys(_members(path)):
+            if not 0 <= (label := int(sample["cls"])) < shard.classes:
+                raise ValueError(f"class {label} of {shard.classes}")
+            count += 1
+            yield sample
     except OSError as error:
         raise DataError(f"shard {path} cannot be read ({error.strerror or error}); {remedy}") from error
     except UserError:
@@ -173,6 +214,23 @@ def read_shard(shard: Shard) -> Iterator[dict[str, Any]]:
         raise DataError(f"shard {path} holds {count} examples instead of {shard.count}; {remedy}")
 
 
+def _members(path: Path) -> Iterator[dict[str, Any]]:
+    """Files of a tar file, in order, as webdataset groups them.
+
+    Not through webdataset's own reader, which unpacks compressed files and sparse ones: a kilobyte of either may stand
+    for a terabyte. What is read here is no larger than the file.
+    """
+    if not path.is_file():  # opening a pipe would wait for ever
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    size = path.stat().st_size
+    with path.open("rb") as stream, tarfile.open(fileobj=stream, mode="r:") as tar:
+        for member in tar:
+            if member.issparse() or member.size > size:
+                raise ValueError(f"{member.name} is larger than the file")
+            if member.isreg() and (content := tar.extractfile(member)):
+                yield {"fname": member.name, "data": content.read(), "__url__": str(path)}
+
+
 def decode(sample: dict[str, Any], where: str) -> tuple[Image.Image, int]:
     """Decode one raw sample.
 
@@ -181,13 +239,11 @@ def decode(sample: dict[str, Any], where: str) -> tuple[Image.Image, int]:
     """
     try:
         data = next(sample[key] for key in IMAGE_KEYS if key in sample)
-        with Image.open(io.BytesIO(data)) as image:
-            image.load()
-            return image, int(sample["cls"])
+        return open_photo(data), int(sample["cls"])
     except Exception as error:
         raise DataError(
-            f"{where}: example {sample.get('__key__')} cannot be decoded ({type(error).__name__}); "
-            "write the shards again"
+            f"{where}: example {sample.get('__key__')} of {sample.get('__url__')} cannot be decoded "
+            f"({type(error).__name__}); write the shards again"
         ) from error
 
 
@@ -225,12 +281,14 @@ def _write_tar(path: Path, images: Images, part: Indices, split: Split, start: i
 
 
 def _load_index(directory: Path) -> dict[str, Any]:
-    try:
-        index = json.loads((directory / INDEX).read_text())
-    except (OSError, ValueError) as error:
-        raise UserError(f"{directory / INDEX}: not readable ({error}); remove the folder, write it again") from error
-    if not isinstance(index, dict) or "splits" not in index:
-        raise UserError(f"{directory / INDEX}: not an index of shards; remove the folder and write it again")
+    remedy = "remove the folder and write it again"
+    place = f"{directory / INDEX}: not an index of shards"
+    index = check_fields(read_json(directory / INDEX, remedy), _INDEX, place, complete=True)
+    check_fields(index["info"], _INFO, f"{place}: info")
+    for split, entry in index["splits"].items():
+        check_fields(entry, _SPLIT, f"{place}: {split}", complete=True)
+        for shard in entry["shards"]:
+            check_fields(shard, _SHARD, f"{place}: {split}", complete=True)
     return index
 
 

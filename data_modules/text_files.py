@@ -1,12 +1,23 @@
 """Rows of labelled texts, read from the publishers' own files or from the Hugging Face hub."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+import errno
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lgx.errors import UserError
 from lgx.extras import nlp_extra
+from lgx.metadata import parse_json, shortened
+
+LONGEST_LINE = 2**20
+"""Bytes of a line: the longest review has 14 thousand. What is longer would take minutes and gigabytes to tokenise."""
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+"""One of two codes that together are a character; JSON can write it alone, tokenisers refuse it."""
 
 
 class Row(NamedTuple):
@@ -51,18 +62,20 @@ def read_table(
         header, lines, first = lines[0].split("\t") if lines else [], lines[1:], 2
         for column in (*texts, label):
             if column not in header:
-                raise UserError(f"{path}, line 1: no column {column!r} among {', '.join(header) or 'none'}")
+                raise UserError(f"{path}, line 1: no column {column!r} among {', '.join(header)[:200] or 'none'}")
     at_texts, at_label = [header.index(column) for column in texts], header.index(label)
     rows = []
     for number, line in enumerate(lines, first):
         fields = line.split("\t")
         if len(fields) != len(header):
             raise UserError(
-                f"{path}, line {number}: {len(fields)} columns, expected {len(header)} ({', '.join(header)}), with one "
-                f"tab between two"
+                f"{path}, line {number}: {len(fields)} columns, expected {len(header)} ({', '.join(header)[:200]}), "
+                f"with one tab between two"
             )
         if fields[at_label] not in labels:
-            raise UserError(f"{path}, line {number}: label {fields[at_label]!r}, expected {' or '.join(labels)}")
+            raise UserError(
+                f"{path}, line {number}: label {shortened(fields[at_label])}, expected {' or '.join(labels)}"
+            )
         rows.append(_row([fields[k] for k in at_texts], labels[fields[at_label]], str(path), number))
     return rows
 
@@ -80,14 +93,13 @@ def read_json_lines(path: Path, text: str, label: str, classes: int) -> list[Row
     """
     rows = []
     for number, line in enumerate(read_lines(path), 1):
-        try:
-            values: Any = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{path}, line {number}: not valid JSON ({error.msg})") from error
+        values = parse_json(line, f"{path}, line {number}", "expected one object a line")
         if not isinstance(values, dict) or not isinstance(values.get(text), str):
             raise UserError(f"{path}, line {number}: expected an object with the keys {text!r} and {label!r}")
         if values.get(label) not in range(classes) or isinstance(values[label], bool):
-            raise UserError(f"{path}, line {number}: {label} {values.get(label)!r}, expected 0 to {classes - 1}")
+            raise UserError(
+                f"{path}, line {number}: {label} {shortened(values.get(label))}, expected 0 to {classes - 1}"
+            )
         rows.append(_row([values[text]], values[label], str(path), number))
     return rows
 
@@ -143,11 +155,13 @@ def read_lines(path: Path, most: int | None = None) -> list[str]:
         most: Read only so many.
 
     Raises:
-        UserError: If it cannot be read, is empty, or is no UTF-8.
+        UserError: If it cannot be read, is empty, is no UTF-8, or has a line beyond :data:`LONGEST_LINE`.
     """
     try:
+        if not path.is_file():  # opening a pipe would wait for ever
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         with path.open("rb") as file:
-            lines = list(_decoded(path, file if most is None else (file.readline() for _ in range(most))))
+            lines = list(islice(_decoded(path, iter(lambda: file.readline(LONGEST_LINE + 1), b"")), most))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
     if not lines:
@@ -155,8 +169,10 @@ def read_lines(path: Path, most: int | None = None) -> list[str]:
     return lines
 
 
-def _decoded(path: Path, lines: Any) -> Iterator[str]:
+def _decoded(path: Path, lines: Iterable[bytes]) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
+        if len(line) > LONGEST_LINE:
+            raise UserError(f"{path}, line {number}: more than {LONGEST_LINE:,} bytes; is a line break missing?")
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
@@ -167,4 +183,8 @@ def _row(texts: Sequence[str], label: int, path: str, line: int) -> Row:
     row = Row(tuple(text.strip() for text in texts), label, path, line)
     if not all(row.texts):
         raise UserError(f"{row.place}: an empty sentence; remove the row or fill it in")
+    for text in row.texts:
+        if len(text) > LONGEST_LINE or _HALF.search(text):
+            what = "half a character" if _HALF.search(text) else f"more than {LONGEST_LINE:,} characters"
+            raise UserError(f"{row.place}: a text with {what}; correct the row or remove it")
     return row

@@ -3,7 +3,6 @@
 Texts are tokenised once, when a data module is set up, and kept in memory as one array of ids.
 """
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from data_modules.images import Indices
-from data_modules.text_files import Row
+from data_modules.text_files import Row, read_lines
 from lgx.errors import UserError
 from lgx.extras import nlp_extra
+from lgx.metadata import read_json, shortened
 
 END = "<|endoftext|>"
 _FILES = (("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt"))  # OpenAI's names, transformers' names
@@ -79,24 +79,24 @@ def _read_vocabulary(path: Path, option: str) -> dict[str, int]:
     from tokenizers.pre_tokenizers import ByteLevel
 
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise UserError(f"{option}: {path}, line {error.lineno}: not valid JSON ({error.msg})") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{option}: {path} cannot be read ({error}); copy GPT-2's vocabulary again") from error
-    if not isinstance(found, dict) or set(found.values()) != set(range(len(found))):
+        found = read_json(path, "copy GPT-2's vocabulary again")
+    except UserError as error:
+        raise UserError(f"{option}: {error}") from error
+    numbers: list[Any] = list(found.values()) if isinstance(found, dict) else [None]
+    if not all(type(number) is int for number in numbers) or sorted(numbers) != list(range(len(numbers))):
         raise UserError(f"{option}: {path} is no vocabulary: it must number its tokens 0, 1, 2, ... once each")
     missing = [token for token in (END, *sorted(ByteLevel.alphabet())) if token not in found]
     if missing:
         raise UserError(f"{option}: {path} lacks the token {missing[0]!r}; take GPT-2's vocabulary")
-    return found
+    vocabulary: dict[str, int] = found
+    return vocabulary
 
 
 def _read_merges(path: Path, vocabulary: dict[str, int], option: str) -> list[tuple[str, str]]:
     """The merges of a list whose first line is a comment."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_lines(path)
+    except UserError as error:
         raise UserError(f"{option}: {path} cannot be read ({error}); copy GPT-2's merges again") from error
     merges = []
     for number, line in enumerate(lines, 1):
@@ -108,7 +108,7 @@ def _read_merges(path: Path, vocabulary: dict[str, int], option: str) -> list[tu
         unknown = next((token for token in (left, right, left + right) if token not in vocabulary), None)
         if unknown is not None:
             raise UserError(
-                f"{option}: {path}, line {number}: the vocabulary beside it has no token {unknown!r}; the two "
+                f"{option}: {path}, line {number}: the vocabulary beside it has no token {shortened(unknown)}; the two "
                 f"files do not belong together"
             )
         merges.append((left, right))

@@ -1,7 +1,6 @@
 """The learngene: what a method learned, in one safetensors file that describes itself."""
 
 import json
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,14 +12,30 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import lgx
-from lgx.architectures.family import Architecture, architecture_from_dict
+from lgx.architectures.family import Architecture
+from lgx.described import AGAIN, TASK, check_shapes, count_layers, described_architecture
 from lgx.errors import UserError
-from lgx.files import atomic_path
+from lgx.files import as_os_error, atomic_path
+from lgx.metadata import CLASSES, LINE, MAPPING, NUMBER, check_fields, list_of, mapping_of, parse_json
+from lgx.pickles import check_checkpoint
 
 SUFFIX = ".learngene.safetensors"
 EMBEDDING = "task_embeddings."
 _KEY = "lgx"
 _FORMAT = 1
+_VERSION = {"format": NUMBER, "lgx_version": LINE}
+_DESCRIPTION = {
+    "method": LINE,
+    "architecture": MAPPING,
+    "ancestor": LINE,
+    "task": MAPPING,
+    "metrics": mapping_of(NUMBER),
+}
+_SEARCH = {
+    "layers": list_of(CLASSES),
+    "base_share": mapping_of(list_of(NUMBER)),
+    "routing": LINE,
+}
 
 
 @dataclass(frozen=True)
@@ -66,9 +81,7 @@ class Learngene:
     @property
     def num_layers(self) -> int:
         """Number of learngene layers, M."""
-        prefix = self.architecture.layers
-        named = (k.removeprefix(prefix).split(".")[0] for k in self.tensors if k.startswith(prefix))
-        return 1 + max(map(int, named), default=-1)
+        return count_layers(self.tensors, self.architecture.layers, "learngene")
 
     @property
     def num_parameters(self) -> int:
@@ -105,24 +118,27 @@ class Learngene:
         tensors, metadata = read_safetensors(path)
         if _KEY not in metadata:
             raise UserError(f"{path}: a safetensors file, but no learngene (its metadata lack {_KEY!r})")
-        try:
-            about = json.loads(metadata[_KEY])
-            if about["format"] > _FORMAT:
-                raise UserError(f"{path}: written by lgx {about['lgx_version']}, newer than this {lgx.__version__}")
-            return cls(
-                method=str(about["method"]),
-                architecture=architecture_from_dict(about["architecture"]),
-                tensors=tensors,
-                ancestor=str(about["ancestor"]),
-                task=dict(about["task"]),
-                metrics=dict(about["metrics"]),
-                hypernet=about.get("hypernet"),
-                tasks=dict(about.get("tasks", {})),
-                search=about.get("search"),
-                lgx_version=str(about["lgx_version"]),
-            )
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-            raise UserError(f"{path}: its learngene description is damaged ({error!r}); save it again") from error
+        place = f"{path}: its learngene description is damaged"
+        about = check_fields(parse_json(metadata[_KEY], place, AGAIN), _VERSION, place, complete=True)
+        if about["format"] > _FORMAT:
+            raise UserError(f"{path}: written by lgx {about['lgx_version']}, newer than this {lgx.__version__}")
+        check_fields(about, _DESCRIPTION, place, complete=True)
+        tasks = check_fields(about, {"tasks": mapping_of(MAPPING)}, place).get("tasks", {})
+        hypernet, search = about.get("hypernet"), about.get("search")
+        learngene = cls(
+            method=about["method"],
+            architecture=described_architecture(about["architecture"], place),
+            tensors=tensors,
+            ancestor=about["ancestor"],
+            task=check_fields(about["task"], TASK, f"{place}: task"),
+            metrics=about["metrics"],
+            hypernet=None if hypernet is None else check_fields(hypernet, {}, f"{place}: hypernet"),
+            tasks={name: check_fields(task, TASK, f"{place}: task {name!r}") for name, task in tasks.items()},
+            search=None if search is None else check_fields(search, _SEARCH, f"{place}: search", complete=True),
+            lgx_version=about["lgx_version"],
+        )
+        check_tensors(learngene, str(path))
+        return learngene
 
     def describe(self) -> str:
         """A few lines for the terminal."""
@@ -139,6 +155,27 @@ class Learngene:
         )
 
 
+def check_tensors(learngene: Learngene, place: str) -> None:
+    """Refuse tensors that contradict the description, before anything is computed with them.
+
+    Args:
+        learngene: What was read.
+        place: The file, for the message.
+
+    Raises:
+        UserError: If a parameter has another shape than the architecture says, or is no floating-point number, or the
+            embeddings of tasks are not vectors of one width.
+    """
+    embeddings = {tuple(tensor.shape) for tensor in learngene.task_embeddings.values()}
+    if len(embeddings) > 1 or any(len(shape) != 1 for shape in embeddings):
+        raise UserError(f"{place}: its task embeddings are not vectors of one width; {AGAIN}")
+    for name, tensor in learngene.tensors.items():
+        if not tensor.is_floating_point():
+            raise UserError(f"{place}: {name} holds {tensor.dtype}, expected floating-point numbers; {AGAIN}")
+    if learngene.hypernet is None:
+        check_shapes(learngene.weights, learngene.architecture, place, strict=True)
+
+
 def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
     """Write tensors and metadata, atomically.
 
@@ -151,7 +188,7 @@ def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata:
         try:
             save_file(apart, temporary, metadata=metadata)
         except SafetensorError as error:
-            raise OSError(str(error)) from error
+            raise as_os_error(error) from error
 
 
 def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -165,12 +202,16 @@ def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str
         raise UserError(f"{path}: no such file")
     try:
         with safe_open(path, framework="pt") as file:
-            return {k: file.get_tensor(k) for k in file.keys()}, dict(file.metadata() or {})
-    except (SafetensorError, struct.error, OSError) as error:
+            tensors, metadata = {k: file.get_tensor(k) for k in file.keys()}, dict(file.metadata() or {})
+    except Exception as error:  # safetensors raises its own kind, and whatever a dtype unknown to torch leads to
+        reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"{path}: not an intact safetensors file ({error}); copy it again, and keep to safetensors: "
+            f"{path}: not an intact safetensors file ({reason}); copy it again, and keep to safetensors: "
             f"pickled files are not read"
         ) from error
+    if wrong := next((name for name in tensors if not LINE.holds(name)), None):
+        raise UserError(f"{path}: a tensor is called {wrong[:40]!r}, expected {LINE.words}; {AGAIN}")
+    return tensors, metadata
 
 
 def take_layers(state: Mapping[str, Tensor], layers: list[int]) -> dict[str, Tensor]:
@@ -204,10 +245,12 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"{path}: no such checkpoint")
     try:
+        check_checkpoint(path)
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises whatever the damage leads to: pickle, zip, key, runtime errors
+        reason = str(error)[:200] if type(error) is ValueError else type(error).__name__
         raise UserError(
-            f"{path}: not an intact checkpoint of tensors and plain types ({type(error).__name__}); it was not "
+            f"{path}: not an intact checkpoint of tensors and plain types ({reason}); it was not "
             f"loaded, because anything else could run code"
         ) from error
     if not isinstance(checkpoint, dict):

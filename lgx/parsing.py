@@ -1,26 +1,89 @@
 """One way of reading arguments: mistakes become one sentence, and a configuration imports nothing foreign."""
 
 import difflib
+import importlib
 import inspect
+import itertools
 import os
 import re
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from jsonargparse import ArgumentError, Namespace, set_parsing_settings
+import yaml
+from jsonargparse import ArgumentError, Namespace, get_loader, set_loader, set_parsing_settings
 
 from lgx.errors import UserError
+from lgx.plain_yaml import check_yaml, read_yaml
 
-ALLOWED_IMPORTS = ["lgx", "data_modules", "lightning", "torch.optim", "torch.nn", "torchmetrics", "timm"]
+_PACKAGES = {
+    "lgx.methods": "lgx", "lgx.initializers": "lgx", "lgx.callbacks": "lgx", "lgx.optim": "lgx",
+    "data_modules": "data_modules",
+    "torch.optim": "torch.optim", "torch.optim.lr_scheduler": "torch.optim", "timm.optim": "timm.optim",
+    "lightning.pytorch.accelerators": "lightning", "lightning.pytorch.callbacks": "lightning",
+    "lightning.pytorch.loggers": "lightning", "lightning.pytorch.plugins": "lightning",
+    "lightning.pytorch.plugins.environments": "lightning", "lightning.pytorch.plugins.io": "lightning",
+    "lightning.pytorch.plugins.precision": "lightning", "lightning.pytorch.profilers": "lightning",
+    "lightning.pytorch.strategies": "lightning",
+}  # fmt: skip
+"""Packages whose classes a configuration may name -> where these classes must be from."""
+
+KNOWN = "lgx, data_modules, torch.optim, timm.optim, or lightning's callbacks, loggers, plugins, profilers, strategies"
 
 
 def restrict_imports() -> None:
-    """Let configurations name classes of known packages only.
+    """Let configurations name the classes of known packages only: no functions, and no methods of the classes.
 
-    A class path imports its module before anything checks the class, so a foreign configuration could run code.
-    ``LGX_ALLOW_IMPORTS=mypackage,other`` admits a user's own classes.
+    A class path imports its module before anything checks the class, and wherever a callable may stand, any function
+    could be named together with its arguments: the loader of a pickle, say. So a foreign configuration could run code.
+    ``LGX_ALLOW_IMPORTS=mypackage,other`` admits whatever a user's own packages hold.
+
+    Raises:
+        UserError: If that variable is no list of packages.
     """
-    own = [name for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name]
-    set_parsing_settings(import_path_denylist=["*"], import_path_allowlist=[*ALLOWED_IMPORTS, *own])
+    allowed, denied = [], ["*"]
+    for written, known in _known_classes().items():
+        names = known.__module__.split(".")
+        # By whatever package exports it: a saved configuration has the shortest of these paths.
+        allowed += [written, *(".".join([*names[:depth], known.__qualname__]) for depth in range(1, len(names) + 1))]
+        denied += [f"{allowed[-1]}.{name}" for name, value in vars(known).items() if _is_function(value)]
+    _restrict(allowed, denied)
+
+
+def _restrict(allowed: list[str], denied: list[str]) -> None:
+    own = [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
+    set_loader("yaml", _load_yaml, (yaml.YAMLError,))
+    try:
+        set_parsing_settings(import_path_denylist=denied, import_path_allowlist=[*allowed, *own])
+    except ValueError as error:
+        raise UserError(f"LGX_ALLOW_IMPORTS: {' '.join(str(error).split())}") from error
+
+
+@cache
+def _known_classes() -> dict[str, type]:
+    """Public classes by path."""
+    return {
+        f"{package}.{name}": value
+        for package, home in _PACKAGES.items()
+        for name, value in vars(importlib.import_module(package)).items()
+        if inspect.isclass(value) and f"{value.__module__}.".startswith(f"{home}.") and not name.startswith("_")
+    }
+
+
+def _is_function(value: Any) -> bool:
+    return inspect.isroutine(value) or isinstance(value, classmethod | staticmethod)
+
+
+def _load_yaml(text: str) -> Any:
+    """What jsonargparse reads, in configuration files and values, looked through first."""
+    check_yaml(text)
+    try:
+        return _jsonargparse_yaml(text)
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits
+        raise yaml.YAMLError(str(error)) from error
+
+
+_jsonargparse_yaml = get_loader("yaml")
 
 
 def parse(parser: Any, argv: list[str]) -> Namespace:
@@ -29,12 +92,27 @@ def parse(parser: Any, argv: list[str]) -> Namespace:
     Raises:
         UserError: For whatever is wrong with them, in one sentence.
     """
-    restrict_imports()
+    _restrict([], ["*"])  # none of these commands takes a class
     try:
         arguments: Namespace = parser.parse_args(argv)
         return arguments
     except ArgumentError as error:
         raise UserError(explain(str(error))) from error
+
+
+def check_configs(argv: list[str]) -> None:
+    """Read the files of ``--config`` once, so that a damaged one is named before anything is built.
+
+    Args:
+        argv: The command line.
+
+    Raises:
+        UserError: If one cannot be read, or is no YAML of reasonable size.
+    """
+    given = [word for option, word in itertools.pairwise(argv) if option == "--config"]
+    given += [option.removeprefix("--config=") for option in argv if option.startswith("--config=")]
+    for file in given:
+        read_yaml(Path(file), "give a configuration file")
 
 
 def explain(message: str, bases: dict[str, type] | None = None) -> str:
@@ -54,8 +132,8 @@ def explain(message: str, bases: dict[str, type] | None = None) -> str:
     if found := re.search(r"Importing '([^']*)' is not allowed", message):
         package = found[1].split(".")[0]
         return (
-            f"{where}importing {found[1]} is not allowed; class paths come from {', '.join(ALLOWED_IMPORTS)}, "
-            f"and LGX_ALLOW_IMPORTS={package} admits a package of yours"
+            f"{where}importing {found[1]} is not allowed; a class path names a class of {KNOWN}, and "
+            f"LGX_ALLOW_IMPORTS={package} admits a package of yours"
         )
     if found := re.search(r"Option '([^']*)' is not accepted", message):
         owner = re.findall(r"Problem with given class_path '([^']*)'", message)

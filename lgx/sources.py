@@ -1,6 +1,5 @@
 """Where trained weights come from: our files, timm's and transformers' folders and hubs."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,12 +9,15 @@ import timm
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from lgx.architectures.family import Architecture, architecture_from_dict, vit_only
+from lgx.architectures.family import Architecture, vit_only
 from lgx.architectures.gpt2 import FAMILY, GPT2Architecture
 from lgx.architectures.vit import ViTArchitecture
+from lgx.described import AGAIN, TASK, check_shapes, count_layers, described_architecture, is_weight
 from lgx.errors import UserError
 from lgx.extras import nlp_extra
+from lgx.folders import check_gpt2_folder, check_timm_folder
 from lgx.learngene import SUFFIX, Learngene, load_checkpoint, read_safetensors
+from lgx.metadata import check_fields, read_json
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -113,17 +115,19 @@ def _from_learngene(name: str) -> Source:
 
 def _from_checkpoint(name: str) -> Source:
     checkpoint = load_checkpoint(name)
-    about = checkpoint.get("lgx")
-    if not isinstance(about, dict) or "architecture" not in about or "state_dict" not in checkpoint:
+    about, state = checkpoint.get("lgx"), checkpoint.get("state_dict")
+    if not isinstance(about, dict) or "architecture" not in about or not isinstance(state, dict):
         raise UserError(f"{name}: not a checkpoint of an lgx run; give a learngene file or a timm folder")
-    architecture = architecture_from_dict(about["architecture"])
+    place = f"{name}: what it says of itself is damaged"
+    architecture = described_architecture(about["architecture"], place)
     if _shares_layers(architecture) or about.get("method") == "tleg":
         raise UserError(f"{name}: holds an auxiliary net, not a learngene; give best{SUFFIX} of that run")
     prefix = "network."
     if "routing" in about:
         raise UserError(f"{name}: holds a super ancestor; take its learngene, or `lgx extract` one")
-    tensors = {k.removeprefix(prefix): v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
-    return _network(name, architecture, tensors, about["task"].get("mean"), about["task"].get("std"))
+    tensors = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
+    task = check_fields(about.get("task", {}), TASK, f"{place}: task")
+    return _network(name, architecture, tensors, task.get("mean"), task.get("std"))
 
 
 def _shares_layers(architecture: Architecture) -> bool:
@@ -137,37 +141,50 @@ def _network(
     mean: Sequence[float] | None,
     std: Sequence[float] | None,
 ) -> Source:
+    if (layers := count_layers(tensors, architecture.layers, name)) != architecture.depth:
+        raise UserError(f"{name}: holds {layers} layers, but says that they are {architecture.depth}; {AGAIN}")
+    if wrong := next((key for key, tensor in tensors.items() if not is_weight(tensor)), None):
+        raise UserError(f"{name}: {wrong} is no tensor of floating-point numbers; {AGAIN}")
+    check_shapes(tensors, architecture, name)
     model = architecture.build("meta")
     try:
-        model.load_state_dict(tensors, assign=True)
+        model.load_state_dict({key: tensor.float() for key, tensor in tensors.items()}, assign=True)
     except RuntimeError as error:
         first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
         raise UserError(f"{name}: its tensors are not those of {architecture.name}: {first}") from error
     if isinstance(architecture, GPT2Architecture):
         return Source(name, model.eval(), architecture)
     channels = architecture.in_chans
-    return Source(name, model.eval(), architecture, tuple(mean or [0.5] * channels), tuple(std or [0.5] * channels))
+    mean, std = mean or [0.5] * channels, std or [0.5] * channels
+    if not len(mean) == len(std) == channels:
+        raise UserError(
+            f"{name}: has a mean and std of {len(mean)} and {len(std)} channels, expected {channels}; {AGAIN}"
+        )
+    return Source(name, model.eval(), architecture, tuple(mean), tuple(std))
 
 
 def _from_folder(path: Path) -> Source:
     config = path / "config.json"
     if not config.is_file():
         raise UserError(f"{path}: no config.json there; expected a folder that `lgx init --out {path}` writes")
-    try:
-        about = json.loads(config.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{config}: not valid JSON ({error}); write the folder again") from error
-    weights = path / "model.safetensors"
-    read_safetensors(weights)  # a damaged or missing file becomes one sentence here
-    if isinstance(about, dict) and about.get("model_type") == FAMILY:
+    about = check_fields(read_json(config, "write the folder again"), {}, str(config))
+    tensors, _ = read_safetensors(path / "model.safetensors")
+    if about.get("model_type") == FAMILY:
+        check_gpt2_folder(about, tensors, config)
         return _from_transformers(str(path), str(path))
+    check_timm_folder(about, tensors, config)
     return _timm_source(f"local-dir:{path}")
 
 
 def _from_transformers(name: str, place: str) -> Source:
     with nlp_extra(name):
         from lgx.architectures.gpt2_model import read_pretrained
-    tensors, architecture, has_head = read_pretrained(place)
+    try:
+        tensors, architecture, has_head = read_pretrained(place)
+    except UserError:
+        raise
+    except Exception as error:  # transformers' own kinds, and whatever a key of its configuration leads to
+        raise UserError(f"{name}: transformers could not load it ({_reason(error)}); save it again") from error
     return replace(_network(name, architecture, tensors, None, None), has_head=has_head)
 
 
@@ -180,17 +197,21 @@ def _from_timm(name: str) -> Source:
 def _timm_source(name: str) -> Source:
     try:
         model: Any = timm.create_model(name, pretrained=True).eval()
+        config = model.pretrained_cfg or {}
+        mean, std = tuple(config.get("mean") or IMAGENET_MEAN), tuple(config.get("std") or IMAGENET_STD)
+        architecture = describe_vit(model)
     except Exception as error:  # timm and the hub client raise many kinds: network, HTTP, shapes, missing weights
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(
-            f"{name}: timm could not load it ({reason}); without network give a local folder instead"
+            f"{name}: timm could not load it ({_reason(error)}); without network give a local folder instead"
         ) from error
-    config = model.pretrained_cfg or {}
-    mean, std = config.get("mean") or IMAGENET_MEAN, config.get("std") or IMAGENET_STD
-    architecture = describe_vit(model)
     if architecture is not None and architecture.kind == "segmentation":
         return _network(name, architecture, model.state_dict(), mean, std)  # timm's own lacks the decoder
-    return Source(name, model, architecture, tuple(mean), tuple(std))
+    return Source(name, model, architecture, mean, std)
+
+
+def _reason(error: Exception) -> str:
+    """The beginning of another library's message, in one line."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
 
 
 def describe_vit(model: nn.Module) -> ViTArchitecture | None:

@@ -10,11 +10,14 @@ import torch
 from torch import Tensor
 
 import lgx
+from lgx.described import TASK
 from lgx.errors import UserError
 from lgx.frozen import Frozen
 from lgx.learngene import read_safetensors, write_safetensors
+from lgx.metadata import LINE, MAPPING, at_most, check_fields, mapping_of, parse_json
 
 _KEY = "lgx_task_embeddings"
+_DESCRIPTION = {"ancestor": LINE, "images": mapping_of(at_most(2**62)), "tasks": mapping_of(MAPPING)}
 
 
 @dataclass(frozen=True)
@@ -78,16 +81,14 @@ class TaskEmbeddings:
             UserError: If the file is missing, damaged, or holds something else.
         """
         tensors, metadata = read_safetensors(path)
-        widths = {tuple(tensor.shape) for tensor in tensors.values()}
-        if _KEY not in metadata or len(widths) != 1 or len(widths.pop()) != 1:
+        shapes = {tuple(tensor.shape) for tensor in tensors.values()}
+        are_numbers = all(tensor.is_floating_point() for tensor in tensors.values())
+        if _KEY not in metadata or len(shapes) != 1 or len(shapes.pop()) != 1 or not are_numbers:
             raise UserError(f"{path}: holds no task embeddings; make them with `lgx embed --ancestor … --data …`")
-        try:
-            about = json.loads(metadata[_KEY])
-            return cls(tensors, str(about["ancestor"]), dict(about["images"]), dict(about["tasks"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(
-                f"{path}: its description is damaged ({error!r}); make it again with `lgx embed`"
-            ) from error
+        place, remedy = f"{path}: its description is damaged", "make it again with `lgx embed`"
+        about = check_fields(parse_json(metadata[_KEY], place, remedy), _DESCRIPTION, place, complete=True)
+        tasks = {name: check_fields(task, TASK, f"{place}: task {name!r}") for name, task in about["tasks"].items()}
+        return cls(tensors, about["ancestor"], about["images"], tasks)
 
 
 def sum_features(ancestor: Frozen, batches: Iterable[Tensor]) -> tuple[Tensor, int]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from lgx.errors import UserError
 from lgx.files import atomic_path
+from lgx.metadata import LINE, shortened
 
 
 class Evaluation(NamedTuple):
@@ -66,7 +67,7 @@ COLUMNS = tuple(field.name for field in fields(Row))
 def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
     """Write rows as CSV with a header, atomically; of rows with one key the last one stays."""
     unique = {row.key: row for row in rows}
-    with atomic_path(path) as temporary, temporary.open("w", newline="") as file:
+    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         writer.writerows(asdict(row) for row in unique.values())
@@ -82,31 +83,50 @@ def read_rows(path: str | Path) -> list[Row]:
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: no such results file; a run writes it when it validates or tests")
-    with path.open(newline="") as file:
-        reader = csv.DictReader(file)
+    with path.open(newline="", encoding="utf-8") as file:
+        return _parse(csv.DictReader(file), path)
+
+
+def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
+    rows = []
+    try:
         missing = set(COLUMNS) - set(reader.fieldnames or ())
         if missing:
             raise UserError(f"{path}: lacks the column(s) {', '.join(sorted(missing))}; expected {', '.join(COLUMNS)}")
-        rows = []
-        for line, cells in enumerate(reader, start=2):
-            try:
-                rows.append(
-                    Row(
-                        method=cells["method"],
-                        architecture=cells["architecture"],
-                        task=cells["task"],
-                        split=cells["split"],
-                        epochs=int(cells["epochs"]),
-                        metric=cells["metric"],
-                        value=float(cells["value"]),
-                        seed=int(cells["seed"]),
-                        n=int(cells["n"]),
-                        run=cells["run"],
-                    )
+        for cells in reader:
+            rows.append(
+                Row(
+                    method=_text(cells["method"]),
+                    architecture=_text(cells["architecture"]),
+                    task=_text(cells["task"]),
+                    split=_text(cells["split"]),
+                    epochs=_whole(cells["epochs"]),
+                    metric=_text(cells["metric"]),
+                    value=float(cells["value"]),
+                    seed=_whole(cells["seed"]),
+                    n=_whole(cells["n"]),
+                    run=_text(cells["run"]),
                 )
-            except (TypeError, ValueError) as error:
-                raise UserError(f"{path}, line {line}: {error}; epochs, seed, n and value must be numbers") from error
+            )
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: no UTF-8 text ({error.reason}); take the file that the run wrote") from error
+    except (csv.Error, TypeError, ValueError) as error:
+        at = f"{path}, line {reader.line_num}"
+        raise UserError(f"{at}: {str(error)[:200]}; epochs, seed, n and value must be numbers") from error
     return rows
+
+
+def _text(cell: str) -> str:
+    if not LINE.holds(cell):
+        raise ValueError(f"{shortened(cell)} is not {LINE.words}")
+    return cell
+
+
+def _whole(cell: str) -> int:
+    value = int(cell)
+    if abs(value) >= 2**63:
+        raise ValueError(f"{shortened(cell)} is too large")
+    return value
 
 
 def add_rows(path: str | Path, rows: Iterable[Row]) -> None:

@@ -8,11 +8,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from lgx.described import count_layers, is_weight
 from lgx.errors import UserError
 from lgx.hypernet.hypernet import Hypernet, HypernetConfig
 from lgx.learngene import SUFFIX, Learngene, load_checkpoint, read_safetensors
+from lgx.metadata import shortened
 
 _ENCODER = {
     "embed": "ops",
@@ -58,6 +61,12 @@ _OFFICIAL_OPTIONS = {"hid": "width", "lora_r": "rank", "max_ck_lora": "max_size"
 _OFFICIAL_FIXED = {"ve": True, "weight_norm": True, "layernorm": True, "use_1d_decoder": False}
 """What every released hypernetwork has; ours know nothing else."""
 
+_LARGEST = {
+    "width": 65_536, "layers": 1000, "rank": 65_536, "max_size": 2**24, "num_classes": 100_000, "task_width": 2**20,
+    "vocab_size": 2**24, "max_shape": 2**20, "kernels of max_shape": 255,
+}  # fmt: skip
+"""Sizes beyond which building takes all time or memory."""
+
 
 def load(
     source: str | Path | Mapping[str, Tensor], config: HypernetConfig | Mapping[str, Any] | None = None
@@ -95,7 +104,6 @@ def load(
                 checkpoint.get("hypernet", checkpoint.get("config")),
             )
             if isinstance(about := checkpoint.get("lgx"), dict):  # a run's own checkpoint
-                state = {key.removeprefix("network."): tensor for key, tensor in state.items()}
                 stored = about.get("hypernet")
                 if stored is None:
                     raise UserError(f"{name}: a run of {about.get('method')}, not of a hypernetwork")
@@ -104,21 +112,19 @@ def load(
     chosen = config if config is not None else stored
     if chosen is None:
         raise UserError(f"{name}: does not store the hypernetwork's configuration; give it (--config FILE.json)")
-    if not isinstance(state, Mapping) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
+    if not isinstance(state, Mapping) or not all(isinstance(k, str) and is_weight(v) for k, v in state.items()):
         raise UserError(f"{name}: holds no state dict of tensors")
+    state = {key.removeprefix("network."): tensor for key, tensor in state.items()}
     if not isinstance(chosen, HypernetConfig):
-        if not isinstance(chosen, Mapping):
-            raise UserError(f"{name}: the configuration is a {type(chosen).__name__}, expected keys and values")
-        values = _ours(chosen, name) if "hid" in chosen else dict(chosen)
-        known = [field.name for field in fields(HypernetConfig)]
-        if unknown := sorted(set(values) - set(known)):
-            raise UserError(
-                f"{name}: unknown key(s) {', '.join(unknown)} in the configuration; known are {', '.join(known)}"
-            )
-        chosen = HypernetConfig(**values)
-    hypernet = Hypernet(chosen)
+        chosen = read_config(chosen, name)
     renamed = from_official(state, chosen) if "embed.weight" in state else dict(state)
-    own = hypernet.state_dict()
+    if (layers := count_layers(renamed, "encoder.blocks.", name)) != chosen.layers:
+        raise UserError(
+            f"{name}: holds {layers} layers, the configuration says {chosen.layers}; give its own (--config)"
+        )
+    # Shapes first, without memory: what a file claims costs nothing before it is found to be true.
+    with torch.device("meta"):
+        own = Hypernet(chosen).state_dict()
     wrong = [f"{key} is missing" for key in sorted(own.keys() - renamed.keys())]
     wrong += [f"{key} is unexpected" for key in sorted(renamed.keys() - own.keys())]
     wrong += [
@@ -129,8 +135,41 @@ def load(
     if wrong:
         more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         raise UserError(f"{name}: does not fit the configuration; these differ: {', '.join(wrong[:3])}{more}")
+    hypernet = Hypernet(chosen)
     hypernet.load_state_dict(renamed)
     return hypernet.eval()
+
+
+def read_config(values: Any, name: str) -> HypernetConfig:
+    """The configuration that a file stores.
+
+    Args:
+        values: Our keys and values, or the official code's (``hid``, ``lora_r``, ...).
+        name: The file, for the message.
+
+    Raises:
+        UserError: If a key is unknown, or a value is not what it must be.
+    """
+    if not isinstance(values, Mapping):
+        raise UserError(f"{name}: the configuration is a {type(values).__name__}, expected keys and values")
+    values = _ours(values, name) if "hid" in values else dict(values)
+    known = [field.name for field in fields(HypernetConfig)]
+    if unknown := sorted(map(str, values.keys() - set(known))):
+        raise UserError(
+            f"{name}: unknown key(s) {', '.join(unknown)} in the configuration; known are {', '.join(known)}"
+        )
+    try:
+        config = HypernetConfig(**values)
+    except UserError as error:
+        raise UserError(f"{name}: {' '.join(str(error).split())[:300]}") from error
+    if not config.class_position_std <= 1000:
+        raise UserError(f"{name}: hypernetwork: class_position_std must be at most 1000; 0.02 is usual")
+    sizes = {"max_shape": max(config.max_shape[:2]), "kernels of max_shape": max(config.max_shape[2:])}
+    sizes |= {key: getattr(config, key, None) or 0 for key in _LARGEST.keys() - sizes.keys()}
+    for key, size in sizes.items():
+        if size > (most := _LARGEST[key]):
+            raise UserError(f"{name}: hypernetwork: {key} must be at most {most:,}, got {shortened(size)}")
+    return config
 
 
 def _ours(official: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -158,7 +197,7 @@ def from_official(state: Mapping[str, Tensor], config: HypernetConfig) -> dict[s
             stem = f"encoder.{_ENCODER[stem]}"
         elif stem in decoder:
             stem = f"decoder.{decoder[stem]}"
-        elif stem.startswith("gnn."):
+        elif stem.startswith("gnn.") and stem.count(".") > 1:
             _, layer, part = stem.split(".", 2)
             stem = f"encoder.blocks.{layer}.{_BLOCK.get(part, part)}"
         elif stem.startswith(_UNUSED):

@@ -1,5 +1,6 @@
 """The initializer protocol, and putting a start into a model."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -135,9 +136,9 @@ def initialise(
             f"{initializer.method}: its head was made for {kind}, the descendant is for {architecture.kind}; ask for a "
             f"new head (`--head {architecture.num_classes}` in `lgx init`, `--model.head new` in `lgx fit`)"
         )
-    elif head_weight in tensors and len(tensors[head_weight]) != architecture.num_classes:
+    elif head_weight in tensors and tensors[head_weight].shape[:1] != (architecture.num_classes,):
         raise UserError(
-            f"{initializer.method}: its head has {len(tensors[head_weight])} classes, the descendant "
+            f"{initializer.method}: its head has {(*tensors[head_weight].shape, 0)[0]} classes, the descendant "
             f"{architecture.num_classes}; ask for a new head (`--head {architecture.num_classes}` in `lgx init`, "
             f"`--model.head new` in `lgx fit`)"
         )
@@ -198,20 +199,30 @@ def adapt(tensors: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
     """
     adapted = dict(tensors)
     if not isinstance(model, VisionTransformer):
-        if (positions := tensors.get(_POSITIONS)) is not None:
+        if (positions := tensors.get(_POSITIONS)) is not None and positions.ndim:
             adapted[_POSITIONS] = positions[: model.get_parameter(_POSITIONS).shape[0]]
         return {name: tensor.to(torch.float32) for name, tensor in adapted.items()}
     embedding, projection = tensors.get("pos_embed"), tensors.get("patch_embed.proj.weight")
     grid = list(model.patch_embed.grid_size)
-    if embedding is not None and embedding.shape[1] != 1 + grid[0] * grid[1]:
+    # What is no embedding of a square grid, or no projection, stays as it is: its shape is refused as any other.
+    if embedding is not None and _grid_of(embedding) not in (None, grid[0]):
         adapted["pos_embed"] = resample_abs_pos_embed(embedding, grid, num_prefix_tokens=1)
     size = list(model.patch_embed.patch_size)
-    if projection is not None and list(projection.shape[-2:]) != size:
-        adapted["patch_embed.proj.weight"] = resample_patch_embed(projection, size)
+    if projection is not None and projection.ndim == 4 and 0 not in projection.shape:
+        if list(projection.shape[-2:]) != size:
+            adapted["patch_embed.proj.weight"] = resample_patch_embed(projection, size)
     return {name: tensor.to(torch.float32) for name, tensor in adapted.items()}
 
 
 _POSITIONS = "transformer.wpe.weight"
+
+
+def _grid_of(embedding: Tensor) -> int | None:
+    """Side of the square grid that a position embedding (1, 1 + grid², D) is for; None where it is none."""
+    if embedding.ndim != 3 or embedding.shape[0] != 1 or embedding.shape[1] < 2 or not embedding.shape[2]:
+        return None
+    side = math.isqrt(embedding.shape[1] - 1)
+    return side if side**2 == embedding.shape[1] - 1 else None
 
 
 def _summary(names: tuple[str, ...]) -> str:

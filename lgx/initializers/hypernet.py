@@ -1,10 +1,7 @@
 """Starts predicted by a hypernetwork."""
 
-import json
 from collections.abc import Collection
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +10,10 @@ from lgx.architectures import Architecture, GPT2Architecture
 from lgx.batch import Kind, Task
 from lgx.errors import UserError
 from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, tiled_parameters
+from lgx.hypernet.checkpoints import read_config
 from lgx.initializers.base import Initializer
 from lgx.learngene import SUFFIX, Learngene
+from lgx.metadata import read_json
 from lgx.task_embeddings import TaskEmbeddings
 
 
@@ -48,7 +47,10 @@ class HypernetPrediction(Initializer):
     @cached_property
     def loaded(self) -> Hypernet:
         """The hypernetwork."""
-        return load(self.hypernet, None if self.config is None else _read_config(self.config))
+        if self.config is None:
+            return load(self.hypernet)
+        remedy = "give a JSON file with the hypernetwork's configuration"
+        return load(self.hypernet, read_config(read_json(self.config, remedy), self.config))
 
     @property
     def method(self) -> str:
@@ -110,7 +112,8 @@ class HypernetPrediction(Initializer):
         """The predicted parameters.
 
         Raises:
-            UserError: If a text model has another vocabulary than those that the hypernetwork was trained on.
+            UserError: If a text model has another vocabulary than those that the hypernetwork was trained on, or the
+                hypernetwork cannot predict a network of this size.
         """
         trained = self.learngene.architecture if self.learngene else None
         if isinstance(architecture, GPT2Architecture) and isinstance(trained, GPT2Architecture):
@@ -119,8 +122,12 @@ class HypernetPrediction(Initializer):
                     f"{self.hypernet}: was trained on texts of {trained.vocab_size} tokens, but {architecture.name} "
                     f"knows {architecture.vocab_size}; write vocab_size={trained.vocab_size} in the architecture"
                 )
-        with torch.no_grad():
-            return self._noisy(self.loaded.predict(architecture, self.embedding(task)))
+        embedding = self.embedding(task)
+        try:
+            with torch.no_grad():
+                return self._noisy(self.loaded.predict(architecture, embedding))
+        except UserError as error:
+            raise UserError(f"{self.hypernet}: {error}") from error
 
     def for_model(self, model: nn.Module, graph: Graph) -> dict[str, Tensor]:
         """Predict all parameters of any model.
@@ -187,15 +194,3 @@ def method_of(config: HypernetConfig) -> str:
     if config.decoder == "conv":
         return "ghn3"
     return "logah" if config.layout == "official" else f"logah_{config.layout}"
-
-
-def _read_config(path: str) -> dict[str, Any]:
-    try:
-        content = json.loads(Path(path).read_text())
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; give a JSON file with the hypernetwork's configuration") from error
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}, line {error.lineno}: not valid JSON ({error.msg})") from error
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: holds a {type(content).__name__}, expected the configuration's keys and values")
-    return content

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from lgx.architectures.family import Architecture
 from lgx.batch import Task
+from lgx.errors import UserError
 from lgx.initializers.layers import LayerExpansion
 
 BASE, SLOPE = "blocks.0.", "blocks.1."
@@ -44,12 +45,16 @@ def expand_linearly(learned: Mapping[str, Tensor], depth: int) -> dict[str, Tens
 
     Returns:
         Parameters under timm's names.
+
+    Raises:
+        UserError: If θ_A lacks a parameter of θ_B.
     """
     expanded = {name: tensor for name, tensor in learned.items() if not name.startswith("blocks.")}
     for name, base in learned.items():
         if name.startswith(BASE):
             short = name.removeprefix(BASE)
-            slope = learned[SLOPE + short]
+            if (slope := learned.get(SLOPE + short)) is None:
+                raise UserError(f"tleg: the learngene has {name}, but not {SLOPE}{short}; save it again")
             for layer in range(depth):
                 expanded[f"blocks.{layer}.{short}"] = torch.add(base, slope, alpha=layer / depth)
     return expanded

@@ -48,7 +48,7 @@ def origin_of(initializer: Initializer) -> Origin:
     if isinstance(initializer, FromSource):
         if isinstance(initializer, Pretrained) and initializer.bare is not None:
             head = initializer.bare.get("head.bias", initializer.bare.get("score.weight"))
-            return Origin(num_classes=None if head is None else len(head), kind=initializer.head_kind)
+            return Origin(num_classes=None if head is None else next(iter(head.shape), 0), kind=initializer.head_kind)
         source = initializer.loaded
         classes = source.architecture.num_classes if source.architecture and source.has_head else None
         return Origin(num_classes=classes, kind=initializer.head_kind, mean=source.mean, std=source.std)

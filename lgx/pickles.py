@@ -1,0 +1,68 @@
+"""Looking through a checkpoint's pickle before torch reads it.
+
+``torch.load(..., weights_only=True)`` runs no code, but a few hundred bytes can ask it for any amount of memory or
+time: byte arrays of any length, compressed tensors, and tuples that hold their predecessor twice, whose hash takes
+twice as long at each level.
+"""
+
+import pickletools
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+LARGEST_TUPLE = 10**6
+"""Elements of a tuple, those of tuples within counted as often as they occur."""
+
+_TUPLES = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_TUPLE"}
+
+
+def check_checkpoint(path: Path) -> None:
+    """Refuse a checkpoint whose reading would take far more memory or time than its size says.
+
+    Args:
+        path: A file that ``torch.save`` wrote, as a zip file or in the form before.
+
+    Raises:
+        ValueError: If it is compressed, or its pickle makes byte arrays or tuples of exponential size.
+        Exception: Whatever else a damaged file leads to.
+    """
+    if not zipfile.is_zipfile(path):
+        with path.open("rb") as file:
+            for _ in range(4):  # magic number, version, system, and then what was saved
+                _check_pickle(file)
+        return
+    with zipfile.ZipFile(path) as archive:
+        if sum(member.file_size for member in archive.infolist()) > path.stat().st_size:
+            raise ValueError("it is compressed")
+        for member in archive.infolist():
+            if member.filename.endswith(".pkl"):
+                with archive.open(member) as file:
+                    _check_pickle(file)
+
+
+def _check_pickle(file: IO[bytes]) -> None:
+    """Follow the pickle's stack, with the size of each tuple in its place."""
+    stack: list[Any] = []  # None is a mark
+    memo: dict[Any, Any] = {}
+    for opcode, argument, _ in pickletools.genops(file):
+        name, before = opcode.name, list(opcode.stack_before)
+        if name == "GLOBAL" and str(argument).endswith(" bytearray"):
+            raise ValueError("it makes byte arrays of any length")
+        if name == "MARK":
+            stack.append(None)
+        elif "PUT" in name or name == "MEMOIZE":
+            memo[len(memo) if name == "MEMOIZE" else argument] = stack[-1]
+        elif "GET" in name:
+            stack.append(memo[argument])
+        else:
+            taken: list[int] = []
+            if pickletools.markobject in before:
+                while (top := stack.pop()) is not None:
+                    taken.append(top)
+                before = before[: before.index(pickletools.markobject)]
+            taken += [stack.pop() for _ in before]
+            size = 1 + sum(taken) if name in _TUPLES else 1
+            if size > LARGEST_TUPLE:
+                raise ValueError("its tuples hold each other")
+            stack += [size] * len(opcode.stack_after)
+
