@@ -147,7 +147,7 @@ def explain(message: str, bases: dict[str, type] | None = None) -> str:
         return f"{where}the key {found[1]!r} is unknown; see --help for the known ones"
     expected = list(dict.fromkeys(re.findall(r"Expected a <class '([\w.]+)'>", message)))
     given = re.findall(r"Given value: (.+)", message)
-    value = re.sub(r"^NestedArg\(key='[^']*', val='?(.*?)'?\)$", r"\1", given[-1].strip()) if given else ""
+    value = re.sub(r"^NestedArg\(key='[^']*', val='?(.*?)'?\)$", r"\1", given[-1].strip())[:200] if given else ""
     if choices := re.search(r"Expected a typing\.Literal\[([^\]]*)\]", message):
         return f"{where}expected one of {choices[1]}, got {value}"
     if expected and given:
