@@ -123,7 +123,9 @@ def _sentence(error: UserError) -> str:
 
 
 def _fail(command: str, sentence: str, code: int) -> None:
-    print(f"lgx {command}: {sentence}", file=sys.stderr)
+    # What it quotes may come from a file of others: no control characters for the terminal, and no end of it.
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in sentence[:2000])
+    print(f"lgx {command}: {shown}", file=sys.stderr)
     sys.stderr.flush()
     raise SystemExit(code)
 

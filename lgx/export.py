@@ -13,7 +13,7 @@ import lgx
 from lgx.architectures.vit import ViTArchitecture
 from lgx.architectures.zoo import ZooModel
 from lgx.errors import UserError
-from lgx.files import atomic_path
+from lgx.files import as_os_error, atomic_path
 
 WRITTEN = {"config.json", "model.safetensors", "pytorch_model.bin", "README.md"}
 """What a model folder holds."""
@@ -129,7 +129,7 @@ def _as_os_error(write: Any) -> None:
     except OSError:
         raise
     except Exception as error:
-        raise OSError(str(error)) from error
+        raise as_os_error(error) from error
 
 
 def _card(architecture: ViTArchitecture | ZooModel, model: nn.Module, facts: dict[str, Any], out: Path) -> str:

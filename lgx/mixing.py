@@ -1,5 +1,7 @@
 """Mixup and CutMix, by timm."""
 
+import math
+
 from timm.data import Mixup
 
 from lgx.architectures import Architecture
@@ -16,8 +18,11 @@ def make_mixup(mixup: float, cutmix: float, label_smoothing: float, architecture
         architecture: What is trained.
 
     Raises:
-        UserError: If it does not classify images.
+        UserError: If it does not classify images, or a number is negative or none.
     """
+    for option, alpha in (("mixup", mixup), ("cutmix", cutmix)):
+        if not 0 <= alpha < math.inf:
+            raise UserError(f"model.{option}: must be 0 or a positive number, got {alpha}")
     if mixup == 0 and cutmix == 0:
         return None
     if architecture.kind != "classification":

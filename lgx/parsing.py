@@ -28,6 +28,8 @@ _PACKAGES = {
 }  # fmt: skip
 """Packages whose classes a configuration may name -> where these classes must be from."""
 
+_ADMITTED: set[str] = set()
+
 KNOWN = "lgx, data_modules, torch.optim, timm.optim, or lightning's callbacks, loggers, plugins, profilers, strategies"
 
 
@@ -52,11 +54,13 @@ def restrict_imports() -> None:
 
 def _restrict(allowed: list[str], denied: list[str]) -> None:
     own = [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
+    denied += _ADMITTED - set(own)  # jsonargparse keeps what it was told before
     set_loader("yaml", _load_yaml, (yaml.YAMLError,))
     try:
         set_parsing_settings(import_path_denylist=denied, import_path_allowlist=[*allowed, *own])
     except ValueError as error:
         raise UserError(f"LGX_ALLOW_IMPORTS: {' '.join(str(error).split())}") from error
+    _ADMITTED.update(own)
 
 
 @cache
@@ -132,8 +136,8 @@ def explain(message: str, bases: dict[str, type] | None = None) -> str:
     if found := re.search(r"Importing '([^']*)' is not allowed", message):
         package = found[1].split(".")[0]
         return (
-            f"{where}importing {found[1]} is not allowed; a class path names a class of {KNOWN}, and "
-            f"LGX_ALLOW_IMPORTS={package} admits a package of yours"
+            f"{where}importing {found[1]} is not allowed; a class path names a class of {KNOWN}; "
+            f"LGX_ALLOW_IMPORTS={package} admits what else you wrote yourself, or trust like that"
         )
     if found := re.search(r"Option '([^']*)' is not accepted", message):
         owner = re.findall(r"Problem with given class_path '([^']*)'", message)

@@ -65,4 +65,3 @@ def _check_pickle(file: IO[bytes]) -> None:
             if size > LARGEST_TUPLE:
                 raise ValueError("its tuples hold each other")
             stack += [size] * len(opcode.stack_after)
-

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 import warnings
 
 
@@ -20,6 +21,13 @@ def quiet() -> None:
         warnings.filterwarnings("ignore", message=pattern)
     for name in ("lightning.pytorch.utilities.rank_zero", "lightning.pytorch.accelerators.cuda"):
         logging.getLogger(name).addFilter(_no_advertisement)
+    threading.excepthook = _without_writers
+
+
+def _without_writers(failed: threading.ExceptHookArgs) -> None:
+    """TensorBoard's writing thread hands its error to whoever writes next, which is where a user reads of it."""
+    if type(failed.thread).__name__ != "_AsyncWriterThread":
+        threading.__excepthook__(failed)
 
 
 def _no_advertisement(record: logging.LogRecord) -> bool:

@@ -9,11 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lgx.architectures.family import Architecture, vit_only
 from lgx.architectures.vit import ViTArchitecture
+from lgx.described import AGAIN, TASK, check_shapes, described_architecture, is_weight
 from lgx.errors import UserError
 from lgx.learngene import Learngene, load_checkpoint, take_layers
+from lgx.metadata import LINE, MAPPING, check_fields, mapping_of, one_of
 
 BASE = "base."
+_DESCRIPTION = {
+    "method": LINE,
+    "architecture": MAPPING,
+    "ancestor": LINE,
+    "routing": one_of("batch", "image"),
+    "tasks": mapping_of(MAPPING),
+}
 
 
 @dataclass(frozen=True)
@@ -126,13 +136,30 @@ class Searched:
             found = [file / "checkpoints" / f"{kind}.ckpt" for kind in ("best", "last")]
             file = next((checkpoint for checkpoint in found if checkpoint.is_file()), found[0])
         checkpoint = load_checkpoint(file)
-        about = checkpoint.get("lgx", {})
-        if "routing" not in about:
-            method = about.get("method", "another program")
+        about, state = checkpoint.get("lgx"), checkpoint.get("state_dict")
+        if not isinstance(about, dict) or not isinstance(state, dict) or "routing" not in about:
+            method = about.get("method") if isinstance(about, dict) else "another program"
             raise UserError(f"{file}: a checkpoint of {method}, not of a search (lsamd)")
-        prefix = "network."
-        state = {k.removeprefix(prefix): v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
-        return cls(about, state)
+        prefix, place = "network.", f"{file}: what it says of itself is damaged"
+        check_fields(about, _DESCRIPTION, place, complete=True)
+        for name, task in about["tasks"].items():
+            check_fields(task, TASK, f"{place}: task {name!r}")
+        run = cls(about, {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)})
+        run._check(described_architecture(about["architecture"], place), str(file))
+        return run
+
+    def _check(self, architecture: Architecture, place: str) -> None:
+        """Refuse tensors that contradict the description."""
+        if wrong := next(
+            (name for name, tensor in self.state.items() if _is_read(name) and not is_weight(tensor)), None
+        ):
+            raise UserError(f"{place}: {wrong} is no tensor of floating-point numbers; {AGAIN}")
+        layers = check_shapes(self.base, vit_only(architecture, place).replace(kind="classification"), place)
+        for i, task in enumerate(self.about["tasks"]):
+            for what in ("base_share", "probability"):
+                measured = self.state.get(f"branches.{i}.{what}")
+                if measured is None or measured.shape != (architecture.depth,) or layers != architecture.depth:
+                    raise UserError(f"{place}: lacks the {what} of {task} in {architecture.depth} layers; {AGAIN}")
 
     @property
     def search(self) -> Search:
@@ -156,6 +183,10 @@ class Searched:
 
     def _measured(self, what: str) -> dict[str, list[float]]:
         return {name: self.state[f"branches.{i}.{what}"].tolist() for i, name in enumerate(self.about["tasks"])}
+
+
+def _is_read(name: str) -> bool:
+    return name.startswith(BASE) or name.endswith((".base_share", ".probability"))
 
 
 def extract(runs: Sequence[Searched], threshold: float | None = None) -> Learngene:

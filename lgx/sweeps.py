@@ -7,14 +7,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import yaml
 
 from lgx.errors import UserError
 from lgx.evaluation.results import read_rows
+from lgx.metadata import shortened
+from lgx.plain_yaml import read_yaml
 
 _RUN_KEYS = {"name", "command", "config", "options", "matrix"}
+MOST = 100_000
+"""Runs of a sweep."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +77,19 @@ def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
         raise UserError(f"{file}: a sweep has the keys experiment, seeds and runs, nothing else")
     seeds, entries = content["seeds"], content["runs"]
     if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds):
-        raise UserError(f"{file}: seeds must be a list of numbers, got {seeds}")
+        raise UserError(f"{file}: seeds must be a list of numbers, got {shortened(seeds)}")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UserError(f"{file}: runs must be a list of mappings with name and config")
     for entry in entries:
         _check_entry(file, entry)
     place = Path(runs_dir) / str(content["experiment"])
+    count = len(seeds) * sum(math.prod(map(len, (entry.get("matrix") or {}).values())) for entry in entries)
+    if count > MOST:
+        raise UserError(f"{file}: asks for {count:,} runs, expected at most {MOST:,}; write several files")
     jobs = tuple(job for seed in seeds for entry in entries for job in _expand(file, entry, seed, place))
     twice = [folder for folder, count in Counter(job.folder for job in jobs).items() if count > 1]
     if twice:
-        raise UserError(f"{file}: several runs would lie in {twice[0]}; give them different names")
+        raise UserError(f"{file}: several runs would lie in {twice[0][:200]}; give them different names")
     sweep = Sweep(str(content["experiment"]), runs_dir, jobs)
     try:
         TopologicalSorter(needed_runs(sweep)).prepare()
@@ -102,12 +110,7 @@ def read_mapping(file: Path, example: str) -> dict[str, Any]:
     Raises:
         UserError: If it is missing, no YAML, or no mapping.
     """
-    try:
-        content = yaml.safe_load(file.read_text())
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}; give {example}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{file}: not valid YAML ({' '.join(str(error).split())})") from error
+    content = read_yaml(file, f"give {example}")
     if not isinstance(content, dict):
         raise UserError(f"{file}: holds no mapping from keys to values; give {example}")
     return content
@@ -118,13 +121,13 @@ def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
     if not {"name", "config"} <= set(entry) <= _RUN_KEYS:
         raise UserError(
             f"{file}: a run has name, config, and perhaps command, options and matrix; "
-            f"got {', '.join(sorted(map(str, entry)))}"
+            f"got {', '.join(sorted(map(str, entry)))[:200]}"
         )
-    where = f"{file}: run {entry['name']}"
+    where = f"{file}: run {_short(entry['name'])}"
     if not isinstance(entry["config"], str):
-        raise UserError(f"{where}: config must be the name of a configuration file, got {entry['config']}")
+        raise UserError(f"{where}: config must be the name of a configuration file, got {_short(entry['config'])}")
     if (command := entry.get("command", "fit")) not in ("fit", "test"):
-        raise UserError(f"{where}: command must be fit or test, got {command}")
+        raise UserError(f"{where}: command must be fit or test, got {_short(command)}")
     if not isinstance(entry.get("options") or {}, dict):
         raise UserError(f"{where}: options must be a mapping from option to value")
     matrix = entry.get("matrix") or {}
@@ -132,7 +135,9 @@ def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
         raise UserError(f"{where}: every variable of a matrix needs a list or a mapping")
     for variable, values in matrix.items():
         if isinstance(values, dict) and not all(isinstance(options or {}, dict) for options in values.values()):
-            raise UserError(f"{where}: matrix.{variable} must map every value to a mapping from option to value")
+            raise UserError(
+                f"{where}: matrix.{_short(variable)} must map every value to a mapping from option to value"
+            )
 
 
 def _expand(file: Path, entry: Mapping[str, Any], seed: int, place: Path) -> Iterator[Job]:
@@ -148,12 +153,31 @@ def _expand(file: Path, entry: Mapping[str, Any], seed: int, place: Path) -> Ite
         fill = {**values, "seed": seed, "runs": str(place)}
         options = {**(entry.get("options") or {}), **extra}
         try:
-            name = str(entry["name"]).format(**fill)
-            filled = {k: v.format(**fill) if isinstance(v, str) else v for k, v in options.items()}
-        except (KeyError, IndexError, ValueError, AttributeError) as error:
-            raise UserError(f"{file}: run {entry['name']}: unknown variable {error}") from error
+            name = _fill(str(entry["name"]), fill)
+            filled = {k: _fill(v, fill) if isinstance(v, str) else v for k, v in options.items()}
+        except (KeyError, ValueError) as error:
+            raise UserError(f"{file}: run {_short(entry['name'])}: unknown variable {str(error)[:100]}") from error
         folder, config = str(place / name / f"seed{seed}"), str(file.parent / entry["config"])
         yield Job(name, seed, folder, entry.get("command", "fit"), config, filled)
+
+
+def _fill(text: str, values: Mapping[str, Any]) -> str:
+    """Fill variables in: ``{depth}``, or with a width, ``{depth:02}``.
+
+    Raises:
+        KeyError: If a variable is unknown.
+        ValueError: If what stands in braces is more than that, which could fetch attributes or fill the memory.
+    """
+    for _, name, form, conversion in Formatter().parse(text):
+        if name is not None and name not in values:
+            raise KeyError(name)
+        if conversion or len(form or "") > 3:
+            raise ValueError(f"{name}, with {conversion or form}")
+    return text.format(**values)
+
+
+def _short(value: Any) -> str:
+    return value[:100] if isinstance(value, str) else shortened(value)
 
 
 def _combinations(matrix: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

@@ -36,10 +36,10 @@ from lgx.callbacks.preemption import signals_restored
 from lgx.errors import UserError
 from lgx.evaluation.summary import SUMMARY, write_summary
 from lgx.initializers import Initializer
-from lgx.learngene import load_checkpoint
 from lgx.methods.base import Method
-from lgx.parsing import explain, restrict_imports
+from lgx.parsing import check_configs, explain, restrict_imports
 from lgx.quiet import quiet
+from lgx.restoring import CheckRestored, blamed, check_run
 
 BASES = {"model": Method, "data": LightningDataModule, "model.initializer": Initializer}
 
@@ -55,6 +55,7 @@ def run(argv: list[str]) -> None:
     """
     quiet()
     restrict_imports()
+    check_configs(argv)
     try:
         with signals_restored():
             LgxCLI(argv)
@@ -66,11 +67,16 @@ def run(argv: list[str]) -> None:
         if isinstance(end.__context__, KeyboardInterrupt):  # Lightning ends an interrupted run with exit(1)
             raise KeyboardInterrupt from end
         raise
-    except ValueError as error:
+    except UserError:
+        raise
+    except Exception as error:
         # jsonargparse tries every reading of a value and wraps what they raise; the user's mistake lies within.
-        if (mistake := _within(error)) is None:
+        if (mistake := _within(error)) is not None:
+            raise mistake from error
+        if (place := blamed(error)) is None:
             raise
-        raise mistake from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise UserError(f"{place} ({reason})") from error
 
 
 class LgxCLI(LightningCLI):
@@ -141,6 +147,17 @@ class LgxCLI(LightningCLI):
         self.config_init[self.subcommand].ckpt_path = self.checkpoint
         self.model.weights_follow = self.checkpoint is not None
 
+    def _run_subcommand(self, subcommand: str) -> None:
+        """Name the run where the system refuses to write and the error does not say what."""
+        try:
+            super()._run_subcommand(subcommand)
+        except OSError as error:
+            if error.filename is not None or not error.strerror:
+                raise
+            raise UserError(
+                f"cannot write {self.run_dir}: {error.strerror}; free some space, then resume with --ckpt_path last"
+            ) from error
+
     # -- building the trainer -----------------------------------------------------------------------------------
 
     def before_instantiate_classes(self) -> None:
@@ -172,7 +189,7 @@ class LgxCLI(LightningCLI):
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")
         bar = RichProgressBar(leave=True) if sys.stdout.isatty() else TQDMProgressBar(refresh_rate=50)
         callbacks: list[Callback] = [Announce(), SaveResults(), SaveLearngene(), SavePredictions()]
-        callbacks += [DrawTaskMap(), DrawRouting()]
+        callbacks += [CheckRestored(), DrawTaskMap(), DrawRouting()]
         if trainer.enable_progress_bar is not False:
             callbacks.append(bar)
         if trainer.logger and not trainer.fast_dev_run:
@@ -229,8 +246,7 @@ class LgxCLI(LightningCLI):
                     return None
                 raise UserError(f"--ckpt_path {path}: {file} does not exist; run `lgx fit` with this configuration")
             path = str(file)
-        if not {"lgx", "state_dict", "pytorch-lightning_version"} <= load_checkpoint(path).keys():
-            raise UserError(f"--ckpt_path {path}: not a checkpoint of an lgx run")
+        check_run(path, f"--ckpt_path {path}")
         return path
 
     @rank_zero_only

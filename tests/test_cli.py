@@ -167,13 +167,6 @@ def test_a_hostile_configuration_runs_nothing(images, tmp_path):
     assert "evil" not in sys.modules
 
 
-def test_ones_own_package_can_be_allowed(images, tmp_path):
-    args = arguments("fit", "Ancestor", images, tmp_path, "--name=r", "--trainer.callbacks+=tests.probes.RecordRank")
-    done = python("-m", "lgx", *args, f"--trainer.callbacks.folder={tmp_path / 'out'}", LGX_ALLOW_IMPORTS="tests")
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert (tmp_path / "out" / "rank0.pt").exists()
-
-
 def test_evaluation_without_a_checkpoint_refuses(fit):
     for command in ("test", "validate", "predict"):
         result = fit("Ancestor", command=command)

@@ -25,7 +25,7 @@ def train(images, tmp_path, devices, batch, method="Ancestor", *options):
     return folder
 
 
-@pytest.mark.parametrize("method", ["Ancestor", "SWS"])
+@pytest.mark.parametrize("method", ["Ancestor", pytest.param("SWS", marks=pytest.mark.slow)])
 def test_two_processes_with_half_the_batch_each_equal_one_with_the_whole(images, tmp_path, method):
     options = ["--model.stages=[2,2]"] if method == "SWS" else []
     one = train(images, tmp_path, 1, 16, method, *options)

@@ -24,7 +24,7 @@ def test_a_data_loading_process_that_dies_ends_the_run_with_a_sentence(images, t
     assert ended.stderr.strip().splitlines()[-1].startswith("lgx fit: a data loading process was killed")
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_process_that_dies_takes_the_others_along_and_the_run_goes_on(images, tmp_path, rank):
     probe = ["--trainer.callbacks+=tests.probes.KillAt", "--trainer.callbacks.step=4"]
     probe += [f"--trainer.callbacks.rank={rank}"]

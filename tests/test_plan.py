@@ -104,6 +104,7 @@ def test_predicted_steps_of_several_tasks_are_those_of_a_run(images, tmp_path):
     assert steps_of(*args[1:]).total == summary["steps"] == 4
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_steps_of_an_epoch(images, tmp_path):
     args = arguments(
         "fit", "Ancestor", images, tmp_path / "runs", "--name=run", "--data.batch_size=5", "--trainer.max_epochs=2",

@@ -265,6 +265,7 @@ def test_predictions_name_the_right_images_in_any_order_of_loading(fit, ancestor
     assert {line.split(",")[2] for line in lines[1:]} <= {"circle", "square", "stripe"}
 
 
+@pytest.mark.slow
 def test_one_wrong_image_under_ddp_gives_sentences_only(tmp_path):
     from .conftest import write_images
 

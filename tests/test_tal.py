@@ -137,6 +137,7 @@ def test_an_embedding_is_the_mean_class_token_over_the_training_images(tasks, an
     assert found.width == 16
 
 
+@pytest.mark.slow
 def test_two_processes_embed_what_one_embeds(tasks, ancestor, embeddings, tmp_path):
     out = tmp_path / "two.safetensors"
     names = ",".join(str(tasks[name]) for name in ("first", "second"))
@@ -326,6 +327,7 @@ def test_init_refuses_a_task_where_the_hypernetwork_takes_none(stage1, tmp_path)
     assert "takes no task embedding" in result.sentence
 
 
+@pytest.mark.slow
 def test_two_ranks_with_changing_tasks_go_on_bit_for_bit_after_a_kill(tasks, stage1, embeddings, tmp_path):
     options = [
         f"--model.start={stage1}/best.learngene.safetensors", f"--model.task_embeddings={embeddings}", "--name=r",

@@ -101,6 +101,7 @@ def test_stochastic_depth_is_on_in_training_only(batch):
     assert not torch.equal(network(batch), network(batch))
 
 
+@pytest.mark.slow
 def test_a_compiled_network_computes_the_same(network, batch):
     expected = network(batch)
     network.compile(backend="aot_eager")
@@ -179,6 +180,7 @@ def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path):
     assert all(torch.equal(v, found["state_dict"][k]) for k, v in expected["state_dict"].items())
 
 
+@pytest.mark.slow
 def test_two_processes_do_what_one_does(images, tmp_path):
     one = torch.load(train(images, tmp_path, 1, 16, "TLEG") / "rank0.pt")
     folder = train(images, tmp_path, 2, 8, "TLEG")

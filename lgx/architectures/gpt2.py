@@ -9,11 +9,17 @@ from torch.utils.flop_counter import FlopCounterMode
 from lgx.batch import Kind, Task
 from lgx.errors import UserError
 from lgx.extras import nlp_extra
+from lgx.metadata import shortened
 
 if TYPE_CHECKING:
     from lgx.architectures.gpt2_model import GPT2Classifier
 
 FAMILY = "gpt2"
+LARGEST = {
+    "depth": 1000, "embed_dim": 65_536, "num_heads": 65_536, "max_len": 2**20, "vocab_size": 2**24,
+    "num_classes": 1_000_000,
+}  # fmt: skip
+"""Sizes beyond all use, which would take all time or memory: an architecture may come from a file of others."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +58,12 @@ class GPT2Architecture:
         for field in fields(self):
             value = getattr(self, field.name)
             if type(value) is not int:
-                raise UserError(f"architecture: {field.name} must be a whole number, got {value!r}")
+                raise UserError(f"architecture: {field.name} must be a whole number, got {shortened(value)}")
             if value <= 0:
                 raise UserError(f"architecture: {field.name} must be positive, got {value}")
+            if value > LARGEST[field.name]:
+                most = LARGEST[field.name]
+                raise UserError(f"architecture: {field.name} must be at most {most:,}, got {shortened(value)}")
         if self.vocab_size < 2:
             raise UserError("architecture: vocab_size must be at least 2: one token is the padding")
         if self.embed_dim % self.num_heads:
@@ -108,7 +117,7 @@ class GPT2Architecture:
         unknown = set(values) - {field.name for field in fields(cls)}
         if unknown:
             known = ", ".join(field.name for field in fields(cls))
-            raise UserError(f"architecture: unknown key(s) {', '.join(sorted(unknown))}; known are {known}")
+            raise UserError(f"architecture: unknown key(s) {', '.join(sorted(unknown))[:200]}; known are {known}")
         return cls(**values)
 
     def check_texts(self, task: Task, what: str) -> None:

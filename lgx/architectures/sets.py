@@ -4,7 +4,6 @@ The distributions are those of the generators behind LoGAH (Zhou et al., 2024) a
 and ranges are facts read from those generators; the papers give only the limits.
 """
 
-import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from lgx.architectures.family import Architecture, architecture_from_dict
 from lgx.architectures.gpt2 import GPT2Architecture
 from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
+from lgx.metadata import parse_json, shortened
 
 A = TypeVar("A", bound=Architecture)
 
@@ -112,11 +112,14 @@ def read_architectures(path: str, base: Architecture | None = None) -> list[Arch
         UserError: If the file cannot be read or holds no architecture, or, with the line's number, if a line is no
             valid JSON object, describes no valid architecture, or takes other inputs than ``base``.
     """
+    remedy = "give a file that `lgx sample --out FILE.jsonl` wrote"
+    if not Path(path).is_file():
+        raise UserError(f"{path}: no such file; {remedy}")
     try:
-        lines = Path(path).read_text().splitlines()
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise UserError(f"{path}: {reason}; give a file that `lgx sample --out FILE.jsonl` wrote") from error
+        raise UserError(f"{path}: {reason}; {remedy}") from error
     read = [_read_line(f"{path}, line {n}", line, base) for n, line in enumerate(lines, 1) if line.strip()]
     if not read:
         raise UserError(f"{path}: holds no architecture; write one with `lgx sample ViTs-1K --out {path}`")
@@ -130,10 +133,7 @@ _INPUTS: dict[type[Architecture], tuple[str, ...]] = {
 
 
 def _read_line(place: str, line: str, base: Architecture | None) -> Architecture:
-    try:
-        values: Any = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{place}: not valid JSON ({error.msg}, column {error.colno})") from error
+    values: Any = parse_json(line, place, "expected an architecture a line")
     if not isinstance(values, dict):
         example = (base or ViTArchitecture()).to_dict()
         raise UserError(f"{place}: holds a {type(values).__name__}, expected an object such as {example}")
@@ -145,9 +145,9 @@ def _read_line(place: str, line: str, base: Architecture | None) -> Architecture
         for key, want in inputs.items():
             if (have := values.get(key, want)) != want:
                 hint = f"leave {key} out, or use `lgx sample --arch`"
-                raise UserError(f"{key} is {have}, but the data's is {want}; {hint}")
+                raise UserError(f"{key} is {shortened(have)}, but the data's is {want}; {hint}")
         return architecture_from_dict({**default.to_dict(), **values, "num_classes": default.num_classes})
-    except (UserError, TypeError) as error:
+    except (UserError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{place}: {error}") from error
 
 

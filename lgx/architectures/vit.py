@@ -12,6 +12,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.batch import Kind, Task
 from lgx.errors import UserError
+from lgx.metadata import shortened
+
+LARGEST = {
+    "depth": 1000, "embed_dim": 65_536, "num_heads": 65_536, "mlp_ratio": 1000, "patch_size": 65_536,
+    "img_size": 65_536, "in_chans": 1000, "num_classes": 1_000_000, "tokens": 2**20,
+}  # fmt: skip
+"""Sizes beyond all use, which would take all time or memory: an architecture may come from a file of others."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +63,23 @@ class ViTArchitecture:
         for name in ("depth", "embed_dim", "num_heads", "mlp_ratio", "patch_size", "img_size", "in_chans"):
             value = getattr(self, name)
             if type(value) is not int and not (name == "mlp_ratio" and type(value) is float):
-                raise UserError(f"architecture: {name} must be a whole number, got {value!r}")
-            if value <= 0:
+                raise UserError(f"architecture: {name} must be a whole number, got {shortened(value)}")
+            if not value > 0:  # nor a number that is none
                 raise UserError(f"architecture: {name} must be positive, got {value}")
+            if value > LARGEST[name]:
+                raise UserError(f"architecture: {name} must be at most {LARGEST[name]:,}, got {shortened(value)}")
         if int(self.embed_dim * self.mlp_ratio) < 1:
             raise UserError(
                 f"architecture: mlp_ratio {self.mlp_ratio} leaves the MLP no hidden width; choose a larger one"
             )
         if self.kind not in ("classification", "segmentation"):
-            raise UserError(f"architecture: a ViT is for classification or segmentation of images, not for {self.kind}")
-        if self.num_classes < 0:
-            raise UserError(f"architecture: num_classes must not be negative, got {self.num_classes}")
+            what = str(self.kind)[:40]
+            raise UserError(f"architecture: a ViT is for classification or segmentation of images, not for {what}")
+        if type(self.num_classes) is not int or not 0 <= self.num_classes <= LARGEST["num_classes"]:
+            raise UserError(
+                f"architecture: num_classes must be a whole number, 0 to {LARGEST['num_classes']:,}, got "
+                f"{shortened(self.num_classes)}"
+            )
         if self.embed_dim % self.num_heads:
             raise UserError(
                 f"architecture: num_heads {self.num_heads} does not divide embed_dim {self.embed_dim}; "
@@ -77,14 +90,18 @@ class ViTArchitecture:
                 f"architecture: patch_size {self.patch_size} does not divide img_size {self.img_size}; "
                 f"choose one that does"
             )
+        if (tokens := (self.img_size // self.patch_size) ** 2) > LARGEST["tokens"]:
+            raise UserError(
+                f"architecture: patches of {self.patch_size} px cut an image of {self.img_size} px into {tokens:,}; "
+                f"choose larger ones"
+            )
         if self.stages is not None:
             if not isinstance(self.stages, list | tuple) or any(type(size) is not int for size in self.stages):
-                raise UserError(f"architecture: stages must be a list of whole numbers, got {self.stages!r}")
+                raise UserError(f"architecture: stages must be a list of whole numbers, got {shortened(self.stages)}")
             object.__setattr__(self, "stages", tuple(self.stages))
             if not self.stages or min(self.stages) < 1 or sum(self.stages) != self.depth:
-                raise UserError(
-                    f"architecture: stages {list(self.stages)} must be positive and sum to depth {self.depth}"
-                )
+                sizes = shortened(list(self.stages))
+                raise UserError(f"architecture: stages {sizes} must be positive and sum to depth {self.depth}")
 
     @property
     def name(self) -> str:
@@ -127,7 +144,7 @@ class ViTArchitecture:
         unknown = set(values) - {field.name for field in fields(cls)}
         if unknown:
             known = ", ".join(field.name for field in fields(cls))
-            raise UserError(f"architecture: unknown key(s) {', '.join(sorted(unknown))}; known are {known}")
+            raise UserError(f"architecture: unknown key(s) {', '.join(sorted(unknown))[:200]}; known are {known}")
         return cls(**values)
 
     def check_task(self, task: Task, what: str) -> None:

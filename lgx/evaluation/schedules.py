@@ -9,7 +9,6 @@ from typing import Any
 
 import timm
 import torch
-import yaml
 from torch.utils.flop_counter import FlopCounterMode
 
 import lgx.initializers
@@ -22,6 +21,7 @@ from lgx.evaluation.results import Row, read_rows
 from lgx.initializers import Initializer, Pretrained
 from lgx.learngene import SUFFIX, Learngene
 from lgx.methods import Ancestor, Distill, Finetune, Method
+from lgx.plain_yaml import read_yaml
 
 _SOURCES = ("learngene", "source")
 """Names under which initializers take a file."""
@@ -50,10 +50,10 @@ class Run:
         """What it was started with."""
         path = self.folder / "config.yaml"
         try:
-            config = yaml.safe_load(path.read_text(encoding="utf-8"))
+            config = read_yaml(path, "train it again")
             return {**config, "model": dict(config["model"]), "data": dict(config["data"])}
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, KeyError, ValueError) as error:
-            reason = " ".join(str(error).split())
+        except (UserError, TypeError, KeyError, ValueError) as error:
+            reason = " ".join(str(error).split())[:200]
             raise UserError(f"{path}: not the configuration of a run ({reason}); train it again") from error
 
     @property

@@ -13,6 +13,7 @@ from lgx.batch import Batch
 from lgx.errors import UserError
 from lgx.frozen import Frozen
 from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.lowrank_decoder import Layout
 from lgx.hypernet.meta import Projection, guided_losses
 from lgx.learngene import EMBEDDING, SUFFIX, Learngene
@@ -221,4 +222,4 @@ def _config_of(start: str, architecture: Architecture) -> HypernetConfig:
     if own != trained:
         read = ["images" if size is None else f"texts of {size} tokens" for size in (trained, own)]
         raise UserError(f"model.start: {start} was trained on {read[0]}, but model.arch reads {read[1]}")
-    return HypernetConfig(**learngene.hypernet)
+    return read_config(learngene.hypernet, start)
