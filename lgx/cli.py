@@ -23,6 +23,7 @@ COMMANDS = {
     "compare": "table and report of methods x descendants x tasks over seeds",
     "analyse": "how a hypernetwork sees tasks; what training makes of parameters; paths of a search",
     "plan": "steps, memory, FLOPs and hours of a run, before it starts",
+    "reproduce": "a table or figure of the papers, and which of its claims hold",
     "sweep": "many runs from one file, resumable, on one machine or a cluster",
     "tune": "search options of a run with optuna",
     "arch": "parameters and MACs of architectures",
@@ -81,7 +82,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
-        _run(argv)
+        run_command(argv)
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except UserError as error:
@@ -100,16 +101,17 @@ def main(args: Sequence[str] | None = None) -> None:
         _fail(argv[0], f"{where}{error.strerror or error}", 1)
 
 
-def _run(argv: list[str]) -> None:
+def run_command(argv: Sequence[str]) -> None:
+    """Run a command line without its first word, ``lgx``; errors go to the caller."""
     command = argv[0]
     if command in ("-h", "--help"):
         print(_help(), flush=True)
     elif command in ("-V", "--version"):
         print(f"lgx {__version__}", flush=True)
     elif command in TRAINING:
-        importlib.import_module("lgx.training").run(argv)
+        importlib.import_module("lgx.training").run(list(argv))
     elif command in COMMANDS:
-        importlib.import_module("lgx.commands.run").run(command, argv[1:])
+        importlib.import_module("lgx.commands.run").run(command, list(argv[1:]))
     else:
         close = difflib.get_close_matches(command, [*TRAINING, *COMMANDS], n=1)
         hint = f"did you mean {close[0]!r}?" if close else "see lgx --help"

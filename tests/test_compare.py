@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from torch.utils.tensorboard import SummaryWriter
 
-from lgx.commands.compare import compare, find_results, last_epochs, merge
+from lgx.commands.compare import compare
 from lgx.errors import UserError
+from lgx.evaluation.comparison import find_results, last_epochs, merge
 from lgx.evaluation.curves import read_curves
 from lgx.evaluation.figures import styles
 from lgx.evaluation.paper import averages, load_table

@@ -8,8 +8,8 @@ import pytest
 
 from lgx.architectures import parse_architecture
 from lgx.architectures.cost import cost_of
-from lgx.commands.compare import find_results, merge
 from lgx.errors import UserError
+from lgx.evaluation.comparison import find_results, merge
 from lgx.evaluation.cost import MethodCost
 from lgx.evaluation.schedules import method_costs
 from lgx.learngene import Learngene

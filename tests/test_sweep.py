@@ -116,7 +116,7 @@ def test_a_malformed_sweep_is_explained(sweep_file, change, words):
 
 
 def test_a_missing_or_broken_file_is_explained(tmp_path):
-    assert "No such file" in lgx("sweep", tmp_path / "no.yaml").sentence
+    assert "no such file" in lgx("sweep", tmp_path / "no.yaml").sentence
     (tmp_path / "list.yaml").write_text("- a")
     assert "no mapping" in lgx("sweep", tmp_path / "list.yaml").sentence
     (tmp_path / "broken.yaml").write_text("a: [")

@@ -30,17 +30,17 @@ def run(command: str, argv: list[str]) -> None:
         return
     functions: dict[str, Callable[..., None]] | None = getattr(module, "COMMANDS", None)
     if functions is None:
-        _call(f"lgx {command}", getattr(module, command), argv)
+        call(f"lgx {command}", getattr(module, command), argv)
     elif not argv or argv[0] in ("-h", "--help"):
         known = "\n".join(f"  {name:<12}{_summary(function)}" for name, function in functions.items())
         print(f"usage: lgx {command} COMMAND [options]\n\n{known}")
     elif argv[0] in functions:
-        _call(f"lgx {command} {argv[0]}", functions[argv[0]], argv[1:])
+        call(f"lgx {command} {argv[0]}", functions[argv[0]], argv[1:])
     else:
         raise UserError(f"{argv[0]!r} is unknown; known are {', '.join(functions)}")
 
 
-def _call(program: str, function: Callable[..., None], argv: list[str]) -> None:
+def call(program: str, function: Callable[..., None], argv: list[str]) -> None:
     """Required parameters become positional (a list: one or more), keyword-only and optional ones ``--options``."""
     parameters = inspect.signature(function).parameters
     positional = {

@@ -19,8 +19,8 @@ FILE = Path("experiments/paper_numbers.yaml")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FIELDS = ("method", "architecture", "task", "epochs", "metric", "unit", "variant")
 _SIZES = {"T": "Tiny", "S": "Small", "B": "Base"}
-# What a paper calls by a name of its own and the framework measures as a start that was trained.
-_TRAINED_AS = {"random": "trained", "pretrained": "pretrain_finetune"}
+TRAINED_AS = {"random": "trained", "pretrained": "pretrain_finetune"}
+"""The framework's name of a start -> what a paper calls it once it is trained."""
 # TAL's data sets are those of the Visual Decathlon, which it calls by the names of the originals.
 _DECATHLON, _ORIGINAL = "decathlon_", {"flowers": "flowers102"}
 # Data sets that the framework calls by their publishers' names, the papers by shorter ones.
@@ -81,7 +81,7 @@ class PaperTable:
         ``aircraft`` and ``decathlon_aircraft``. Numbers whose epochs the paper does not state fit any number of epochs
         but 0.
         """
-        methods = {method, _TRAINED_AS.get(method, method)} if epochs else {method}
+        methods = {method, TRAINED_AS.get(method, method)} if epochs else {method}
         found = [
             row.value
             for row in self.rows

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from lgx.evaluation.claims import Verdict
 from lgx.evaluation.cost import MethodCost, epochs_table, macs_table, storage_table
 from lgx.evaluation.curves import Curve
 from lgx.evaluation.figures import Style, curve_figure, depth_figure, to_svg
@@ -13,7 +14,9 @@ from lgx.evaluation.paper import PaperTable
 from lgx.evaluation.results import Row
 from lgx.evaluation.statistics import caveat
 from lgx.evaluation.tables import (
+    NONE,
     PERCENT,
+    Cell,
     Entry,
     Table,
     architecture_order,
@@ -115,6 +118,38 @@ def table_section(rows: Sequence[Row], metric: str, split: str, paper: PaperTabl
     ]
     own = arrange(entries, metric, () if matched else methods)
     return Section(f"{title}, beside {paper.name}", text, [*own, *beside])
+
+
+def claim_section(verdicts: Sequence[Verdict]) -> Section:
+    """What a paper says of its methods, and what the rows say.
+
+    Args:
+        verdicts: One for each claim, not empty.
+    """
+    lines = []
+    for verdict in verdicts:
+        measured = verdict.measured
+        width = measured.summary.half_width if measured else None
+        ahead = f"{measured.summary.mean:+.2f}" if measured else NONE
+        lines.append(
+            (
+                str(verdict.claim),
+                (
+                    Cell(NONE if verdict.paper is None else f"{verdict.paper:+.2f}"),
+                    Cell(ahead if width is None else f"{ahead} ± {width:.2f}"),
+                    Cell(str(measured.summary.n if measured else 0)),
+                    Cell(str(verdict.cells)),
+                    Cell(verdict.answer, best=verdict.answer == "holds"),
+                ),
+            )
+        )
+    text = (
+        "By how much the first method is ahead of the second, in the mean over all tasks, architectures and epochs "
+        "that both have: in the paper's table, and here, paired by seed, with half of a 95 % interval. A claim holds, "
+        "or does not, where the interval excludes 0; else it is open, with one seed always."
+    )
+    columns = ("paper", "measured", "seeds", "cells", "verdict")
+    return Section("The paper's claims", [text], [Table("", columns, tuple(lines), first="claim")])
 
 
 def difference_section(rows: Sequence[Row], metric: str, baseline: str) -> Section:
@@ -245,7 +280,7 @@ def to_markdown_page(title: str, introduction: Sequence[str], sections: Sequence
 def to_markdown(table: Table) -> str:
     """The table in Markdown, under its title in bold."""
     safe = escape_markdown
-    lines = [["method", *map(safe, table.columns)], ["---", *["---:"] * len(table.columns)]]
+    lines = [[safe(table.first), *map(safe, table.columns)], ["---", *["---:"] * len(table.columns)]]
     for method, cells in table.rows:
         lines.append([safe(method), *(f"**{safe(cell.text)}**" if cell.best else safe(cell.text) for cell in cells)])
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -262,7 +297,7 @@ def _paragraph(text: str) -> str:
 
 
 def _html_table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in ("method", *table.columns))
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in (table.first, *table.columns))
     lines = []
     for method, cells in table.rows:
         shown = "".join(f"<td{' class=best' if cell.best else ''}>{escape(cell.text)}</td>" for cell in cells)

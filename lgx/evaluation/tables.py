@@ -64,15 +64,17 @@ class Table:
 
     Attributes:
         title: What it shows.
-        columns: Heads of the columns after the first, which is the method.
-        rows: Name of the method and its cells, per line.
+        columns: Heads of the columns after the first.
+        rows: What stands in the first column, mostly a method, and the cells of each line.
         common: What all columns have in common and their heads leave out; may be empty.
+        first: Head of the first column.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     common: str = ""
+    first: str = "method"
 
 
 def depth_of(architecture: str) -> int | None:
@@ -221,7 +223,7 @@ def to_rich(table: Table, width: int = 80) -> list["RichTable"]:
     from rich.text import Text
 
     frame = 3
-    first = max(len(text) for text in ("method", *(method for method, _ in table.rows)))
+    first = max(len(text) for text in (table.first, *(method for method, _ in table.rows)))
     blocks: list[list[int]] = []
     room = 0
     for i, column in enumerate(table.columns):
@@ -235,7 +237,7 @@ def to_rich(table: Table, width: int = 80) -> list["RichTable"]:
     for block in blocks:
         title, caption = Text(table.title), Text(table.common)
         view = RichTable(title=title, title_justify="left", caption=caption, caption_justify="left")
-        view.add_column("method", no_wrap=True)
+        view.add_column(table.first, no_wrap=True)
         for i in block:
             view.add_column(Text(table.columns[i]), justify="right", overflow="fold")
         for method, cells in table.rows:

@@ -1,0 +1,72 @@
+"""Command lines that lead to a table, one after the other; what is there already is not made again."""
+
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lgx.errors import UserError
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command line of lgx.
+
+    Attributes:
+        arguments: What follows ``lgx``.
+        makes: File or folder by which one sees that it was done; None for commands that see it themselves: a sweep
+            skips finished runs, and data that lie there are only counted.
+    """
+
+    arguments: tuple[str, ...]
+    makes: str | None = None
+
+    @classmethod
+    def parse(cls, written: object) -> "Step":
+        """Read a command line, or ``{run: COMMAND LINE, makes: PATH}``.
+
+        What ``--out`` names is what a step makes.
+
+        Raises:
+            UserError: If it is neither, or has no words.
+        """
+        entry: dict[str, Any] = written if isinstance(written, dict) else {"run": written}
+        line = entry.get("run")
+        if not isinstance(line, str) or not line.strip() or entry.keys() - {"run", "makes"}:
+            raise UserError(f"step {str(written)[:80]!r}: expected a command line, or one as run: and a path as makes:")
+        try:
+            words = tuple(shlex.split(line))
+        except ValueError as error:
+            raise UserError(f"step {line[:80]!r}: {error}") from error
+        out = words[words.index("--out") + 1] if "--out" in words[:-1] else None
+        return cls(words, entry.get("makes", out))
+
+    @property
+    def done(self) -> bool:
+        """Whether what it makes is there."""
+        return self.makes is not None and Path(self.makes).exists()
+
+    def __str__(self) -> str:
+        return f"lgx {shlex.join(self.arguments)}"
+
+
+def run_steps(steps: Sequence[Step], run: Callable[[Sequence[str]], None]) -> None:
+    """Run what is not done yet.
+
+    Args:
+        steps: In their order.
+        run: Runs a command line without its first word, ``lgx``.
+
+    Raises:
+        UserError: If a step fails; the sentence is the step's own.
+    """
+    for number, step in enumerate(steps, start=1):
+        done = "  (done)" if step.done else ""
+        print(f"\n[{number}/{len(steps)}] {step}{done}", flush=True)
+        if done:
+            continue
+        began = time.monotonic()
+        run(step.arguments)
+        print(f"[{number}/{len(steps)}] {time.monotonic() - began:,.0f} s", flush=True)
