@@ -162,7 +162,7 @@ def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, wor
     [
         ("--model.panel=[]", ("model.panel", "at least one")),
         ("--model.test_panel=[]", ("model.test_panel", "at least one")),
-        ("--model.set=nowhere.jsonl", ("nowhere.jsonl", "No such file")),
+        ("--model.set=nowhere.jsonl", ("nowhere.jsonl", "no such file")),
         ("--model.width=30", ("width 30", "multiple of 4")),
         ("--model.rank=0", ("rank must be at least 1",)),
         ("--model.set_size=0", ("count must be at least 1",)),

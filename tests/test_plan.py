@@ -15,7 +15,7 @@ from lgx.benchmark.timing import peak_mb
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.methods.super_ancestor import SuperAncestor
-from lgx.planning import Plan, make_plan
+from lgx.planning import Plan, make_plan, sweep_hours
 from lgx.planning.configured import configure
 from lgx.planning.cost import mean_over, spread
 from lgx.planning.options import Options
@@ -29,7 +29,7 @@ EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 CONFIGS = sorted(
     path
     for path in EXPERIMENTS.rglob("*.yaml")
-    if path.name != "paper_numbers.yaml" and "model" in (yaml.safe_load(path.read_text()) or {})
+    if path.name not in ("paper_numbers.yaml", "index.yaml") and "model" in (yaml.safe_load(path.read_text()) or {})
 )
 QUICK = [
     "ghn/cifar10/logah", "lsamd/paper/descendant", "lsamd/paper/search", "sws/paper/learngene", "tal/demo/stage2",
@@ -477,3 +477,30 @@ def test_configurations_plan(name, monkeypatch):
 def test_every_configuration_plans(path, monkeypatch):
     monkeypatch.chdir(EXPERIMENTS.parent)
     _plans(path)
+
+
+def test_a_sweeps_hours_are_those_of_its_runs(tmp_path):
+    (tmp_path / "run.yaml").write_text(Path("experiments/sws/demo/descendant.yaml").read_text())
+    matrix = {
+        "depth": [2, 4],
+        "start": {"a": {"model.label_smoothing": 0.1}, "b": {"model.initializer": "RandomStart"}},
+    }
+    entry = {"name": "{depth}-{start}", "config": "run.yaml", "matrix": matrix}
+    options = {"model.arch": "depth={depth},embed_dim=48,num_heads=3,patch_size=8,img_size=32"}
+    tested = {
+        "name": "t-{depth}",
+        "config": "run.yaml",
+        "command": "test",
+        "matrix": {"depth": [2]},
+        "options": options,
+    }
+    sweep = {"experiment": "e", "seeds": [0, 1], "runs": [{**entry, "options": options}, tested]}
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(sweep))
+    alone = [
+        make_plan(["--config", str(tmp_path / "run.yaml"), "--tflops=100", "--gpus=1",
+                   f"--model.arch=depth={depth},embed_dim=48,num_heads=3,patch_size=8,img_size=32"])
+        for depth in (2, 4)
+    ]  # fmt: skip
+    planned = sweep_hours(tmp_path / "sweep.yaml", 100, 0.4)
+    assert planned.runs == 8
+    assert planned.hours == pytest.approx(4 * sum(plan.speed.gpu_hours for plan in alone))

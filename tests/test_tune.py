@@ -229,7 +229,7 @@ def test_a_malformed_search_is_explained(search_file, change, words):
 
 def test_wrong_options_are_explained(search_file, monkeypatch, tmp_path):
     assert "at least 1 trial" in lgx("tune", search_file(), "--parallel", 0).sentence
-    assert "No such file" in lgx("tune", tmp_path / "no.yaml").sentence
+    assert "no such file" in lgx("tune", tmp_path / "no.yaml").sentence
 
 
 def test_without_optuna_it_is_said_what_to_install(search_file, monkeypatch):

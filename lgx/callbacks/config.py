@@ -14,6 +14,17 @@ from lgx.callbacks.place import run_folder
 from lgx.files import atomic_path
 
 BEST = "hp/best_val"  # of the metric that the best checkpoint is chosen by
+_SHOWN = (
+    "model",
+    "data",
+    "seed_everything",
+    "trainer.max_",
+    "trainer.precision",
+    "trainer.acc",
+    "trainer.gradient_clip",
+)
+_MECHANICS = ("data.root", "data.in_memory", "data.num_workers", "data.shuffle_buffer", "model.compile")
+"""What says nothing of the learning, and would stand before the rest in TensorBoard's table, by the alphabet."""
 PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse")
 
 
@@ -44,7 +55,11 @@ class SaveConfig(SaveConfigCallback):
         with atomic_path(folder / "config.yaml") as temporary:
             temporary.write_text(about + text)
         for logger in trainer.loggers:
-            parameters = flatten(yaml.safe_load(text))
+            parameters = {
+                key: value
+                for key, value in flatten(yaml.safe_load(text)).items()
+                if key.startswith(_SHOWN) and not key.startswith(_MECHANICS)
+            }
             if isinstance(logger, TensorBoardLogger):
                 # The HPARAMS tab shows only metrics that were named with the first hyper-parameters.
                 logger.log_hyperparams(parameters, {BEST: float("nan")})

@@ -29,6 +29,8 @@ def reproduce(
     scale: Literal["pocket", "mini", "paper"] = "pocket",
     measured: bool = False,
     dry_run: bool = False,
+    tflops: float | None = None,
+    mfu: float = 0.4,
     out: str | None = None,
 ) -> None:
     """Run what a table or figure of the papers needs, and say which of the paper's claims hold; --list shows them all.
@@ -42,6 +44,8 @@ def reproduce(
         scale: How large.
         measured: Show what was measured before, whose rows lie in experiments/results, and run nothing.
         dry_run: Print the command lines instead of running them.
+        tflops: With dry_run, what a GPU does at best, in TFLOP/s, e.g. 312: tells the GPU hours of every sweep.
+        mfu: Share of tflops that training reaches.
         out: Folder for report.html, results.md and results.csv; by default runs/reproduce/SCALE/TABLE.
     """
     from lgx.errors import UserError
@@ -56,20 +60,30 @@ def reproduce(
         if measured and not how.measured:
             raise UserError(f"--measured: {recipe.name} was not measured at {scale} scale; leave it out to measure it")
         place = Path(out) if out and table != ALL else Path(out or f"runs/reproduce/{scale}") / recipe.name
-        _one(recipe, how, measured, dry_run, place)
+        if dry_run:
+            _tell(how, tflops, mfu)
+        else:
+            _one(recipe, how, measured, place)
 
 
-def _one(recipe: "Recipe", how: "Scale", measured: bool, dry_run: bool, out: Path) -> None:
+def _tell(how: "Scale", tflops: float | None, mfu: float) -> None:
+    """What would be run, and for how long."""
+    from lgx.planning import sweep_hours
+
+    for step in how.steps:
+        print(f"  {step}{'  (done)' if step.done else ''}", flush=True)
+        if tflops is not None and step.arguments[0] == "sweep":
+            planned = sweep_hours(step.arguments[1], tflops, mfu)
+            print(f"      {planned.runs} runs that train, {planned.hours:,.3g} GPU hours", flush=True)
+
+
+def _one(recipe: "Recipe", how: "Scale", measured: bool, out: Path) -> None:
     import shlex
 
     from lgx.cli import run_command
     from lgx.evaluation.comparison import Choice, show
     from lgx.reproduction import run_steps
 
-    if dry_run:
-        for step in how.steps:
-            print(f"  {step}{'  (done)' if step.done else ''}")
-        return
     if not measured:
         run_steps(how.steps, run_command)
     results = how.measured if measured else how.results

@@ -2,5 +2,6 @@
 
 from lgx.planning.configured import Configured, configure
 from lgx.planning.plan import Plan, make_plan, plan_of
+from lgx.planning.sweeps import SweepHours, sweep_hours
 
-__all__ = ["Configured", "Plan", "configure", "make_plan", "plan_of"]
+__all__ = ["Configured", "Plan", "SweepHours", "configure", "make_plan", "plan_of", "sweep_hours"]

@@ -80,6 +80,9 @@ class _PlanCLI(LgxCLI):
         super().add_arguments_to_parser(parser)
         parser.add_class_arguments(Options)
 
+    def _set_seed(self) -> None:
+        """A plan draws nothing, and has nothing to say of seeds."""
+
     def before_instantiate_classes(self) -> None:
         """Neither claim the run's folder nor look for its checkpoints; leave out files that do not exist yet."""
         self.missing = _take_out_missing(self.config.fit.model.get("init_args"))
