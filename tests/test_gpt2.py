@@ -298,6 +298,30 @@ def test_a_network_of_predicted_scale_learns_which_word_a_text_holds():
     assert torch.stack(right).mean() > 0.9
 
 
+def test_attention_gain_scales_what_attention_says_and_nothing_else():
+    with torch.no_grad():
+        for architecture, loud, quiet in (
+            (GPT2, ("attn.c_proj.weight",), ("mlp.c_proj.weight", "wpe.weight")),
+            (parse_architecture("depth=2,embed_dim=16,num_heads=2,patch_size=8,img_size=16", num_classes=3),
+             ("attn.proj.weight",), ("mlp.fc2.weight", "pos_embed")),
+        ):  # fmt: skip
+            plain, balanced = hypernet(layout="aligned"), hypernet(layout="aligned", attention_gain=4.0)
+            balanced.load_state_dict(plain.state_dict())
+            one, other = plain.predict(architecture), balanced.predict(architecture)
+            factored = balanced.predict(architecture, dense=False)
+            for name, tensor in one.items():
+                factor = 4 if name.endswith(loud) else 0.25 if name.endswith(quiet) else 1
+                torch.testing.assert_close(other[name], factor * tensor)
+                product = factored[name].to_dense() if isinstance(factored[name], LowRankTensor) else factored[name]
+                torch.testing.assert_close(product, other[name], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("gain", [0, -1, float("nan"), float("inf"), "6"])
+def test_a_gain_that_is_none_is_refused(gain):
+    with pytest.raises(UserError, match="attention_gain"):
+        hypernet(attention_gain=gain)
+
+
 def test_tokens_share_embeddings_only_where_they_are_tiled():
     with torch.no_grad():
         tiled = hypernet(layout="aligned").predict(GPT2)["transformer.wte.weight"]

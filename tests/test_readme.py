@@ -68,6 +68,7 @@ def workplace(tmp_path, monkeypatch):
     (tmp_path / "runs/demo_sws/mine/seed0/config.yaml").write_text(
         (ROOT / "experiments/sws/demo/descendant.yaml").read_text()
     )
+    shutil.copytree("runs/demo_sws/mine", "runs/mine/eight")
     known = {f"pocket_{name}": {"num_classes": 10} for name in ("digits", "motions")}
     embeddings = TaskEmbeddings({name: torch.randn(8) for name in known}, tasks=known)
     config = HypernetConfig(
@@ -141,6 +142,9 @@ def test_every_lgx_command_of_the_readme_runs():
             words = ["1" if w == "2" else w for w in words]
         elif command == "embed":  # one bare image stands for every set
             words = ["my_images" if "pocket" in w else w for w in words]
+        elif command == "reproduce" and "--measured" not in words:
+            words += ["--dry_run", "true"] if "--list" not in words and "--dry_run" not in words else []
+            words = [w for w in words if w not in ("--tflops", "312")]
         elif words[:2] == ["data", "prepare"]:
             words = ["data", "prepare", "--help"]
         result = lgx(*words)

@@ -164,6 +164,8 @@ def read_config(values: Any, name: str) -> HypernetConfig:
         raise UserError(f"{name}: {' '.join(str(error).split())[:300]}") from error
     if not config.class_position_std <= 1000:
         raise UserError(f"{name}: hypernetwork: class_position_std must be at most 1000; 0.02 is usual")
+    if not 1e-3 <= config.attention_gain <= 1000:
+        raise UserError(f"{name}: hypernetwork: attention_gain must be between 0.001 and 1000; 1 is usual")
     sizes = {"max_shape": max(config.max_shape[:2]), "kernels of max_shape": max(config.max_shape[2:])}
     sizes |= {key: getattr(config, key, None) or 0 for key in _LARGEST.keys() - sizes.keys()}
     for key, size in sizes.items():

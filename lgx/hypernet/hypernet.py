@@ -17,7 +17,7 @@ from lgx.hypernet.decoder import Decoder, Kind, Target
 from lgx.hypernet.encoder import Encoder
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph, is_vocabulary
 from lgx.hypernet.lowrank_decoder import Layout, LowRankDecoder
-from lgx.hypernet.predict import finish
+from lgx.hypernet.predict import balance, finish
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class HypernetConfig:
         vocab_size: Tokens that have rows of their own in the low-rank decoder, for the layouts but ``official``. None
             tiles token embeddings like every weight beyond ``max_shape``, as LoGAH's code does: tokens i and i + 2048
             then share one embedding.
+        attention_gain: Factor g on the predicted output projections of attention; those of the MLPs and the position
+            embedding are divided by it. See :func:`~lgx.hypernet.predict.balance`. 1 is as published.
 
     Raises:
         UserError: If a size is not a positive whole number, ``width`` is no multiple of 4 and of ``heads``, a choice
@@ -60,6 +62,7 @@ class HypernetConfig:
     convention: Convention = "msa"
     class_position_std: float = 0.0
     vocab_size: int | None = None
+    attention_gain: float = 1.0
 
     def __post_init__(self) -> None:
         for key in ("width", "layers", "heads", "num_classes", "rank", "max_size"):
@@ -82,6 +85,8 @@ class HypernetConfig:
                 raise UserError(f"hypernetwork: {key} must be {' or '.join(choices)}, got {getattr(self, key)!r}")
         if not isinstance(self.class_position_std, int | float) or self.class_position_std < 0:
             raise UserError(f"hypernetwork: class_position_std must not be negative, got {self.class_position_std!r}")
+        if not isinstance(self.attention_gain, int | float) or not 0 < self.attention_gain < float("inf"):
+            raise UserError(f"hypernetwork: attention_gain must be positive, got {self.attention_gain!r}")
         if self.width % 4 or self.width % self.heads:
             raise UserError(
                 f"hypernetwork: width {self.width} must be a multiple of 4 and of heads {self.heads}; choose another"
@@ -202,6 +207,8 @@ class Hypernet(nn.Module):
             for (g, _, name), tensors in zip(group, finished, strict=True):
                 stem = name.removesuffix(".weight")
                 predicted[g].update({pattern.format(name, stem): tensor for pattern, tensor in tensors.items()})
+        if self.config.attention_gain != 1:
+            predicted = [balance(parameters, self.config.attention_gain) for parameters in predicted]
         return predicted
 
     def _target(self, node: Node, count: int) -> Target:
