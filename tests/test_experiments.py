@@ -13,7 +13,7 @@ from lgx.tuning import load_search
 from .conftest import lgx
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
-FILES = sorted(p for p in EXPERIMENTS.rglob("*.yaml") if p.name != "paper_numbers.yaml")
+FILES = sorted(p for p in EXPERIMENTS.rglob("*.yaml") if p.name not in ("paper_numbers.yaml", "index.yaml"))
 SWEEPS = [p for p in FILES if "seeds" in yaml.safe_load(p.read_text())]
 SEARCHES = [p for p in FILES if "trials" in yaml.safe_load(p.read_text())]
 HARDWARE = [p for p in FILES if p.parent.name == "hardware"]

@@ -107,6 +107,7 @@ def test_the_signals_mean_what_they_did_before(images, tmp_path):
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)] == before
 
 
+@pytest.mark.slow
 def test_two_processes_leave_together_whichever_was_told(images, tmp_path):
     """Only the second process is signalled."""
     probe = ["--trainer.callbacks+=tests.probes.SignalAt", "--trainer.callbacks.step=1", "--trainer.callbacks.rank=1"]

@@ -39,10 +39,13 @@ def kill_and_resume(images, runs, step, moment, options, method="Ancestor"):
     return runs / "test/r/seed0"
 
 
+SLOW = pytest.mark.slow
 CASES = [(random.Random(k).randrange(1, 8), moment) for k, moment in enumerate(["before_update", "after_update"])]
 
 
-@pytest.mark.parametrize(("step", "moment"), [*CASES, (3, "validation")])
+@pytest.mark.parametrize(
+    ("step", "moment"), [CASES[0], pytest.param(*CASES[1], marks=SLOW), pytest.param(3, "validation", marks=SLOW)]
+)
 def test_a_killed_run_equals_the_undisturbed_one_bit_for_bit(images, undisturbed, tmp_path, step, moment):
     resumed = kill_and_resume(images, tmp_path / "runs", step, moment, OPTIONS)
     expected, found = final(undisturbed), final(resumed)

@@ -312,6 +312,7 @@ def wait_for(path):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_failing_run_leaves_the_others_alone(sweep_file, tmp_path):
     learngene = "{runs}/broken/seed{seed}/best.learngene.safetensors"
     command = sweep_file(

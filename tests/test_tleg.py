@@ -172,6 +172,7 @@ def test_an_auxiliary_net_that_cannot_be_is_refused(fit, arch, sentence):
     assert sentence in result.sentence
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path):
     whole = tmp_path / "whole"
     assert lgx(*arguments("fit", "TLEG", images, whole, "--name=r", *STOCHASTIC)).code == 0

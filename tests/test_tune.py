@@ -62,6 +62,7 @@ def rehearse(search, play=play, limit=1):
     return study.trials, executor
 
 
+@pytest.mark.slow
 def test_the_better_of_two_learning_rates_is_found(search_file, tmp_path):
     """Real runs: one rate learns the shapes within its epochs, the other stays where it started."""
     options = {"trainer.max_epochs": 6}

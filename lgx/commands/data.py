@@ -32,14 +32,15 @@ def list_sets(root: str = "data", json: bool = False) -> None:
 
     console = Console()
     wide = console.width >= 130
-    table = Table(title=f"Data sets (root: {root})", caption=None if wide else "--json true shows the sources too")
+    hint = None if wide else "--json true shows licences and sources too"
+    table = Table(title=f"Data sets (root: {root})", caption=hint)
     for heading in ("name", "here", "classes", "train", "val", "test"):
         table.add_column(heading, justify="left" if heading in ("name", "here") else "right", no_wrap=True)
-    for heading in ("licence", "source")[: 2 if wide else 1]:
+    for heading in ("licence", "source") if wide else ():
         table.add_column(heading, overflow="fold")
     for info, present in rows:
         sizes = ["-" if size is None else f"{size:,}" for size in info.sizes]
-        words = (info.licence, info.source)[: 2 if wide else 1]
+        words = (info.licence, info.source) if wide else ()
         table.add_row(info.name, "yes" if present else "no", f"{info.num_classes:,}", *sizes, *words)
     console.print(table)
 
