@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/installed
 
-.PHONY: help demo demo-sws test lint types pytest slow soak gpu bench tensorboard clean
+.PHONY: help demo demo-sws test lint types pytest slow nightly soak gpu bench tensorboard clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -41,6 +41,9 @@ pytest: $(READY) ## the fast tests, on two cores
 
 slow: $(READY) ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
+
+nightly: slow ## the slow tests, and every table and figure at pocket scale
+	OMP_NUM_THREADS=1 $(BIN)/lgx reproduce all --scale pocket
 
 soak: $(READY) ## an hour of TAL, preempted or killed every few minutes, beside the same run in peace
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak

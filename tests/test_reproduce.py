@@ -16,6 +16,9 @@ from lgx.evaluation.results import Row, write_rows
 from lgx.reproduction import Step, load_recipes
 
 from .conftest import lgx
+from .fake_text import SIZE, write_sets, write_vocabulary
+
+ROOT = Path(__file__).parents[1]
 
 RECIPES = load_recipes()
 STEPS = sorted({str(step) for recipe in RECIPES.values() for how in recipe.scales.values() for step in how.steps})
@@ -232,3 +235,39 @@ def test_an_unknown_table_names_the_nearest():
 def test_outside_the_repository_the_sentence_says_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "run from the repository's folder" in lgx("reproduce", "--list").sentence
+
+
+@pytest.mark.slow
+def test_the_table_of_texts_is_made_on_files_in_the_official_formats(place):
+    """TAL's Table 6 with tiny networks: the other tables have a pocket scale, no text set can be made of nothing."""
+    pytest.importorskip("transformers", reason="needs the nlp extra: pip install 'lgx[nlp]'")
+    (place / "experiments" / "text").symlink_to(ROOT / "experiments" / "text")
+    write_vocabulary(write_sets(place / "data") / "gpt2_vocab")
+    arch = f"gpt2:depth=2,embed_dim=16,num_heads=2,max_len=40,vocab_size={SIZE}"
+    small = {
+        "model.arch": arch, "model.set": "GPTs-1K", "model.set_size": 4, "model.panel": [arch],
+        "model.test_panel": [arch], "model.width": 16, "model.layers": 1, "model.heads": 2,
+        "model.max_shape": [64, 64, 4, 4], "model.rank": 4,
+        "model.max_size": 1024, "data.vocab_size": SIZE, "data.max_len": 40, "data.steps_per_epoch": 3,
+        "trainer.max_epochs": 1,
+    }  # fmt: skip
+    names = ["mrpc", "cola"]
+    runs = [
+        {"name": "tal", "config": "experiments/text/mini/tal.yaml",
+         "options": {**small, "data.tasks": names, "model.task_embeddings": "tasks.safetensors"}},
+        {"name": "logah-{task}", "config": "experiments/text/mini/logah.yaml", "options": small,
+         "matrix": {"task": {name: {"data.tasks": [name]} for name in names}}},
+    ]  # fmt: skip
+    (place / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0, 1], "runs": runs}))
+    ancestor = (
+        f"fit --model Ancestor --model.arch {arch} --model.optimizer torch.optim.AdamW --data CoLA --data.root data"
+    )
+    ancestor += f" --data.max_len 40 --data.vocab_size {SIZE} --experiment e --name a --trainer.max_epochs 1"
+    learned = "runs/e/a/seed0/best.learngene.safetensors"
+    embed = f"embed --ancestor {learned} --data mrpc,cola --max_len 40 --out tasks.safetensors"
+    steps = [{"run": ancestor, "makes": learned}, embed, "sweep s.yaml"]
+    write_index(place, claims=["tal > logah"], numbers="tal/table6", pocket={"steps": steps, "results": "runs/e"})
+    result = lgx("reproduce", "sws/table3")
+    assert result.code == 0, result.err
+    assert "tal > logah" in result.out
+    assert "not measured" not in result.out
