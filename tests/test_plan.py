@@ -1,5 +1,6 @@
 """``lgx plan``: what it predicts is what runs do, and it needs nothing that is not there yet."""
 
+import gc
 import json
 import re
 from pathlib import Path
@@ -504,3 +505,13 @@ def test_a_sweeps_hours_are_those_of_its_runs(tmp_path):
     planned = sweep_hours(tmp_path / "sweep.yaml", 100, 0.4)
     assert planned.runs == 8
     assert planned.hours == pytest.approx(4 * sum(plan.speed.gpu_hours for plan in alone))
+
+
+def test_plans_do_not_pile_up():
+    """A sweep has hundreds of plans, each with the activations of a whole step."""
+    counts = []
+    for _ in range(3):
+        make_plan(["--config", str(EXPERIMENTS / "tal/demo/logah.yaml"), "--gpus=1"])
+        gc.collect()
+        counts.append(sum(type(thing).__name__ == "FakeTensor" for thing in gc.get_objects()))
+    assert counts[1] == counts[2]

@@ -210,13 +210,13 @@ def _count(method: Method, batch_size: int, precision: Precision) -> _Count:
     batch = empty_batch(method, largest_task(method), batch_size, precision.weights)
     saved: dict[int, Tensor] = {}
 
-    def keep(tensor: Tensor) -> Tensor:
+    def note(tensor: Tensor) -> None:
+        """Keep nothing for a backward pass, of which there is none: a node that holds its own output never dies."""
         saved[_key(tensor)] = tensor
-        return tensor
 
     # As Lightning does: without the cache, so that layers which share weights each have their own converted copy.
     autocast = torch.autocast("cpu", precision.autocast, precision.autocast is not None, cache_enabled=False)
-    with FlopCounterMode(display=False) as counter, saved_tensors_hooks(keep, lambda tensor: tensor), autocast:
+    with FlopCounterMode(display=False) as counter, saved_tensors_hooks(note, lambda _: None), autocast:
         loss = method.training_losses(batch)["loss"]
     known: list[Tensor] = [*method.network.parameters(), *method.network.buffers()]
     if isinstance(method.network, RealPredictions):  # what it predicts is kept once, not as real and as fake tensors
@@ -225,7 +225,9 @@ def _count(method: Method, batch_size: int, precision: Precision) -> _Count:
     for tensor in known:
         saved.pop(_key(tensor), None)
     reached = sum(parameter.nbytes for parameter in _reached(loss))
-    return _Count(counter.get_total_flops(), stored(list(saved.values())), reached)
+    count = _Count(counter.get_total_flops(), stored(list(saved.values())), reached)
+    saved.clear()  # the hook holds it, the graph the hook, and it the graph: a ring that no collector sees
+    return count
 
 
 def _reached(loss: Tensor) -> Iterator[nn.Parameter]:
