@@ -1,6 +1,7 @@
 """``lgx analyse``: how a hypernetwork sees tasks, what training makes of parameters, which paths a search found."""
 
 import json as json_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -160,9 +161,14 @@ def paths(*, runs: str, out: str = "paths.svg", json: bool = False) -> None:
     if not names:
         raise UserError("--runs: name at least one run of LSAMD")
     found = {name: Searched.load(name) for name in names}
-    titles = {f"{name} ({run.search.routing})": run.search.base_share for name, run in found.items()}
+    titles = {f"{'/'.join(Path(name).parts[-2:])} ({run.search.routing})": run for name, run in found.items()}
+    if len(titles) < len(found):  # runs of one name in two folders
+        titles = {f"{name} ({run.search.routing})": run for name, run in found.items()}
     with atomic_path(out) as temporary:
-        temporary.write_text(to_svg(routing_figure(titles), "paths"), encoding="utf-8")
+        temporary.write_text(
+            to_svg(routing_figure({title: run.search.base_share for title, run in titles.items()}), "paths"),
+            encoding="utf-8",
+        )
     first, *others = found.values()
     common = common_layers(first.search, others[0].search) if len(others) == 1 else {}
     if json:

@@ -216,7 +216,7 @@ def _count(method: Method, batch_size: int, precision: Precision) -> _Count:
 
     # As Lightning does: without the cache, so that layers which share weights each have their own converted copy.
     autocast = torch.autocast("cpu", precision.autocast, precision.autocast is not None, cache_enabled=False)
-    with FlopCounterMode(display=False) as counter, saved_tensors_hooks(note, lambda _: None), autocast:
+    with FlopCounterMode(display=False) as counter, saved_tensors_hooks(note, _no_backward), autocast:
         loss = method.training_losses(batch)["loss"]
     known: list[Tensor] = [*method.network.parameters(), *method.network.buffers()]
     if isinstance(method.network, RealPredictions):  # what it predicts is kept once, not as real and as fake tensors
@@ -228,6 +228,10 @@ def _count(method: Method, batch_size: int, precision: Precision) -> _Count:
     count = _Count(counter.get_total_flops(), stored(list(saved.values())), reached)
     saved.clear()  # the hook holds it, the graph the hook, and it the graph: a ring that no collector sees
     return count
+
+
+def _no_backward(_: None) -> Tensor:
+    raise AssertionError("no backward pass is counted")
 
 
 def _reached(loss: Tensor) -> Iterator[nn.Parameter]:
