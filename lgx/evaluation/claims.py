@@ -128,7 +128,7 @@ def _by_seed(rows: Sequence[Row], method: str) -> Mapping[int, Mapping[Cell, flo
 
 def _in_paper(claim: Claim, paper: PaperTable, metric: str) -> float | None:
     rows = [row for row in paper.rows if row.metric == metric and claim.covers(row.epochs)]
-    rows = [row for row in rows if row.task != AVERAGE] or rows
+    rows = [row for row in rows if AVERAGE not in (row.task, row.architecture)] or rows
     one, other = (
         {
             _place(row): row.value
