@@ -127,7 +127,7 @@ def test_sets_keep_the_base_and_refuse_another_family(tmp_path):
     assert architecture_set(str(file), 3, GPT2) == drawn[:3]
     with pytest.raises(UserError, match="line 1: max_len is 12, but the data's is 13"):
         read_architectures(str(file), GPT2.replace(max_len=13))
-    with pytest.raises(UserError, match="line 1: family is gpt2, but the data's is vit"):
+    with pytest.raises(UserError, match="line 1: family is 'gpt2', but the data's is vit"):
         read_architectures(str(file), ViTArchitecture())
 
 
