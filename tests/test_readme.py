@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import timm
 import torch
 from PIL import Image
 
@@ -19,7 +20,7 @@ from lgx.methods.super_ancestor import SuperAncestor
 from lgx.task_embeddings import TaskEmbeddings
 from lgx.tuning import load_search
 
-from .conftest import lgx
+from .conftest import lgx, write_images
 from .fake_text import write_sets, write_vocabulary
 
 ROOT = Path(__file__).parents[1]
@@ -167,3 +168,20 @@ def test_every_lgx_command_of_the_readme_runs():
         "extract",
     }
     assert set(ran) <= {*TRAINING, *COMMANDS}
+
+
+@pytest.mark.usefixtures("workplace")
+def test_the_five_commands_from_images_to_a_network_do_what_they_say(tmp_path):
+    shutil.rmtree("runs/mine")  # the stand-ins of what is made here
+    shutil.rmtree("my_images")
+    write_images(tmp_path / "my_images", {"train": 90, "test": 12})
+    section = (ROOT / "README.md").read_text().split("## My own images")[1].split("\n## ")[0]
+    (block,) = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    lines = block.replace("\\\n", " ").strip().splitlines()
+    assert len(lines) == 5
+    for line in lines:
+        words = ["3" if word == "5" else word for word in shlex.split(line)[1:]]  # classes
+        result = lgx(*words)
+        assert result.code == 0, f"{line}: {result.sentence}"
+    model = timm.create_model(f"local-dir:{tmp_path / 'my_network'}", pretrained=True)
+    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 3)

@@ -20,7 +20,7 @@ _SHOWN = (
     "seed_everything",
     "trainer.max_",
     "trainer.precision",
-    "trainer.acc",
+    "trainer.accumulate",
     "trainer.gradient_clip",
 )
 _MECHANICS = ("data.root", "data.in_memory", "data.num_workers", "data.shuffle_buffer", "model.compile")
