@@ -89,6 +89,7 @@ class LgxCLI(LightningCLI):
     """
 
     def __init__(self, argv: list[str]) -> None:
+        self._command = argv[0]
         defaults = {"default_config_files": [str(resources.files("lgx") / "defaults.yaml")]}
         # Abbreviated options would let a misspelt one pass.
         strict = {"exit_on_error": False, "allow_abbrev": False}
@@ -111,6 +112,10 @@ class LgxCLI(LightningCLI):
             )
         finally:
             sys.argv = old
+
+    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # Lightning's does not know the command line
+        """The one that was called: the parsers of the others would take as long again each."""
+        return {self._command: super().subcommands()[self._command]}
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add the run's place, the logger and checkpoint groups, and the links."""

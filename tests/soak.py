@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import median
 
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -71,10 +72,10 @@ def losses(run: Path) -> dict[int, set[float]]:
 
 
 def growth(samples: list[tuple[float, float]]) -> float:
-    """MiB between the first minute's end, when all is loaded, and the end, of the highest in a tenth of the time."""
-    later = [mib for seconds, mib in samples if seconds > 60]
-    tenth = max(1, len(later) // 10)
-    return max(later[-tenth:]) - max(later[:tenth]) if later else 0.0
+    """MiB between the middle, when validation and checkpoints have come once, and the end: medians of tenths."""
+    memory = [mib for _, mib in samples]
+    middle, tenth = len(memory) // 2, max(1, len(memory) // 10)
+    return median(memory[-tenth:]) - median(memory[middle : middle + tenth]) if memory else 0.0
 
 
 def main() -> None:

@@ -31,6 +31,26 @@ def test_an_ancestor_learns_and_leaves_a_complete_run(ancestor):
     assert learngene.metrics["val/acc"] == pytest.approx(max(r.value for r in rows))
 
 
+def test_a_variant_has_its_own_name_in_results_and_its_method_in_the_learngene(fit, tmp_path):
+    result = fit("SWS", "--model.stages=[3,1]", "--model.label=sws_31", "--name=variant")
+    assert result.code == 0, result.err
+    assert "method     sws_31 on" in result.out
+    run = tmp_path / "runs/test/variant/seed0"
+    assert {row.method for row in read_rows(run / "results.csv")} == {"sws_31"}
+    assert Learngene.load(run / "best.learngene.safetensors").method == "sws"
+    start = [
+        "--model.initializer=StagewiseExpansion",
+        f"--model.initializer.learngene={run}/best.learngene.safetensors",
+    ]
+    for name, label in (("plain", "sws"), ("named", "sws_31")):
+        result = fit("Finetune", *start, f"--name={name}", *(["--model.label=sws_31"] if name == "named" else []))
+        assert result.code == 0, result.err
+        assert {row.method for row in read_rows(tmp_path / f"runs/test/{name}/seed0/results.csv")} == {label}
+    result = fit("Finetune", "--model.label=a b")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "model.label: letters" in result.err
+
+
 def test_sws_trains_one_layer_per_stage_and_never_its_teacher(sws, ancestor):
     checkpoint = load_checkpoint(sws / "checkpoints" / "last.ckpt")
     state = checkpoint["state_dict"]

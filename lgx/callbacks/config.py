@@ -12,6 +12,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 import lgx
 from lgx.callbacks.place import run_folder
 from lgx.files import atomic_path
+from lgx.provenance import config_hash
 
 BEST = "hp/best_val"  # of the metric that the best checkpoint is chosen by
 _SHOWN = (
@@ -34,17 +35,20 @@ class SaveConfig(SaveConfigCallback):
     Only ``fit`` writes it: evaluating a run must not change what the run was.
     """
 
+    hash = ""
+    """Of the configuration of this process."""
+
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Save once, on the first process, when training."""
+        if trainer.is_global_zero and not self.hash:
+            self.hash = config_hash(self._text())
         if stage == "fit" and trainer.is_global_zero and not self.already_saved:
             self.save_config(trainer, pl_module, stage)
             self.already_saved = True
 
     def save_config(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Write the file and log it."""
-        config = self.config.clone()
-        config.ckpt_path, config.overwrite = None, False  # of this start, not of the run
-        text = self.parser.dump(config, skip_none=False)
+        text = self._text()
         versions = {package: version(package) for package in PACKAGES}
         about = "".join(
             f"# {k} {v}\n" for k, v in {"lgx": lgx.__version__, "python": platform.python_version(), **versions}.items()
@@ -66,6 +70,11 @@ class SaveConfig(SaveConfigCallback):
                 logger.experiment.add_text("config", f"```yaml\n{text}\n```")
             else:
                 logger.log_hyperparams(parameters)
+
+    def _text(self) -> str:
+        config = self.config.clone()
+        config.ckpt_path, config.overwrite = None, False  # of this start, not of the run
+        return str(self.parser.dump(config, skip_none=False))
 
 
 def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:

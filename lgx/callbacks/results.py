@@ -5,12 +5,21 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from lgx.callbacks.config import BEST
+from lgx.callbacks.config import BEST, SaveConfig
 from lgx.callbacks.place import best_checkpoint, run_folder
 from lgx.evaluation.results import Row, add_rows
 from lgx.methods.base import Method
 from lgx.metrics import metric_names
+from lgx.provenance import commit, hardware
 from lgx.resuming import seed_of
+
+
+def origin(trainer: Trainer) -> dict[str, str]:
+    """Commit, configuration and hardware of what a trainer measures."""
+    callbacks = trainer.callbacks  # type: ignore[attr-defined]
+    config = next((callback.hash for callback in callbacks if isinstance(callback, SaveConfig)), "")
+    on_gpu = trainer.strategy.root_device.type == "cuda"
+    return {"commit": commit(), "config": config, "hardware": hardware(on_gpu)}
 
 
 class SaveResults(Callback):
@@ -50,7 +59,7 @@ class SaveResults(Callback):
             return
         task, architecture, _ = evaluations[0]
         row = Row(
-            method=pl_module.method,
+            method=pl_module.label,
             architecture=architecture,
             task=task,
             split="train",
@@ -60,6 +69,7 @@ class SaveResults(Callback):
             seed=seed_of(),
             n=int(seen),
             run=str(folder),
+            **origin(trainer),
         )
         add_rows(folder / "results.csv", [row])
 
@@ -96,13 +106,13 @@ class SaveResults(Callback):
         epochs = trainer.current_epoch + 1 if trainer.state.fn == "fit" else method.epochs_trained
         if method.evaluates_starts:
             epochs = 0
-        rows = []
+        rows, told = [], origin(trainer)
         for task, architecture, tag in method.evaluations(split):
             if f"{tag}/n" not in trainer.callback_metrics:
                 continue  # limit_val_batches left nothing of this task
             rows += [
                 Row(
-                    method=method.method,
+                    method=method.label,
                     architecture=architecture,
                     task=task,
                     split=split,
@@ -112,6 +122,7 @@ class SaveResults(Callback):
                     seed=seed_of(),
                     n=int(trainer.callback_metrics[f"{tag}/n"]),
                     run=str(folder),
+                    **told,
                 )
                 for metric in metric_names(method.tasks[task])
             ]

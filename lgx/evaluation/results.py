@@ -40,6 +40,9 @@ class Row:
         seed: Seed of the run.
         n: Number of examples that the value was measured on.
         run: Folder of the run.
+        commit: Commit of the code, see :func:`lgx.provenance.commit`; like the next two empty where it is not known.
+        config: Hash of the configuration, see :func:`lgx.provenance.config_hash`.
+        hardware: What it was measured on, e.g. ``2 x x86_64 CPU cores``.
     """
 
     method: str
@@ -52,6 +55,9 @@ class Row:
     seed: int
     n: int
     run: str
+    commit: str = ""
+    config: str = ""
+    hardware: str = ""
 
     @property
     def key(self) -> tuple[str, str, str, str, int, str, int, str]:
@@ -62,6 +68,8 @@ class Row:
 
 
 COLUMNS = tuple(field.name for field in fields(Row))
+_ORIGIN = ("commit", "config", "hardware")
+"""Columns that a file may lack."""
 
 
 def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
@@ -90,7 +98,7 @@ def read_rows(path: str | Path) -> list[Row]:
 def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
     rows = []
     try:
-        missing = set(COLUMNS) - set(reader.fieldnames or ())
+        missing = set(COLUMNS) - set(_ORIGIN) - set(reader.fieldnames or ())
         if missing:
             raise UserError(f"{path}: lacks the column(s) {', '.join(sorted(missing))}; expected {', '.join(COLUMNS)}")
         for cells in reader:
@@ -106,6 +114,7 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
                     seed=_whole(cells["seed"]),
                     n=_whole(cells["n"]),
                     run=_text(cells["run"]),
+                    **{column: _text(cells[column]) for column in _ORIGIN if cells.get(column)},
                 )
             )
     except UnicodeDecodeError as error:

@@ -1,8 +1,6 @@
 """What a finished run cost, beside its results."""
 
 import json
-import os
-import platform
 from pathlib import Path
 
 import torch
@@ -10,6 +8,7 @@ from lightning.pytorch import Trainer
 
 import lgx
 from lgx.files import atomic_path
+from lgx.provenance import commit, hardware
 
 SUMMARY = "summary.json"
 
@@ -22,11 +21,11 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float) -> None:
         trainer: The trainer that has finished.
         seconds: Wall time of this process, tests included; of a resumed run only the last part.
     """
-    on_gpu = trainer.strategy.root_device.type == "cuda"
     summary = {
         "lgx_version": lgx.__version__,
         "torch_version": str(torch.__version__),
-        "device": torch.cuda.get_device_name() if on_gpu else f"{os.cpu_count()} x {platform.machine()} CPU cores",
+        "commit": commit(),
+        "device": hardware(trainer.strategy.root_device.type == "cuda"),
         "processes": trainer.world_size,
         "precision": trainer.precision,
         "epochs": trainer.current_epoch,

@@ -55,6 +55,7 @@ class Method(LightningModule, ABC):
         drop_path_rate: Stochastic depth of an image model's last layer, rising linearly from 0.
         dropout: Share of embeddings, attention weights and residual updates that a text model drops; 0.1 in GPT-2.
         compile: Compile the network with torch.compile; worth it for long runs.
+        label: Name in results, where runs of one method are variants of it, e.g. ``tal_plus``; else the method's own.
     """
 
     network: nn.Module
@@ -77,8 +78,12 @@ class Method(LightningModule, ABC):
         drop_path_rate: float = 0.0,
         dropout: float = 0.0,
         compile: bool = False,
+        label: str | None = None,
     ) -> None:
         super().__init__()
+        if label is not None and not label.replace("_", "").isalnum():
+            raise UserError(f"model.label: letters, digits and underscores, got {label!r}")
+        self._label = label
         if not 0 <= label_smoothing < 1:
             raise UserError(f"model.label_smoothing: a share in [0, 1), got {label_smoothing}")
         architecture = parse_for(arch, kind, num_classes)
@@ -107,7 +112,7 @@ class Method(LightningModule, ABC):
     @property
     @abstractmethod
     def method(self) -> str:
-        """Name of the method in results, e.g. ``sws``."""
+        """Name of the method, e.g. ``sws``."""
 
     @abstractmethod
     def build_network(self) -> nn.Module:
@@ -124,6 +129,11 @@ class Method(LightningModule, ABC):
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene | None:
         """The learngene in a state dict of the network (names without ``network.``); None if the method has none."""
         return None
+
+    @property
+    def label(self) -> str:
+        """Name in results: the variant's, where it was given one."""
+        return self._label or self.method
 
     # -- the shared step ----------------------------------------------------------------------------------------
 

@@ -64,8 +64,6 @@ class TAL(HypernetMethod):
         rank: Rank r of every predicted weight.
         max_size: Largest number of rows or columns of the low-rank decoder's factors.
         layout: Layout of its factors.
-        label: Name of the method in results, for variants: ``tal``, ``tal_plus``, ``tal_no_task``, ``tal_no_ancestor``,
-            ``tal_st``, ``ghn3_task``.
         kwargs: Arguments of ``HypernetMethod`` and of every method.
     """
 
@@ -83,7 +81,6 @@ class TAL(HypernetMethod):
         rank: int = 90,
         max_size: int = 32768,
         layout: Layout = "official",
-        label: str = "tal",
         **kwargs: Any,
     ) -> None:
         self.decoder = decoder
@@ -96,11 +93,8 @@ class TAL(HypernetMethod):
                 raise UserError(f"model.{option}: must be positive, got {value}")
         if freeze_encoder and start is None:
             raise UserError("model.freeze_encoder: a random encoder would stay random; give model.start")
-        if not label.replace("_", "").isalnum():
-            raise UserError(f"model.label: letters, digits and underscores, got {label!r}")
         self.ancestor, self.alpha, self.guidance, self.temperature = ancestor, alpha, guidance, temperature
         self.start, self.freeze_encoder, self.loss_temperature = start, freeze_encoder, loss_temperature
-        self.label = label
         self._embeddings_file = task_embeddings
         self._embeddings = TaskEmbeddings.load(task_embeddings) if task_embeddings else None
         task_width = self._embeddings.width if self._embeddings else None
@@ -120,8 +114,8 @@ class TAL(HypernetMethod):
 
     @property
     def method(self) -> str:
-        """``label``."""
-        return self.label
+        """``tal``, or the label, which descendants get from the learngene: ``tal_plus``, ``tal_no_task``, ``tal_st``."""
+        return self._label or "tal"
 
     def setup(self, stage: str) -> None:
         """Load the ancestor, for training only, and look up every task's embedding.

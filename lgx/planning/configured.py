@@ -70,11 +70,6 @@ def configure(argv: list[str]) -> Configured:
 class _PlanCLI(LgxCLI):
     """The command line of ``lgx fit``, with the plan's options, that ends when method and data module are built."""
 
-    @staticmethod
-    def subcommands() -> dict[str, set[str]]:
-        """A plan is one of training."""
-        return {"fit": LgxCLI.subcommands()["fit"]}
-
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """See :class:`~lgx.training.LgxCLI`; with the plan's options."""
         super().add_arguments_to_parser(parser)

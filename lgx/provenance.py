@@ -1,0 +1,46 @@
+"""Where a measured value comes from: the code, the configuration and the machine."""
+
+import hashlib
+import os
+import platform
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import torch
+
+import lgx
+
+
+@cache
+def commit() -> str:
+    """Commit of the code that runs, with a ``+`` where files differ from it; the version where there is no git."""
+    root = Path(lgx.__file__).parents[1]
+    if not (root / ".git").exists():  # installed somewhere below another project's repository
+        return f"lgx {lgx.__version__}"
+    try:
+        head = _git(root, "rev-parse", "--short=10", "HEAD").strip()
+        changed = _git(root, "status", "--porcelain", "--", "lgx", "data_modules", "experiments/*.yaml")
+    except (OSError, subprocess.SubprocessError):
+        return f"lgx {lgx.__version__}"
+    return head + ("+" if changed else "")
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=10).stdout
+
+
+def config_hash(text: str) -> str:
+    """First 12 digits of the SHA-256 of a configuration; comments do not count.
+
+    Args:
+        text: Content of ``config.yaml``.
+    """
+    lines = [line for line in text.splitlines(keepends=True) if not line.startswith("#")]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:12]
+
+
+def hardware(on_gpu: bool) -> str:
+    """The device in words: ``NVIDIA H100`` or ``2 x x86_64 CPU cores``."""
+    return torch.cuda.get_device_name() if on_gpu else f"{os.cpu_count()} x {platform.machine()} CPU cores"

@@ -1,0 +1,57 @@
+"""Measured rows say which code, configuration and machine they come from."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import lgx
+from lgx.evaluation.results import COLUMNS, read_rows
+from lgx.provenance import commit, config_hash
+
+
+def test_rows_of_a_run_name_its_configuration_and_the_machine(ancestor: Path) -> None:
+    (config,) = {row.config for row in read_rows(ancestor / "results.csv")}
+    text = (ancestor / "config.yaml").read_text()
+    assert config == config_hash(text) == config_hash("# another version\n" + text)
+    assert config != config_hash(text.replace("max_epochs: ", "max_epochs: 1"))
+    assert all("CPU cores" in row.hardware and row.commit == commit() for row in read_rows(ancestor / "results.csv"))
+
+
+def test_rows_of_an_earlier_version_are_read(ancestor: Path, tmp_path: Path) -> None:
+    lines = (ancestor / "results.csv").read_text().splitlines()
+    assert lines[0].endswith(",run,commit,config,hardware")
+    cells = len(COLUMNS) - 3
+    assert all(line.count('"') in (0, 2) for line in lines)
+    short = [",".join(line.rsplit(",", 3)[:-3]) for line in lines]
+    (tmp_path / "results.csv").write_text("\n".join(short) + "\n")
+    rows = read_rows(tmp_path / "results.csv")
+    assert short[0].count(",") == cells - 1
+    assert len(rows) == len(lines) - 1
+    assert {(row.commit, row.config, row.hardware) for row in rows} == {("", "", "")}
+
+
+def test_the_commit_marks_changed_code(tmp_path: Path) -> None:
+    root = tmp_path / "clone"
+    shutil.copytree(Path(lgx.__file__).parent, root / "lgx", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def told() -> str:
+        script = "import sys; sys.path.insert(0, '.'); from lgx.provenance import commit; print(commit())"
+        return subprocess.run(
+            [sys.executable, "-c", script], cwd=root, check=True, capture_output=True, text=True
+        ).stdout
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
+        return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert told() == f"lgx {lgx.__version__}\n"
+    git("init", "-q")
+    git("add", "lgx")
+    git("commit", "-qm", "first")
+    head = git("rev-parse", "--short=10", "HEAD")
+    (root / "lgx/__pycache__").mkdir(exist_ok=True)
+    (root / ".gitignore").write_text("__pycache__\n")
+    assert told() == f"{head}\n"
+    (root / "lgx/errors.py").write_text((root / "lgx/errors.py").read_text() + "\n")
+    assert told() == f"{head}+\n"
