@@ -114,7 +114,7 @@ class TAL(HypernetMethod):
 
     @property
     def method(self) -> str:
-        """``tal``, or the label, which descendants get from the learngene: ``tal_plus``, ``tal_no_task``, ``tal_st``."""
+        """``tal``, or the label, which descendants take over with the learngene: ``tal_plus``, ``tal_st``."""
         return self._label or "tal"
 
     def setup(self, stage: str) -> None:
