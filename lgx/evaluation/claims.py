@@ -18,7 +18,7 @@ Answer = Literal["holds", "does not hold", "open", "not measured"]
 _LOWER_IS_BETTER = ("loss", "time")
 _WRITTEN = re.compile(r"(\w+) > (\w+)(?:, (untrained|trained))?")
 # A variant that the framework takes by default has no word of its own in the method's name.
-_DEFAULTS = ("order=1", "routing=batch", "priority=last-middle-first", "learngene_epochs=150")
+_DEFAULTS = ("order=1", "routing=batch", "priority=last-middle-first")
 
 
 class Cell(NamedTuple):
@@ -147,7 +147,7 @@ def _place(row: PaperRow) -> tuple[str, str, int | None, str]:
 
 
 def _names(row: PaperRow) -> bool:
-    return row.variant.partition("=")[0] in ("order", "routing", "priority", "learngene_epochs")
+    return row.variant.partition("=")[0] in ("order", "routing", "priority")
 
 
 def method_of(row: PaperRow) -> str:
