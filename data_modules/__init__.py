@@ -12,6 +12,7 @@ from data_modules.mini import MiniDecathlon
 from data_modules.multi_task import MultiTask
 from data_modules.multi_text import MultiText
 from data_modules.pocket import PocketDecathlon
+from data_modules.pocket.texts import PocketGrammar, PocketParaphrases, PocketReviews
 from data_modules.segmentation import ADE20K, VOC12, VOC12Aug
 from data_modules.sharded import ShardedData
 from data_modules.small_images import CIFAR10, CIFAR100, FER2013, GTSRB, SVHN, FashionMNIST, Omniglot
@@ -51,6 +52,9 @@ __all__ = [
     "Omniglot",
     "OxfordIIITPet",
     "PocketDecathlon",
+    "PocketGrammar",
+    "PocketParaphrases",
+    "PocketReviews",
     "ShardedData",
     "StanfordCars",
     "TextDataModule",

@@ -11,13 +11,14 @@ from data_modules.classification import DTD, Caltech101, FGVCAircraft, Flowers10
 from data_modules.decathlon import DECATHLON_TASKS, Decathlon, decathlon_info
 from data_modules.decathlon_prepare import prepare_task as prepare_decathlon
 from data_modules.folder import ImageFolderData
-from data_modules.glue import TEXT_SETS, TextSet
+from data_modules.glue import IMDB, MRPC, RTE, SST2, CoLA, IMDBSubset, TextSet
 from data_modules.ham10000 import HAM10000
 from data_modules.imagenet import ImageNet
 from data_modules.inaturalist import INaturalist2019
 from data_modules.mini import MINI_TASKS, MiniDecathlon, check_sources, is_prepared, mini_info, prepare_task
 from data_modules.official import TREE_NAMES, OfficialData, tree_split
 from data_modules.pocket import POCKET_TASKS, PocketDecathlon, is_made, make_task, pocket_info
+from data_modules.pocket.texts import PocketGrammar, PocketParaphrases, PocketReviews
 from data_modules.segmentation import ADE20K, VOC12, VOC12Aug
 from data_modules.small_images import CIFAR10, CIFAR100, FER2013, GTSRB, SVHN, FashionMNIST, Omniglot
 from data_modules.tiny_imagenet import TinyImageNet
@@ -30,6 +31,11 @@ _CLASSES: tuple[type[OfficialData], ...] = (
 
 OFFICIAL: dict[str, type[OfficialData]] = {c.info.name: c for c in sorted(_CLASSES, key=lambda c: c.info.name)}
 """Every set with official splits, by name."""
+
+TEXT_SETS: dict[str, type[TextSet]] = {
+    c.info.name: c for c in (CoLA, IMDB, IMDBSubset, MRPC, RTE, SST2, PocketGrammar, PocketParaphrases, PocketReviews)
+}
+"""Every text set, by name."""
 
 
 @dataclass(frozen=True)

@@ -233,7 +233,3 @@ class IMDBSubset(IMDB):
         class_names=IMDB.info.class_names,
         kind="text",
     )
-
-
-TEXT_SETS: dict[str, type[TextSet]] = {c.info.name: c for c in (CoLA, IMDB, IMDBSubset, MRPC, RTE, SST2)}
-"""Every text set, by name."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -97,6 +97,7 @@ class TextDataModule(LightningDataModule):
     """
 
     info: DatasetInfo
+    vocabulary: ClassVar[str] = "gpt2_vocab"
 
     def __init__(
         self,
@@ -125,7 +126,7 @@ class TextDataModule(LightningDataModule):
         if not 0 < val_fraction < 1:
             raise UserError(f"data.val_fraction: expected a share between 0 and 1, got {val_fraction}")
         self.root = Path(root)
-        self.tokenizer: str | Path = tokenizer or self.root / "gpt2_vocab"
+        self.tokenizer: str | Path = tokenizer or self.root / self.vocabulary
         self.source, self.max_len, self.too_long, self.vocab_size = source, max_len, too_long, vocab_size
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or 2 * batch_size
         self.num_workers, self.val_fraction, self.split_seed, self.seed = num_workers, val_fraction, split_seed, seed

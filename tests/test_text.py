@@ -10,7 +10,8 @@ import pytest
 import torch
 from sklearn.metrics import f1_score, matthews_corrcoef
 
-from data_modules.glue import TEXT_SETS, CoLA, IMDBSubset
+from data_modules.catalogue import TEXT_SETS
+from data_modules.glue import CoLA, IMDBSubset
 from data_modules.text import LengthBatchSampler, TextDataModule
 from data_modules.text_files import Row, read_lines
 from data_modules.tokens import END, Texts, load_tokenizer, tokenise

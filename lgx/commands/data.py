@@ -58,7 +58,7 @@ def prepare(
     Nothing is ever left half-written, and an interrupted preparation resumes. ``pocket`` makes all ten tasks of the
     Pocket Decathlon, ``mini`` all of the mini-Decathlon, and ``decathlon`` brings those tasks of the Visual Decathlon
     whose archives are there; the other names are those of ``lgx data list``. Text sets are linked from ``--source``, or
-    need no preparing: ``--data.source hub`` reads them from the Hugging Face hub.
+    need no preparing: ``--data.source hub`` reads them from the Hugging Face hub; those called ``pocket_…`` are made.
 
     Args:
         name: Name of the set, e.g. cifar100, or of a suite of sets: pocket, mini or decathlon.
@@ -74,8 +74,7 @@ def prepare(
     """
     from pathlib import Path
 
-    from data_modules.catalogue import OFFICIAL, SUITES, check_name, is_present, suite_of
-    from data_modules.glue import TEXT_SETS
+    from data_modules.catalogue import OFFICIAL, SUITES, TEXT_SETS, check_name, is_present, suite_of
     from lgx.errors import UserError
 
     check_name(name)
@@ -161,6 +160,8 @@ def _prepare_text(module: "TextSet", source: str | None) -> None:
         if not Path(source).is_dir():
             raise UserError(f"source: {source} is not a folder; give the folder that holds the files of {name}")
         link(Path(source), folder)
+    if source is None:
+        module.prepare_data()
     try:
         rows = {split: module.read(split) for split in ("train", "val", "test")}
     except UserError:

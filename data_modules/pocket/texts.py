@@ -1,0 +1,185 @@
+"""Pocket texts: three small language tasks that are made in a second and need no download.
+
+They mirror the kinds of TAL's Table 6: is a review kind (IMDB), is a sentence well formed (CoLA), do two sentences say
+the same (MRPC). They serve tests, demonstrations and first experiments, never a claim about the real sets.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.glue import TextSet
+from data_modules.tokens import END
+from lgx.errors import UserError
+from lgx.extras import nlp_extra
+from lgx.files import atomic_path
+
+VOCABULARY = "pocket_vocab"
+VOCAB_SIZE = 1024
+SIZES = {"train": 1_200, "val": 300, "test": 600}
+
+THINGS = ("plot", "music", "acting", "story", "ending", "camera", "cast", "humour", "pace", "script")
+KIND = ("wonderful", "charming", "brilliant", "funny", "moving", "fresh", "clever", "lovely")
+UNKIND = ("dull", "awful", "clumsy", "boring", "weak", "stale", "silly", "tired")
+NOUNS = ("dog", "cat", "teacher", "farmer", "singer", "doctor", "bird", "horse", "robot", "pilot")
+VERBS = {"see": "notice", "like": "enjoy", "help": "assist", "follow": "chase", "call": "phone", "want": "desire"}
+QUALITIES = {"small": "little", "old": "aged", "quick": "fast", "big": "large", "happy": "glad", "calm": "quiet"}
+SYNONYMS = {
+    **VERBS, **{f"{word}s": f"{other}s" for word, other in VERBS.items()}, **QUALITIES, "the": "this", "every": "each",
+}  # fmt: skip
+
+Rng = np.random.Generator
+Texts = tuple[str, ...]
+
+
+def _review(rng: Rng, label: int) -> Texts:
+    """What most of three or five clauses say is the class; one in eight says it by denying the contrary."""
+    clauses = int(rng.choice([3, 5]))
+    dissent = int(rng.random() < 0.3)
+    verdicts = rng.permutation([label] * (clauses - dissent) + [1 - label] * dissent)
+    said = []
+    for thing, verdict in zip(rng.permutation(THINGS)[:clauses], verdicts, strict=True):
+        denied = rng.random() < 0.125
+        words = KIND if verdict != denied else UNKIND
+        said.append(f"the {thing} is {'not ' * denied}{rng.choice(words)}")
+    return (" and ".join(said),)
+
+
+def _sentence(rng: Rng) -> list[str]:
+    """``every old dog sees the horse``: determiner, perhaps an adjective, noun, verb, determiner, noun."""
+    subject, object_ = rng.choice(NOUNS, 2, replace=False)
+    quality = [str(rng.choice(list(QUALITIES)))] if rng.random() < 0.6 else []
+    verb = str(rng.choice(list(VERBS)))
+    if rng.random() < 0.5:
+        return [str(rng.choice(["the", "every"])), *quality, str(subject), f"{verb}s", "the", str(object_)]
+    return ["the", *quality, f"{subject}s", verb, "the", str(object_)]
+
+
+def _judgement(rng: Rng, label: int) -> Texts:
+    """A sentence, or one whose verb does not agree, or whose article stands behind its noun, or that has no verb."""
+    words = _sentence(rng)
+    if label == 0:
+        fault, verb = rng.integers(3), len(words) - 3
+        if fault == 0:
+            words[verb] = words[verb].removesuffix("s") if words[verb].endswith("s") else f"{words[verb]}s"
+        elif fault == 1:
+            words[-2:] = words[:-3:-1]
+        else:
+            del words[verb]
+    return (" ".join(words),)
+
+
+def _paraphrase(rng: Rng, label: int) -> Texts:
+    """A sentence in other words; where it does not say the same, with another of the nouns."""
+    words = _sentence(rng)
+    others = [SYNONYMS.get(word, word) if rng.random() < 0.7 else word for word in words]
+    if label == 0:
+        k = int(rng.choice([len(words) - 1, len(words) - 4]))
+        plural = "s" * words[k].endswith("s")
+        others[k] = str(rng.choice([noun for noun in NOUNS if f"{noun}{plural}" not in words])) + plural
+    return " ".join(words), " ".join(others)
+
+
+_WRITERS: dict[str, Callable[[Rng, int], Texts]] = {
+    "pocket_reviews": _review,
+    "pocket_grammar": _judgement,
+    "pocket_paraphrases": _paraphrase,
+}
+
+
+def _make(name: str) -> dict[Split, list[tuple[int, Texts]]]:
+    """Balanced splits of texts of which none is there twice."""
+    write, rng = _WRITERS[name], np.random.default_rng(list(_WRITERS).index(name))
+    found: dict[Texts, int] = {}
+    wanted = sum(SIZES.values())
+    counts = [0, 0]
+    while len(found) < wanted:
+        label = int(counts[1] < counts[0])
+        texts = write(rng, label)
+        if texts not in found:
+            found[texts] = label
+            counts[label] += 1
+    rows = [(label, texts) for texts, label in found.items()]  # the classes take turns
+    ends = np.cumsum(list(SIZES.values())).tolist()
+    return {"train": rows[: ends[0]], "val": rows[ends[0] : ends[1]], "test": rows[ends[1] :]}
+
+
+def write_vocabulary(folder: Path) -> None:
+    """Write GPT-2's two files for the words of these tasks: all bytes, a token for each word, unused ones up to 1,024.
+
+    A merge appends one letter to the beginning of a word, so that no word disturbs another.
+    """
+    with nlp_extra("pocket texts"):
+        from tokenizers.pre_tokenizers import ByteLevel
+    words = {*THINGS, *KIND, *UNKIND, *SYNONYMS, *SYNONYMS.values(), *NOUNS, *(f"{noun}s" for noun in NOUNS)}
+    words |= {"is", "not", "and"}
+    merges = dict.fromkeys(f"Ġ{word[:k]} {letter}" for word in sorted(words) for k, letter in enumerate(word))
+    tokens = [*sorted(ByteLevel.alphabet()), *(merge.replace(" ", "") for merge in merges)]
+    tokens += [f"<unused{k}>" for k in range(VOCAB_SIZE - 1 - len(tokens))] + [END]
+    with atomic_path(folder) as temporary:
+        temporary.mkdir()
+        (temporary / "encoder.json").write_text(json.dumps({token: k for k, token in enumerate(tokens)}))
+        (temporary / "vocab.bpe").write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
+
+
+class PocketText(TextSet):
+    """A pocket task of texts; ``prepare_data`` makes it, and the vocabulary of all, where they are absent.
+
+    The vocabulary lies at ``root/pocket_vocab`` and has 1,024 tokens: ``data.vocab_size`` and the architecture say so.
+    """
+
+    vocabulary = VOCABULARY
+
+    def prepare_data(self) -> None:
+        """Make what is absent; when several processes do, they make the same."""
+        if self.source == "hub":
+            raise UserError(f"data.source: {self.info.name} is made here; leave data.source at files")
+        if not (self.root / VOCABULARY).is_dir():
+            write_vocabulary(self.root / VOCABULARY)
+        if self.folder.is_dir():
+            return
+        with atomic_path(self.folder) as temporary:
+            temporary.mkdir()
+            for split, rows in _make(self.info.name).items():
+                lines = ["\t".join([*self.columns, self.label])]
+                lines += ["\t".join([*texts, str(label)]) for label, texts in rows]
+                (temporary / f"{split}.tsv").write_text("\n".join([*lines, ""]))
+
+    def layout(self) -> str:
+        """See :class:`~data_modules.glue.TextSet`."""
+        return f"run `lgx data prepare {self.info.name} --root {self.root}`"
+
+
+def _info(name: str, classes: tuple[str, str], mirrors: str) -> DatasetInfo:
+    return DatasetInfo(
+        name=name,
+        num_classes=2,
+        sizes=(SIZES["train"], SIZES["val"], SIZES["test"]),
+        licence="none needed (generated)",
+        source=f"seeded generator; mirrors {mirrors}",
+        splits="balanced, no text in two splits",
+        class_names=classes,
+        kind="text",
+    )
+
+
+class PocketReviews(PocketText):
+    """Whether most of a review's clauses praise, in IMDB's place; accuracy."""
+
+    info = _info("pocket_reviews", ("unkind", "kind"), "IMDB")
+
+
+class PocketGrammar(PocketText):
+    """Whether a sentence is well formed, in CoLA's place; accuracy."""
+
+    info = _info("pocket_grammar", ("unacceptable", "acceptable"), "CoLA")
+
+
+class PocketParaphrases(PocketText):
+    """Whether two sentences say the same, in MRPC's place; accuracy."""
+
+    info = _info("pocket_paraphrases", ("no paraphrase", "paraphrase"), "MRPC")
+    columns = ("sentence1", "sentence2")
