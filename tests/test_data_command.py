@@ -70,7 +70,7 @@ def test_list_shows_every_set_as_a_table_and_as_json(
         assert name in table
     list_sets(str(tmp_path / "data"), json=True)
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert len(rows) == 56
+    assert len(rows) == 59
     assert [name for name, row in rows.items() if row["present"]] == ["cifar10"]
     assert rows["fashion_mnist"]["sizes"] == {"train": 54_000, "val": 6_000, "test": 10_000}
 
