@@ -34,11 +34,11 @@ def test_commands_with_subcommands_list_them():
 
 
 def test_help_of_a_method_lists_inherited_options_with_their_text():
-    done = python("-m", "lgx", "fit", "--model.help=SWS")
-    assert done.returncode == 0, done.stderr
+    done = lgx("fit", "--model.help=SWS")
+    assert done.code == 0, done.err
     for option in ("stages", "alpha", "ancestor", "label_smoothing", "arch"):
-        assert f"--model.{option}" in done.stdout or f"--{option}" in done.stdout
-    assert "Layers of each stage" in done.stdout
+        assert f"--model.{option}" in done.out or f"--{option}" in done.out
+    assert "Layers of each stage" in done.out
 
 
 def test_version():
