@@ -31,6 +31,7 @@ def reproduce(
     dry_run: bool = False,
     tflops: float | None = None,
     mfu: float = 0.4,
+    samples: str | None = None,
     out: str | None = None,
 ) -> None:
     """Run what a table or figure of the papers needs, and say which of the paper's claims hold; --list shows them all.
@@ -46,6 +47,7 @@ def reproduce(
         dry_run: Print the command lines instead of running them.
         tflops: With dry_run, what a GPU does at best, in TFLOP/s, e.g. 312: tells the GPU hours of every sweep.
         mfu: Share of tflops that training reaches.
+        samples: With tflops, training examples of sets whose number the files alone tell: ham10000=7211.
         out: Folder for report.html, results.md and results.csv; by default runs/reproduce/SCALE/TABLE.
     """
     from lgx.errors import UserError
@@ -61,19 +63,19 @@ def reproduce(
             raise UserError(f"--measured: {recipe.name} was not measured at {scale} scale; leave it out to measure it")
         place = Path(out) if out and table != ALL else Path(out or f"runs/reproduce/{scale}") / recipe.name
         if dry_run:
-            _tell(how, tflops, mfu)
+            _tell(how, tflops, mfu, samples)
         else:
             _one(recipe, how, measured, place)
 
 
-def _tell(how: "Scale", tflops: float | None, mfu: float) -> None:
+def _tell(how: "Scale", tflops: float | None, mfu: float, samples: str | None) -> None:
     """What would be run, and for how long."""
     from lgx.planning import sweep_hours
 
     for step in how.steps:
         print(f"  {step}{'  (done)' if step.done else ''}", flush=True)
         if tflops is not None and step.arguments[0] == "sweep":
-            planned = sweep_hours(step.arguments[1], tflops, mfu)
+            planned = sweep_hours(step.arguments[1], tflops, mfu, samples)
             print(f"      {planned.runs} runs that train, {planned.hours:,.3g} GPU hours", flush=True)
 
 

@@ -24,24 +24,25 @@ class SweepHours:
     runs: int
 
 
-def sweep_hours(file: str | Path, tflops: float, mfu: float) -> SweepHours:
+def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None = None) -> SweepHours:
     """Plan every run of a sweep that trains; runs that differ in their start alone are planned once.
 
     Args:
         file: The sweep file.
         tflops: What a GPU does at best, in TFLOP/s of the runs' precision.
         mfu: Share of it that training reaches.
+        samples: See :class:`~lgx.planning.options.Options`.
 
     Raises:
         UserError: If the file, or a run of it, is wrong.
     """
     known: dict[tuple[str, ...], float] = {}
+    speed_of = ["--gpus=1", f"--tflops={tflops}", f"--mfu={mfu}", *([f"--samples={samples}"] if samples else [])]
     total, jobs = 0.0, [job for job in load_sweep(file).runs if job.command == "fit"]
     for job in jobs:
         key = (job.config, *_weighty(job))
         if key not in known:
-            argv = ["--config", job.config, *_weighty(job), "--gpus=1", f"--tflops={tflops}", f"--mfu={mfu}"]
-            speed = make_plan(argv).speed
+            speed = make_plan(["--config", job.config, *_weighty(job), *speed_of]).speed
             assert speed is not None, "tflops is given"
             known[key] = speed.gpu_hours
         total += known[key]
