@@ -1,6 +1,8 @@
 """``lgx reproduce``: the index of tables and figures, its steps, and the verdicts on the papers' claims."""
 
+import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,11 +40,27 @@ def test_every_table_and_figure_of_the_papers_is_in_the_index():
     assert all(name in listed.out for name in RECIPES)
 
 
-def test_every_table_has_the_papers_scale_and_names_its_numbers():
+def test_every_table_has_the_papers_scale_and_a_pocket_one_and_names_its_numbers():
     for recipe in RECIPES.values():
-        assert "paper" in recipe.scales, recipe.name
+        assert {"pocket", "paper"} <= recipe.scales.keys(), recipe.name
         if recipe.name in table_names():
             assert recipe.numbers == recipe.name
+
+
+def test_the_readme_of_the_experiments_lists_every_table_with_its_sweeps_and_hours():
+    lines = (ROOT / "experiments/README.md").read_text().splitlines()
+    listed = {cells[1].strip(): cells for line in lines if len(cells := line.split("|")) == 7}
+    for recipe in RECIPES.values():
+        _, _, title, sweeps, hours, measured, _ = listed[recipe.name]
+        assert title.strip() == recipe.title
+        steps = [step.arguments for step in recipe.scales["paper"].steps]
+        assert re.findall(r"\]\((.*?)\)", sweeps) == [
+            file.removeprefix("experiments/") for command, file, *_ in steps if command == "sweep"
+        ]
+        assert (hours.strip() == "–") == (sweeps.strip() == "–")
+        assert hours.strip() == "–" or float(hours.replace(",", "")) > 0
+        how = recipe.scales.get("mini")
+        assert ("measured" in measured) == bool(how and how.measured)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -85,6 +103,13 @@ def test_only_cells_that_both_methods_have_for_every_seed_count():
     assert verdict.cells == 1
     assert verdict.measured is not None
     assert verdict.measured.summary.mean == pytest.approx(10)
+
+
+def test_auxiliary_nets_that_share_differently_are_compared():
+    nets = {"sws": "depth=4,embed_dim=16,stages=2-2", "tleg": "depth=4,embed_dim=16", "deeper": "depth=6,embed_dim=16"}
+    own = [replace(row, architecture=arch) for name, arch in nets.items() for row in rows(name, [0.5, 0.6])]
+    assert judge(Claim.parse("sws > tleg"), own, "acc").cells == 1
+    assert judge(Claim.parse("sws > deeper"), own, "acc").answer == "not measured"
 
 
 def test_a_claim_of_untrained_networks_leaves_trained_ones_out():

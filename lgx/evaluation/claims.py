@@ -16,6 +16,8 @@ from lgx.evaluation.tables import PERCENT
 When = Literal["untrained", "trained", ""]
 Answer = Literal["holds", "does not hold", "open", "not measured"]
 _LOWER_IS_BETTER = ("loss", "time")
+_SHARING = re.compile(r",stages=[\d-]+")
+"""How the layers of an auxiliary net share weights is what methods differ in, not what they are compared on."""
 _WRITTEN = re.compile(r"(\w+) > (\w+)(?:, (untrained|trained))?")
 # A variant that the framework takes by default has no word of its own in the method's name.
 _DEFAULTS = ("order=1", "routing=batch", "priority=last-middle-first")
@@ -122,7 +124,8 @@ def _by_seed(rows: Sequence[Row], method: str) -> Mapping[int, Mapping[Cell, flo
     found: dict[int, dict[Cell, float]] = {}
     for row in rows:
         if row.method == method:
-            found.setdefault(row.seed, {})[Cell(row.task, row.architecture, row.epochs)] = row.value
+            cell = Cell(row.task, _SHARING.sub("", row.architecture), row.epochs)
+            found.setdefault(row.seed, {})[cell] = row.value
     return found
 
 
