@@ -7,8 +7,6 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-import torch
-
 import lgx
 
 
@@ -43,4 +41,6 @@ def config_hash(text: str) -> str:
 
 def hardware(on_gpu: bool) -> str:
     """The device in words: ``NVIDIA H100`` or ``2 x x86_64 CPU cores``."""
+    import torch
+
     return torch.cuda.get_device_name() if on_gpu else f"{os.cpu_count()} x {platform.machine()} CPU cores"

@@ -71,7 +71,7 @@ CONFIGS: dict[str, tuple[Place, list[str]]] = {
     "text/paper/tal": (texts, []),
     "text/paper/logah": (texts, []),
 }
-QUICK = {"sws/paper/downstream", "tal/table3/descendant"}
+QUICK = {"tal/table3/descendant"}
 
 
 def test_no_configuration_of_the_papers_scale_is_left_out():

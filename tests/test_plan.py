@@ -160,14 +160,24 @@ def held(monkeypatch):
     [
         ("Ancestor", LARGE),
         ("Ancestor", [*LARGE, "--trainer.precision=bf16-mixed", "--model.mixup=0.8", "--model.drop_path_rate=0.1"]),
-        ("Finetune", [*LARGE, "--trainer.precision=bf16-true", "--model.optimizer=torch.optim.SGD"]),
+        pytest.param(
+            "Finetune",
+            [*LARGE, "--trainer.precision=bf16-true", "--model.optimizer=torch.optim.SGD"],
+            marks=pytest.mark.slow,
+        ),
         ("SWS", ["--model.stages=[2,2]", "--model.ancestor={ancestor}/best.learngene.safetensors"]),
-        ("TLEG", LARGE),
-        ("MiniDeiT", [*LARGE, "--model.stages=[3,3]", "--trainer.precision=bf16-mixed"]),
+        pytest.param("TLEG", LARGE, marks=pytest.mark.slow),
+        pytest.param(
+            "MiniDeiT", [*LARGE, "--model.stages=[3,3]", "--trainer.precision=bf16-mixed"], marks=pytest.mark.slow
+        ),
         ("LSAMD", ["--model.ancestor={ancestor}/best.learngene.safetensors"]),
-        ("GHN3", [*LARGE, *HYPER, "--model.max_shape=[64,64,16,16]"]),
+        pytest.param("GHN3", [*LARGE, *HYPER, "--model.max_shape=[64,64,16,16]"], marks=pytest.mark.slow),
         ("LoGAH", [*LARGE, *LOW_RANK, "--model.meta_batch=2"]),
-        ("LoGAH", [*LARGE, *LOW_RANK, "--model.layout=aligned", "--trainer.precision=bf16-mixed"]),
+        pytest.param(
+            "LoGAH",
+            [*LARGE, *LOW_RANK, "--model.layout=aligned", "--trainer.precision=bf16-mixed"],
+            marks=pytest.mark.slow,
+        ),
         ("TAL", [*LOW_RANK, "--model.ancestor={ancestor}/best.learngene.safetensors"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -507,6 +517,7 @@ def test_a_sweeps_hours_are_those_of_its_runs(tmp_path):
     assert planned.hours == pytest.approx(4 * sum(plan.speed.gpu_hours for plan in alone))
 
 
+@pytest.mark.slow
 def test_plans_do_not_pile_up():
     """A sweep has hundreds of plans, each with the activations of a whole step."""
     counts = []

@@ -128,7 +128,8 @@ def test_test_metrics_are_scikit_learns_on_the_same_predictions(root, ancestor, 
     assert measured["f1"] == pytest.approx(f1_score(targets, predicted, zero_division=0))
 
 
-@pytest.mark.parametrize("model", [pytest.param("Finetune", marks=pytest.mark.slow), "TAL"])
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["Finetune", "TAL"])
 def test_a_killed_run_goes_on_exactly(root, embeddings, tmp_path, model):
     options = ["--model.dropout=0.2", "--save_every=1", "--trainer.max_epochs=3"]
     if model == "TAL":
