@@ -74,8 +74,9 @@ class LengthBatchSampler(TrainBatchSampler):
 class TextDataModule(LightningDataModule):
     """Base of all text classification data modules.
 
-    A subclass sets ``info`` and implements :meth:`read`. The three splits are disjoint, and validation never reads the
-    test split. Texts are tokenised once, in :meth:`setup`. ``Batch.inputs`` are token ids, int64, (B, N), padded on the
+    A subclass sets ``info`` and implements :meth:`read`; where its vocabulary is not GPT-2's, ``vocabulary`` names the
+    folder below ``root``. The three splits are disjoint, and validation never reads the test split.
+    Texts are tokenised once, in :meth:`setup`. ``Batch.inputs`` are token ids, int64, (B, N), padded on the
     right to the batch's longest text with the vocabulary's last token, which stands in no text.
 
     Args:

@@ -63,9 +63,9 @@ def test_every_run_of_every_sweep_parses(path):
     for job in sweep.runs:
         if arch := job.options.get("model.arch"):
             parse_any_architecture(arch)
-        # Runs that differ in plain values alone parse alike, and each class is looked at once for each configuration.
+        # Runs that differ in plain values alone parse alike, and each class is looked at once with each set of options.
         kinds = {(key, job.options.get(key)) for key in ("data", "model", "model.initializer")}
-        pieces = {(job.command, job.config, piece) for piece in {*kinds, frozenset(job.options)}}
+        pieces = {(job.command, job.config, frozenset(job.options), kind) for kind in kinds}
         if not pieces <= seen:
             chosen.append(job)
         seen |= pieces

@@ -116,10 +116,13 @@ def test_factored_execution_works_under_autocast():
     ("decoder", "layout", "count"),
     [
         ("conv", "official", 5),
+        pytest.param("conv", "official", 10, marks=pytest.mark.slow),
         ("low_rank", "official", 10),
         pytest.param("low_rank", "official", 100, marks=pytest.mark.slow),
         ("low_rank", "residual", 5),
+        pytest.param("low_rank", "residual", 20, marks=pytest.mark.slow),
         ("low_rank", "aligned", 5),
+        pytest.param("low_rank", "aligned", 10, marks=pytest.mark.slow),
     ],
 )
 def test_random_architectures_of_both_sets_are_predicted_finite_and_alike(decoder, layout, count):

@@ -515,6 +515,8 @@ def test_a_sweeps_hours_are_those_of_its_runs(tmp_path):
     planned = sweep_hours(tmp_path / "sweep.yaml", 100, 0.4)
     assert planned.runs == 8
     assert planned.hours == pytest.approx(4 * sum(plan.speed.gpu_hours for plan in alone))
+    told = sweep_hours(tmp_path / "sweep.yaml", 100, 0.4, f"pocket_digits={2 * alone[0].steps.training_examples}")
+    assert told.hours == pytest.approx(2 * planned.hours, rel=0.1)  # whole batches
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Keeping the configuration with the run."""
 
 import platform
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -12,7 +13,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 import lgx
 from lgx.callbacks.place import run_folder
 from lgx.files import atomic_path
-from lgx.provenance import config_hash
+from lgx.provenance import commit
 
 BEST = "hp/best_val"  # of the metric that the best checkpoint is chosen by
 _SHOWN = (
@@ -35,20 +36,23 @@ class SaveConfig(SaveConfigCallback):
     Only ``fit`` writes it: evaluating a run must not change what the run was.
     """
 
-    hash = ""
-    """Of the configuration of this process."""
+    @cached_property
+    def text(self) -> str:
+        """The configuration of this process, without what belongs to this start and not to the run."""
+        config = self.config.clone()
+        config.ckpt_path, config.overwrite = None, False
+        return str(self.parser.dump(config, skip_none=False))
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Save once, on the first process, when training."""
-        if trainer.is_global_zero and not self.hash:
-            self.hash = config_hash(self._text())
+        commit()  # remembered now: the repository may move on while the run lasts
         if stage == "fit" and trainer.is_global_zero and not self.already_saved:
             self.save_config(trainer, pl_module, stage)
             self.already_saved = True
 
     def save_config(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Write the file and log it."""
-        text = self._text()
+        text = self.text
         versions = {package: version(package) for package in PACKAGES}
         about = "".join(
             f"# {k} {v}\n" for k, v in {"lgx": lgx.__version__, "python": platform.python_version(), **versions}.items()
@@ -70,11 +74,6 @@ class SaveConfig(SaveConfigCallback):
                 logger.experiment.add_text("config", f"```yaml\n{text}\n```")
             else:
                 logger.log_hyperparams(parameters)
-
-    def _text(self) -> str:
-        config = self.config.clone()
-        config.ckpt_path, config.overwrite = None, False  # of this start, not of the run
-        return str(self.parser.dump(config, skip_none=False))
 
 
 def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -10,14 +10,14 @@ from lgx.callbacks.place import best_checkpoint, run_folder
 from lgx.evaluation.results import Row, add_rows
 from lgx.methods.base import Method
 from lgx.metrics import metric_names
-from lgx.provenance import commit, hardware
+from lgx.provenance import commit, config_hash, hardware
 from lgx.resuming import seed_of
 
 
 def origin(trainer: Trainer) -> dict[str, str]:
     """Commit, configuration and hardware of what a trainer measures."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
-    config = next((callback.hash for callback in callbacks if isinstance(callback, SaveConfig)), "")
+    config = next((config_hash(callback.text) for callback in callbacks if isinstance(callback, SaveConfig)), "")
     on_gpu = trainer.strategy.root_device.type == "cuda"
     return {"commit": commit(), "config": config, "hardware": hardware(on_gpu)}
 
