@@ -24,7 +24,8 @@ from lgx.architectures import (
 from lgx.errors import UserError
 from lgx.export_gpt2 import write_text_descendant
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, tiled_parameters
-from lgx.hypernet.lowrank import LowRankTensor, execute, execute_with_features, frobenius_norm
+from lgx.hypernet.execution import execute, execute_with_features
+from lgx.hypernet.lowrank import LowRankTensor, frobenius_norm
 from lgx.hypernet.meta import guided_losses, meta_losses
 from tests.conftest import lgx, python
 

@@ -11,7 +11,8 @@ from lgx.architectures import ViTArchitecture, sample_architectures
 from lgx.benchmark.timing import peak_mb
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.lowrank import LowRankTensor, execute, frobenius_norm
+from lgx.hypernet.execution import execute
+from lgx.hypernet.lowrank import LowRankTensor, frobenius_norm
 from lgx.hypernet.meta import meta_losses
 from lgx.hypernet.viewed import View
 
@@ -36,6 +37,44 @@ def test_linear_equals_the_dense_product_in_value_and_gradient(pair):
         results.append((y, *torch.autograd.grad(y.square().sum(), (a, b))))
     for factored, dense in zip(*results, strict=True):
         torch.testing.assert_close(factored, dense)
+
+
+@pytest.mark.parametrize("spare", [0, 2], ids=["no-room", "room"])
+@pytest.mark.parametrize("biased", [True, False], ids=["bias", "no-bias"])
+@pytest.mark.parametrize(
+    ("n", "dtype"), [(6, torch.double), (6, torch.float), (40_002, torch.float)], ids=["double", "small", "large"]
+)
+def test_a_factored_layer_has_the_values_and_gradients_of_the_dense_one(n, dtype, biased, spare):
+    torch.manual_seed(0)
+    a = F.pad(torch.randn(64, 14, dtype=dtype), (0, spare)).requires_grad_()
+    b = F.pad(torch.randn(96, 14, dtype=dtype), (0, spare)).requires_grad_()
+    x = torch.randn(n // 3, 3, 96, dtype=dtype, requires_grad=True)
+    bias = torch.randn(64, dtype=dtype, requires_grad=True) if biased else None
+    sources = [tensor for tensor in (x, a, b, bias) if tensor is not None]
+    weights = torch.randn(n // 3, 3, 64, dtype=dtype)
+    results = []
+    for weight in (LowRankTensor(a, b.T, spare=spare), a @ b.T):
+        y = F.linear(x, weight, bias)
+        results.append((y, *torch.autograd.grad((y * weights).sum(), sources)))
+    for factored, dense in zip(*results, strict=True):
+        torch.testing.assert_close(factored, dense, rtol=1e-4, atol=1e-2 if dtype == torch.float else 1e-9)
+
+
+def test_a_factored_layer_under_autocast_is_the_dense_one_in_low_precision(pair):
+    a, b = (F.pad(factor.detach(), pad).float().requires_grad_() for factor, pad in zip(pair, _ROOM, strict=True))
+    x, bias = torch.randn(5, 4), torch.randn(6, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = F.linear(x, LowRankTensor(a, b, spare=1), bias)
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.float(), F.linear(x, a @ b, bias), rtol=0.05, atol=0.1)
+    y.float().sum().backward()
+    torch.testing.assert_close(bias.grad, torch.full((6,), 5.0))
+    assert not a.grad[:, -1].any()
+    assert not b.grad[-1].any()
+
+
+_ROOM = ((0, 1), (0, 0, 0, 1))
+"""Paddings of A and of B that leave a column and a row to spare."""
 
 
 @pytest.mark.parametrize(
@@ -100,6 +139,24 @@ def test_dense_predictions_load_into_timms_model():
         model.load_state_dict(parameters)
         images = torch.randn(2, 3, 16, 16)
         torch.testing.assert_close(model(images), execute(VIT, parameters, images))
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [VIT, VIT.replace(depth=1), VIT.replace(depth=3, stages=(1, 2)), VIT.replace(kind="segmentation")],
+    ids=["two-layers", "one-layer", "stages", "segmentation"],
+)
+def test_execution_has_the_values_and_gradients_of_timms_model(architecture):
+    torch.manual_seed(0)
+    model = architecture.build().double()
+    for parameter in model.parameters():
+        parameter.data.add_(torch.randn_like(parameter) * 0.1)
+    images = torch.randn(2, 3, 16, 16, dtype=torch.double)
+    results = []
+    for logits in (model(images), execute(architecture, dict(model.named_parameters()), images)):
+        results.append((logits, *torch.autograd.grad(logits.square().sum(), list(model.parameters()))))
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected)
 
 
 def test_factored_execution_works_under_autocast():
@@ -173,15 +230,17 @@ def test_a_view_reads_what_the_whole_map_would_give(rank, size, first, count, n)
     torch.manual_seed(rank * size + first)
     layer = nn.Linear(rank, size).double()
     inputs = -(-(first + count) * rank // size)
-    mixed, b = torch.randn(inputs, n, rank).double(), torch.randn(n, rank).double()
+    mixed, b = torch.randn(inputs, n, rank).double().requires_grad_(), torch.randn(n, rank).double().requires_grad_()
     whole = layer(mixed).movedim(1, 0).flatten(1)  # (n, inputs * size): every output, one behind the other
     rows = whole[:, first * rank : (first + count) * rank].view(n, count, rank)
-    view = View(layer, [(first, count)], [(first, count)])
-    ((read,), (product,)) = view.rows([(mixed, (first, count))]), view.products([(mixed, (first, count), b)])
+    view = View(layer)
+    given = dict(enumerate(mixed))
+    ((read,), (product,)) = view.rows([(given, (first, count))]), view.products([(given, (first, count), b)])
     torch.testing.assert_close(read, rows)
     torch.testing.assert_close(product, (rows * b[:, None]).sum(2))
-    wanted = torch.autograd.grad((rows.sin().sum() + (rows * b[:, None]).sum(2).cos().sum()), layer.weight)
-    torch.testing.assert_close(torch.autograd.grad(read.sin().sum() + product.cos().sum(), layer.weight), wanted)
+    sources = (layer.weight, layer.bias, mixed, b)
+    wanted = torch.autograd.grad((rows.sin().sum() + (rows * b[:, None]).sum(2).cos().sum()), sources)
+    torch.testing.assert_close(torch.autograd.grad(read.sin().sum() + product.cos().sum(), sources), wanted)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

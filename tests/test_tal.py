@@ -11,7 +11,7 @@ from lgx.batch import Task
 from lgx.evaluation.results import read_rows
 from lgx.frozen import Frozen
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.lowrank import execute, execute_with_features
+from lgx.hypernet.execution import execute, execute_with_features
 from lgx.hypernet.projection import predict_with_projections
 from lgx.learngene import Learngene, load_checkpoint
 from lgx.losses import feature_divergence, official_feature_divergence

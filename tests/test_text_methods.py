@@ -20,7 +20,7 @@ from lgx.batch import Task
 from lgx.errors import UserError
 from lgx.export_gpt2 import write_text_descendant
 from lgx.frozen import Frozen, renormalise
-from lgx.hypernet.lowrank import execute
+from lgx.hypernet.execution import execute
 from lgx.initializers import HypernetPrediction, Pretrained, VanillaLG, initialise
 from lgx.learngene import Learngene
 from lgx.optim import parameter_groups

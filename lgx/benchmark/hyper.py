@@ -12,8 +12,9 @@ from lgx.architectures.vit import ViTArchitecture
 from lgx.benchmark.steps import autocast, device, images, ordinary_step, training_step
 from lgx.benchmark.timing import measure, peak_mb
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
+from lgx.hypernet.execution import execute
 from lgx.hypernet.graph import forget_distances
-from lgx.hypernet.lowrank import LowRankTensor, execute, frobenius_norm
+from lgx.hypernet.lowrank import LowRankTensor, frobenius_norm
 from lgx.hypernet.meta import meta_losses
 
 GAMMA = 3e-5
@@ -121,7 +122,7 @@ def _tensors(parameter: Tensor) -> tuple[Tensor, ...]:
 
 def _cut(parameter: Tensor) -> Tensor:
     first, *second = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in _tensors(parameter)]
-    return LowRankTensor(first, second[0]) if second else first
+    return LowRankTensor(first, second[0], spare=parameter.spare) if isinstance(parameter, LowRankTensor) else first
 
 
 class _Clock:

@@ -1,22 +1,16 @@
-"""A weight that is kept as the product of two thin factors, and a network that runs on predicted parameters."""
+"""A weight that is kept as the product of two thin factors."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from functools import cache
+from typing import Any, cast
 
 import torch
-from timm.models.vision_transformer import VisionTransformer
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.func import functional_call
 from torch.nn import functional as F
 from torch.utils._pytree import tree_map
 
-from lgx.architectures.family import Architecture
-from lgx.architectures.gpt2 import GPT2Architecture
-
-if TYPE_CHECKING:
-    from lgx.architectures.gpt2_model import GPT2Classifier
+from lgx.hypernet.factored_linear import factored_linear
 
 _KNOWN = {
     getattr(Tensor, name).__get__
@@ -37,31 +31,38 @@ class LowRankTensor(Tensor):
         a: A, (out, r).
         b: B, (r, in).
         shared_norm: Gives ‖W‖_F where it is computed together with others; by default it is computed alone.
+        spare: How many of A's last columns, and of B's last rows, are zeros. With one, a bias is added by the product.
     """
 
     a: Tensor
     b: Tensor
     shared_norm: Callable[[], Tensor] | None
+    spare: int
 
     @staticmethod
     def __new__(
-        cls: type["LowRankTensor"], a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None
+        cls: type["LowRankTensor"],
+        a: Tensor,
+        b: Tensor,
+        shared_norm: Callable[[], Tensor] | None = None,
+        spare: int = 0,
     ) -> "LowRankTensor":
         """A tensor without storage that has W's shape, dtype and device."""
         make: Callable[..., LowRankTensor] = Tensor._make_wrapper_subclass
         return make(cls, (a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
 
-    def __init__(self, a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None) -> None:
-        self.a, self.b, self.shared_norm = a, b, shared_norm
+    def __init__(self, a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None, spare: int = 0) -> None:
+        self.a, self.b, self.shared_norm, self.spare = a, b, shared_norm, spare
 
     @classmethod
-    def unbind_products(cls, a: Tensor, b: Tensor, transposed: bool = False) -> list["LowRankTensor"]:
+    def unbind_products(cls, a: Tensor, b: Tensor, transposed: bool = False, spare: int = 0) -> list["LowRankTensor"]:
         """Several matrices whose norms are computed together, when the first of them is asked for.
 
         Args:
             a: (n, out, r).
             b: (n, in, r), transposed in the product.
             transposed: Whether the matrices are B Aᵀ, (in, out), instead.
+            spare: See :class:`LowRankTensor`.
         """
 
         @cache
@@ -73,7 +74,7 @@ class LowRankTensor(Tensor):
             return lambda: norms()[i]
 
         pairs = zip(b, a, strict=True) if transposed else zip(a, b, strict=True)
-        return [cls(left, right.T, norm_of(i)) for i, (left, right) in enumerate(pairs)]
+        return [cls(left, right.T, norm_of(i), spare) for i, (left, right) in enumerate(pairs)]
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"LowRankTensor({tuple(self.shape)}, rank={self.a.shape[1]})"
@@ -98,9 +99,9 @@ class LowRankTensor(Tensor):
             named = {**dict(zip(("input", "weight", "bias"), args, strict=False)), **kwargs}
             weight = named["weight"]
             if isinstance(weight, LowRankTensor) and not isinstance(named["input"], LowRankTensor):
-                return F.linear(F.linear(named["input"], weight.b), weight.a, named.get("bias"))
-        if func is torch.addmm and len(args) == 3 and not kwargs and _only_last(args):
-            return torch.addmm(args[0], args[1] @ args[2].a, args[2].b)
+                return factored_linear(named["input"], weight.b, weight.a, named.get("bias"), weight.spare)
+        if func is torch.addmm and len(args) == 3 and not kwargs and _only_last(args) and args[0].ndim == 1:
+            return factored_linear(args[1], args[2].a.T, args[2].b.T, args[0], args[2].spare)
         if func is F.embedding and _only_last(args) and {**_PLAIN_LOOKUP, **kwargs} == _PLAIN_LOOKUP:
             return F.embedding(args[0], args[1].a) @ args[1].b
         if func in _KNOWN:
@@ -160,57 +161,3 @@ def frobenius_norm(parameter: Tensor) -> Tensor:
         return parameter.frobenius_norm()
     wide = parameter if parameter.dtype == torch.float64 else parameter.float()
     return cast(Tensor, torch.linalg.vector_norm(wide))
-
-
-@lru_cache(maxsize=2048)
-def skeleton(architecture: Architecture) -> "VisionTransformer | GPT2Classifier":
-    """The timm or transformers model of an architecture on the meta device: its forward pass without parameters."""
-    return architecture.build("meta")
-
-
-def execute(architecture: Architecture, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-    """Run an architecture on predicted parameters.
-
-    Args:
-        architecture: Which network.
-        parameters: All of its parameters, dense or :class:`LowRankTensor`, under timm's or transformers' names.
-        inputs: Images, (B, C, H, W), or token ids, (B, N).
-
-    Returns:
-        Logits, (B, K).
-    """
-    return cast(Tensor, functional_call(_headless(architecture), dict(parameters), (inputs,)))
-
-
-def execute_with_features(
-    architecture: Architecture, parameters: Mapping[str, Tensor], inputs: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Run an architecture on predicted parameters; see :func:`execute`.
-
-    Returns:
-        Logits, (B, K), and the features of the class token, or of a text's last token, behind the last norm, (B, D).
-    """
-    wrapper = _GPT2WithFeatures if isinstance(architecture, GPT2Architecture) else _ViTWithFeatures
-    named = {f"network.{name}": parameter for name, parameter in parameters.items()}
-    return cast(tuple[Tensor, Tensor], functional_call(wrapper(_headless(architecture)), named, (inputs,)))
-
-
-def _headless(architecture: Architecture) -> "VisionTransformer | GPT2Classifier":
-    """One skeleton for tasks of any number of classes: only parameters know how many rows the head has."""
-    return skeleton(architecture.replace(num_classes=1))
-
-
-class _ViTWithFeatures(nn.Module):
-    def __init__(self, network: Any) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        tokens = self.network.forward_features(inputs)
-        return self.network.forward_head(tokens), tokens[:, 0]
-
-
-class _GPT2WithFeatures(_ViTWithFeatures):
-    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        features = self.network.features(inputs)
-        return self.network.score(features), features

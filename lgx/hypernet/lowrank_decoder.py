@@ -1,5 +1,6 @@
 """LoGAH's low-rank decoder."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
@@ -10,8 +11,8 @@ from torch.nn import functional as F
 
 from lgx.errors import UserError
 from lgx.hypernet.decoder import Decoder, Factors, Target
-from lgx.hypernet.ranges import RowRanges
-from lgx.hypernet.viewed import Span, View
+from lgx.hypernet.parts import ThroughParts
+from lgx.hypernet.viewed import Mixed, Span, View
 
 Layout = Literal["official", "residual", "aligned"]
 
@@ -97,13 +98,14 @@ class LowRankDecoder(Decoder):
         return _factors(target, a, einsum(b, x_a, "n inp s, n r s -> n inp r"))
 
     def _official(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
-        spans_a, spans_b = [self._spans_a(target) for target in targets], [_span_b(target) for target in targets]
+        spans_a, spans_b = [self._spans_a(target) for target in targets], [[_span_b(target)] for target in targets]
         matrix = [_is_matrix(target) for target in targets]
-        for_a, for_b = self._mixed(hidden, [target.count for target in targets], spans_a, spans_b)
+        mixed = self._mixed(hidden, [target.count for target in targets], spans_a + spans_b)
+        for_a, for_b = mixed[: len(targets)], mixed[len(targets) :]
         rows = [(m, spans[0]) for m, spans, is_matrix in zip(for_a, spans_a, matrix, strict=True) if is_matrix]
-        rows += zip(for_b, spans_b, strict=True)
+        rows += [(m, span) for m, (span,) in zip(for_b, spans_b, strict=True)]
         vectors = [(m, spans) for m, spans, is_matrix in zip(for_a, spans_a, matrix, strict=True) if not is_matrix]
-        view = View(self.basis, [span for _, span in rows], [span for _, spans in vectors for span in spans])
+        view = View(self.basis)
         read = view.rows(rows)
         a, b = iter(read[: -len(targets)]), read[-len(targets) :]
         columns = [b_of_one[:, 0] for b_of_one, is_matrix in zip(b, matrix, strict=True) if not is_matrix]
@@ -115,17 +117,26 @@ class LowRankDecoder(Decoder):
             for target, b_of_one, spans, is_matrix in zip(targets, b, spans_a, matrix, strict=True)
         ]
 
-    def _mixed(
-        self, hidden: Tensor, counts: list[int], spans_a: list[list[Span]], spans_b: list[Span]
-    ) -> list[list[tuple[Tensor, ...]]]:
-        """The MLP's rows for A and for B of every target, (n, r) each; as many of them as the largest span reads."""
-        most = [max(sum(span) for spans in spans_a for span in spans), max(sum(span) for span in spans_b)]
-        read = [-(-rows * self.rank // self.max_size) * self.rank for rows in most]
-        half = self.rank * self.rank
-        ranges = [(0, read[0]), (half, half + read[1])]
-        layers = zip(RowRanges.apply(self.fc3.weight, ranges), RowRanges.apply(self.fc3.bias, ranges), strict=True)
-        mixed = [rearrange(F.relu(F.linear(hidden, *layer)), "n (rows r) -> n rows r", r=self.rank) for layer in layers]
-        return [[part.unbind(1) for part in m.split(counts)] for m in mixed]
+    def _mixed(self, hidden: Tensor, counts: list[int], spans: list[list[Span]]) -> list[Mixed]:
+        """What the MLP gives every target's A, then every target's B: of its r rows those that their spans read."""
+        reads: dict[tuple[int, int], list[int]] = defaultdict(list)  # who reads which rows, A's and then B's
+        for reader, own in enumerate(spans):
+            first = own[0][0] * self.rank // self.max_size
+            stop = -(-sum(own[-1]) * self.rank // self.max_size)
+            half = self.rank * (reader >= len(counts))
+            reads[half + first, half + stop].append(reader)
+        nodes = hidden.split(counts) * 2
+        ranges = [(first * self.rank, stop * self.rank) for first, stop in reads]
+        inputs = [torch.cat([nodes[reader] for reader in readers]) for readers in reads.values()]
+        outs = ThroughParts.apply(self.fc3.weight, self.fc3.bias, ranges, *inputs)
+        mixed: list[Mixed] = [{} for _ in spans]
+        for (rows, readers), out in zip(reads.items(), outs, strict=True):
+            parts = rearrange(F.relu(out), "n (rows r) -> n rows r", r=self.rank).split(
+                [len(nodes[i]) for i in readers]
+            )
+            for reader, part in zip(readers, parts, strict=True):
+                mixed[reader] = {row % self.rank: m for row, m in zip(range(*rows), part.unbind(1), strict=True)}
+        return mixed
 
     def _spans_a(self, target: Target) -> list[Span]:
         """Rows of A that a target reads; a norm's weight and bias one after the other.

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lgx.architectures.family import Architecture
+from lgx.hypernet.execution import execute, execute_with_features
 from lgx.hypernet.hypernet import Hypernet
-from lgx.hypernet.lowrank import execute, execute_with_features, frobenius_norm
+from lgx.hypernet.lowrank import frobenius_norm
 from lgx.hypernet.projection import predict_with_projections
 
 Projection = Literal["predicted", "random", "none"]

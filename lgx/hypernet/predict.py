@@ -120,7 +120,9 @@ _OTHERS = ("mlp.fc2.weight", "mlp.c_proj.weight", "pos_embed", "wpe.weight")
 def _times(tensor: Tensor, factor: float | None) -> Tensor:
     if factor is None:
         return tensor
-    return LowRankTensor(tensor.a * factor, tensor.b) if isinstance(tensor, LowRankTensor) else tensor * factor
+    if isinstance(tensor, LowRankTensor):
+        return LowRankTensor(tensor.a * factor, tensor.b, spare=tensor.spare)
+    return tensor * factor
 
 
 def _dense(decoded: Tensor | Factors) -> Tensor:
@@ -143,9 +145,10 @@ def _products(factors: Factors, node: Node) -> list[LowRankTensor]:
     count, _, rank = factors.a.shape
     a = _apart(tile(factors.a, (count, node.shape[0], rank)), node.parts)
     b = tile(factors.b, (count, node.shape[1], rank))
-    if node.form != "table":
-        a, b = F.pad(a, (0, -rank % 16)), F.pad(b, (0, -rank % 16))
-    return LowRankTensor.unbind_products(a, b, node.form == "transposed")
+    spare = 0 if node.form == "table" else -rank % 16
+    if spare:
+        a, b = F.pad(a, (0, spare)), F.pad(b, (0, spare))
+    return LowRankTensor.unbind_products(a, b, node.form == "transposed", spare)
 
 
 def _apart(rows: Tensor, parts: int) -> Tensor:

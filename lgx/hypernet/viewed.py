@@ -6,18 +6,19 @@ such a span times one vector. They need no more of the map than their span cover
 through it together: the map is large, and reading it is what costs.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from einops import rearrange
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from lgx.hypernet.ranges import RowRanges
+from lgx.hypernet.parts import ThroughParts
 
 Span = tuple[int, int]
 """Viewed rows: (first, count)."""
+
+Mixed = dict[int, Tensor]
+"""The inputs m that a reader's spans need, (n, r) each, by their numbers."""
 
 
 @dataclass(frozen=True)
@@ -41,27 +42,20 @@ class Piece:
 
 
 class View:
-    """A map and the parts of it that some readers need.
+    """A map and what some readers want of it.
 
     Args:
         layer: The map, r -> size.
-        rows: Spans that :meth:`rows` will be asked for.
-        products: Spans that :meth:`products` will be asked for.
     """
 
-    def __init__(self, layer: nn.Linear, rows: Iterable[Span], products: Iterable[Span]) -> None:
-        self.rank, self.size = layer.in_features, layer.out_features
-        cut = [piece for span in rows for piece in self._pieces(span)]
-        cut += [piece for span in products for piece in self._pieces(span, whole=True)]
-        ranges = list(dict.fromkeys(piece.columns for piece in cut))
-        weights, biases = RowRanges.apply(layer.weight, ranges), RowRanges.apply(layer.bias, ranges)
-        self._parts = dict(zip(ranges, zip(weights, biases, strict=True), strict=True))
+    def __init__(self, layer: nn.Linear) -> None:
+        self.rank, self.size, self._layer = layer.in_features, layer.out_features, layer
 
-    def rows(self, reads: Sequence[tuple[Sequence[Tensor], Span]]) -> list[Tensor]:
+    def rows(self, reads: Sequence[tuple[Mixed, Span]]) -> list[Tensor]:
         """Viewed rows.
 
         Args:
-            reads: Of each reader its inputs m, (n, r) each, and the span that it wants.
+            reads: Of each reader its inputs m and the span that it wants.
 
         Returns:
             (n, count, r) each.
@@ -72,13 +66,13 @@ class View:
             for parts, (_, span) in zip(self._through(wanted), reads, strict=True)
         ]
 
-    def products(self, reads: Sequence[tuple[Sequence[Tensor], Span, Tensor]]) -> list[Tensor]:
+    def products(self, reads: Sequence[tuple[Mixed, Span, Tensor]]) -> list[Tensor]:
         """Viewed rows times a vector b, without forming the rows.
 
         With W and c the map's weight and bias, row i is Σ_jk W_ijk b_j m_k + Σ_j c_ij b_j.
 
         Args:
-            reads: Of each reader its inputs m, (n, r) each, the span that it wants, and b, (n, r).
+            reads: Of each reader its inputs m, the span that it wants, and b, (n, r).
 
         Returns:
             (n, count) each.
@@ -119,16 +113,12 @@ class View:
                 queue = queues.setdefault((piece.columns, value.shape[1]), [])
                 places[-1].append(((piece.columns, value.shape[1]), len(queue)))
                 queue.append(value)
-        done = {}
-        for (columns, width), inputs in queues.items():
-            weight, bias = self._parts[columns]
-            if width == self.rank:
-                out = F.linear(torch.cat(inputs), weight, bias)
-            else:
-                m, b = torch.cat(inputs).split(self.rank, dim=1)
-                outer = rearrange(b[:, :, None] * m[:, None], "n j k -> n (j k)")
-                out = F.linear(outer, weight.view(-1, self.rank**2)) + F.linear(b, bias.view(-1, self.rank))
-            done[columns, width] = out.split([len(value) for value in inputs])
+        inputs = [torch.cat(queue) for queue in queues.values()]
+        outs = ThroughParts.apply(self._layer.weight, self._layer.bias, [columns for columns, _ in queues], *inputs)
+        done = {
+            key: out.split([len(value) for value in queue])
+            for (key, queue), out in zip(queues.items(), outs, strict=True)
+        }
         return [[done[key][i] for key, i in place] for place in places]
 
     def _pieces(self, span: Span, whole: bool = False) -> list[Piece]:

@@ -16,7 +16,7 @@ from lgx.batch import Batch, Task, shared_metric
 from lgx.errors import UserError
 from lgx.evaluation.results import Evaluation
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.lowrank import execute
+from lgx.hypernet.execution import execute
 from lgx.hypernet.meta import meta_losses
 from lgx.learngene import Learngene
 from lgx.methods.base import Method

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures import Architecture
 from lgx.batch import Batch, Task
-from lgx.hypernet.lowrank import skeleton
+from lgx.hypernet.execution import skeleton
 from lgx.methods import Method
 from lgx.methods.hypernet import HypernetMethod
 from lgx.planning.networks import (

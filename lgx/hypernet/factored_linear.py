@@ -1,0 +1,95 @@
+"""A linear layer whose weight is a product A B that is never formed."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+from torch.nn.grad import conv2d_weight
+
+
+def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None, spare: int = 0) -> Tensor:
+    """X Bᵀ Aᵀ + bias, as two thin products.
+
+    Args:
+        x: (..., in).
+        b: B, (r, in).
+        a: A, (out, r).
+        bias: (out,).
+        spare: How many of A's last columns, and of B's last rows, are zeros.
+
+    Returns:
+        (..., out).
+    """
+    device = x.device.type
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+        x, b, a, bias = x.to(dtype), b.to(dtype), a.to(dtype), None if bias is None else bias.to(dtype)
+    y: Tensor = _FactoredLinear.apply(x.flatten(0, -2), b, a, bias, spare)
+    return y.view(*x.shape[:-1], -1)
+
+
+class _FactoredLinear(torch.autograd.Function):
+    """See :func:`factored_linear`.
+
+    Where there is room in the factors, the bias is one more column of A, and a one stands in that column of x Bᵀ: then
+    neither is the bias spread over the rows beforehand, nor its gradient summed over them afterwards.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None, spare: int) -> Tensor:
+        """(n, in), (r, in), (out, r), (out,) -> (n, out)."""
+        inner, with_bias = _multiply(x, b), a
+        if bias is not None and spare:
+            inner[:, -spare] = 1
+            with_bias = a.clone()
+            with_bias[:, -spare] = bias
+        ctx.save_for_backward(x, b, a, inner)
+        ctx.spare, ctx.biased = spare, bias is not None
+        y = _multiply(inner, with_bias)
+        return y if bias is None or spare else y.add_(bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor, Tensor | None, None]:
+        """Gradients like x, b, a and the bias."""
+        x, b, a, inner = ctx.saved_tensors
+        of_inner, of_a = _multiply(gradient, a.T), _correlate(gradient, inner)
+        of_x = _multiply(of_inner, b.T) if ctx.needs_input_grad[0] else None
+        of_b = _correlate(x, of_inner).T
+        if not ctx.biased or not ctx.spare:
+            return of_x, of_b, of_a, gradient.sum(dim=0) if ctx.biased else None, None
+        of_bias = of_a[:, -ctx.spare].clone()
+        of_a[:, -ctx.spare] = 0
+        return of_x, of_b, of_a, of_bias, None
+
+
+# A rank is a small size, with which a CPU's matrix products are slow. As convolutions of single pixels, which another
+# library computes, large ones take up to a third less.
+
+
+def _multiply(x: Tensor, weight: Tensor) -> Tensor:
+    """X Wᵀ: (n, in), (out, in) -> (n, out)."""
+    if not _is_large(x, weight.numel()):
+        return x @ weight.T.contiguous()
+    return F.conv2d(_pixels(x), weight[:, :, None, None]).permute(0, 2, 3, 1)[0, 0]
+
+
+def _correlate(x: Tensor, y: Tensor) -> Tensor:
+    """xᵀ y: (n, wide), (n, r) -> (wide, r)."""
+    if not _is_large(x, x.shape[1] * y.shape[1]):
+        return x.T @ y
+    shape = (x.shape[1], y.shape[1], 1, 1)
+    gradient: Tensor = conv2d_weight(_pixels(y), shape, _pixels(x))
+    return gradient[:, :, 0, 0]
+
+
+def _is_large(x: Tensor, products: int) -> bool:
+    """Whether n times so many products are worth a convolution, which costs more to set up; measured."""
+    return x.is_cpu and x.dtype == torch.float32 and len(x) * products > 2**25
+
+
+def _pixels(x: Tensor) -> Tensor:
+    """(n, channels) -> (1, channels, 1, n), which lie channels last."""
+    return x[None, None].permute(0, 3, 1, 2)
