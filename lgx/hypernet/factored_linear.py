@@ -72,7 +72,7 @@ class _FactoredLinear(torch.autograd.Function):
 def _multiply(x: Tensor, weight: Tensor) -> Tensor:
     """X Wᵀ: (n, in), (out, in) -> (n, out)."""
     if not _is_large(x, weight.numel()):
-        return x @ weight.T.contiguous()
+        return x @ weight.T
     return F.conv2d(_pixels(x), weight[:, :, None, None]).permute(0, 2, 3, 1)[0, 0]
 
 
@@ -87,7 +87,7 @@ def _correlate(x: Tensor, y: Tensor) -> Tensor:
 
 def _is_large(x: Tensor, products: int) -> bool:
     """Whether n times so many products are worth a convolution, which costs more to set up; measured."""
-    return x.is_cpu and x.dtype == torch.float32 and len(x) * products > 2**25
+    return x.is_cpu and x.dtype == torch.float32 and len(x) * products > 2**24
 
 
 def _pixels(x: Tensor) -> Tensor:
