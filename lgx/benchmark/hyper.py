@@ -122,7 +122,7 @@ def _tensors(parameter: Tensor) -> tuple[Tensor, ...]:
 
 def _cut(parameter: Tensor) -> Tensor:
     first, *second = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in _tensors(parameter)]
-    return LowRankTensor(first, second[0], spare=parameter.spare) if isinstance(parameter, LowRankTensor) else first
+    return LowRankTensor(first, second[0]) if second else first
 
 
 class _Clock:

@@ -106,7 +106,7 @@ class _Layer(nn.Module):
 
 def _rows(weight: Tensor, start: int, stop: int) -> Tensor:
     if isinstance(weight, LowRankTensor):
-        return LowRankTensor(weight.a[start:stop], weight.b, spare=weight.spare)
+        return LowRankTensor(weight.a[start:stop], weight.b)
     return weight[start:stop]
 
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.nn.grad import conv2d_weight
 
 
-def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None, spare: int = 0) -> Tensor:
+def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None) -> Tensor:
     """X Bᵀ Aᵀ + bias, as two thin products.
 
     Args:
@@ -17,7 +17,6 @@ def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None,
         b: B, (r, in).
         a: A, (out, r).
         bias: (out,).
-        spare: How many of A's last columns, and of B's last rows, are zeros.
 
     Returns:
         (..., out).
@@ -26,43 +25,45 @@ def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None,
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
         x, b, a, bias = x.to(dtype), b.to(dtype), a.to(dtype), None if bias is None else bias.to(dtype)
-    y: Tensor = _FactoredLinear.apply(x.flatten(0, -2), b, a, bias, spare)
+    y: Tensor = _FactoredLinear.apply(x.flatten(0, -2), b, a, bias)
     return y.view(*x.shape[:-1], -1)
 
 
 class _FactoredLinear(torch.autograd.Function):
     """See :func:`factored_linear`.
 
-    Where there is room in the factors, the bias is one more column of A, and a one stands in that column of x Bᵀ: then
-    neither is the bias spread over the rows beforehand, nor its gradient summed over them afterwards.
+    The rank is filled up with zeros to a multiple of 16: products with odd sizes are a tenth slower. Where that makes
+    room, the bias is one more column of A, and a one stands in that column of x Bᵀ: then neither is the bias spread
+    over the rows beforehand, nor its gradient summed over them afterwards.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None, spare: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None) -> Tensor:
         """(n, in), (r, in), (out, r), (out,) -> (n, out)."""
-        inner, with_bias = _multiply(x, b), a
-        if bias is not None and spare:
-            inner[:, -spare] = 1
-            with_bias = a.clone()
-            with_bias[:, -spare] = bias
+        rank, room = a.shape[1], -a.shape[1] % 16
+        wide_b, wide_a = F.pad(b, (0, 0, 0, room)), F.pad(a, (0, room))
+        inner = _multiply(x, wide_b)
+        if bias is not None and room:
+            inner[:, rank] = 1
+            wide_a[:, rank] = bias
         ctx.save_for_backward(x, b, a, inner)
-        ctx.spare, ctx.biased = spare, bias is not None
-        y = _multiply(inner, with_bias)
-        return y if bias is None or spare else y.add_(bias)
+        ctx.biased, ctx.room = bias is not None, room
+        y = _multiply(inner, wide_a)
+        return y if bias is None or room else y.add_(bias)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor, Tensor | None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor, Tensor | None]:
         """Gradients like x, b, a and the bias."""
         x, b, a, inner = ctx.saved_tensors
-        of_inner, of_a = _multiply(gradient, a.T), _correlate(gradient, inner)
-        of_x = _multiply(of_inner, b.T) if ctx.needs_input_grad[0] else None
-        of_b = _correlate(x, of_inner).T
-        if not ctx.biased or not ctx.spare:
-            return of_x, of_b, of_a, gradient.sum(dim=0) if ctx.biased else None, None
-        of_bias = of_a[:, -ctx.spare].clone()
-        of_a[:, -ctx.spare] = 0
-        return of_x, of_b, of_a, of_bias, None
+        rank = a.shape[1]
+        of_inner = _multiply(gradient, F.pad(a, (0, ctx.room)).T)
+        of_x = _multiply(of_inner, F.pad(b, (0, 0, 0, ctx.room)).T) if ctx.needs_input_grad[0] else None
+        of_a, of_b = _correlate(gradient, inner), _correlate(x, of_inner)
+        of_bias = None
+        if ctx.biased:
+            of_bias = of_a[:, rank] if ctx.room else gradient.sum(dim=0)
+        return of_x, of_b[:, :rank].T, of_a[:, :rank], of_bias
 
 
 # A rank is a small size, with which a CPU's matrix products are slow. As convolutions of single pixels, which another

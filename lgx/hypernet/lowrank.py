@@ -31,13 +31,11 @@ class LowRankTensor(Tensor):
         a: A, (out, r).
         b: B, (r, in).
         shared_norm: Gives ‖W‖_F where it is computed together with others; by default it is computed alone.
-        spare: How many of A's last columns, and of B's last rows, are zeros. With one, a bias is added by the product.
     """
 
     a: Tensor
     b: Tensor
     shared_norm: Callable[[], Tensor] | None
-    spare: int
 
     @staticmethod
     def __new__(
@@ -45,24 +43,22 @@ class LowRankTensor(Tensor):
         a: Tensor,
         b: Tensor,
         shared_norm: Callable[[], Tensor] | None = None,
-        spare: int = 0,
     ) -> "LowRankTensor":
         """A tensor without storage that has W's shape, dtype and device."""
         make: Callable[..., LowRankTensor] = Tensor._make_wrapper_subclass
         return make(cls, (a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
 
-    def __init__(self, a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None, spare: int = 0) -> None:
-        self.a, self.b, self.shared_norm, self.spare = a, b, shared_norm, spare
+    def __init__(self, a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None) -> None:
+        self.a, self.b, self.shared_norm = a, b, shared_norm
 
     @classmethod
-    def unbind_products(cls, a: Tensor, b: Tensor, transposed: bool = False, spare: int = 0) -> list["LowRankTensor"]:
+    def unbind_products(cls, a: Tensor, b: Tensor, transposed: bool = False) -> list["LowRankTensor"]:
         """Several matrices whose norms are computed together, when the first of them is asked for.
 
         Args:
             a: (n, out, r).
             b: (n, in, r), transposed in the product.
             transposed: Whether the matrices are B Aᵀ, (in, out), instead.
-            spare: See :class:`LowRankTensor`.
         """
 
         @cache
@@ -74,7 +70,7 @@ class LowRankTensor(Tensor):
             return lambda: norms()[i]
 
         pairs = zip(b, a, strict=True) if transposed else zip(a, b, strict=True)
-        return [cls(left, right.T, norm_of(i), spare) for i, (left, right) in enumerate(pairs)]
+        return [cls(left, right.T, norm_of(i)) for i, (left, right) in enumerate(pairs)]
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"LowRankTensor({tuple(self.shape)}, rank={self.a.shape[1]})"
@@ -99,9 +95,9 @@ class LowRankTensor(Tensor):
             named = {**dict(zip(("input", "weight", "bias"), args, strict=False)), **kwargs}
             weight = named["weight"]
             if isinstance(weight, LowRankTensor) and not isinstance(named["input"], LowRankTensor):
-                return factored_linear(named["input"], weight.b, weight.a, named.get("bias"), weight.spare)
+                return factored_linear(named["input"], weight.b, weight.a, named.get("bias"))
         if func is torch.addmm and len(args) == 3 and not kwargs and _only_last(args) and args[0].ndim == 1:
-            return factored_linear(args[1], args[2].a.T, args[2].b.T, args[0], args[2].spare)
+            return factored_linear(args[1], args[2].a.T, args[2].b.T, args[0])
         if func is F.embedding and _only_last(args) and {**_PLAIN_LOOKUP, **kwargs} == _PLAIN_LOOKUP:
             return F.embedding(args[0], args[1].a) @ args[1].b
         if func in _KNOWN:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import torch
 from einops import rearrange
 from torch import Tensor
-from torch.nn import functional as F
 
 from lgx.hypernet.decoder import Factors
 from lgx.hypernet.graph import Node
@@ -120,9 +119,7 @@ _OTHERS = ("mlp.fc2.weight", "mlp.c_proj.weight", "pos_embed", "wpe.weight")
 def _times(tensor: Tensor, factor: float | None) -> Tensor:
     if factor is None:
         return tensor
-    if isinstance(tensor, LowRankTensor):
-        return LowRankTensor(tensor.a * factor, tensor.b, spare=tensor.spare)
-    return tensor * factor
+    return LowRankTensor(tensor.a * factor, tensor.b) if isinstance(tensor, LowRankTensor) else tensor * factor
 
 
 def _dense(decoded: Tensor | Factors) -> Tensor:
@@ -137,18 +134,11 @@ def _scaled(factors: Factors, scale: float) -> Factors:
 
 
 def _products(factors: Factors, node: Node) -> list[LowRankTensor]:
-    """Weights as products; tiling repeats rows of A and of B.
-
-    The rank is filled up with zeros to a multiple of 16: matrix products with odd sizes are a tenth slower. Tables,
-    which have many rows and are not multiplied with, are spared the copy.
-    """
+    """Weights as products; tiling repeats rows of A and of B."""
     count, _, rank = factors.a.shape
     a = _apart(tile(factors.a, (count, node.shape[0], rank)), node.parts)
     b = tile(factors.b, (count, node.shape[1], rank))
-    spare = 0 if node.form == "table" else -rank % 16
-    if spare:
-        a, b = F.pad(a, (0, spare)), F.pad(b, (0, spare))
-    return LowRankTensor.unbind_products(a, b, node.form == "transposed", spare)
+    return LowRankTensor.unbind_products(a, b, node.form == "transposed")
 
 
 def _apart(rows: Tensor, parts: int) -> Tensor:
