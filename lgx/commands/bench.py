@@ -14,7 +14,7 @@ def bench(
     meta_batch: int = 1,
     decoder: Literal["low_rank", "conv"] = "low_rank",
     layout: Literal["official", "residual", "aligned"] = "official",
-    repeats: int = 5,
+    repeats: int = 8,
     json: str | None = None,
 ) -> None:
     """Time training steps, each as a ratio to an ordinary step of the same ViT in the same run.
