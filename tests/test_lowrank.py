@@ -60,6 +60,13 @@ def test_a_factored_layer_has_the_values_and_gradients_of_the_dense_one(n, dtype
         torch.testing.assert_close(factored, dense, rtol=1e-4, atol=1e-2 if dtype == torch.float else 1e-9)
 
 
+@pytest.mark.parametrize("shape", [(4,), (0, 4), (2, 3, 4)], ids=["vector", "empty", "batch"])
+def test_a_factored_layer_takes_inputs_of_any_shape(pair, shape):
+    a, b = pair
+    x = torch.randn(shape, dtype=torch.double)
+    torch.testing.assert_close(F.linear(x, LowRankTensor(a, b)), F.linear(x, a @ b))
+
+
 def test_a_factored_layer_under_autocast_is_the_dense_one_in_low_precision(pair):
     a, b = (factor.detach().float().requires_grad_() for factor in pair)
     x, bias = torch.randn(5, 4), torch.randn(6, requires_grad=True)

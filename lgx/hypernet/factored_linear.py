@@ -10,7 +10,7 @@ from torch.nn.grad import conv2d_weight
 
 
 def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None) -> Tensor:
-    """X Bᵀ Aᵀ + bias, as two thin products.
+    """Two thin products, x Bᵀ Aᵀ, and a bias.
 
     Args:
         x: (..., in).
@@ -25,8 +25,8 @@ def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None)
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
         x, b, a, bias = x.to(dtype), b.to(dtype), a.to(dtype), None if bias is None else bias.to(dtype)
-    y: Tensor = _FactoredLinear.apply(x.flatten(0, -2), b, a, bias)
-    return y.view(*x.shape[:-1], -1)
+    y: Tensor = _FactoredLinear.apply(x.reshape(-1, x.shape[-1]), b, a, bias)
+    return y.view(*x.shape[:-1], len(a))
 
 
 class _FactoredLinear(torch.autograd.Function):
@@ -71,14 +71,14 @@ class _FactoredLinear(torch.autograd.Function):
 
 
 def _multiply(x: Tensor, weight: Tensor) -> Tensor:
-    """X Wᵀ: (n, in), (out, in) -> (n, out)."""
+    """Give x Wᵀ: (n, in), (out, in) -> (n, out)."""
     if not _is_large(x, weight.numel()):
         return x @ weight.T
     return F.conv2d(_pixels(x), weight[:, :, None, None]).permute(0, 2, 3, 1)[0, 0]
 
 
 def _correlate(x: Tensor, y: Tensor) -> Tensor:
-    """xᵀ y: (n, wide), (n, r) -> (wide, r)."""
+    """Give xᵀ y: (n, wide), (n, r) -> (wide, r)."""
     if not _is_large(x, x.shape[1] * y.shape[1]):
         return x.T @ y
     shape = (x.shape[1], y.shape[1], 1, 1)

@@ -39,10 +39,7 @@ class LowRankTensor(Tensor):
 
     @staticmethod
     def __new__(
-        cls: type["LowRankTensor"],
-        a: Tensor,
-        b: Tensor,
-        shared_norm: Callable[[], Tensor] | None = None,
+        cls: type["LowRankTensor"], a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None
     ) -> "LowRankTensor":
         """A tensor without storage that has W's shape, dtype and device."""
         make: Callable[..., LowRankTensor] = Tensor._make_wrapper_subclass
