@@ -77,6 +77,8 @@ def test_a_factored_layer_under_autocast_is_the_dense_one_in_low_precision(pair)
     y.float().sum().backward()
     torch.testing.assert_close(bias.grad, torch.full((6,), 5.0))
     torch.testing.assert_close(a.grad, (x @ b.T).sum(0).expand(6, 3).detach(), rtol=0.05, atol=0.1)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert F.linear(x.double(), LowRankTensor(*pair), bias.double()).dtype == torch.double
 
 
 @pytest.mark.parametrize(

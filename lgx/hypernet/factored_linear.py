@@ -22,7 +22,7 @@ def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None)
         (..., out).
     """
     device = x.device.type
-    if torch.is_autocast_enabled(device):
+    if torch.is_autocast_enabled(device) and x.dtype != torch.float64:  # which autocast leaves alone
         dtype = torch.get_autocast_dtype(device)
         x, b, a, bias = x.to(dtype), b.to(dtype), a.to(dtype), None if bias is None else bias.to(dtype)
     y: Tensor = _FactoredLinear.apply(x.reshape(-1, x.shape[-1]), b, a, bias)
