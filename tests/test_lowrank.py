@@ -1,5 +1,7 @@
 """Factored execution is exact: value, gradient, norm, for any architecture."""
 
+from unittest import mock
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.execution import execute
 from lgx.hypernet.lowrank import LowRankTensor, frobenius_norm
 from lgx.hypernet.meta import meta_losses
-from lgx.hypernet.viewed import View
+from lgx.hypernet.parts import Part, through_parts
 
 TINY = {"width": 16, "layers": 2, "heads": 4, "max_shape": (48, 48, 4, 4), "rank": 5, "max_size": 256}
 VIT = ViTArchitecture(2, 24, 3, patch_size=4, img_size=16, num_classes=7)
@@ -223,28 +225,26 @@ def test_weights_beyond_the_factors_are_refused():
 
 
 @given(
-    rank=st.integers(1, 7),
-    size=st.integers(7, 40),
-    first=st.integers(0, 20),
-    count=st.integers(1, 30),
-    n=st.integers(1, 3),
+    out=st.integers(1, 40),
+    spans=st.lists(st.tuples(st.integers(0, 50), st.integers(1, 90)), min_size=1, max_size=5),
+    least=st.integers(1, 50),
 )
-@settings(max_examples=60, deadline=None)
-def test_a_view_reads_what_the_whole_map_would_give(rank, size, first, count, n):
-    torch.manual_seed(rank * size + first)
-    layer = nn.Linear(rank, size).double()
-    inputs = -(-(first + count) * rank // size)
-    mixed, b = torch.randn(inputs, n, rank).double().requires_grad_(), torch.randn(n, rank).double().requires_grad_()
-    whole = layer(mixed).movedim(1, 0).flatten(1)  # (n, inputs * size): every output, one behind the other
-    rows = whole[:, first * rank : (first + count) * rank].view(n, count, rank)
-    view = View(layer)
-    given = dict(enumerate(mixed))
-    ((read,), (product,)) = view.rows([(given, (first, count))]), view.products([(given, (first, count), b)])
-    torch.testing.assert_close(read, rows)
-    torch.testing.assert_close(product, (rows * b[:, None]).sum(2))
-    sources = (layer.weight, layer.bias, mixed, b)
-    wanted = torch.autograd.grad((rows.sin().sum() + (rows * b[:, None]).sum(2).cos().sum()), sources)
-    torch.testing.assert_close(torch.autograd.grad(read.sin().sum() + product.cos().sum(), sources), wanted)
+@settings(max_examples=80, deadline=None)
+def test_parts_are_what_the_whole_map_would_give(out, spans, least):
+    torch.manual_seed(out)
+    layer = nn.Linear(3, out).double()
+    inputs = [
+        torch.randn(n, -(-(start + count) // out), 3).double().requires_grad_()
+        for n, (start, count) in enumerate(spans, start=1)
+    ]
+    parts = [Part(x, start, start + count) for x, (start, count) in zip(inputs, spans, strict=True)]
+    whole = [layer(x).flatten(1)[:, start : start + count] for x, (start, count) in zip(inputs, spans, strict=True)]
+    with mock.patch("lgx.hypernet.parts.LEAST_CELL", least):
+        read = through_parts(layer, parts)
+    torch.testing.assert_close(read, whole)
+    sources = (layer.weight, layer.bias, *inputs)
+    given, wanted = (torch.autograd.grad(sum(x.sin().sum() for x in outs), sources) for outs in (read, whole))
+    torch.testing.assert_close(given, wanted)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from einops import rearrange
+from einops import einsum, rearrange
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -71,8 +71,7 @@ class _Layer(nn.Module):
     """A layer of timm's plain ViT, with its values and gradients but fewer steps.
 
     Queries, keys and values are cut apart where they lie, so that neither they nor their gradients are copied. And a
-    head that reads the class token alone needs no other token of the last layer: they give keys and values there, and
-    go no further.
+    head that reads the class token alone needs no other token of the last layer, not even their keys and values.
 
     Args:
         block: timm's layer; its modules keep their names.
@@ -88,26 +87,47 @@ class _Layer(nn.Module):
         """(B, N, D) -> (B, N, D) or (B, 1, D)."""
         normed = self.norm1(x)
         if self.only_class_token:
-            x = x[:, :1]
-        x = x + self._attention(normed)
+            x = x[:, :1] + self.attn.proj(self._class_attention(normed))
+        else:
+            x = x + self.attn.proj(self._attention(normed))
         return x + cast(Tensor, self.mlp(self.norm2(x)))
 
     def _attention(self, x: Tensor) -> Tensor:
-        if self.only_class_token:
-            weight, bias, width = self.attn.qkv.weight, self.attn.qkv.bias, x.shape[-1]
-            query = F.linear(x[:, :1], _rows(weight, 0, width), bias[:width])
-            parts = (query, *F.linear(x, _rows(weight, width, 3 * width), bias[width:]).chunk(2, dim=-1))
-        else:
-            parts = self.attn.qkv(x).chunk(3, dim=-1)
+        parts = self.attn.qkv(x).chunk(3, dim=-1)
         q, k, v = (rearrange(part, "b n (h d) -> b h n d", h=self.attn.num_heads) for part in parts)
-        attended = F.scaled_dot_product_attention(q, k, v)
-        return cast(Tensor, self.attn.proj(rearrange(attended, "b h n d -> b n (h d)")))
+        return rearrange(F.scaled_dot_product_attention(q, k, v), "b h n d -> b n (h d)")
+
+    def _class_attention(self, x: Tensor) -> Tensor:
+        """What the class token attends to: (B, N, D) -> (B, 1, D).
+
+        Of each head q·(K x) is (Kᵀ q)·x, and the mean of the values V x is V times the mean of x. A bias of the keys
+        would add the same to all of a query's scores, which the softmax takes away.
+        """
+        (of_q, of_k, of_v), (bias_q, _, bias_v) = _thirds(self.attn.qkv.weight), self.attn.qkv.bias.chunk(3)
+        q = rearrange(F.linear(x[:, 0], of_q, bias_q), "b (h d) -> b h d", h=self.attn.num_heads)
+        scores = _out_of_heads(q, of_k) @ x.mT * q.shape[-1] ** -0.5  # (B, H, N)
+        attended = _into_heads(scores.softmax(dim=-1) @ x, of_v)
+        return (rearrange(attended, "b h d -> b (h d)") + bias_v).unsqueeze(1)
 
 
-def _rows(weight: Tensor, start: int, stop: int) -> Tensor:
+def _thirds(weight: Tensor) -> list[Tensor]:
     if isinstance(weight, LowRankTensor):
-        return LowRankTensor(weight.a[start:stop], weight.b)
-    return weight[start:stop]
+        return [LowRankTensor(a, weight.b) for a in weight.a.chunk(3)]
+    return list(weight.chunk(3))
+
+
+def _into_heads(x: Tensor, weight: Tensor) -> Tensor:
+    """Through each head's rows of a weight: (B, H, in), (H d, in) -> (B, H, d)."""
+    if isinstance(weight, LowRankTensor):
+        return _into_heads(x @ weight.b.T, weight.a)
+    return einsum(x, rearrange(weight, "(h d) inp -> h d inp", h=x.shape[1]), "b h inp, h d inp -> b h d")
+
+
+def _out_of_heads(x: Tensor, weight: Tensor) -> Tensor:
+    """Back through each head's rows of a weight: (B, H, d), (H d, in) -> (B, H, in)."""
+    if isinstance(weight, LowRankTensor):
+        return _out_of_heads(x, weight.a) @ weight.b
+    return einsum(x, rearrange(weight, "(h d) inp -> h d inp", h=x.shape[1]), "b h d, h d inp -> b h inp")
 
 
 class _ViTWithFeatures(nn.Module):

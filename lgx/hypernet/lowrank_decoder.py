@@ -1,6 +1,5 @@
 """LoGAH's low-rank decoder."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
@@ -11,10 +10,12 @@ from torch.nn import functional as F
 
 from lgx.errors import UserError
 from lgx.hypernet.decoder import Decoder, Factors, Target
-from lgx.hypernet.parts import ThroughParts
-from lgx.hypernet.viewed import Mixed, Span, View
+from lgx.hypernet.parts import Part, through_parts
 
 Layout = Literal["official", "residual", "aligned"]
+
+Span = tuple[int, int]
+"""Rows of a factor: (first, count)."""
 
 
 class LowRankDecoder(Decoder):
@@ -98,45 +99,38 @@ class LowRankDecoder(Decoder):
         return _factors(target, a, einsum(b, x_a, "n inp s, n r s -> n inp r"))
 
     def _official(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
-        spans_a, spans_b = [self._spans_a(target) for target in targets], [[_span_b(target)] for target in targets]
-        matrix = [_is_matrix(target) for target in targets]
-        mixed = self._mixed(hidden, [target.count for target in targets], spans_a + spans_b)
-        for_a, for_b = mixed[: len(targets)], mixed[len(targets) :]
-        rows = [(m, spans[0]) for m, spans, is_matrix in zip(for_a, spans_a, matrix, strict=True) if is_matrix]
-        rows += [(m, span) for m, (span,) in zip(for_b, spans_b, strict=True)]
-        vectors = [(m, spans) for m, spans, is_matrix in zip(for_a, spans_a, matrix, strict=True) if not is_matrix]
-        view = View(self.basis)
-        read = view.rows(rows)
-        a, b = iter(read[: -len(targets)]), read[-len(targets) :]
-        columns = [b_of_one[:, 0] for b_of_one, is_matrix in zip(b, matrix, strict=True) if not is_matrix]
-        products = iter(
-            view.products([(m, s, b_) for (m, spans), b_ in zip(vectors, columns, strict=True) for s in spans])
-        )
-        return [
-            _factors(target, next(a), b_of_one) if is_matrix else _vectors(target, [next(products) for _ in spans])
-            for target, b_of_one, spans, is_matrix in zip(targets, b, spans_a, matrix, strict=True)
+        counts, half = [target.count for target in targets], len(targets)
+        spans = [self._spans_a(target) for target in targets] + [[_span_b(target)] for target in targets]
+        # Of the 2 r rows that the MLP gives, the first r make A and the others B; a reader needs some of them.
+        rows = [
+            (own[0][0] * self.rank // self.max_size, -(-sum(own[-1]) * self.rank // self.max_size)) for own in spans
         ]
-
-    def _mixed(self, hidden: Tensor, counts: list[int], spans: list[list[Span]]) -> list[Mixed]:
-        """What the MLP gives every target's A, then every target's B: of its r rows those that their spans read."""
-        reads: dict[tuple[int, int], list[int]] = defaultdict(list)  # who reads which rows, A's and then B's
-        for reader, own in enumerate(spans):
-            first = own[0][0] * self.rank // self.max_size
-            stop = -(-sum(own[-1]) * self.rank // self.max_size)
-            half = self.rank * (reader >= len(counts))
-            reads[half + first, half + stop].append(reader)
-        nodes = hidden.split(counts) * 2
-        ranges = [(first * self.rank, stop * self.rank) for first, stop in reads]
-        inputs = [torch.cat([nodes[reader] for reader in readers]) for readers in reads.values()]
-        outs = ThroughParts.apply(self.fc3.weight, self.fc3.bias, ranges, *inputs)
-        mixed: list[Mixed] = [{} for _ in spans]
-        for (rows, readers), out in zip(reads.items(), outs, strict=True):
-            parts = rearrange(F.relu(out), "n (rows r) -> n rows r", r=self.rank).split(
-                [len(nodes[i]) for i in readers]
-            )
-            for reader, part in zip(readers, parts, strict=True):
-                mixed[reader] = {row % self.rank: m for row, m in zip(range(*rows), part.unbind(1), strict=True)}
-        return mixed
+        starts = [0] * half + [self.rank] * half
+        mixed = through_parts(
+            self.fc3,
+            [
+                Part(nodes, (start + first) * self.rank, (start + stop) * self.rank)
+                for nodes, start, (first, stop) in zip(hidden[:, None].split(counts) * 2, starts, rows, strict=True)
+            ],
+        )
+        inputs = [rearrange(F.relu(m), "n (rows r) -> n rows r", r=self.rank) for m in mixed]
+        views = through_parts(
+            self.basis,
+            [
+                Part(m, span[0] * self.rank - first * self.max_size, sum(span) * self.rank - first * self.max_size)
+                for m, own, (first, _) in zip(inputs, spans, rows, strict=True)
+                for span in own
+            ],
+        )
+        read = (rearrange(view, "n (size r) -> n size r", r=self.rank) for view in views)
+        by_reader = [[next(read) for _ in own] for own in spans]
+        decoded: list[Tensor | Factors] = []
+        for target, a, (b,) in zip(targets, by_reader[:half], by_reader[half:], strict=True):
+            if _is_matrix(target):
+                decoded.append(_factors(target, a[0], b))
+            else:
+                decoded.append(_vectors(target, [(part * b).sum(dim=2) for part in a]))
+        return decoded
 
     def _spans_a(self, target: Target) -> list[Span]:
         """Rows of A that a target reads; a norm's weight and bias one after the other.
