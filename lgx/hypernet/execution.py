@@ -95,7 +95,8 @@ class _Layer(nn.Module):
     def _attention(self, x: Tensor) -> Tensor:
         parts = self.attn.qkv(x).chunk(3, dim=-1)
         q, k, v = (rearrange(part, "b n (h d) -> b h n d", h=self.attn.num_heads) for part in parts)
-        return rearrange(F.scaled_dot_product_attention(q, k, v), "b h n d -> b n (h d)")
+        attended: Tensor = F.scaled_dot_product_attention(q, k, v)
+        return rearrange(attended, "b h n d -> b n (h d)")
 
     def _class_attention(self, x: Tensor) -> Tensor:
         """What the class token attends to: (B, N, D) -> (B, 1, D).
@@ -105,9 +106,10 @@ class _Layer(nn.Module):
         """
         (of_q, of_k, of_v), (bias_q, _, bias_v) = _thirds(self.attn.qkv.weight), self.attn.qkv.bias.chunk(3)
         q = rearrange(F.linear(x[:, 0], of_q, bias_q), "b (h d) -> b h d", h=self.attn.num_heads)
-        scores = _out_of_heads(q, of_k) @ x.mT * q.shape[-1] ** -0.5  # (B, H, N)
+        scores = _out_of_heads(q * q.shape[-1] ** -0.5, of_k) @ x.mT  # (B, H, N)
         attended = _into_heads(scores.softmax(dim=-1) @ x, of_v)
-        return (rearrange(attended, "b h d -> b (h d)") + bias_v).unsqueeze(1)
+        out: Tensor = rearrange(attended, "b h d -> b 1 (h d)") + bias_v
+        return out
 
 
 def _thirds(weight: Tensor) -> list[Tensor]:

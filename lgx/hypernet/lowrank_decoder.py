@@ -87,11 +87,7 @@ class LowRankDecoder(Decoder):
                 continue
             a = [_rows(self.basis_out, span, x_a) for span in self._spans_a(target)]
             b = _rows(self.basis_in, _span_b(target), x_b)
-            if _is_matrix(target):
-                decoded.append(_factors(target, a[0], b))
-            else:
-                vectors = [einsum(rows, b[:, 0], "n size r, n r -> n size") for rows in a]
-                decoded.append(_vectors(target, vectors))
+            decoded.append(_factors(target, a[0], b) if _is_matrix(target) else _vectors(target, a, b))
         return decoded
 
     def _tokens(self, target: Target, x_a: Tensor, b: Tensor) -> Factors:
@@ -99,38 +95,43 @@ class LowRankDecoder(Decoder):
         return _factors(target, a, einsum(b, x_a, "n inp s, n r s -> n inp r"))
 
     def _official(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
-        counts, half = [target.count for target in targets], len(targets)
         spans = [self._spans_a(target) for target in targets] + [[_span_b(target)] for target in targets]
-        # Of the 2 r rows that the MLP gives, the first r make A and the others B; a reader needs some of them.
-        rows = [
-            (own[0][0] * self.rank // self.max_size, -(-sum(own[-1]) * self.rank // self.max_size)) for own in spans
+        # Row i of a factor are the numbers i r ... (i + 1) r - 1 of the map's outputs, max_size for each input m.
+        runs = [[(first * self.rank, (first + count) * self.rank) for first, count in own] for own in spans]
+        inputs = [(own[0][0] // self.max_size, -(-own[-1][1] // self.max_size)) for own in runs]
+        parts = [
+            Part(m, start - first * self.max_size, stop - first * self.max_size)
+            for m, own, (first, _) in zip(self._mixed(hidden, targets, inputs), runs, inputs, strict=True)
+            for start, stop in own
         ]
-        starts = [0] * half + [self.rank] * half
-        mixed = through_parts(
-            self.fc3,
-            [
-                Part(nodes, (start + first) * self.rank, (start + stop) * self.rank)
-                for nodes, start, (first, stop) in zip(hidden[:, None].split(counts) * 2, starts, rows, strict=True)
-            ],
-        )
-        inputs = [rearrange(F.relu(m), "n (rows r) -> n rows r", r=self.rank) for m in mixed]
-        views = through_parts(
-            self.basis,
-            [
-                Part(m, span[0] * self.rank - first * self.max_size, sum(span) * self.rank - first * self.max_size)
-                for m, own, (first, _) in zip(inputs, spans, rows, strict=True)
-                for span in own
-            ],
-        )
-        read = (rearrange(view, "n (size r) -> n size r", r=self.rank) for view in views)
-        by_reader = [[next(read) for _ in own] for own in spans]
-        decoded: list[Tensor | Factors] = []
-        for target, a, (b,) in zip(targets, by_reader[:half], by_reader[half:], strict=True):
-            if _is_matrix(target):
-                decoded.append(_factors(target, a[0], b))
-            else:
-                decoded.append(_vectors(target, [(part * b).sum(dim=2) for part in a]))
-        return decoded
+        rows = (rearrange(part, "n (size r) -> n size r", r=self.rank) for part in through_parts(self.basis, parts))
+        read = [[next(rows) for _ in own] for own in spans]
+        return [
+            _factors(target, a[0], b) if _is_matrix(target) else _vectors(target, a, b)
+            for target, a, (b,) in zip(targets, read[: len(targets)], read[len(targets) :], strict=True)
+        ]
+
+    def _mixed(self, hidden: Tensor, targets: Sequence[Target], inputs: Sequence[tuple[int, int]]) -> list[Tensor]:
+        """What the MLP gives every target's A, then every target's B.
+
+        Args:
+            hidden: (N, 8 D).
+            targets: Whose nodes they are.
+            inputs: Which of the r inputs m each wants: the first, and the one behind the last.
+
+        Returns:
+            (n, wanted, r) each.
+        """
+        nodes = hidden[:, None].split([target.count for target in targets])  # (n, 1, 8 D)
+        halves = [0] * len(targets) + [self.rank] * len(targets)
+        parts = [
+            Part(x, (half + first) * self.rank, (half + stop) * self.rank)
+            for x, half, (first, stop) in zip(nodes * 2, halves, inputs, strict=True)
+        ]
+        return [
+            rearrange(F.relu(mixed), "n (inputs r) -> n inputs r", r=self.rank)
+            for mixed in through_parts(self.fc3, parts)
+        ]
 
     def _spans_a(self, target: Target) -> list[Span]:
         """Rows of A that a target reads; a norm's weight and bias one after the other.
@@ -176,5 +177,7 @@ def _factors(target: Target, a: Tensor, b: Tensor) -> Factors:
     return Factors(a, b, (target.shape[2], target.shape[3]))
 
 
-def _vectors(target: Target, vectors: list[Tensor]) -> Tensor:
+def _vectors(target: Target, a: list[Tensor], b: Tensor) -> Tensor:
+    """(n, size, r) of a bias, or of a norm's weight and its bias, times (n, 1, r)."""
+    vectors = [(rows * b).sum(dim=2) for rows in a]
     return torch.stack(vectors, dim=1) if target.kind == "norm" else vectors[0]

@@ -1,16 +1,17 @@
 """Parts of what a large linear map gives of some inputs, without the rest."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 LEAST_CELL = 2048
-"""Narrower parts of a map, in columns, are not worth the steps that they cost; measured."""
+"""Columns of a map that are worth a step of their own; measured."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,14 @@ class _ThroughParts(torch.autograd.Function):
         """(out, in), (out,), (start, stop) of each part, its (n, rows, in) -> its (n, stop - start)."""
         ctx.save_for_backward(weight, bias, *inputs)
         ctx.cells, ctx.widths = _cells(spans, len(weight))
-        rows = [x.unbind(1) for x in inputs]
-        read: list[list[Tensor]] = [[weight] * len(widths) for widths in ctx.widths]
+        outs = [x.new_empty(len(x), stop - start) for x, (start, stop) in zip(inputs, spans, strict=True)]
+        rows, places = _rows(inputs), _places(outs, ctx.widths)
         for (start, stop), pieces in ctx.cells.items():
             joined = torch.cat([rows[piece.part][piece.row] for piece in pieces])
-            outs = torch.addmm(bias[start:stop], joined, weight[start:stop].T)
-            for piece, out in zip(pieces, _apart(outs, pieces, inputs), strict=True):
-                read[piece.part][piece.place] = out
-        return tuple(torch.cat(outs, dim=1) for outs in read)
+            of_cell = torch.addmm(bias[start:stop], joined, weight[start:stop].T)
+            for piece, out in zip(pieces, _apart(of_cell, pieces, inputs), strict=True):
+                places[piece.part][piece.place].copy_(out)
+        return tuple(outs)
 
     @staticmethod
     @once_differentiable
@@ -65,11 +66,10 @@ class _ThroughParts(torch.autograd.Function):
         """Gradients like weight, bias and the inputs."""
         weight, bias, *inputs = ctx.saved_tensors
         of_weight, of_bias, *of_inputs = (torch.zeros_like(t) for t in (weight, bias, *inputs))
-        rows, of_rows = [x.unbind(1) for x in inputs], [x.unbind(1) for x in of_inputs]
-        cut = [gradient.split(widths, dim=1) for gradient, widths in zip(gradients, ctx.widths, strict=True)]
+        rows, of_rows, places = _rows(inputs), _rows(of_inputs), _places(gradients, ctx.widths)
         for (start, stop), pieces in ctx.cells.items():
             joined = torch.cat([rows[piece.part][piece.row] for piece in pieces])
-            gradient = torch.cat([cut[piece.part][piece.place] for piece in pieces])
+            gradient = torch.cat([places[piece.part][piece.place] for piece in pieces])
             of_weight[start:stop].addmm_(gradient.T, joined)
             of_bias[start:stop] += gradient.sum(dim=0)
             of_joined = gradient @ weight[start:stop]
@@ -80,11 +80,11 @@ class _ThroughParts(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class _Piece:
-    """A run of a part that one cell's columns give.
+    """What of a part goes through one cell.
 
     Attributes:
         part: Number of the part.
-        row: Which row of its inputs goes through the cell.
+        row: Which row of its inputs.
         place: Its place among the part's pieces.
     """
 
@@ -93,20 +93,30 @@ class _Piece:
     place: int
 
 
-def _cells(
-    spans: Sequence[tuple[int, int]], size: int
-) -> tuple[Mapping[tuple[int, int], list[_Piece]], list[list[int]]]:
-    """Of each cell, (first, behind the last) column, the pieces that go through it; of each part its pieces' widths."""
+Columns = tuple[int, int]
+"""First and the one behind the last."""
+
+
+def _cells(spans: Sequence[tuple[int, int]], size: int) -> tuple[dict[Columns, list[_Piece]], list[list[int]]]:
+    """Cut parts where others begin or end, but into cells no narrower than LEAST_CELL; what is left over goes alone.
+
+    Args:
+        spans: (start, stop) of each part.
+        size: Columns of the map.
+
+    Returns:
+        The pieces that go through each cell, and of each part its pieces' widths.
+    """
     runs = [(i, *run) for i, span in enumerate(spans) for run in _runs(*span, size)]
     edges: list[int] = []
     for edge in sorted({edge for _, _, *ends in runs for edge in ends}):
         if not edges or edge - edges[-1] >= LEAST_CELL:
             edges.append(edge)
-    cells: dict[tuple[int, int], list[_Piece]] = {}
+    cells: dict[Columns, list[_Piece]] = defaultdict(list)
     widths: list[list[int]] = [[] for _ in spans]
     for i, row, start, stop in runs:
         for first, last in pairwise([start, *(edge for edge in edges if start < edge < stop), stop]):
-            cells.setdefault((first, last), []).append(_Piece(i, row, len(widths[i])))
+            cells[first, last].append(_Piece(i, row, len(widths[i])))
             widths[i].append(last - first)
     return cells, widths
 
@@ -117,5 +127,13 @@ def _runs(start: int, stop: int, size: int) -> Iterator[tuple[int, int, int]]:
         yield row, max(start - row * size, 0), min(stop - row * size, size)
 
 
-def _apart(joined: Tensor, pieces: Sequence[_Piece], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    return joined.split([len(inputs[piece.part]) for piece in pieces])
+def _rows(inputs: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+    return [x.unbind(1) for x in inputs]
+
+
+def _places(parts: Sequence[Tensor], widths: Sequence[Sequence[int]]) -> list[Sequence[Tensor]]:
+    return [part.split(list(own), dim=1) for part, own in zip(parts, widths, strict=True)]
+
+
+def _apart(joined: Tensor, pieces: Sequence[_Piece], inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+    return cast(Sequence[Tensor], joined.split([len(inputs[piece.part]) for piece in pieces]))
