@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
 from einops import einsum, rearrange
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
@@ -71,7 +72,8 @@ class _Layer(nn.Module):
     """A layer of timm's plain ViT, with its values and gradients but fewer steps.
 
     Queries, keys and values are cut apart where they lie, so that neither they nor their gradients are copied. And a
-    head that reads the class token alone needs no other token of the last layer, not even their keys and values.
+    head that reads the class token alone needs no other token of the last layer, not even their keys and values. What
+    timm's layers have beyond that (layer scale, norms of queries and keys, dropout), no architecture here has.
 
     Args:
         block: timm's layer; its modules keep their names.
@@ -99,16 +101,17 @@ class _Layer(nn.Module):
         return rearrange(attended, "b h n d -> b n (h d)")
 
     def _class_attention(self, x: Tensor) -> Tensor:
-        """What the class token attends to: (B, N, D) -> (B, 1, D).
+        """The class token's attention output: (B, N, D) -> (B, 1, D).
 
-        Of each head q·(K x) is (Kᵀ q)·x, and the mean of the values V x is V times the mean of x. A bias of the keys
+        Of each head q·(K x) is (Kᵀ q)·x, and the weighted mean of the values V x is V times that of x. A bias of the keys
         would add the same to all of a query's scores, which the softmax takes away.
         """
-        (of_q, of_k, of_v), (bias_q, _, bias_v) = _thirds(self.attn.qkv.weight), self.attn.qkv.bias.chunk(3)
-        q = rearrange(F.linear(x[:, 0], of_q, bias_q), "b (h d) -> b h d", h=self.attn.num_heads)
-        scores = _out_of_heads(q * q.shape[-1] ** -0.5, of_k) @ x.mT  # (B, H, N)
-        attended = _into_heads(scores.softmax(dim=-1) @ x, of_v)
-        out: Tensor = rearrange(attended, "b h d -> b 1 (h d)") + bias_v
+        (w_q, w_k, w_v), (bias_q, _, bias_v) = _thirds(self.attn.qkv.weight), self.attn.qkv.bias.chunk(3)
+        q = rearrange(F.linear(x[:, 0], w_q, bias_q), "b (h d) -> b h d", h=self.attn.num_heads)
+        carried = _out_of_heads(q * q.shape[-1] ** -0.5, w_k)  # (B, H, D)
+        with torch.autocast(x.device.type, enabled=False):  # as precise as a fused kernel
+            mean = (carried.to(x.dtype) @ x.mT).softmax(dim=-1) @ x  # (B, H, D)
+        out: Tensor = rearrange(_into_heads(mean, w_v), "b h d -> b 1 (h d)") + bias_v
         return out
 
 

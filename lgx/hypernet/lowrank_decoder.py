@@ -15,7 +15,7 @@ from lgx.hypernet.parts import Part, through_parts
 Layout = Literal["official", "residual", "aligned"]
 
 Span = tuple[int, int]
-"""Rows of a factor: (first, count)."""
+"""Rows of a factor: (start, stop)."""
 
 
 class LowRankDecoder(Decoder):
@@ -97,11 +97,12 @@ class LowRankDecoder(Decoder):
     def _official(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         spans = [self._spans_a(target) for target in targets] + [[_span_b(target)] for target in targets]
         # Row i of a factor are the numbers i r ... (i + 1) r - 1 of the map's outputs, max_size for each input m.
-        runs = [[(first * self.rank, (first + count) * self.rank) for first, count in own] for own in spans]
-        inputs = [(own[0][0] // self.max_size, -(-own[-1][1] // self.max_size)) for own in runs]
+        wanted = [
+            (own[0][0] * self.rank // self.max_size, -(-own[-1][1] * self.rank // self.max_size)) for own in spans
+        ]
         parts = [
-            Part(m, start - first * self.max_size, stop - first * self.max_size)
-            for m, own, (first, _) in zip(self._mixed(hidden, targets, inputs), runs, inputs, strict=True)
+            Part(m, start * self.rank - first * self.max_size, stop * self.rank - first * self.max_size)
+            for m, own, (first, _) in zip(self._mixed(hidden, targets, wanted), spans, wanted, strict=True)
             for start, stop in own
         ]
         rows = (rearrange(part, "n (size r) -> n size r", r=self.rank) for part in through_parts(self.basis, parts))
@@ -111,13 +112,13 @@ class LowRankDecoder(Decoder):
             for target, a, (b,) in zip(targets, read[: len(targets)], read[len(targets) :], strict=True)
         ]
 
-    def _mixed(self, hidden: Tensor, targets: Sequence[Target], inputs: Sequence[tuple[int, int]]) -> list[Tensor]:
+    def _mixed(self, hidden: Tensor, targets: Sequence[Target], wanted: Sequence[tuple[int, int]]) -> list[Tensor]:
         """What the MLP gives every target's A, then every target's B.
 
         Args:
             hidden: (N, 8 D).
             targets: Whose nodes they are.
-            inputs: Which of the r inputs m each wants: the first, and the one behind the last.
+            wanted: Which of its r inputs m each wants: (start, stop).
 
         Returns:
             (n, wanted, r) each.
@@ -125,8 +126,8 @@ class LowRankDecoder(Decoder):
         nodes = hidden[:, None].split([target.count for target in targets])  # (n, 1, 8 D)
         halves = [0] * len(targets) + [self.rank] * len(targets)
         parts = [
-            Part(x, (half + first) * self.rank, (half + stop) * self.rank)
-            for x, half, (first, stop) in zip(nodes * 2, halves, inputs, strict=True)
+            Part(x, (half + start) * self.rank, (half + stop) * self.rank)
+            for x, half, (start, stop) in zip(nodes * 2, halves, wanted, strict=True)
         ]
         return [
             rearrange(F.relu(mixed), "n (inputs r) -> n inputs r", r=self.rank)
@@ -140,8 +141,9 @@ class LowRankDecoder(Decoder):
         """
         if _is_matrix(target):
             return [(0, target.shape[0] * target.shape[2])]
-        bias = (self._rounded(target.shape[0]), target.shape[0])
-        return [(0, target.shape[0]), bias] if target.kind == "norm" else [bias]
+        size, start = target.shape[0], self._rounded(target.shape[0])
+        bias = (start, start + size)
+        return [(0, size), bias] if target.kind == "norm" else [bias]
 
     def _rounded(self, size: int) -> int:
         """GHN-3's rounding of sizes, by which it groups targets."""
@@ -153,7 +155,7 @@ class LowRankDecoder(Decoder):
 
     def _check(self, target: Target) -> None:
         spans = [] if target.kind == "tokens" else self._spans_a(target)
-        most = max(sum(span) for span in (*spans, _span_b(target)))
+        most = max(stop for _, stop in (*spans, _span_b(target)))
         if most > self.max_size:
             raise UserError(
                 f"low-rank decoder: a weight with {most} rows or columns exceeds max_size {self.max_size}; "
@@ -170,7 +172,7 @@ def _span_b(target: Target) -> Span:
 
 
 def _rows(basis: Tensor, span: Span, mixing: Tensor) -> Tensor:
-    return einsum(basis[span[0] : sum(span)], mixing, "rows r, n r s -> n rows s")
+    return einsum(basis[slice(*span)], mixing, "rows r, n r s -> n rows s")
 
 
 def _factors(target: Target, a: Tensor, b: Tensor) -> Factors:

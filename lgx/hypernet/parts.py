@@ -11,7 +11,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 LEAST_CELL = 2048
-"""Columns of a map that are worth a step of their own; measured."""
+"""Columns of a map between two cuts on a CPU; with fewer, steps cost more than they save. Measured."""
+
+
+Span = tuple[int, int]
+"""(start, stop)."""
 
 
 @dataclass(frozen=True)
@@ -45,18 +49,17 @@ class _ThroughParts(torch.autograd.Function):
     """See :func:`through_parts`."""
 
     @staticmethod
-    def forward(
-        ctx: Any, weight: Tensor, bias: Tensor, spans: Sequence[tuple[int, int]], *inputs: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, weight: Tensor, bias: Tensor, spans: Sequence[Span], *inputs: Tensor) -> tuple[Tensor, ...]:
         """(out, in), (out,), (start, stop) of each part, its (n, rows, in) -> its (n, stop - start)."""
         ctx.save_for_backward(weight, bias, *inputs)
-        ctx.cells, ctx.widths = _cells(spans, len(weight))
+        # A GPU reads the map sooner than it starts the many small steps that reading it once takes.
+        ctx.cells, ctx.widths = _cells(spans, len(weight), LEAST_CELL if weight.is_cpu else len(weight))
         outs = [x.new_empty(len(x), stop - start) for x, (start, stop) in zip(inputs, spans, strict=True)]
-        rows, places = _rows(inputs), _places(outs, ctx.widths)
+        rows, places = _unbind(inputs), _places(outs, ctx.widths)
         for (start, stop), pieces in ctx.cells.items():
             joined = torch.cat([rows[piece.part][piece.row] for piece in pieces])
-            of_cell = torch.addmm(bias[start:stop], joined, weight[start:stop].T)
-            for piece, out in zip(pieces, _apart(of_cell, pieces, inputs), strict=True):
+            out_of_cell = torch.addmm(bias[start:stop], joined, weight[start:stop].T)
+            for piece, out in zip(pieces, _split(out_of_cell, pieces, inputs), strict=True):
                 places[piece.part][piece.place].copy_(out)
         return tuple(outs)
 
@@ -66,14 +69,14 @@ class _ThroughParts(torch.autograd.Function):
         """Gradients like weight, bias and the inputs."""
         weight, bias, *inputs = ctx.saved_tensors
         of_weight, of_bias, *of_inputs = (torch.zeros_like(t) for t in (weight, bias, *inputs))
-        rows, of_rows, places = _rows(inputs), _rows(of_inputs), _places(gradients, ctx.widths)
+        rows, of_rows, places = _unbind(inputs), _unbind(of_inputs), _places(gradients, ctx.widths)
         for (start, stop), pieces in ctx.cells.items():
             joined = torch.cat([rows[piece.part][piece.row] for piece in pieces])
             gradient = torch.cat([places[piece.part][piece.place] for piece in pieces])
             of_weight[start:stop].addmm_(gradient.T, joined)
             of_bias[start:stop] += gradient.sum(dim=0)
             of_joined = gradient @ weight[start:stop]
-            for piece, of_row in zip(pieces, _apart(of_joined, pieces, inputs), strict=True):
+            for piece, of_row in zip(pieces, _split(of_joined, pieces, inputs), strict=True):
                 of_rows[piece.part][piece.row].add_(of_row)
         return of_weight, of_bias, None, *of_inputs
 
@@ -93,16 +96,13 @@ class _Piece:
     place: int
 
 
-Columns = tuple[int, int]
-"""First and the one behind the last."""
-
-
-def _cells(spans: Sequence[tuple[int, int]], size: int) -> tuple[dict[Columns, list[_Piece]], list[list[int]]]:
-    """Cut parts where others begin or end, but into cells no narrower than LEAST_CELL; what is left over goes alone.
+def _cells(spans: Sequence[Span], size: int, least: int) -> tuple[dict[Span, list[_Piece]], list[list[int]]]:
+    """Cut parts where others begin or end, at edges that lie apart; pieces of the same columns share a cell.
 
     Args:
         spans: (start, stop) of each part.
         size: Columns of the map.
+        least: Columns from edge to edge.
 
     Returns:
         The pieces that go through each cell, and of each part its pieces' widths.
@@ -110,9 +110,9 @@ def _cells(spans: Sequence[tuple[int, int]], size: int) -> tuple[dict[Columns, l
     runs = [(i, *run) for i, span in enumerate(spans) for run in _runs(*span, size)]
     edges: list[int] = []
     for edge in sorted({edge for _, _, *ends in runs for edge in ends}):
-        if not edges or edge - edges[-1] >= LEAST_CELL:
+        if not edges or edge - edges[-1] >= least:
             edges.append(edge)
-    cells: dict[Columns, list[_Piece]] = defaultdict(list)
+    cells: dict[Span, list[_Piece]] = defaultdict(list)
     widths: list[list[int]] = [[] for _ in spans]
     for i, row, start, stop in runs:
         for first, last in pairwise([start, *(edge for edge in edges if start < edge < stop), stop]):
@@ -122,12 +122,12 @@ def _cells(spans: Sequence[tuple[int, int]], size: int) -> tuple[dict[Columns, l
 
 
 def _runs(start: int, stop: int, size: int) -> Iterator[tuple[int, int, int]]:
-    """Row, first column and the one behind the last: a span cut where the map's outputs end."""
+    """Cut a span where the map's outputs end: row of the inputs, start and stop among the map's columns."""
     for row in range(start // size, -(-stop // size)):
         yield row, max(start - row * size, 0), min(stop - row * size, size)
 
 
-def _rows(inputs: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+def _unbind(inputs: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
     return [x.unbind(1) for x in inputs]
 
 
@@ -135,5 +135,5 @@ def _places(parts: Sequence[Tensor], widths: Sequence[Sequence[int]]) -> list[Se
     return [part.split(list(own), dim=1) for part, own in zip(parts, widths, strict=True)]
 
 
-def _apart(joined: Tensor, pieces: Sequence[_Piece], inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+def _split(joined: Tensor, pieces: Sequence[_Piece], inputs: Sequence[Tensor]) -> Sequence[Tensor]:
     return cast(Sequence[Tensor], joined.split([len(inputs[piece.part]) for piece in pieces]))
