@@ -103,8 +103,8 @@ class _Layer(nn.Module):
     def _class_attention(self, x: Tensor) -> Tensor:
         """The class token's attention output: (B, N, D) -> (B, 1, D).
 
-        Of each head q·(K x) is (Kᵀ q)·x, and the weighted mean of the values V x is V times that of x. A bias of the keys
-        would add the same to all of a query's scores, which the softmax takes away.
+        Of each head q·(K x) is (Kᵀ q)·x, and the weighted mean of the values V x is V times that of x. A bias of the
+        keys would add the same to all of a query's scores, which the softmax takes away.
         """
         (w_q, w_k, w_v), (bias_q, _, bias_v) = _thirds(self.attn.qkv.weight), self.attn.qkv.bias.chunk(3)
         q = rearrange(F.linear(x[:, 0], w_q, bias_q), "b (h d) -> b h d", h=self.attn.num_heads)
