@@ -10,12 +10,9 @@ from torch.nn import functional as F
 
 from lgx.errors import UserError
 from lgx.hypernet.decoder import Decoder, Factors, Target
-from lgx.hypernet.parts import Part, through_parts
+from lgx.hypernet.parts import Part, Span, through_parts
 
 Layout = Literal["official", "residual", "aligned"]
-
-Span = tuple[int, int]
-"""Rows of a factor: (start, stop)."""
 
 
 class LowRankDecoder(Decoder):
@@ -112,7 +109,7 @@ class LowRankDecoder(Decoder):
             for target, a, (b,) in zip(targets, read[: len(targets)], read[len(targets) :], strict=True)
         ]
 
-    def _mixed(self, hidden: Tensor, targets: Sequence[Target], wanted: Sequence[tuple[int, int]]) -> list[Tensor]:
+    def _mixed(self, hidden: Tensor, targets: Sequence[Target], wanted: Sequence[Span]) -> list[Tensor]:
         """What the MLP gives every target's A, then every target's B.
 
         Args:
@@ -135,7 +132,7 @@ class LowRankDecoder(Decoder):
         ]
 
     def _spans_a(self, target: Target) -> list[Span]:
-        """Rows of A that a target reads; a norm's weight and bias one after the other.
+        """Rows of A that a target reads, (start, stop); a norm's weight and bias one after the other.
 
         Where the bias starts follows from the *rounded* size, as in the official code.
         """
