@@ -1,23 +1,25 @@
 """Killed without warning at random moments, every command leaves whole files, and goes on to what it would have done.
 
-The commands run in forks of this process, which has imported everything, so that the moments fall into their work. Two
+The commands run in forks of a process that has imported everything, so that the moments fall into their work. Two
 moments each by default; ``pytest -m slow`` takes twenty.
 """
 
+import contextlib
 import hashlib
+import multiprocessing
 import os
 import random
 import shutil
 import signal
 import time
 from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import cast
 
 import pytest
 import yaml
 
-import lgx.methods  # what a fork shall not have to import
-import lgx.training  # noqa: F401
 from data_modules import CIFAR10
 from lgx.cli import main
 from lgx.evaluation.results import read_rows
@@ -30,44 +32,48 @@ Command = list[object]
 Outcome = Callable[[Path], object]
 
 
-def start(args: Command, folder: Path) -> int:
-    """Run a command line in a fork of this process; returns its number."""
-    (folder / "log").parent.mkdir(parents=True, exist_ok=True)
-    number = os.fork()
-    if number:
-        return number
-    code = 1
-    try:
-        os.setsid()
-        log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        os.chdir(folder)
-        main([str(a) for a in args])
-        code = 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
-    finally:
-        os._exit(code)
+# Forks of a process that never trained: after some uses, torch's autograd refuses to run in forks of this one.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["lgx.methods", "lgx.training", __name__])
+
+
+def work(args: list[str], folder: Path) -> None:
+    """What a fork does: the command line, in a process group of its own."""
+    os.setsid()
+    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.chdir(folder)
+    main(args)
+
+
+def start(args: Command, folder: Path) -> BaseProcess:
+    """Run a command line in a process that has imported everything."""
+    folder.mkdir(parents=True, exist_ok=True)
+    process = PROCESSES.Process(target=work, args=([str(a) for a in args], folder))
+    process.start()
+    return process
 
 
 def finish(args: Command, folder: Path) -> float:
     """Run a command line to its end; returns the seconds it took."""
     began = time.monotonic()
-    _, status = os.waitpid(start(args, folder), 0)
-    assert os.waitstatus_to_exitcode(status) == 0, (folder / "log").read_text()[-3000:]
+    process = start(args, folder)
+    process.join()
+    assert process.exitcode == 0, (folder / "log").read_text()[-3000:]
     return time.monotonic() - began
 
 
 def kill_during(args: Command, folder: Path, seconds: float) -> bool:
     """Kill a command line after so many seconds; returns whether it was still running."""
-    number, deadline = start(args, folder), time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if os.waitpid(number, os.WNOHANG)[0]:
-            return False
-        time.sleep(0.01)
-    os.killpg(number, signal.SIGKILL)
-    os.waitpid(number, 0)
+    process = start(args, folder)
+    process.join(seconds)
+    if process.exitcode is not None:
+        return False
+    with contextlib.suppress(ProcessLookupError):  # it had no group yet
+        os.killpg(cast(int, process.pid), signal.SIGKILL)
+    process.kill()
+    process.join()
     return True
 
 

@@ -288,7 +288,8 @@ def test_the_table_of_texts_is_made_on_files_in_the_official_formats(place):
     ancestor = (
         f"fit --model Ancestor --model.arch {arch} --model.optimizer torch.optim.AdamW --data CoLA --data.root data"
     )
-    ancestor += f" --data.max_len 40 --data.vocab_size {SIZE} --experiment e --name a --trainer.max_epochs 1"
+    ancestor += f" --data.max_len 40 --data.vocab_size {SIZE} --data.batch_size 8 --trainer.max_epochs 1"
+    ancestor += " --experiment e --name a"
     learned = "runs/e/a/seed0/best.learngene.safetensors"
     embed = f"embed --ancestor {learned} --data mrpc,cola --max_len 40 --out tasks.safetensors"
     steps = [{"run": ancestor, "makes": learned}, embed, "sweep s.yaml"]
