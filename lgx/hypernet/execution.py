@@ -109,7 +109,7 @@ class _Layer(nn.Module):
         (w_q, w_k, w_v), (bias_q, _, bias_v) = _thirds(self.attn.qkv.weight), self.attn.qkv.bias.chunk(3)
         q = rearrange(F.linear(x[:, 0], w_q, bias_q), "b (h d) -> b h d", h=self.attn.num_heads)
         carried = _out_of_heads(q * q.shape[-1] ** -0.5, w_k)  # (B, H, D)
-        with torch.autocast(x.device.type, enabled=False):  # as precise as a fused kernel
+        with torch.autocast(x.device.type, enabled=False):  # fused kernels keep scores in float32 too
             mean = (carried.to(x.dtype) @ x.mT).softmax(dim=-1) @ x  # (B, H, D)
         out: Tensor = rearrange(_into_heads(mean, w_v), "b h d -> b 1 (h d)") + bias_v
         return out

@@ -13,7 +13,6 @@ from torch.autograd.function import once_differentiable
 LEAST_CELL = 2048
 """Columns of a map between two cuts on a CPU; with fewer, steps cost more than they save. Measured."""
 
-
 Span = tuple[int, int]
 """(start, stop)."""
 
@@ -34,11 +33,18 @@ class Part:
 
 
 def through_parts(layer: nn.Linear, parts: Sequence[Part]) -> list[Tensor]:
-    """Of each part ``layer(inputs).flatten(1)[:, start:stop]``, (n, stop - start).
+    """Send inputs through a map as far as their parts of its outputs need it.
 
     The map is large, and reading it is what costs. Parts that need the same columns go through them together, and
     their gradients gather in one tensor: an ordinary slice gets a gradient of the whole map's size, mostly zeros, for
     every use.
+
+    Args:
+        layer: The map, in -> out, with a bias.
+        parts: What is wanted.
+
+    Returns:
+        Of each part ``layer(inputs).flatten(1)[:, start:stop]``, (n, stop - start).
     """
     spans = [(part.start, part.stop) for part in parts]
     read: tuple[Tensor, ...] = _ThroughParts.apply(layer.weight, layer.bias, spans, *(part.inputs for part in parts))
@@ -97,12 +103,12 @@ class _Piece:
 
 
 def _cells(spans: Sequence[Span], size: int, least: int) -> tuple[dict[Span, list[_Piece]], list[list[int]]]:
-    """Cut parts where others begin or end, at edges that lie apart; pieces of the same columns share a cell.
+    """Cut parts where others begin or end, not at every such edge; pieces of the same columns share a cell.
 
     Args:
         spans: (start, stop) of each part.
         size: Columns of the map.
-        least: Columns from edge to edge.
+        least: Columns from one edge to the next that is cut at.
 
     Returns:
         The pieces that go through each cell, and of each part its pieces' widths.
