@@ -3,7 +3,9 @@
 import difflib
 import importlib
 import os
+import signal
 import sys
+import traceback
 from collections.abc import Sequence
 
 from lgx import __version__
@@ -77,28 +79,26 @@ def main(args: Sequence[str] | None = None) -> None:
         args: Arguments without the program name; ``sys.argv`` by default.
 
     Raises:
-        SystemExit: With 2 after a user's mistake, 130 after Ctrl-C, 143 after SIGTERM, 1 when the system refuses
-            something.
+        SystemExit: With 2 after a user's mistake, 130 after Ctrl-C, 143 after SIGTERM, 141 when the output is no longer
+            read, 1 when the system refuses something.
     """
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
         run_command(argv)
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except UserError as error:
         _fail(argv[0], _sentence(error), 2)
     except Preempted as end:
         _fail(argv[0], str(end), end.code)
     except KeyboardInterrupt:
         _fail(argv[0], "interrupted; finished files are intact, a run resumes with --ckpt_path last", 130)
-    except RuntimeError as error:
-        text = str(error)
-        if (sentence := next((words for sign, words in SYSTEM_FAILURES.items() if sign in text), None)) is None:
+    except (OSError, EOFError, RuntimeError) as error:
+        if (sentence := _system_failure(error)) is not None:
+            _fail(argv[0], sentence, 1)
+        if not isinstance(error, BrokenPipeError):
             raise
-        _fail(argv[0], sentence, 1)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        _fail(argv[0], f"{where}{error.strerror or error}", 1)
+        # Python flushes stdout once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(128 + signal.SIGPIPE) from None
 
 
 def run_command(argv: Sequence[str]) -> None:
@@ -116,6 +116,24 @@ def run_command(argv: Sequence[str]) -> None:
         close = difflib.get_close_matches(command, [*TRAINING, *COMMANDS], n=1)
         hint = f"did you mean {close[0]!r}?" if close else "see lgx --help"
         raise UserError(f"{command!r} is no command; {hint}")
+
+
+def _system_failure(error: Exception) -> str | None:
+    """What the user is told where the machine, not lgx, is at fault; None where it is not known to be."""
+    if isinstance(error, ConnectionError | EOFError) and _from_another_process(error):
+        return _KILLED
+    if isinstance(error, BrokenPipeError):  # the reader of our output, `head` say, has seen enough
+        return None
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    return next((words for sign, words in SYSTEM_FAILURES.items() if sign in str(error)), None)
+
+
+def _from_another_process(error: Exception) -> bool:
+    """Whether Python broke off talking with another process of ours, of which only those that load data talk to us."""
+    modules = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(module.startswith("multiprocessing.") for module in modules)
 
 
 def _sentence(error: UserError) -> str:

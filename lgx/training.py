@@ -1,5 +1,6 @@
 """``lgx fit|validate|test|predict``: Lightning's CLI with lgx's defaults, links and promises."""
 
+import errno
 import shutil
 import sys
 import time
@@ -40,6 +41,9 @@ from lgx.methods.base import Method
 from lgx.parsing import check_configs, explain, restrict_imports
 from lgx.quiet import quiet
 from lgx.restoring import CheckRestored, blamed, check_run
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""What the system says when there is no room left: on the disk, in a quota, in a file."""
 
 BASES = {"model": Method, "data": LightningDataModule, "model.initializer": Initializer}
 
@@ -153,11 +157,11 @@ class LgxCLI(LightningCLI):
         self.model.weights_follow = self.checkpoint is not None
 
     def _run_subcommand(self, subcommand: str) -> None:
-        """Name the run where the system refuses to write and the error does not say what."""
+        """Name the run where the disk is full and the error does not say what could not be written."""
         try:
             super()._run_subcommand(subcommand)
         except OSError as error:
-            if error.filename is not None or not error.strerror:
+            if error.filename is not None or error.errno not in FULL:
                 raise
             raise UserError(
                 f"cannot write {self.run_dir}: {error.strerror}; free some space, then resume with --ckpt_path last"

@@ -1,5 +1,10 @@
 """Whatever dies during a run, the run ends soon, says why, and goes on from its last checkpoint."""
 
+import signal
+import subprocess
+import sys
+from multiprocessing import resource_sharer
+
 import pytest
 
 from lgx.learngene import load_checkpoint
@@ -22,6 +27,28 @@ def test_a_data_loading_process_that_dies_ends_the_run_with_a_sentence(images, t
     assert ended.returncode == 1
     # Another loading process may have printed that it lost this one, but the last word is ours.
     assert ended.stderr.strip().splitlines()[-1].startswith("lgx fit: a data loading process was killed")
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_a_death_amid_handing_over_a_batch_is_told_as_one(fit, monkeypatch, heard):
+    # A killed process' sockets close a moment before it counts as dead. Then a reset connection, or the end of what it
+    # had to say, is all that is seen of it.
+    def hand_over(sharer):
+        with sharer._listener.accept() as caller:
+            _ = caller.recv() if heard else caller.poll(None)
+
+    monkeypatch.setattr(resource_sharer._ResourceSharer, "_serve", hand_over)
+    ended = fit("Ancestor", "--data.num_workers=1")
+    assert (ended.code, "Traceback" in ended.err) == (1, False)
+    assert ended.sentence.startswith("lgx fit: a data loading process was killed")
+
+
+def test_a_run_whose_output_is_no_longer_read_does_not_count_as_done(images, tmp_path):
+    command = [sys.executable, "-m", "lgx", *arguments("fit", "Ancestor", images, tmp_path, "--name=r")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        run.stdout.close()
+        assert "Traceback" not in run.stderr.read()
+    assert run.returncode == 128 + signal.SIGPIPE
 
 
 @pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.slow)])
