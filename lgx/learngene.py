@@ -1,7 +1,7 @@
 """The learngene: what a method learned, in one safetensors file that describes itself."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -235,8 +235,12 @@ def take_layers(state: Mapping[str, Tensor], layers: list[int]) -> dict[str, Ten
     return taken
 
 
-def load_checkpoint(path: str | Path) -> dict[str, Any]:
+def load_checkpoint(path: str | Path, also: Sequence[type] = ()) -> dict[str, Any]:
     """Read a Lightning or torch checkpoint with ``weights_only=True``: tensors and plain types, never code.
+
+    Args:
+        path: The file.
+        also: Classes that it may hold beside them; of a kind that only keeps attributes.
 
     Raises:
         UserError: If the file is missing, damaged, or holds anything but tensors and plain types.
@@ -246,7 +250,8 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         raise UserError(f"{path}: no such checkpoint")
     try:
         check_checkpoint(path)
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals([*also]):
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises whatever the damage leads to: pickle, zip, key, runtime errors
         reason = str(error)[:200] if type(error) is ValueError else type(error).__name__
         raise UserError(

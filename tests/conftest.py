@@ -16,6 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ARCH = "depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 CLASSES = ("circle", "square", "stripe")
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 def draw(label: int, rng: np.random.Generator) -> Image.Image:

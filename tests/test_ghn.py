@@ -111,6 +111,9 @@ def test_misfits_of_a_hypernetwork_file_are_explained(logah, sws, tmp_path):
         load(learngene.tensors, {**learngene.hypernet, "max_size": 256})
     with pytest.raises(UserError, match=r"unknown key\(s\) widht"):
         load(learngene.tensors, {"widht": 16})
+    for key in ("max_shape", "convention", "attention_gain", "layout"):
+        with pytest.raises(UserError, match=f"the configuration lacks {key}; give"):
+            load(learngene.tensors, {k: value for k, value in learngene.hypernet.items() if k != key})
     with pytest.raises(UserError, match="does not store the hypernetwork's configuration"):
         load(learngene.tensors)
     with pytest.raises(UserError, match="a learngene of sws, not a hypernetwork"):
@@ -172,6 +175,7 @@ def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, wor
         ("--model.arch=stages=2-2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", ("stages",)),
         (f"--model.panel={json.dumps(PANEL[:1] * 2)}", ("each but once",)),
         ('--model.panel=["depth=2,embed_dim=16,num_heads=2,img_size=32"]', ("other images",)),
+        ("--model.max_size=100", ("model.set: depth=", "128 rows", "max_size 100")),
     ],
 )
 def test_bad_options_are_one_sentence(fit, option, words):

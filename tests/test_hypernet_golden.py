@@ -5,6 +5,7 @@ The reference tensors are no part of the project: LGX_GOLDEN names their folder.
 
 import json
 import os
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, load
 from lgx.hypernet.batch import GraphBatch
 from lgx.hypernet.checkpoints import from_official
 from lgx.losses import official_feature_divergence
+
+from .conftest import DEVICES
 
 GOLDEN = Path(os.environ.get("LGX_GOLDEN", Path(__file__).parents[2] / "shared" / "golden"))
 pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"no reference tensors at {GOLDEN} (LGX_GOLDEN)")
@@ -83,11 +86,13 @@ def test_graph_is_the_traced_one(peer, convention, vit):
     assert torch.equal(graph.distances, tensors[f"{convention}.{vit}.graph.adj"])
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("peer", "convention", "vit"), CASES)
-def test_embeddings_and_predictions_agree(peer, convention, vit):
+def test_embeddings_and_predictions_agree(peer, convention, vit, device):
     tensors, state, official = golden(peer)
-    hypernet = load(state, config_of(official, convention))
-    batch = GraphBatch.of([computational_graph(VITS[vit], convention)])
+    tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
+    hypernet = load(state, config_of(official, convention)).to(device)
+    batch = GraphBatch.of([computational_graph(VITS[vit], convention)]).to(torch.device(device))
     for tag, task in tasks(peer, tensors, convention):
         prefix = f"{convention}.{vit}.{tag}"
         with torch.no_grad():
@@ -151,6 +156,29 @@ def test_an_official_checkpoint_brings_its_own_configuration(peer, tmp_path):
     torch.save({"state_dict": state, "config": {**official, "layernorm": False}}, tmp_path / "official.pt")
     with pytest.raises(UserError, match="layernorm False"):
         load(tmp_path / "official.pt")
+
+
+@pytest.mark.parametrize("peer", ["ghn3", "logah"])
+@pytest.mark.parametrize("released", [True, False])
+def test_files_are_read_as_the_official_scripts_write_them(peer, released, tmp_path):
+    _, state, official = golden(peer)
+    more = {"hypernet": "gatedgnn", "decoder": "conv", "is_ghn2": False, "use_1d_decoder": peer == "ghn3"}
+    moved = {key.replace("gnn.0.c", "c").replace("gnn.0.i", "i") if released else key: w for key, w in state.items()}
+    assert (set(moved) != set(state)) is released
+    saved = {"state_dict": moved, "config": {**official, **more, "max_shape": tuple(official["max_shape"])}}
+    torch.save({**saved, "args": Namespace(name="x", lr_steps=[200, 250]), "epoch": 3}, tmp_path / "checkpoint.pt")
+    found, expected = (load(*source) for source in ((tmp_path / "checkpoint.pt",), (state, config_of(official, "msa"))))
+    assert all(torch.equal(tensor, expected.state_dict()[name]) for name, tensor in found.state_dict().items())
+    torch.save({**saved, "config": {**saved["config"], "is_ghn2": True}}, tmp_path / "ghn2.pt")
+    with pytest.raises(UserError, match="is_ghn2 True"):
+        load(tmp_path / "ghn2.pt")
+
+
+@pytest.mark.parametrize("key", ["max_shape", "num_classes", "heads", "lora_r", "weight_norm"])
+def test_a_gap_in_an_official_configuration_is_named(key):
+    _, state, official = golden("logah")
+    with pytest.raises(UserError, match=f"the configuration lacks {key}; give"):
+        load(state, {k: value for k, value in official.items() if k != key})
 
 
 @pytest.mark.parametrize("models", [1, 2])

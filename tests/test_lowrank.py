@@ -18,6 +18,8 @@ from lgx.hypernet.lowrank import LowRankTensor, frobenius_norm
 from lgx.hypernet.meta import meta_losses
 from lgx.hypernet.parts import Part, through_parts
 
+from .conftest import DEVICES
+
 TINY = {"width": 16, "layers": 2, "heads": 4, "max_shape": (48, 48, 4, 4), "rank": 5, "max_size": 256}
 VIT = ViTArchitecture(2, 24, 3, patch_size=4, img_size=16, num_classes=7)
 
@@ -105,11 +107,21 @@ def test_norm_from_the_factors_is_the_dense_norm(pair):
     assert frobenius_norm(torch.ones(4)) == 2
 
 
+def test_a_norm_that_was_looked_at_keeps_its_gradient():
+    weight = Hypernet(HypernetConfig(**TINY)).predict(VIT, dense=False)["blocks.0.mlp.fc1.weight"]
+    with torch.no_grad():
+        seen = frobenius_norm(weight)
+    assert not seen.requires_grad
+    assert frobenius_norm(weight).requires_grad
+    assert frobenius_norm(weight) == seen
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("layout", ["official", "residual", "aligned"])
-def test_a_network_on_factors_equals_the_dense_one(layout):
+def test_a_network_on_factors_equals_the_dense_one(layout, device):
     torch.manual_seed(0)
-    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, layout=layout)).double()
-    images = torch.randn(3, 3, 16, 16, dtype=torch.double)
+    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, layout=layout)).to(device, torch.double)
+    images = torch.randn(3, 3, 16, 16, dtype=torch.double, device=device)
     results = []
     for dense in (True, False):
         hypernet.zero_grad()
@@ -167,13 +179,15 @@ def test_execution_has_the_values_and_gradients_of_timms_model(architecture):
         torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_execution_under_autocast_is_the_exact_one_in_low_precision(dtype):
+def test_execution_under_autocast_is_the_exact_one_in_low_precision(dtype, device):
     torch.manual_seed(0)
-    hypernet, images = Hypernet(HypernetConfig(**TINY, num_classes=7)), torch.randn(2, 3, 16, 16)
+    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7)).to(device)
+    images = torch.randn(2, 3, 16, 16).to(device)
     results = []
     for low, dense in ((True, False), (False, True)):
-        with torch.autocast("cpu", dtype, enabled=low):
+        with torch.autocast(device, dtype, enabled=low):
             logits = execute(VIT, hypernet.predict(VIT, dense=dense), images).float()
         gradients = torch.autograd.grad(logits.square().sum(), list(hypernet.parameters()), materialize_grads=True)
         results.append((logits, torch.cat([gradient.flatten() for gradient in gradients])))
@@ -320,6 +334,23 @@ def test_class_tokens_position_is_zero_unless_the_official_noise_is_asked_for():
     noisy = Hypernet(HypernetConfig(**TINY, class_position_std=0.02))
     rows = torch.stack([noisy.predict(VIT)["pos_embed"][0, 0] for _ in range(50)])
     assert 0.018 < rows.std() < 0.022
+
+
+@pytest.mark.parametrize("largest", [8, 48])
+def test_ghn3_repeats_its_head_beyond_the_classes_that_it_learned(largest):
+    hypernet = Hypernet(HypernetConfig(**{**TINY, "max_shape": (largest, 48, 4, 4)}, num_classes=12, decoder="conv"))
+    with torch.no_grad():
+        exact, more = (hypernet.predict(VIT.replace(num_classes=classes)) for classes in (12, 30))
+    for name in ("head.weight", "head.bias"):
+        assert len(exact[name].unique(dim=0)) == 12
+        torch.testing.assert_close(more[name], more[name][:12].repeat(3, *[1] * (more[name].ndim - 1))[:30])
+        assert len(more[name].unique(dim=0)) == 12
+
+
+def test_deviations_that_are_no_number_are_refused():
+    for value in (float("nan"), float("inf"), True, -1):
+        with pytest.raises(UserError, match="class_position_std"):
+            HypernetConfig(class_position_std=value)
 
 
 def test_any_number_of_classes_from_one():

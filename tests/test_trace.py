@@ -211,6 +211,45 @@ def test_models_with_other_parameters_are_refused(name, message):
         of(model, 224)
 
 
+@pytest.mark.parametrize("behind", [False, True])
+def test_only_a_token_before_all_others_is_a_class_token(behind):
+    def forward(m, x):
+        tokens = [m.free, m.b(m.a(x)).flatten(2)]
+        return torch.cat(tokens[::-1] if behind else tokens, dim=1)
+
+    model = Case(forward, (1, 1, 64))
+    if not behind:
+        assert [node.parameter for node in of(model, 8).nodes] == [None, "a.weight", "b.weight"]
+        return
+    with pytest.raises(UserError, match=r"free \(cat\)"):
+        of(model, 8)
+
+
+def test_norms_over_several_dimensions_are_refused():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.LayerNorm([4, 8, 8]), nn.Flatten(), nn.Linear(256, 3))
+    with pytest.raises(UserError, match=r"1\.weight \(ln over several dimensions\), 1\.bias"):
+        of(model, 8)
+
+
+def test_paths_are_as_long_as_an_encoder_knows():
+    deep = ViTArchitecture(depth=40, embed_dim=24, num_heads=2, img_size=16, patch_size=4, num_classes=7)
+    graph = computational_graph(deep.replace(depth=200), cutoff=254)
+    assert graph.distances.max() == 254
+    with torch.no_grad():
+        hypernet = Hypernet(HypernetConfig(**SMALL, max_shape=(16, 20, 8, 8), num_classes=7))
+        assert hypernet.encode([graph]).isfinite().all()
+    for cutoff in (0, -1, 255):
+        with pytest.raises(UserError, match=f"cutoff: must be between 1 and 254, got {cutoff}"):
+            computational_graph(deep, cutoff=cutoff)
+        with pytest.raises(UserError, match="cutoff"):
+            trace(nn.Conv2d(3, 4, 1), (3, 8, 8), cutoff=cutoff)
+
+
+def test_a_name_is_no_architecture():
+    with pytest.raises(UserError, match="got '12-Base'"):
+        computational_graph("12-Base")
+
+
 def test_layers_that_share_weights_are_refused():
     model = ViTArchitecture(depth=4, embed_dim=24, img_size=16, patch_size=4, stages=(2, 2)).build("meta")
     with pytest.raises(UserError, match=r"several layers share blocks\.1\.norm1\.weight"):

@@ -3,7 +3,8 @@
 Only key names are shared with that code; the configuration is given or stored beside the weights, never inferred.
 """
 
-from collections.abc import Mapping
+from argparse import Namespace
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ _ENCODER = {
     "gnn.0.attn.proj_e.2": "edge_bias.out",
     "ln": "norm",
 }
+_ENCODER |= {stem.removeprefix("gnn.0."): ours for stem, ours in _ENCODER.items() if stem.startswith("gnn.0.")}
+"""GHN-3's code moves the embeddings of degrees and distances into its first block; released files have them outside."""
 _BLOCK = {
     "attn.to_qkv": "qkv",
     "attn.to_out.0": "proj",
@@ -57,9 +60,16 @@ _LOW_RANK = {
 _UNUSED = ("decoder.l1", "decoder.seq", "decoder_1d.0", "bias_class.1")
 """Parameters of the official LoGAH that it never reads (``seq`` is ``l2`` under a second name)."""
 
-_OFFICIAL_OPTIONS = {"hid": "width", "lora_r": "rank", "max_ck_lora": "max_size", "task_embedding_dim": "task_width"}
-_OFFICIAL_FIXED = {"ve": True, "weight_norm": True, "layernorm": True, "use_1d_decoder": False}
+_OFFICIAL_OPTIONS = {
+    "hid": "width", "layers": "layers", "heads": "heads", "max_shape": "max_shape", "num_classes": "num_classes",
+    "lora_r": "rank", "max_ck_lora": "max_size", "task_embedding_dim": "task_width",
+}  # fmt: skip
+_OFFICIAL_FIXED = {"ve": True, "weight_norm": True, "layernorm": True}
 """What every released hypernetwork has; ours know nothing else."""
+_OFFICIAL_UNUSED = ("lora", "use_1d_decoder", "is_ghn2", "hypernet", "decoder", "pretrained")
+"""What chooses a decoder otherwise, or parts that GHN-3 replaces as soon as they are made."""
+_OUR_OPTIONS = ("convention", "class_position_std")
+"""What may be added, as the official code leaves it to the version of torch and to chance."""
 
 _LARGEST = {
     "width": 65_536, "layers": 1000, "rank": 65_536, "max_size": 2**24, "num_classes": 100_000, "task_width": 2**20,
@@ -75,7 +85,9 @@ def load(
 
     Args:
         source: A safetensors file, a torch checkpoint of tensors and plain types, or a state dict; ours, or under the
-            official code's key names (GHN-3, LoGAH, TAL).
+            official code's key names (GHN-3, LoGAH, TAL). The files that were released with GHN-3 are joblib's pickles,
+            which can run code: where you trust one, turn it into safetensors first,
+            ``safetensors.torch.save_file(joblib.load("ghn3xlm16.pt"), "ghn3xlm16.safetensors")``.
         config: Its configuration, with our keys or the official code's (``hid``, ``lora_r``, ...); by default what the
             file stores under ``hypernet`` (ours) or ``config`` (theirs).
 
@@ -98,7 +110,7 @@ def load(
         elif name.endswith(".safetensors"):
             state, _ = read_safetensors(source)
         else:
-            checkpoint = load_checkpoint(source)
+            checkpoint = load_checkpoint(source, [Namespace])  # where the official code puts its command line
             state, stored = (
                 checkpoint.get("state_dict", checkpoint),
                 checkpoint.get("hypernet", checkpoint.get("config")),
@@ -148,16 +160,16 @@ def read_config(values: Any, name: str) -> HypernetConfig:
         name: The file, for the message.
 
     Raises:
-        UserError: If a key is unknown, or a value is not what it must be.
+        UserError: If a key is unknown or missing, or a value is not what it must be.
     """
     if not isinstance(values, Mapping):
         raise UserError(f"{name}: the configuration is a {type(values).__name__}, expected keys and values")
-    values = _ours(values, name) if "hid" in values else dict(values)
-    known = [field.name for field in fields(HypernetConfig)]
-    if unknown := sorted(map(str, values.keys() - set(known))):
-        raise UserError(
-            f"{name}: unknown key(s) {', '.join(unknown)} in the configuration; known are {', '.join(known)}"
-        )
+    if "hid" in values:
+        values = _ours(values, name)
+    else:
+        known = [field.name for field in fields(HypernetConfig)]
+        unneeded = {"task_width", "vocab_size", *(("rank", "max_size", "layout") * (values.get("decoder") == "conv"))}
+        _check_keys(values, known, set(known) - unneeded, name)
     try:
         config = HypernetConfig(**values)
     except UserError as error:
@@ -174,14 +186,31 @@ def read_config(values: Any, name: str) -> HypernetConfig:
     return config
 
 
+def _check_keys(values: Mapping[str, Any], known: Collection[str], wanted: Collection[str], name: str) -> None:
+    """Refuse unknown and missing keys: weights fit without some of them, but predictions would be wrong."""
+    if unknown := sorted(map(str, values.keys() - set(known))):
+        raise UserError(
+            f"{name}: unknown key(s) {', '.join(unknown)} in the configuration; known are {', '.join(known)}"
+        )
+    if missing := [key for key in known if key in wanted and key not in values]:
+        raise UserError(
+            f"{name}: the configuration lacks {', '.join(missing)}; give what the hypernetwork was trained with"
+        )
+
+
 def _ours(official: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A configuration of the official code under our keys; the graphs' convention is the intended one, ``msa``."""
-    for key, value in _OFFICIAL_FIXED.items():
+    low_rank = bool(official.get("lora"))
+    wanted = _OFFICIAL_OPTIONS.keys() - {"task_embedding_dim", *(("lora_r", "max_ck_lora") * (not low_rank))}
+    known = [*_OFFICIAL_OPTIONS, *_OFFICIAL_FIXED, *_OFFICIAL_UNUSED, *_OUR_OPTIONS]
+    _check_keys(official, known, wanted | _OFFICIAL_FIXED.keys(), name)
+    fixed = _OFFICIAL_FIXED | {"is_ghn2": False} | ({"use_1d_decoder": False} if low_rank else {})
+    for key, value in fixed.items():
         if official.get(key, value) != value:
             raise UserError(f"{name}: {key} {official[key]} in the configuration is not supported, only {value}")
-    left_out = {"lora", *_OFFICIAL_FIXED}
-    values = {_OFFICIAL_OPTIONS.get(key, key): value for key, value in official.items() if key not in left_out}
-    return {**values, "decoder": "low_rank" if official.get("lora") else "conv"}
+    values = {ours: official[key] for key, ours in _OFFICIAL_OPTIONS.items() if key in official}
+    values |= {key: official[key] for key in _OUR_OPTIONS if key in official}
+    return {**values, "decoder": "low_rank" if low_rank else "conv"}
 
 
 def from_official(state: Mapping[str, Tensor], config: HypernetConfig) -> dict[str, Tensor]:

@@ -41,9 +41,9 @@ class ConvDecoder(Decoder):
 
     def _decode(self, x: Tensor, target: Target) -> Tensor:
         match target.kind, target.shape:
-            case "head", (classes, inputs, *_) if classes <= self.num_classes:
+            case "head", (classes, inputs, *_):
                 return rearrange(self._head_weights(x, classes, inputs), "n out inp -> n out inp 1 1")
-            case "matrix" | "head", shape:
+            case "matrix", shape:
                 return self._weights(x, shape)
             case "norm", (size,):
                 return self._vectors(x, size)

@@ -56,6 +56,13 @@ class Factors:
 class Decoder(nn.Module, ABC):
     """What predicts raw parameters from node embeddings."""
 
+    def check(self, target: Target) -> None:
+        """Refuse a target that is too large.
+
+        Raises:
+            UserError: If the decoder has no rows for it.
+        """
+
     @abstractmethod
     def decode(self, x: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         """Predict for all nodes at once, so that targets can share work.

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lgx.hypernet.batch import GraphBatch
-from lgx.hypernet.graph import VOCABULARY
+from lgx.hypernet.graph import MAX_PATH, VOCABULARY
 
-MAX_DEGREE, MAX_INPUT_DISTANCE, MAX_EDGE = 100, 1000, 255
+MAX_DEGREE, MAX_INPUT_DISTANCE = 100, 1000
 
 
 class ShapeEmbedding(nn.Module):
@@ -80,7 +80,7 @@ class EdgeBias(nn.Module):
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.lengths = nn.Embedding(MAX_EDGE + 2, width)
+        self.lengths = nn.Embedding(MAX_PATH + 3, width)
         self.hidden = nn.Linear(2 * width, width)
         self.out = nn.Linear(width, heads)
 
@@ -95,12 +95,12 @@ class EdgeBias(nn.Module):
         Returns:
             (G, H, N, N).
         """
-        pairs = distances * (MAX_EDGE + 1) + distances.transpose(1, 2)
+        pairs = distances * (MAX_PATH + 1) + distances.transpose(1, 2)
         distinct: Tensor
         where: Tensor
         distinct, where = pairs.unique(return_inverse=True)
         # The table starts with two rows that no graph uses: index 2 is "no path".
-        forward, backward = self.lengths(distinct // (MAX_EDGE + 1) + 2), self.lengths(distinct % (MAX_EDGE + 1) + 2)
+        forward, backward = self.lengths(distinct // (MAX_PATH + 1) + 2), self.lengths(distinct % (MAX_PATH + 1) + 2)
         values = self.out(F.relu(self.hidden(torch.cat([forward, backward], dim=-1))))
         # Selecting columns of the transpose costs a sixth of looking up rows, whose gradient adds pair by pair.
         bias: Tensor = rearrange(

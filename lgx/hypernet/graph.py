@@ -25,6 +25,9 @@ VOCABULARY = (
 """Operations of GHN-3's vocabulary, in its order. A ViT's or GPT-2's every weight matrix is a ``conv``; a look-up of
 tokens too, for it is a linear map of one-hot vectors."""
 
+MAX_PATH = 254
+"""Longest path between two nodes that GHN-3's encoder has an embedding for."""
+
 Convention = Literal["msa", "plain"]
 Form = Literal["linear", "transposed", "table"]
 
@@ -90,14 +93,20 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
         convention: ``msa`` has an attention node between the qkv bias and the projection (N = 13 L + 8, or 13 L + 6 for
             a GPT-2), the graph that GHN-3 intends; ``plain`` lacks it (L fewer), as its official tracer yields with the
             fused attention of torch >= 2.1.
-        cutoff: Longest path that gets an edge value; 50 in GHN-3.
+        cutoff: Longest path that gets an edge value; 50 in GHN-3, at most :data:`MAX_PATH`.
 
     Returns:
         The graph; distances are cached.
 
     Raises:
-        UserError: If the convention is unknown, or the architecture has no class head or shares layers.
+        UserError: If the convention is unknown, the cutoff out of range, or the architecture none, without a class
+            head, or one that shares layers.
     """
+    if not isinstance(architecture, ViTArchitecture | GPT2Architecture):
+        raise UserError(
+            f"architecture: expected a ViTArchitecture or GPT2Architecture, got {architecture!r}; "
+            f"lgx.architectures.parse_architecture makes one of a name"
+        )
     if convention not in ("msa", "plain"):
         raise UserError(f"convention must be msa or plain, got {convention!r}")
     if isinstance(architecture, GPT2Architecture):
@@ -221,7 +230,12 @@ def shortest_paths(
 
     Returns:
         int16, (N, N); 0 where there is no path.
+
+    Raises:
+        UserError: If the cutoff is none that encoders know.
     """
+    if not 1 <= cutoff <= MAX_PATH:
+        raise UserError(f"cutoff: must be between 1 and {MAX_PATH}, got {cutoff}")
     count, far = len(predecessors), np.iinfo(np.int16).max - 1
     lengths = np.full((count, count), far, dtype=np.int16)
     for node, before in enumerate(predecessors):

@@ -1,5 +1,6 @@
 """The hypernetwork: architectures in, their parameters out."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -83,9 +84,9 @@ class HypernetConfig:
         for key, choices in _CHOICES.items():
             if getattr(self, key) not in choices:
                 raise UserError(f"hypernetwork: {key} must be {' or '.join(choices)}, got {getattr(self, key)!r}")
-        if not isinstance(self.class_position_std, int | float) or self.class_position_std < 0:
+        if not _is_finite(self.class_position_std) or self.class_position_std < 0:
             raise UserError(f"hypernetwork: class_position_std must not be negative, got {self.class_position_std!r}")
-        if not isinstance(self.attention_gain, int | float) or not 0 < self.attention_gain < float("inf"):
+        if not _is_finite(self.attention_gain) or self.attention_gain <= 0:
             raise UserError(f"hypernetwork: attention_gain must be positive, got {self.attention_gain!r}")
         if self.width % 4 or self.width % self.heads:
             raise UserError(
@@ -102,6 +103,10 @@ _CHOICES = {"decoder": ("conv", "low_rank"), "layout": get_args(Layout), "conven
 
 def _is_size(value: Any) -> bool:
     return type(value) is int and value > 0
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 class Hypernet(nn.Module):
@@ -145,14 +150,27 @@ class Hypernet(nn.Module):
             Parameters under timm's or transformers' names, with gradient where the hypernetwork has.
 
         Raises:
-            UserError: If a task embedding is missing, superfluous or of another width.
+            UserError: If a task embedding is missing, superfluous or of another width, or :meth:`check` refuses the
+                architecture.
         """
         return self.predict_many([architecture], task_embedding, dense)[0]
 
     def predict_many(
         self, architectures: Sequence[Architecture], task_embedding: Tensor | None = None, dense: bool = True
     ) -> list[dict[str, Tensor]]:
-        """Predict for several architectures of one task; the same as one by one, in one pass of the encoder."""
+        """Predict for several architectures of one task; the same as one by one, in one pass of the encoder.
+
+        Args:
+            architectures: What to predict for.
+            task_embedding: See :meth:`predict`.
+            dense: See :meth:`predict`.
+
+        Returns:
+            Parameters by name, for each architecture.
+
+        Raises:
+            UserError: See :meth:`predict`; also if there is no architecture.
+        """
         graphs = [computational_graph(architecture, self.config.convention) for architecture in architectures]
         predicted = self.predict_graphs(graphs, task_embedding, dense)
         for architecture, tensors in zip(architectures, predicted, strict=True):
@@ -162,11 +180,35 @@ class Hypernet(nn.Module):
     def predict_graphs(
         self, graphs: Sequence[Graph], task_embedding: Tensor | None = None, dense: bool = True
     ) -> list[dict[str, Tensor]]:
-        """Predict the parameters that computational graphs name; what :meth:`predict_many` does for architectures."""
+        """Predict the parameters that computational graphs name; what :meth:`predict_many` does for architectures.
+
+        Args:
+            graphs: G graphs.
+            task_embedding: See :meth:`predict`.
+            dense: See :meth:`predict`.
+
+        Returns:
+            Parameters by name, for each graph.
+
+        Raises:
+            UserError: If there is no graph, a task embedding is missing, superfluous or of another width, or a weight
+                is too large.
+        """
         self._check_task(task_embedding)
         # Small matrices with wide ranges of value: float32 costs little here, and saves a run from overflowing.
         with torch.autocast(next(self.parameters()).device.type, enabled=False):
             return self.decode(graphs, self.encode(graphs, task_embedding), dense)
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse an architecture that cannot be predicted.
+
+        Raises:
+            UserError: If it has no class head or shares layers, or a weight or a vocabulary exceeds what the decoder's
+                factors have rows for.
+        """
+        for node in computational_graph(architecture, self.config.convention).nodes:
+            if node.parameter is not None:
+                self.decoder.check(self._target(node, 1))
 
     def encode(self, graphs: Sequence[Graph], task_embedding: Tensor | None = None) -> Tensor:
         """Embed every node in its graph.
@@ -190,6 +232,12 @@ class Hypernet(nn.Module):
             graphs: G graphs.
             embedded: What :meth:`encode` makes of them, (G, N, D).
             dense: See :meth:`predict`.
+
+        Returns:
+            Parameters by name, for each graph.
+
+        Raises:
+            UserError: If a weight or a vocabulary exceeds what the decoder's factors have rows for.
         """
         predicted: list[dict[str, Tensor]] = [{} for _ in graphs]
         groups: dict[Node, list[tuple[int, int, str]]] = defaultdict(list)  # by what matters: all but the name
@@ -214,8 +262,8 @@ class Hypernet(nn.Module):
     def _target(self, node: Node, count: int) -> Target:
         """What the decoder is asked for: no larger than ``max_shape``, four numbers for a matrix."""
         most, shape = self.config.max_shape, node.shape
-        own_head = node.head and self.config.decoder == "conv" and shape[0] <= self.config.num_classes
-        out = shape[0] if own_head else min(shape[0], most[0])
+        own_head = node.head and self.config.decoder == "conv"  # GHN-3's layer for heads
+        out = min(shape[0], self.config.num_classes if own_head else most[0])
         if node.op in ("bias", "ln", "bn"):
             kind: Kind = "norm" if node.op != "bias" else "head_bias" if node.head else "bias"
             return Target(kind, (out,), count)

@@ -24,7 +24,8 @@ class LowRankTensor(Tensor):
 
     ``F.linear(x, W)`` costs two thin products, ``(x Bᵀ) Aᵀ``; so does ``torch.addmm(bias, x, W)``, which transformers'
     ``Conv1D`` calls, and ``F.embedding(i, W)`` looks up rows of A. Every other function gets the dense W, with its
-    gradient, so that what changes W in place changes a copy.
+    gradient, so that what changes W in place changes a copy; under autocast that W is of the low precision, as every
+    product is there.
     A normalisation is folded into a factor; slicing and tiling select rows of A and columns of B.
 
     Args:
@@ -59,12 +60,12 @@ class LowRankTensor(Tensor):
         """
 
         @cache
-        def norms() -> tuple[Tensor, ...]:
+        def norms(differentiable: bool) -> tuple[Tensor, ...]:
             together: Tensor = _FrobeniusNorm.apply(a, b)
             return together.unbind()
 
         def norm_of(i: int) -> Callable[[], Tensor]:
-            return lambda: norms()[i]
+            return lambda: norms(torch.is_grad_enabled())[i]
 
         pairs = zip(b, a, strict=True) if transposed else zip(a, b, strict=True)
         return [cls(left, right.T, norm_of(i)) for i, (left, right) in enumerate(pairs)]

@@ -68,7 +68,7 @@ class LowRankDecoder(Decoder):
     def decode(self, x: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         """See :class:`Decoder`."""
         for target in targets:
-            self._check(target)
+            self.check(target)
         activate = F.gelu if self.layout == "aligned" else F.relu
         hidden = activate(self.fc2(activate(self.fc1(x))))  # (N, 8 D)
         return self._official(hidden, targets) if self.layout == "official" else self._residual(hidden, targets)
@@ -150,7 +150,8 @@ class LowRankDecoder(Decoder):
             size = size * 4 // 3
         return most if size >= most / 2 else size
 
-    def _check(self, target: Target) -> None:
+    def check(self, target: Target) -> None:
+        """See :class:`Decoder`."""
         spans = [] if target.kind == "tokens" else self._spans_a(target)
         most = max(stop for _, stop in (*spans, _span_b(target)))
         if most > self.max_size:

@@ -56,7 +56,7 @@ def guided_losses(
         architectures: The m architectures.
         inputs: Images, (B, C, H, W), or token ids, (B, N).
         loss: Loss, or several losses (k,), of logits (B, K) and projected features (B, T), see
-            :func:`~lgx.hypernet.lowrank.execute_with_features`.
+            :func:`~lgx.hypernet.execution.execute_with_features`.
         width: T.
         task_embedding: Task embedding, where the hypernetwork takes one.
         projection: ``predicted`` predicts M and counts it among the norms; ``random`` draws a linear layer anew at

@@ -23,8 +23,8 @@ def tiled_parameters(graph: Graph, config: HypernetConfig) -> list[str]:
             continue
         out, inputs = (*node.shape, 1)[:2]
         most = most_out
-        if node.head and config.decoder == "conv":  # GHN-3's own layer for heads
-            most = config.num_classes if node.op == "bias" else max(most_out, config.num_classes)
+        if node.head and config.decoder == "conv":  # GHN-3's layer for heads
+            most = config.num_classes
         if is_vocabulary(node) and config.vocab_size is not None:  # rows of their own
             most = config.vocab_size
         if out > most or inputs > most_in:

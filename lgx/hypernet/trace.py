@@ -44,7 +44,7 @@ def trace(
         image: (C, H, W) of its images.
         convention: ``plain`` leaves out attention nodes.
         name: What messages call the model; by default its class.
-        cutoff: Longest path that gets an edge value.
+        cutoff: Longest path that gets an edge value; see :func:`~lgx.hypernet.graph.computational_graph`.
 
     Returns:
         The graph; every parameter but norm biases and class tokens is at one node.
@@ -130,7 +130,7 @@ class _Builder:
         if op == "add" and len(values) == 2:
             return self._sum(moving, still)
         if op in ("cat", "concat"):
-            return self._concat(moving, still)
+            return self._concat(arguments["tensors"])
         if op == "mul" and len(moving) == 2 and moving[0].sources != moving[1].sources:
             return self._add("cse", moving)
         self._refuse(op, still)
@@ -161,6 +161,9 @@ class _Builder:
         if name is None or not name.endswith(".weight") or bias.parameters not in ((), (f"{stem}bias",)):
             self._refuse(f"{word} with other names than weight and bias", [weight, bias])
             return _joined(moving)
+        if len(self._shapes[name]) > 1:
+            self._refuse(f"{word} over several dimensions", [weight, bias])
+            return _joined(moving)
         self.quiet.update(bias.parameters)
         return self._add(word, moving, name, self._shapes[name])
 
@@ -178,11 +181,14 @@ class _Builder:
         name = self._only("add", still[0])
         return self._add("sum", [self._add("pos_enc", [], name, (1, shape[2], side, side)), *moving])
 
-    def _concat(self, moving: list[_Value], still: list[_Value]) -> _Value:
+    def _concat(self, tensors: Iterable[fx.Node]) -> _Value:
         """A ``concat``, unless it but puts class tokens, (1, 1, channels), before others."""
-        for value in still:
+        moving: list[_Value] = []
+        for value in (self._values[tensor] for tensor in tensors if tensor in self._values):
             shapes = [self._shapes[parameter] for parameter in value.parameters]
-            if all(len(shape) == 3 and shape[:2] == (1, 1) for shape in shapes):
+            if value.sources:
+                moving.append(value)
+            elif not moving and all(len(shape) == 3 and shape[:2] == (1, 1) for shape in shapes):
                 self.quiet.update(value.parameters)
             else:
                 self._refuse("cat", [value])

@@ -120,11 +120,12 @@ class HypernetMethod(Method):
         """Train and evaluate on these tasks, each by its name.
 
         Raises:
-            UserError: If one is segmentation.
+            UserError: If one is segmentation, or an architecture is too large for the hypernetwork.
         """
         pixels = [name for name, task in tasks.items() if task.kind == "segmentation"]
         if pixels:
             raise UserError(f"{self.method}: hypernetworks predict classifiers, but task {pixels[0]} is segmentation")
+        self._check_sizes(max(task.num_classes for task in tasks.values()))
         self.tasks = tasks
         self.eval_metrics = nn.ModuleDict(
             {
@@ -134,6 +135,19 @@ class HypernetMethod(Method):
                 for i in range(len(panel))
             }
         )
+
+    def _check_sizes(self, classes: int) -> None:
+        """Refuse now what a step may draw hours from now."""
+        with torch.device("meta"):
+            hypernet = Hypernet(self.config)
+        options = (("set", self.set), ("panel", self.panels["val"]), ("test_panel", self.panels["test"]))
+        for option, architectures in options:
+            # Layers are alike, so one tells of all.
+            for shallow, architecture in {replace(a, depth=1, num_classes=classes): a for a in architectures}.items():
+                try:
+                    hypernet.check(shallow)
+                except UserError as error:
+                    raise UserError(f"model.{option}: {architecture.name}: {error}") from error
 
     def task_embedding(self, task: str) -> Tensor | None:
         """What the hypernetwork is told of a task, (T,); None for hypernetworks that are told nothing."""
