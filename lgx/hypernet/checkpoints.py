@@ -168,7 +168,9 @@ def read_config(values: Any, name: str) -> HypernetConfig:
         values = _ours(values, name)
     else:
         known = [field.name for field in fields(HypernetConfig)]
-        unneeded = {"task_width", "vocab_size", *(("rank", "max_size", "layout") * (values.get("decoder") == "conv"))}
+        unneeded = {"task_width", "vocab_size"}
+        if values.get("decoder") == "conv":
+            unneeded |= {"rank", "max_size", "layout"}
         _check_keys(values, known, set(known) - unneeded, name)
     try:
         config = HypernetConfig(**values)
@@ -201,9 +203,9 @@ def _check_keys(values: Mapping[str, Any], known: Collection[str], wanted: Colle
 def _ours(official: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A configuration of the official code under our keys; the graphs' convention is the intended one, ``msa``."""
     low_rank = bool(official.get("lora"))
-    wanted = _OFFICIAL_OPTIONS.keys() - {"task_embedding_dim", *(("lora_r", "max_ck_lora") * (not low_rank))}
-    known = [*_OFFICIAL_OPTIONS, *_OFFICIAL_FIXED, *_OFFICIAL_UNUSED, *_OUR_OPTIONS]
-    _check_keys(official, known, wanted | _OFFICIAL_FIXED.keys(), name)
+    unneeded = {"task_embedding_dim"} if low_rank else {"task_embedding_dim", "lora_r", "max_ck_lora"}
+    needed = {*_OFFICIAL_OPTIONS, *_OFFICIAL_FIXED} - unneeded
+    _check_keys(official, [*_OFFICIAL_OPTIONS, *_OFFICIAL_FIXED, *_OFFICIAL_UNUSED, *_OUR_OPTIONS], needed, name)
     fixed = _OFFICIAL_FIXED | {"is_ghn2": False} | ({"use_1d_decoder": False} if low_rank else {})
     for key, value in fixed.items():
         if official.get(key, value) != value:
