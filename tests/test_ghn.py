@@ -61,6 +61,14 @@ def test_ghn3_trains_in_common_ways(fit, options):
     assert result.code == 0, result.err
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["16-mixed", "bf16-mixed"])
+def test_logah_trains_on_a_gpu_in_low_precision(fit, precision):
+    options = ["--trainer.accelerator=gpu", f"--trainer.precision={precision}"]
+    result = fit("LoGAH", *TINY, *LOW_RANK, "--name=g", "--test_end=true", *options)
+    assert result.code == 0, result.err
+
+
 def test_the_residual_layout_is_reported_under_its_own_name(fit, tmp_path):
     assert fit("LoGAH", *TINY, *LOW_RANK, "--model.layout=residual", "--name=r").code == 0
     assert {r.method for r in read_rows(tmp_path / "runs/test/r/seed0/results.csv")} == {"logah_residual"}
