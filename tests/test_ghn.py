@@ -249,6 +249,8 @@ def test_weights_without_a_configuration_take_it_from_a_file(tmp_path):
         tmp_path / "d",
     ]
     assert "--config" in lgx(*init, "--num_classes=3").sentence
+    nameless = [option for option in init if option != "--method=logah"]
+    assert "--method is to be ghn3 or logah or" in lgx(*nameless, "--config", tmp_path / "config.json").sentence
     (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
     result = lgx(*init, "--num_classes=3", "--config", tmp_path / "config.json")
     assert result.code == 0, result.err

@@ -73,7 +73,11 @@ def initializer_for(source: str | None = None, method: str | None = None, **opti
 
 
 def _check_options(initializer: Callable[..., Initializer], method: str, given: dict[str, Any]) -> None:
-    known = inspect.signature(initializer).parameters
     for name in given:
-        if name not in known:
-            raise UserError(f"--{name}: method {method} does not take it")
+        if not _takes(initializer, name):
+            takers = [other for other, found in INITIALIZERS.items() if _takes(found, name)]
+            raise UserError(f"--{name}: method {method} does not take it; --method is to be {' or '.join(takers)}")
+
+
+def _takes(initializer: Callable[..., Initializer], option: str) -> bool:
+    return option in inspect.signature(initializer).parameters
