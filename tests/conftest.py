@@ -3,6 +3,8 @@
 import contextlib
 import io
 import os
+import random
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,9 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from PIL import Image
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# The same cases in every run, however slow the machine is at a moment.
+settings.register_profile("lgx", deadline=None, derandomize=True, database=None)
+settings.load_profile("lgx")
 
 ARCH = "depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 CLASSES = ("circle", "square", "stripe")
@@ -36,6 +42,23 @@ def write_images(root: Path, sizes: dict[str, int]) -> Path:
             folder.mkdir(parents=True, exist_ok=True)
             draw(k % 3, rng).save(folder / f"{k:03d}.png")
     return root
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Random numbers depend on no test before."""
+    import torch  # once the number of threads is set
+
+    torch.manual_seed(0)
+
+
+def free_port() -> int:
+    """A port that no other process is handed in the meantime: those that systems choose themselves lie above."""
+    while True:
+        port = random.SystemRandom().randrange(15_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -16,8 +15,9 @@ import pytest
 from PIL import Image
 
 from .browser import render
-from .conftest import arguments, lgx
+from .conftest import arguments, free_port, lgx
 
+DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # even where a proxy is set
 ROWS = Path(__file__).parents[1] / "experiments" / "results" / "sws_fashion_mnist.csv"
 
 
@@ -52,16 +52,14 @@ def test_a_report_renders_without_an_error_and_without_another_file(of, runs, tm
 @pytest.fixture(scope="module")
 def tensorboard(runs: Path) -> Iterator[str]:
     """Address of a TensorBoard that shows the runs."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "tensorboard.main", f"--logdir={runs}", f"--port={port}", "--load_fast=false"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"
     try:
         for _ in range(120):
             try:
-                if b"seed0" in urllib.request.urlopen(f"{address}/data/runs", timeout=5).read():
+                if b"seed0" in DIRECTLY.open(f"{address}/data/runs", timeout=5).read():
                     break
             except (URLError, ConnectionError, TimeoutError):
                 pass
@@ -82,7 +80,7 @@ def test_tensorboard_shows_runs_by_name_with_their_curves(tensorboard, tmp_path)
 
 def test_tensorboards_hyper_parameters_are_those_of_the_learning(tensorboard, tmp_path):
     """The tab is a closed component: asked is what it asks, looked at is what it paints."""
-    asked = urllib.request.urlopen(f"{tensorboard}/data/plugin/hparams/experiment?request=%7B%7D", timeout=30)
+    asked = DIRECTLY.open(f"{tensorboard}/data/plugin/hparams/experiment?request=%7B%7D", timeout=30)
     told = json.loads(asked.read())
     names = [parameter["name"] for parameter in told["hparamInfos"]]
     assert {"model", "model.arch", "data", "data.batch_size", "seed_everything", "model.optimizer.lr"} <= set(names)

@@ -215,7 +215,7 @@ def test_every_argument_shows_on_the_command_line(name: str) -> None:
 label_lists = st.lists(st.integers(0, 4), min_size=2, max_size=80)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(label_lists, st.floats(0.02, 0.9), st.integers(0, 3))
 def test_a_stratified_split_is_disjoint_complete_and_keeps_every_class(
     labels: list[int], fraction: float, seed: int
@@ -230,7 +230,7 @@ def test_a_stratified_split_is_disjoint_complete_and_keeps_every_class(
     assert np.array_equal(kept, again[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=2, max_size=60), st.floats(0.05, 0.8))
 def test_a_grouped_split_keeps_groups_whole(examples: list[tuple[int, int]], fraction: float) -> None:
     labels, groups = zip(*examples, strict=True)
@@ -239,7 +239,7 @@ def test_a_grouped_split_keeps_groups_whole(examples: list[tuple[int, int]], fra
     assert not {examples[i] for i in kept} & {examples[i] for i in held}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(label_lists, st.integers(0, 3))
 def test_every_beginning_of_the_stratified_order_holds_all_classes(labels: list[int], seed: int) -> None:
     order = stratified_order(labels, seed)

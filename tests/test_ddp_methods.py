@@ -5,7 +5,6 @@ One pair of processes runs all of them, one after another: starting a pair takes
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
@@ -16,7 +15,7 @@ from lgx.evaluation.results import read_rows
 from lgx.learngene import load_checkpoint
 from lgx.search import Searched
 
-from .conftest import arguments, lgx, write_images
+from .conftest import arguments, free_port, lgx, write_images
 from .fake_text import SIZE, write_sets, write_vocabulary
 
 HYPER = [
@@ -60,12 +59,6 @@ RUNS = {
     "text_logah_aligned": ["LoGAH", *LOW_RANK, *ONE_TEXT, *TEXT_HYPER, "--model.layout=aligned", ACCUMULATE],
     "text_tal": ["TAL", *LOW_RANK, *TWO_TEXTS, *TEXT_HYPER, ACCUMULATE],
 }
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

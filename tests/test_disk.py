@@ -4,6 +4,7 @@ import errno
 import os
 import resource
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,10 +29,12 @@ def no_file_larger_than(limit: int) -> Iterator[None]:
     """The system refuses to write more than so many bytes to any file."""
     old, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # Python keeps what was cut off of it
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (old, hard))
+        sys.dont_write_bytecode = writes_bytecode
 
 
 @contextmanager
@@ -57,8 +60,7 @@ def full(place: Path) -> Iterator[Path]:
 @contextmanager
 def read_only(place: Path) -> Iterator[Path]:
     """A disk that nobody may write to."""
-    with mounted(place) as disk:
-        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    with mounted(place, "-o", "ro") as disk:
         yield disk
 
 

@@ -131,11 +131,8 @@ def survive(name: str, file: Path) -> None:
 
 
 def tried(cases: int) -> settings:
-    """So many cases, the same in every run, as they come: a case is small already."""
-    return settings(
-        max_examples=cases, derandomize=True, deadline=None, database=None, phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    """So many cases, as they come: a case is small already."""
+    return settings(max_examples=cases, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
 def change_bytes(name: str, file: Path, data: st.DataObject) -> None:

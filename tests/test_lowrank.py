@@ -250,7 +250,7 @@ def test_weights_beyond_the_factors_are_refused():
     spans=st.lists(st.tuples(st.integers(0, 50), st.integers(1, 90)), min_size=1, max_size=5),
     least=st.integers(1, 50),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_parts_are_what_the_whole_map_would_give(out, spans, least):
     torch.manual_seed(out)
     layer = nn.Linear(3, out).double()

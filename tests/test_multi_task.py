@@ -6,7 +6,7 @@ from itertools import chain, islice
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
@@ -71,7 +71,6 @@ def test_draws_differ_by_seed_and_go_on_over_epochs():
 # -- the batches -----------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(sizes, st.integers(1, 9), worlds, st.integers(0, 2), st.integers(0, 9))
 def test_the_global_batch_does_not_depend_on_the_number_of_processes(counts, batch, world, epoch, seed):
     whole = sampler(counts, batch * world, seed, steps=8)
@@ -84,7 +83,6 @@ def test_the_global_batch_does_not_depend_on_the_number_of_processes(counts, bat
         assert len({task_of(counts, part) for part in step}) == 1
 
 
-@settings(deadline=None)
 @given(sizes, st.integers(1, 50), st.integers(0, 9))
 def test_every_pass_over_a_task_sees_every_example_once(counts, batch, seed):
     one = sampler(counts, batch, seed, steps=15)

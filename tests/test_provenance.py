@@ -1,5 +1,6 @@
 """Measured rows say which code, configuration and machine they come from."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -35,15 +36,19 @@ def test_the_commit_marks_changed_code(tmp_path: Path) -> None:
     root = tmp_path / "clone"
     shutil.copytree(Path(lgx.__file__).parent, root / "lgx", ignore=shutil.ignore_patterns("__pycache__"))
 
+    # Whichever repository a hook may have named, and whatever the user's settings are.
+    env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+
     def told() -> str:
         script = "import sys; sys.path.insert(0, '.'); from lgx.provenance import commit; print(commit())"
         return subprocess.run(
-            [sys.executable, "-c", script], cwd=root, check=True, capture_output=True, text=True
+            [sys.executable, "-c", script], cwd=root, env=env, check=True, capture_output=True, text=True
         ).stdout
 
     def git(*arguments: str) -> str:
         command = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
-        return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(command, cwd=root, env=env, check=True, capture_output=True, text=True).stdout.strip()
 
     assert told() == f"lgx {lgx.__version__}\n"
     git("init", "-q")

@@ -1,6 +1,8 @@
 """Bugs that were mended, each with the test that would have caught it."""
 
 import json
+import shlex
+import sys
 
 import numpy as np
 import pytest
@@ -252,7 +254,8 @@ def test_null_in_a_sweep_reaches_the_run_as_null(tmp_path):
 
 
 def test_a_closed_pipe_is_no_error():
-    done = python("-c", "import subprocess, sys; sys.exit(subprocess.run('python -m lgx --help | head -2', shell=True, "
+    command = f"{shlex.quote(sys.executable)} -m lgx --help | head -2"
+    done = python("-c", f"import subprocess, sys; sys.exit(subprocess.run({command!r}, shell=True, "
                   "stderr=subprocess.PIPE, check=True).stderr != b'')")  # fmt: skip
     assert done.returncode == 0, done.stderr
 

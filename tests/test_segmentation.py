@@ -94,7 +94,7 @@ def test_val_is_a_seeded_draw_and_limits_draw_alike(root):
     assert set(few._images["train"].indices) < set(more._images["train"].indices)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.sampled_from(["none", "crop_flip"]), st.integers(40, 90), st.integers(40, 90))
 def test_a_mask_stays_where_its_image_is(seed, augment, height, width):
     rng = np.random.default_rng(seed)
@@ -185,7 +185,7 @@ def naive_miou(predicted: np.ndarray, targets: np.ndarray, classes: int) -> floa
     return float(np.mean(found))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(0, 1000), st.integers(2, 7))
 def test_miou_is_that_of_the_whole_split_without_unlabelled_pixels(seed, classes):
     rng = torch.Generator().manual_seed(seed)

@@ -29,7 +29,7 @@ def stream(folder: Path, split: str = "train", **options: object) -> ShardBatche
     return ShardBatches(StreamedShards(shards, "toy"), fake_data.number_of, "toy", **options)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=6), data=st.data())
 def test_stretches_cut_the_virtual_sequence_exactly(counts: list[int], data: st.DataObject) -> None:
     shards = [Shard(Path(str(i)), n, "") for i, n in enumerate(counts)]
@@ -43,7 +43,7 @@ def test_stretches_cut_the_virtual_sequence_exactly(counts: list[int], data: st.
     assert found == [x for i in order for x in range(starts[i], starts[i + 1])]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(world=st.integers(1, 5), workers=st.integers(1, 4), batch=st.integers(1, 6))
 def test_every_rank_and_worker_together_evaluate_each_example_once(
     folder: Path, world: int, workers: int, batch: int
@@ -55,7 +55,7 @@ def test_every_rank_and_worker_together_evaluate_each_example_once(
     assert sorted(seen) == list(range(9))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(world=st.integers(1, 3), workers=st.integers(1, 3), batch=st.integers(1, 4), epoch=st.integers(0, 2))
 def test_training_gives_every_rank_as_many_full_batches_and_no_example_twice(
     folder: Path, world: int, workers: int, batch: int, epoch: int

@@ -231,6 +231,18 @@ def test_a_run_that_another_process_left_unfinished_is_started(work, pool):
     assert Path(one.log).exists()
 
 
+def child_of(pid):
+    """The one child of a process, once it is there."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        children = " ".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
+        if children:
+            (child,) = children
+            return int(child)
+        time.sleep(0.01)
+    raise AssertionError(f"process {pid} never had a child")
+
+
 def test_a_run_stays_locked_when_all_that_watched_it_is_killed(work, pool):
     """``fit --help`` takes as long as torch's import."""
     slow = work("slow", "fit", "--help")
@@ -240,8 +252,8 @@ def test_a_run_stays_locked_when_all_that_watched_it_is_killed(work, pool):
         time.sleep(0.05)
     (ticket,) = pool._tickets
     watcher = int(ticket.job.job_id)
-    wrapper = int(subprocess.check_output(["pgrep", "-P", str(watcher)]))
-    (run,) = (int(pid) for pid in subprocess.check_output(["pgrep", "-P", str(wrapper)]).split())
+    wrapper = child_of(watcher)
+    run = child_of(wrapper)
     os.kill(watcher, signal.SIGKILL)
     os.kill(wrapper, signal.SIGKILL)
     ((_, outcome),) = pool.wait()
