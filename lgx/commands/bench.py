@@ -45,7 +45,7 @@ def bench(
     """
     import torch
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from lgx.allocator import keep_freed_memory
     from lgx.architectures import parse_architecture
@@ -69,28 +69,34 @@ def bench(
     if device() == "cpu":
         keep_freed_memory()
     rows: list[dict[str, Any]] = []
-    columns = ("size", "batch", "precision", "what", "seconds", "ratio", "peak MB", "more")
-    table = Table(*columns, title=f"{device()}, {torch.get_num_threads()} threads")
-    for name, images, number in [(s, int(b), p) for s in sizes for b in batch.split(",") for p in precisions]:
-        architecture = parse_architecture(SIZES[name])
+    console = Console()
+    for images, number in [(int(b), p) for b in batch.split(",") for p in precisions]:
         setting = {"batch": images, "precision": number, "repeats": repeats, "device": device()}
-        if suite == "sws":
-            measured = measure_sws(architecture, images, number, repeats)
-        else:
-            measured = measure_hyper(architecture, config, images, meta_batch, number, repeats)
+        if suite == "hyper":
             setting |= {"meta_batch": meta_batch, **config.to_dict()}
-        for row in measured:
-            more = {k: v for k, v in row.items() if k not in ("what", "seconds", "ratio", "peak_mb")}
-            text = ", ".join(
-                f"{k.removeprefix('share_')} {v:.{0 if k.endswith('_mb') else 2}f}" for k, v in more.items()
-            )
-            cells = f"{row['seconds']:.4f}", f"{row['ratio']:.3f}", f"{row['peak_mb']:.0f}"
-            table.add_row(name, str(images), number, row["what"], *cells, text)
-            rows.append({"size": name, **row, **setting})
-    Console().print(table)
+        title = f"batch {images}, precision {number}, {device()}, {torch.get_num_threads()} threads"
+        table = Table("size", Column("what", no_wrap=True), "seconds", "ratio", "peak MB", "more", title=title)
+        for name in sizes:
+            architecture = parse_architecture(SIZES[name])
+            with console.status(f"{name}, {title}", refresh_per_second=1):  # so that it takes no time of the steps
+                if suite == "sws":
+                    measured = measure_sws(architecture, images, number, repeats)
+                else:
+                    measured = measure_hyper(architecture, config, images, meta_batch, number, repeats)
+            for row in measured:
+                cells = f"{row['seconds']:.4f}", f"{row['ratio']:.3f}", f"{row['peak_mb']:.0f}"
+                table.add_row(name, row["what"], *cells, _more(row))
+            rows += [{"size": name, **row, **setting} for row in measured]
+        console.print(table)
     if json:
         with atomic_path(json) as temporary:
             temporary.write_text(json_module.dumps(rows, indent=2) + "\n")
+
+
+def _more(row: dict[str, Any]) -> str:
+    """Shares and memory that a row has beside what all have."""
+    own = {key: value for key, value in row.items() if key not in ("what", "seconds", "ratio", "peak_mb")}
+    return ", ".join(f"{k.removeprefix('share_')} {v:.{0 if k.endswith('_mb') else 2}f}" for k, v in own.items())
 
 
 def _choices(option: str, text: str, known: dict[str, Any]) -> list[str]:
