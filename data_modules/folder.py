@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from data_modules.base import DatasetInfo, ImageDataModule, Images, Split
 from data_modules.images import IMAGE_SUFFIXES, class_folders, read_class_tree, stratified_split
 from data_modules.official import TREE_NAMES, tree_split
@@ -48,7 +50,8 @@ class ImageFolderData(ImageDataModule):
         """Return the files of one split.
 
         Raises:
-            UserError: If the split's folder is missing, has other classes than ``train``, or holds no image.
+            UserError: If the split's folder is missing, has other classes than ``train``, or holds no image; or
+                if a class has none to train on.
         """
         name = self.info.name
         has_val = tree_split(self.root, TREE_NAMES["val"]) is not None
@@ -58,6 +61,14 @@ class ImageFolderData(ImageDataModule):
         files = read_class_tree(place, self.classes, f"{name} {split}")
         if len(files) == 0:
             raise UserError(f"{name} {split}: no image below {place} (looked for {', '.join(IMAGE_SUFFIXES)})")
+        if split == "train":
+            present = set(np.unique(files.labels).tolist())
+            empty = [folder for label, folder in enumerate(self.classes) if label not in present]
+            if empty:
+                raise UserError(
+                    f"{name} train: no image of class {empty[0]} in {place / empty[0]} (looked for "
+                    f"{', '.join(IMAGE_SUFFIXES)}); add some or remove the folder"
+                )
         if split == "test" or has_val:
             return files
         kept, held = stratified_split(files.labels, self.val_fraction, self.split_seed)

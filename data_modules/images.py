@@ -1,6 +1,7 @@
 """Map-style images with their labels at hand, and the seeded draws that split them."""
 
 import io
+import os
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,7 @@ class ImageFiles:
 
     def __init__(self, folder: Path, names: Sequence[str], labels: Any, where: str) -> None:
         # One array of bytes: a million Python strings would be copied into every loader process by reference counting.
-        self.names = np.array([name.encode() for name in names], dtype=np.bytes_)
+        self.names = np.array([os.fsencode(name) for name in names], dtype=np.bytes_)
         self.folder, self.where = folder, where
         self.labels: Indices = np.asarray(labels, np.int64)
 
@@ -141,7 +142,7 @@ class ImageFiles:
     def path(self, index: int) -> Path:
         """Path of one file."""
         name: bytes = self.names[index]
-        return self.folder / name.decode()
+        return self.folder / os.fsdecode(name)
 
     def __getitem__(self, index: int) -> tuple[Image.Image, int]:
         path = self.path(index)
@@ -166,7 +167,7 @@ class ImageFiles:
 
     def take(self, indices: Indices, where: str | None = None) -> "ImageFiles":
         """The files at ``indices``."""
-        names = [name.decode() for name in self.names[indices]]
+        names = [os.fsdecode(name) for name in self.names[indices]]
         return ImageFiles(self.folder, names, self.labels[indices], where or self.where)
 
 
@@ -199,7 +200,11 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str) -> ImageFi
     labels: list[int] = []
     for label, name in enumerate(classes):
         inside = (folder / name).rglob("*")
-        files = sorted(str(p.relative_to(folder)) for p in inside if p.suffix.lower() in IMAGE_SUFFIXES)
+        files = sorted(
+            str(p.relative_to(folder))
+            for p in inside
+            if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".")  # what macOS adds to archives
+        )
         names += files
         labels += [label] * len(files)
     return ImageFiles(folder, names, labels, where)

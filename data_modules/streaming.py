@@ -119,7 +119,7 @@ class ShardBatches(IterableDataset[Batch]):
             self.start = total * rank // world_size
             self.length = total * (rank + 1) // world_size - self.start
             self.num_batches = self.epoch_length = -(-self.length // batch_size)
-        self.rank = rank
+        self.rank, self.world_size = rank, world_size
         # Shared memory: loader processes that live on over epochs hold a copy of everything else.
         self.progress = torch.zeros(2, dtype=torch.int64)
         self.progress.share_memory_()
@@ -172,9 +172,10 @@ class ShardBatches(IterableDataset[Batch]):
             image, label = decode(sample, self.source.where)
             if self.train:
                 with seeded_rng(mix_seed(self.seed, epoch, position)):
-                    yield self.transform(image), label
+                    pixels = self.transform(image)
             else:
-                yield self.transform(image), label
+                pixels = self.transform(image)
+            yield pixels, label
 
     def _batch(self, examples: Iterator[tuple[torch.Tensor, int]]) -> Iterator[Batch]:
         images: list[torch.Tensor] = []
@@ -192,8 +193,7 @@ class ShardBatches(IterableDataset[Batch]):
 class StreamLoader(DataLoader[Any]):
     """Loader of :class:`ShardBatches` that Lightning can stop and resume within an epoch.
 
-    Resuming reads the skipped examples again without decoding them. It is exact as long as the number of processes
-    and of loader workers stays the same.
+    Resuming reads the skipped examples again without decoding them.
 
     Args:
         batches: The batches of this rank.
@@ -225,14 +225,33 @@ class StreamLoader(DataLoader[Any]):
         """Batches of an epoch, Lightning's limit applied."""
         return self.dataset.epoch_length
 
+    @property
+    def _order(self) -> dict[str, int]:
+        """What the order of an epoch depends on beside its seed."""
+        batches = self.dataset
+        own = {"batch_size": batches.batch_size, "shuffle_buffer": batches.buffer}
+        return own | {"num_workers": max(self.num_workers, 1), "processes": batches.world_size}
+
     def state_dict(self) -> dict[str, int]:
         """Where the next batch comes from."""
-        return {"epoch": self._epoch, "batch": self._batch}
+        return {"epoch": self._epoch, "batch": self._batch, **self._order}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on at ``state``; a state at the end of an epoch means the start of the next one."""
-        at_end = state["batch"] >= self.epoch_length
-        self._resume_at = (state["epoch"] + 1, 0) if at_end else (state["epoch"], state["batch"])
+        """Go on at ``state``; a state at the end of an epoch means the start of the next one.
+
+        Raises:
+            UserError: If the run stopped within an epoch that came in another order.
+        """
+        epoch, batch = state["epoch"], state["batch"]
+        if batch >= self.epoch_length:
+            epoch, batch = epoch + 1, 0
+        for name, own in self._order.items():
+            if batch and state.get(name, own) != own:
+                raise UserError(
+                    f"{self.dataset.source.where}: the run stopped within an epoch of {name} {state[name]}, not {own}; "
+                    f"resume with the same, or examples would come twice or never"
+                )
+        self._resume_at = (epoch, batch)
 
 
 def _as_it_is(batch: Any) -> Any:

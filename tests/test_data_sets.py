@@ -1,6 +1,7 @@
 """Image sets: the real formats, their splits, and what a user reads when something is wrong."""
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,6 +125,18 @@ def test_own_images_know_their_task_before_setup(tmp_path: Path) -> None:
     assert [len(module.read(s)) for s in SPLITS] == [20, 2, 20]
 
 
+def test_own_images_have_names_of_any_kind(tmp_path: Path) -> None:
+    fake_data.class_tree(tmp_path / "train", ["crow", "tit"], 3)
+    image = (tmp_path / "train/tit/000.png").read_bytes()
+    (tmp_path / "train/tit/._000.png").write_bytes(b"what macOS adds to archives")
+    for name in (b"a b.png", "\u00fc.png".encode(), b"\xff.png"):
+        Path(os.fsdecode(os.fsencode(tmp_path / "train/tit") + b"/" + name)).write_bytes(image)
+    module = ImageFolderData(root=str(tmp_path), img_size=16, batch_size=1)
+    module.setup("fit")
+    assert len(module.read("train")) + len(module.read("val")) == 9
+    assert len(list(module.train_dataloader())) == len(module.read("train"))
+
+
 # -- what a user reads when something is wrong --------------------------------------------------------------------
 
 
@@ -172,6 +185,11 @@ def test_one_class_no_images_and_missing_folders_are_explained(tmp_path: Path) -
     fake_data.class_tree(tmp_path / "train", ["b"], 2)
     with pytest.raises(UserError, match="no folder test/"):
         ImageFolderData(root=str(tmp_path)).read("test")
+    (tmp_path / "train" / "c").mkdir()
+    (tmp_path / "train" / "c" / "0.tif").touch()
+    with pytest.raises(UserError, match=r"train: no image of class c in .*c \(looked for \.jpg"):
+        ImageFolderData(root=str(tmp_path)).setup("fit")
+    shutil.rmtree(tmp_path / "train" / "c")
     (tmp_path / "test" / "a").mkdir(parents=True)
     (tmp_path / "test" / "b").mkdir(parents=True)
     with pytest.raises(UserError, match="test: no image below"):

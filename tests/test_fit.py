@@ -118,6 +118,14 @@ def test_predict_gives_probabilities_for_every_test_image(fit, ancestor):
     assert result.code == 0, result.err
 
 
+def test_predict_may_end_after_some_batches(fit, ancestor, tmp_path):
+    some = ["--data.batch_size=5", "--trainer.limit_predict_batches=1"]
+    result = fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=p", *some, command="predict")
+    assert result.code == 0, result.err
+    lines = (tmp_path / "runs/test/p/seed0/predictions.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["index", *map(str, range(10))]  # twice as many as in training
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -103,6 +103,15 @@ def test_one_pair_claims_nothing() -> None:
     assert not difference.claimable
 
 
+def test_a_diverged_seed_leaves_no_mean_and_no_claim() -> None:
+    summary = summarise([1.0, math.nan, 2.0])
+    assert math.isnan(summary.mean)
+    assert (summary.half_width, summary.n) == (None, 3)
+    difference = paired_difference({0: 1.0, 1: math.nan}, {0: 0.0, 1: 0.0})
+    assert difference is not None
+    assert not difference.claimable
+
+
 @pytest.mark.parametrize(
     ("counts", "said", "unsaid"),
     [

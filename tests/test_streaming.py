@@ -115,6 +115,21 @@ def test_persistent_workers_see_the_epoch_and_a_resume_goes_on_exactly(folder: P
         assert [b.inputs.tolist() for b in resumed] == second[stop:]
 
 
+@pytest.mark.parametrize(
+    ("option", "other"),
+    [("batch_size", {"batch_size": 2}), ("shuffle_buffer", {"buffer": 9}), ("processes", {"world_size": 2}),
+     ("num_workers", {})],
+)  # fmt: skip
+def test_an_epoch_does_not_go_on_in_another_order(folder: Path, option: str, other: dict[str, int]) -> None:
+    loader = StreamLoader(stream(folder, batch_size=3, buffer=8), lambda: 0)
+    next(iter(loader))
+    changed = {"batch_size": 3, "buffer": 8, **other}
+    resumed = StreamLoader(stream(folder, **changed), lambda: 0, num_workers=2 if option == "num_workers" else 0)
+    with pytest.raises(UserError, match=f"toy: the run stopped within an epoch of {option} "):
+        resumed.load_state_dict(loader.state_dict())
+    resumed.load_state_dict({**loader.state_dict(), "batch": resumed.epoch_length})  # at its end any order may follow
+
+
 def test_the_module_streams_and_evaluates_like_in_memory(folder: Path) -> None:
     found = {}
     for in_memory in (True, False):

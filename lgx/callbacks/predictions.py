@@ -24,7 +24,7 @@ class SavePredictions(Callback):
             return
         probabilities = torch.cat(batches).cpu()  # (N, K)
         rank, world = trainer.global_rank, trainer.world_size
-        indices = pl_module.data_module().predict_indices
+        indices = pl_module.data_module().predict_indices[: len(probabilities)]  # trainer.limit_predict_batches
         names = pl_module.task.class_names if pl_module.task else ()
         path = folder / ("predictions.csv" if world == 1 else f"predictions.rank{rank}.csv")
         with atomic_path(path) as temporary, temporary.open("w", newline="") as file:

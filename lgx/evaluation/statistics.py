@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import isfinite, nan, sqrt
 from statistics import fmean, stdev
 
 from scipy.stats import t as student_t
@@ -18,7 +18,8 @@ class Summary:
 
     Attributes:
         mean: Arithmetic mean, in the unit of the values.
-        half_width: Half the width of the 95 % confidence interval (Student t); None with one seed.
+        half_width: Half the width of the 95 % confidence interval (Student t); None with one seed, or where a value is
+            not finite: then the mean is no number.
         n: Number of seeds.
     """
 
@@ -33,7 +34,7 @@ class Difference:
 
     Attributes:
         summary: Mean and interval of (method - baseline).
-        p: Two-sided p-value of the paired t-test; None with one seed or when all differences are equal.
+        p: Two-sided p-value of the paired t-test; None without an interval, or when all differences are equal.
     """
 
     summary: Summary
@@ -68,6 +69,8 @@ def summarise(values: Sequence[float]) -> Summary:
     n = len(values)
     if n == 1:
         return Summary(values[0], None, 1)
+    if not all(map(isfinite, values)):
+        return Summary(nan, None, n)
     quantile = float(student_t.ppf((1 + LEVEL) / 2, n - 1))
     return Summary(fmean(values), quantile * stdev(values) / sqrt(n), n)
 
