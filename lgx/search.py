@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,9 @@ class Search:
     def __post_init__(self) -> None:
         if not self.base_share or len({len(shares) for shares in self.base_share.values()}) != 1:
             raise UserError("search: paths of at least one data set are needed, all with as many layers")
+        for task, shares in self.base_share.items():
+            if not all(map(isfinite, shares)):
+                raise UserError(f"search: the path of {task} is unknown; validate on it, then extract again")
 
     @property
     def paths(self) -> dict[str, list[bool]]:

@@ -105,6 +105,7 @@ MISTAKES = [
     (["--method", "swss"], ("swss", "known are")),
     (["--learngene", "nowhere.learngene.safetensors"], ("nowhere.learngene.safetensors", "no such file")),
     (["--out", "/proc/nowhere/model"], ("/proc/nowhere/model", "writable")),
+    (["--out", "/tmp/x.learngene.safetensors"], ("is what learngenes are called",)),
 ]
 
 

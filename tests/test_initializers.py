@@ -1,6 +1,7 @@
 """Every initializer against a naive oracle, and what a misfit is told."""
 
 import pytest
+import timm
 import torch
 from torch.testing import assert_close
 
@@ -15,6 +16,7 @@ from lgx.initializers import (
     initialise,
     initializer_for,
 )
+from lgx.initializers.sources import origin_of
 from lgx.learngene import Learngene, take_layers
 
 BIG = ViTArchitecture(6, 24, 3, patch_size=4, img_size=16, num_classes=5)
@@ -158,3 +160,15 @@ def test_the_registry_finds_the_method_in_the_file(ancestor_file, sws_file):
     ]:
         with pytest.raises(UserError, match=words):
             initializer_for(source, method)
+
+
+@pytest.mark.parametrize("initializer", [Pretrained, VanillaLG])
+def test_layers_are_not_taken_for_another_number_of_heads(ancestor_file, initializer):
+    with pytest.raises(UserError, match="has 3 attention heads, the descendant 4; write num_heads=3"):
+        initialise(BIG.replace(num_heads=4), initializer(ancestor_file))
+
+
+def test_a_source_without_a_head_asks_for_no_task(tmp_path):
+    model = timm.create_model("vit_tiny_patch16_224", img_size=32, num_classes=0)
+    timm.models.save_for_hf(model, tmp_path / "bare", model_args={"img_size": 32}, safe_serialization=True)
+    assert origin_of(initializer_for(str(tmp_path / "bare"), "vanilla_lg")).num_classes is None

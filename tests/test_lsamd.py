@@ -127,6 +127,11 @@ def test_a_threshold_of_no_or_all_layers_is_refused_with_those_that_would_do(thr
         Search(SHARES, "batch").layers(threshold)
 
 
+def test_a_path_that_was_not_measured_is_refused():
+    with pytest.raises(UserError, match="the path of second is unknown"):
+        Search({"first": [0.0, 1.0], "second": [float("nan")] * 2}, "batch")
+
+
 def test_searches_of_different_data_sets_add_up_and_others_are_refused():
     one, other = Search({"a": SHARES["a"]}, "batch"), Search({"b": SHARES["b"]}, "batch")
     assert one.merged(other).usage == [2, 0, 1, 2]
@@ -338,6 +343,8 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, caps
         (["--model.threshold=-1"], "model.threshold: must not be negative"),
         (["--model.mixup=0.5"], "no data set's own path"),
         (["--model.drop_path_rate=0.1"], "model.drop_path_rate: a layer that is left out"),
+        (["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"], "leave WeightAveraging"),
+        (["--trainer.limit_val_batches=1"], "leaves no validation image of pocket_persons, whose path is then unknown"),
     ],
 )
 def test_bad_options_get_one_sentence(ancestor, tmp_path, capsys, more, sentence):

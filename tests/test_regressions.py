@@ -187,6 +187,10 @@ def test_init_reaches_every_option_of_an_initializer(sws, ancestor, tmp_path):
     base = ["init", "--arch", five, "--out", tmp_path / "m", "--learngene"]
     assert "sws_order2" in lgx(*base, learngene, "--order", "front_last_mid").out
     assert "sws_random_assigned" in lgx(*base, learngene, "--strategy", "random_assigned").out
+    eight = ["init", "--arch", ARCH.replace("depth=4", "depth=8"), "--strategy", "random_assigned", "--learngene"]
+    for seed in (1, 2):
+        assert lgx(*eight, learngene, "--seed", seed, "--out", tmp_path / f"{seed}.safetensors").code == 0
+    assert (tmp_path / "1.safetensors").read_bytes() != (tmp_path / "2.safetensors").read_bytes()
     whole = ancestor / "best.learngene.safetensors"
     result = lgx(*base, whole, "--method", "vanilla_lg", "--layers", 1, "--position", "back", "--num_classes", 3)
     assert "blocks.2" in next(line for line in result.out.splitlines() if line.startswith("taken"))

@@ -249,6 +249,14 @@ def test_a_descendant_is_fine_tuned_from_the_start_for_its_own_task(tasks, tuned
     assert {r.method for r in read_rows(tmp_path / "test/d/seed0/results.csv")} == {"tal"}
 
 
+def test_a_start_for_a_task_goes_with_averaged_weights(tasks, tuned, tmp_path):
+    start = [f"--model.initializer.hypernet={tuned}/best.learngene.safetensors"]
+    averaged = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"]
+    result = lgx(*arguments("fit", "Finetune", tasks["second"], tmp_path, "--model.initializer=HypernetPrediction",
+                            *start, *averaged, "--name=d"))  # fmt: skip
+    assert result.code == 0, result.err
+
+
 def test_variants_are_named_and_train(tasks, stage1, embeddings, tmp_path):
     start = f"--model.start={stage1}/best.learngene.safetensors"
     told = f"--model.task_embeddings={embeddings}"

@@ -1,5 +1,7 @@
 """TLEG: every layer from two, in training and in descendants, against naive constructions."""
 
+import json
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -159,6 +161,10 @@ def test_a_run_leaves_a_learngene_of_two_layers(fit, ancestor, tmp_path):
     six, source = ARCH.replace("depth=4", "depth=6"), run / "best.learngene.safetensors"
     written = lgx("init", "--learngene", source, "--arch", six, "--head", "3", "--out", tmp_path / "six")
     assert written.code == 0, written.err
+    written = lgx("init", "--learngene", source, "--arch", six, "--out", tmp_path / "like")
+    assert written.code == 0, written.err
+    config = json.loads((tmp_path / "like/config.json").read_text())
+    assert (config["num_classes"], config["label_names"]) == (3, ["circle", "square", "stripe"])
 
 
 @pytest.mark.parametrize(

@@ -59,12 +59,16 @@ def write(
         tokenizer: Where a text model's tokenizer is, to be written beside it.
 
     Raises:
-        UserError: If the tokenizer cannot be read or is of another vocabulary, or there is no place for one.
+        UserError: If the tokenizer cannot be read or is of another vocabulary, or there is no place for one; or if the
+            file would pass for a learngene.
     """
     from lgx.architectures import GPT2Architecture
     from lgx.errors import UserError
     from lgx.export import write_descendant
+    from lgx.learngene import SUFFIX
 
+    if out.endswith(SUFFIX):
+        raise UserError(f"--out {out}: *{SUFFIX} is what learngenes are called; name a folder, or a file without it")
     if isinstance(architecture, GPT2Architecture):
         from data_modules.tokens import load_tokenizer
         from lgx.export_gpt2 import write_text_descendant

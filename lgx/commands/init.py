@@ -75,7 +75,7 @@ def init(
     options: dict[str, Any] = {"strategy": strategy, "order": order, "layers": layers, "position": position}
     options |= {"priority": priority, "repeat": repeat}
     options |= {"config": config, "noise": noise, "task": task, "task_embeddings": task_embeddings}
-    if noise is not None:
+    if noise is not None or strategy == "random_assigned":
         options["seed"] = seed
     initializer = initializer_for(learngene, method, **options)
     origin = origin_of(initializer)

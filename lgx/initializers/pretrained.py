@@ -92,6 +92,7 @@ class Pretrained(FromSource):
                 f"pretrained: {self.source} has {of_source.depth} layers, the descendant {architecture.depth}; "
                 f"choose the same depth, or weight_selection for a shallower descendant"
             )
+        _check_heads("pretrained", self.source, of_source, architecture)
         return dict(self.loaded.tensors)
 
 
@@ -126,7 +127,9 @@ class VanillaLG(FromSource):
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The k layers at their place."""
-        depth = self.loaded.require_vit("vanilla_lg").depth
+        of_source = self.loaded.require_vit("vanilla_lg")
+        _check_heads("vanilla_lg", self.source, of_source, architecture)
+        depth = of_source.depth
         if not 1 <= self.layers <= min(depth, architecture.depth):
             raise UserError(
                 f"vanilla_lg: layers must be between 1 and {min(depth, architecture.depth)} (the shallower of ancestor "
@@ -178,6 +181,15 @@ class WeightSelection(FromSource):
             else:
                 selected[name] = _select(tensor, tuple(parameter.shape))
         return selected
+
+
+def _check_heads(method: str, source: str, of_source: Architecture, architecture: Architecture) -> None:
+    """Refuse other heads: no shape depends on their number, but what attention computes does."""
+    if of_source.num_heads != architecture.num_heads:
+        raise UserError(
+            f"{method}: {source} has {of_source.num_heads} attention heads, the descendant {architecture.num_heads}; "
+            f"write num_heads={of_source.num_heads} in the architecture"
+        )
 
 
 def _select(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from lgx.batch import Kind
 from lgx.initializers.base import Initializer
 from lgx.initializers.hypernet import HypernetPrediction
+from lgx.initializers.linear import LinearExpansion
 from lgx.initializers.pretrained import FromSource, Pretrained
 from lgx.initializers.stagewise import StagewiseExpansion
 from lgx.learngene import Learngene
@@ -43,15 +44,15 @@ def origin_of(initializer: Initializer) -> Origin:
         if task is None:  # known by bare images alone
             return Origin(num_classes=0, kind=initializer.head_kind, task=initializer.task)
         return _of_learngene(replace(learngene, task=task))
-    if isinstance(initializer, StagewiseExpansion):
+    if isinstance(initializer, StagewiseExpansion | LinearExpansion):
         return _of_learngene(initializer.loaded)
     if isinstance(initializer, FromSource):
         if isinstance(initializer, Pretrained) and initializer.bare is not None:
             head = initializer.bare.get("head.bias", initializer.bare.get("score.weight"))
             return Origin(num_classes=None if head is None else next(iter(head.shape), 0), kind=initializer.head_kind)
         source = initializer.loaded
-        classes = source.architecture.num_classes if source.architecture and source.has_head else None
-        return Origin(num_classes=classes, kind=initializer.head_kind, mean=source.mean, std=source.std)
+        classes = source.architecture.num_classes if source.architecture and source.has_head else 0
+        return Origin(num_classes=classes or None, kind=initializer.head_kind, mean=source.mean, std=source.std)
     return Origin()
 
 

@@ -249,6 +249,8 @@ class Method(LightningModule, ABC):
         """
         if hasattr(self, "network"):
             return
+        if self._trainer is not None and self.task is None:  # Lightning's averaging of weights asks before setup
+            Method.setup(self, str(self.trainer.state.fn))
         self.network = self.build_network()
         strategy = None if self._trainer is None else self.trainer.strategy
         refuse_other_shards(strategy)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 import torch
+from lightning.pytorch.callbacks import WeightAveraging
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torchmetrics import Metric
@@ -108,6 +109,17 @@ class LSAMD(Method):
 
     # -- setting up ---------------------------------------------------------------------------------------------
 
+    def setup(self, stage: str) -> None:
+        """See :class:`Method`.
+
+        Raises:
+            UserError: If weights are averaged: paths are measured with one network, and another would be stored.
+        """
+        super().setup(stage)
+        trainer: Any = self.trainer  # its connectors give it its callbacks
+        if any(isinstance(callback, WeightAveraging) for callback in trainer.callbacks):
+            raise UserError("trainer.callbacks: a search does not average weights; leave WeightAveraging out")
+
     def set_tasks(self, tasks: dict[str, Task]) -> None:
         """Search these data sets, each by its name.
 
@@ -184,14 +196,28 @@ class LSAMD(Method):
             cast(Metric, self.preferences[number]).update(probabilities)
 
     def on_validation_epoch_end(self) -> None:
-        """Note which blocks each data set prefers; the mean over them is the best checkpoint's score."""
+        """Note which blocks each data set prefers; the mean over them is the best checkpoint's score.
+
+        Raises:
+            UserError: If no image of a data set was validated.
+        """
+        unseen = []
         for number, (name, preference) in enumerate(zip(self.tasks, self.preferences, strict=True)):
             share, probability = cast(Metric, preference).compute()
+            cast(Metric, preference).reset()
+            if share.isnan().any():
+                unseen.append(name)
+                continue
             branch = self.super_ancestor.branch(number)
             branch.base_share.copy_(share)
             branch.probability.copy_(probability)
-            cast(Metric, preference).reset()
             self.log(f"{self.tag('val', name)}/base_blocks", (share >= 0.5).float().sum())
+        trainer: Any = self.trainer
+        if unseen and not (trainer.sanity_checking or trainer.fast_dev_run):
+            raise UserError(
+                f"trainer.limit_val_batches: leaves no validation image of {', '.join(unseen)}, whose path is then "
+                f"unknown; raise it"
+            )
         self._log_mean("val")
 
     def on_test_epoch_end(self) -> None:
