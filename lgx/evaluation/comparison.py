@@ -1,11 +1,12 @@
 """Tables and a report from any number of runs, and the verdicts on a paper's claims."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lgx.errors import UserError
+from lgx.evaluation.epochs import count_whole_runs, last_epochs
 from lgx.evaluation.results import Row, read_rows, write_rows
 from lgx.files import atomic_path
 
@@ -95,9 +96,11 @@ def show(
     chosen = _only(chosen, "method", choice.methods)
     if baseline and baseline not in {row.method for row in chosen}:
         raise UserError(f"baseline {baseline!r} was not measured; methods are {_list(row.method for row in chosen)}")
-    shown, left_out = last_epochs(chosen, {row.epochs or 0 for row in table.rows} if table else ())
+    of_paper = {row.epochs or 0 for row in table.rows} if table else set()
+    shown, left_out = last_epochs(chosen, of_paper)
+    shown, earlier = count_whole_runs(shown, merged.rows, of_paper) if split == "test" else (shown, [])
     verdicts = [judge(claim, shown, metric, table) for claim in claims]
-    notes = [*merged.notes, *left_out]
+    notes = [*merged.notes, *left_out, *earlier]
     if average:
         shown, incomplete = averages_of(shown)
         notes += incomplete
@@ -151,47 +154,29 @@ def merge(files: Sequence[Path]) -> Merged:
     """
     newest: dict[tuple[object, ...], Row] = {}
     folders: dict[str, Path] = {}
-    replaced: dict[tuple[object, ...], Row] = {}
+    files_of: dict[tuple[object, ...], Path] = {}
+    replaced: dict[tuple[object, ...], tuple[Row, Path]] = {}
     for file in sorted(files, key=lambda file: (file.stat().st_mtime_ns, str(file))):
         rows = read_rows(file)
         alone = len({row.run for row in rows}) == 1
         for row in rows:
             what = row.key[:-1]
             old = newest.get(what)
-            if old is not None and old.run != row.run:
-                replaced[what] = old
-            newest[what] = row
+            if old is not None and (old.run != row.run or (files_of[what] != file and old.value != row.value)):
+                replaced[what] = old, files_of[what]
+            newest[what], files_of[what] = row, file
             # A folder may have been moved since its rows were written.
             folders[row.run] = file.parent if alone else Path(row.run)
     notes = []
     if replaced:
-        key, loser = next(iter(replaced.items()))
+        key, (loser, file) = next(iter(replaced.items()))
+        # Two projects may have runs of the same name.
+        names = (newest[key].run, loser.run) if newest[key].run != loser.run else (files_of[key], file)
         notes.append(
             f"{len(replaced)} value(s) were measured by several runs, the newest is shown: for example {loser.method}, "
-            f"{loser.architecture}, {loser.task}, seed {loser.seed} from {newest[key].run}, not {loser.run}."
+            f"{loser.architecture}, {loser.task}, seed {loser.seed} from {names[0]}, not {names[1]}."
         )
     return Merged(list(newest.values()), folders, notes)
-
-
-def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[Row], list[str]]:
-    """Leave out what a run measured on its way: keep epoch 0 and each run's last.
-
-    Args:
-        rows: Rows of one metric and one split.
-        also: Other epochs to keep, those that a paper has numbers of.
-
-    Returns:
-        The rows that stay, and what to say about the others.
-    """
-    last: dict[tuple[object, ...], int] = {}
-    for row in rows:
-        run = (row.run, row.method, row.architecture, row.task, row.seed)
-        last[run] = max(row.epochs, last.get(run, 0))
-    kept = [
-        row for row in rows if row.epochs in (0, *also, last[row.run, row.method, row.architecture, row.task, row.seed])
-    ]
-    left_out = len(rows) - len(kept)
-    return kept, [f"{left_out} value(s) from the middle of training are left out of the tables."] if left_out else []
 
 
 def _choose(rows: Sequence[Row], metric: str, split: str) -> list[Row]:
