@@ -277,3 +277,10 @@ def test_the_functions_make_a_command_line(tmp_path: Path, capsys: pytest.Captur
     shown = capsys.readouterr().out
     for argument in ("--root", "--source", "--shards", "--shard_size", "--download"):
         assert argument in shown
+
+
+@pytest.mark.parametrize("name", ["pocket", "pocket_digits", "mini"])
+def test_suites_that_lie_in_shards_need_no_others(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="lies in shards already; leave it out"):
+        prepare(name, root=str(tmp_path), shards=True)
+    assert list(tmp_path.iterdir()) == []

@@ -84,6 +84,8 @@ def prepare(
         names = [name] if name in suite.tasks else list(suite.tasks)
         if suite is SUITES["decathlon"]:
             _prepare_decathlon(suite, names, root, source, shards, shard_size)
+        elif shards:
+            raise UserError(f"--shards: the {suite.title} lies in shards already; leave it out")
         else:
             _prepare_suite(suite, names, root, source)
         return
