@@ -109,13 +109,12 @@ class LSAMD(Method):
 
     # -- setting up ---------------------------------------------------------------------------------------------
 
-    def setup(self, stage: str) -> None:
-        """See :class:`Method`.
+    def on_fit_start(self) -> None:
+        """Refuse averaged weights: paths are measured with one network, and another would be stored.
 
         Raises:
-            UserError: If weights are averaged: paths are measured with one network, and another would be stored.
+            UserError: If a callback averages weights.
         """
-        super().setup(stage)
         trainer: Any = self.trainer  # its connectors give it its callbacks
         if any(isinstance(callback, WeightAveraging) for callback in trainer.callbacks):
             raise UserError("trainer.callbacks: a search does not average weights; leave WeightAveraging out")
