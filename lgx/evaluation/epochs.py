@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from lgx.evaluation.results import Row
 
-Measured = tuple[str, str, str, str, int]
+Run = tuple[str, str, str, str, int]
 
 
 def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[Row], list[str]]:
@@ -47,12 +47,12 @@ def count_whole_runs(
     return counted, [note] if earlier else []
 
 
-def _run(row: Row) -> Measured:
+def _run(row: Row) -> Run:
     return row.run, row.method, row.architecture, row.task, row.seed
 
 
-def _last(rows: Iterable[Row]) -> dict[Measured, int]:
-    last: dict[Measured, int] = {}
+def _last(rows: Iterable[Row]) -> dict[Run, int]:
+    last: dict[Run, int] = {}
     for row in rows:
         last[_run(row)] = max(row.epochs, last.get(_run(row), 0))
     return last

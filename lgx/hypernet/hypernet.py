@@ -85,9 +85,11 @@ class HypernetConfig:
             if getattr(self, key) not in choices:
                 raise UserError(f"hypernetwork: {key} must be {' or '.join(choices)}, got {getattr(self, key)!r}")
         if not _is_finite(self.class_position_std) or self.class_position_std < 0:
-            raise UserError(f"hypernetwork: class_position_std must not be negative, got {self.class_position_std!r}")
+            raise UserError(
+                f"hypernetwork: class_position_std must be finite and not negative, got {self.class_position_std!r}"
+            )
         if not _is_finite(self.attention_gain) or self.attention_gain <= 0:
-            raise UserError(f"hypernetwork: attention_gain must be positive, got {self.attention_gain!r}")
+            raise UserError(f"hypernetwork: attention_gain must be finite and positive, got {self.attention_gain!r}")
         if self.width % 4 or self.width % self.heads:
             raise UserError(
                 f"hypernetwork: width {self.width} must be a multiple of 4 and of heads {self.heads}; choose another"
