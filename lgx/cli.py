@@ -45,7 +45,6 @@ SYSTEM_FAILURES = {
     "Connection closed by peer": _LOST,
     "Connection reset by peer": _LOST,
     "Broken pipe": _LOST,
-    "DataLoader worker (pid": _KILLED,
     "CUDA out of memory": _GPU_FULL,
 }
 """What a RuntimeError says when the machine, not lgx, is at fault; and what the user is told."""
@@ -84,7 +83,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
-        run_command(argv)
+        _run(argv)
     except UserError as error:
         _fail(argv[0], _sentence(error), 2)
     except Preempted as end:
@@ -99,6 +98,24 @@ def main(args: Sequence[str] | None = None) -> None:
         # Python flushes stdout once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(128 + signal.SIGPIPE) from None
+
+
+def _run(argv: Sequence[str]) -> None:
+    """Run a command line; the death of a data loading process comes as itself.
+
+    PyTorch raises it wherever the signal finds the program, in code too that turns any error into one of its own.
+    """
+    try:
+        run_command(argv)
+    except Exception as error:
+        seen: list[BaseException] = []
+        link: BaseException | None = error
+        while link is not None and link not in seen:
+            if _tells_of_a_death(link):
+                raise link from None
+            seen.append(link)
+            link = link.__cause__ or link.__context__
+        raise
 
 
 def run_command(argv: Sequence[str]) -> None:
@@ -120,7 +137,7 @@ def run_command(argv: Sequence[str]) -> None:
 
 def _system_failure(error: Exception) -> str | None:
     """What the user is told where the machine, not lgx, is at fault; None where it is not known to be."""
-    if isinstance(error, ConnectionError | EOFError) and _from_another_process(error):
+    if _tells_of_a_death(error):
         return _KILLED
     if isinstance(error, BrokenPipeError):  # the reader of our output, `head` say, has seen enough
         return None
@@ -130,8 +147,15 @@ def _system_failure(error: Exception) -> str | None:
     return next((words for sign, words in SYSTEM_FAILURES.items() if sign in str(error)), None)
 
 
-def _from_another_process(error: Exception) -> bool:
-    """Whether Python broke off talking with another process of ours, of which only those that load data talk to us."""
+def _tells_of_a_death(error: BaseException) -> bool:
+    """Whether a data loading process was killed.
+
+    PyTorch says so, or Python broke off talking with another process of ours, of which only those that load data talk.
+    """
+    if isinstance(error, RuntimeError):
+        return "DataLoader worker (pid" in str(error)
+    if not isinstance(error, ConnectionError | EOFError):
+        return False
     modules = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
     return any(module.startswith("multiprocessing.") for module in modules)
 

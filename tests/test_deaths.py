@@ -7,6 +7,7 @@ from multiprocessing import resource_sharer
 
 import pytest
 
+from lgx.errors import UserError
 from lgx.learngene import load_checkpoint
 
 from .conftest import arguments, lgx, python
@@ -39,6 +40,20 @@ def test_a_death_amid_handing_over_a_batch_is_told_as_one(fit, monkeypatch, hear
 
     monkeypatch.setattr(resource_sharer._ResourceSharer, "_serve", hand_over)
     ended = fit("Ancestor", "--data.num_workers=1")
+    assert (ended.code, "Traceback" in ended.err) == (1, False)
+    assert ended.sentence.startswith("lgx fit: a data loading process was killed")
+
+
+@pytest.mark.parametrize("hides", [TypeError, UserError])
+def test_a_death_is_told_where_another_error_hides_it(monkeypatch, hides):
+    def run(argv):
+        try:
+            raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
+        except RuntimeError as death:  # as inspect.getfullargspec does, where the signal may find a program
+            raise hides("unsupported callable") from death
+
+    monkeypatch.setattr("lgx.cli.run_command", run)
+    ended = lgx("fit")
     assert (ended.code, "Traceback" in ended.err) == (1, False)
     assert ended.sentence.startswith("lgx fit: a data loading process was killed")
 
