@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
+from lgx.core.files import atomic_path
 from lgx.errors import UserError
-from lgx.files import atomic_path
 
 EXPANSION = 200
 """How many times an archive's size its content may have: texts shrink to a tenth, images hardly at all."""

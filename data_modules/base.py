@@ -12,10 +12,10 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from data_modules.images import LabelledImages, stratified_order
+from data_modules.images import LabeledImages, stratified_order
 from data_modules.samplers import ResumableLoader, TrainBatchSampler, TransformedImages, UnpaddedEvalSampler
 from data_modules.transforms import Augment, eval_transform, train_transform
-from lgx.batch import Batch, Kind, Task
+from lgx.core.batch import Batch, Kind, Task
 from lgx.errors import UserError
 
 Split = Literal["train", "val", "test"]
@@ -43,7 +43,7 @@ class DatasetInfo:
         name: Short lower-case name, also the folder below ``root``.
         num_classes: Number of classes.
         sizes: Number of examples of (train, val, test) as this module splits them; None where not fixed.
-        licence: Licence or terms as its publishers state them.
+        license: License or terms as its publishers state them.
         source: Where it comes from (project page).
         splits: One sentence: which split is which, and where validation examples come from.
         img_size: Default height and width, pixels.
@@ -58,7 +58,7 @@ class DatasetInfo:
     name: str
     num_classes: int
     sizes: tuple[int | None, int | None, int | None]
-    licence: str
+    license: str
     source: str
     splits: str
     img_size: int = 224
@@ -166,7 +166,7 @@ class ImageDataModule(LightningDataModule):
     def first(self, images: Images, count: int, split: Split) -> Images:
         """The first ``count`` examples of a class-stratified, seeded draw."""
         chosen = stratified_order(images.labels, self.split_seed)[:count]
-        return LabelledImages(images, np.asarray(images.labels)[chosen], f"{self.info.name} {split}", chosen)
+        return LabeledImages(images, np.asarray(images.labels)[chosen], f"{self.info.name} {split}", chosen)
 
     # -- what methods see ---------------------------------------------------------------------------------------
 

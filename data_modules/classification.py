@@ -6,7 +6,7 @@ import numpy as np
 from torchvision import datasets
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import LabelledImages, stratified_order
+from data_modules.images import LabeledImages, stratified_order
 from data_modules.official import Archive, OfficialData
 
 _OXFORD = "https://www.robots.ox.ac.uk/~vgg/data"
@@ -19,17 +19,17 @@ class Food101(OfficialData):
         name="food101",
         num_classes=101,
         sizes=(68_175, 7_575, 25_250),
-        licence="scientific fair use only",
+        license="scientific fair use only",
         source="https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101/",
         splits="official train (a stratified share held out as val) and test",
     )
     marker = "food-101"
     archives = (Archive(datasets.Food101._URL, datasets.Food101._MD5),)
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader."""
         source = datasets.Food101(str(folder), split=split)
-        return self._labelled(source, source._labels, split)
+        return self._labeled(source, source._labels, split)
 
     def fetch(self, folder: Path) -> None:
         """Unpack."""
@@ -43,7 +43,7 @@ class StanfordCars(OfficialData):
         name="stanford_cars",
         num_classes=196,
         sizes=(7_330, 814, 8_041),
-        licence="non-commercial research only",
+        license="non-commercial research only",
         source="https://ai.stanford.edu/~jkrause/cars/car_dataset.html",
         splits="official train (a stratified share held out as val) and test",
     )
@@ -53,10 +53,10 @@ class StanfordCars(OfficialData):
         "cars_test_annos_withlabels.mat into {folder}/stanford_cars"
     )
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader."""
         source = datasets.StanfordCars(str(folder), split=split)
-        return self._labelled(source, [int(label) for _, label in source._samples], split)
+        return self._labeled(source, [int(label) for _, label in source._samples], split)
 
 
 class Flowers102(OfficialData):
@@ -66,7 +66,7 @@ class Flowers102(OfficialData):
         name="flowers102",
         num_classes=102,
         sizes=(1_020, 1_020, 6_149),
-        licence="none stated",
+        license="none stated",
         source="https://www.robots.ox.ac.uk/~vgg/data/flowers/102/",
         splits="official train, val and test",
         class_names=tuple(datasets.Flowers102.classes),
@@ -78,10 +78,10 @@ class Flowers102(OfficialData):
     )
     has_official_val = True
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader."""
         source = datasets.Flowers102(str(folder), split=split)
-        return self._labelled(source, source._labels, split)
+        return self._labeled(source, source._labels, split)
 
     def fetch(self, folder: Path) -> None:
         """Unpack."""
@@ -95,17 +95,17 @@ class OxfordIIITPet(OfficialData):
         name="oxford_iiit_pet",
         num_classes=37,
         sizes=(3_312, 368, 3_669),
-        licence="CC BY-SA 4.0",
+        license="CC BY-SA 4.0",
         source="https://www.robots.ox.ac.uk/~vgg/data/pets/",
         splits="official trainval (a stratified share held out as val) and test",
     )
     marker = "oxford-iiit-pet"
     archives = tuple(Archive(url, md5, "oxford-iiit-pet") for url, md5 in datasets.OxfordIIITPet._RESOURCES)
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader."""
         source = datasets.OxfordIIITPet(str(folder), split="trainval" if split == "train" else "test")
-        return self._labelled(source, source._labels, split)
+        return self._labeled(source, source._labels, split)
 
     def fetch(self, folder: Path) -> None:
         """Unpack."""
@@ -119,7 +119,7 @@ class DTD(OfficialData):
         name="dtd",
         num_classes=47,
         sizes=(1_880, 1_880, 1_880),
-        licence="research only",
+        license="research only",
         source="https://www.robots.ox.ac.uk/~vgg/data/dtd/",
         splits="official train, val and test of partition 1",
     )
@@ -127,10 +127,10 @@ class DTD(OfficialData):
     archives = (Archive(datasets.DTD._URL, datasets.DTD._MD5, "dtd"),)
     has_official_val = True
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader."""
         source = datasets.DTD(str(folder), split=split)
-        return self._labelled(source, source._labels, split)
+        return self._labeled(source, source._labels, split)
 
     def fetch(self, folder: Path) -> None:
         """Unpack."""
@@ -148,7 +148,7 @@ class Caltech101(OfficialData):
         name="caltech101",
         num_classes=101,
         sizes=(2_727, 303, 5_647),
-        licence="CC BY 4.0",
+        license="CC BY 4.0",
         source="https://data.caltech.edu/records/mzrjq-6wc02",
         splits="no official split: a fixed draw of 30 images per class (a share held out as val), the rest is test",
     )
@@ -162,7 +162,7 @@ class Caltech101(OfficialData):
     )
     per_class = 30
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader and draw the test images."""
         source = datasets.Caltech101(str(folder))
         labels = np.asarray(source.y)
@@ -171,7 +171,7 @@ class Caltech101(OfficialData):
         for label in np.unique(labels):
             is_train[order[labels[order] == label][: self.per_class]] = True
         chosen = np.flatnonzero(is_train if split == "train" else ~is_train)
-        return LabelledImages(source, labels[chosen], f"{self.info.name} {split}", chosen)
+        return LabeledImages(source, labels[chosen], f"{self.info.name} {split}", chosen)
 
     def fetch(self, folder: Path) -> None:
         """Unpack."""
@@ -185,7 +185,7 @@ class FGVCAircraft(OfficialData):
         name="fgvc_aircraft",
         num_classes=100,
         sizes=(3_334, 3_333, 3_333),
-        licence="non-commercial research only",
+        license="non-commercial research only",
         source="https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/",
         splits="official train, val and test",
     )
@@ -193,10 +193,10 @@ class FGVCAircraft(OfficialData):
     archives = (Archive(datasets.FGVCAircraft._URL),)
     has_official_val = True
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader."""
         source = datasets.FGVCAircraft(str(folder), split=split)
-        return self._labelled(source, source._labels, split)
+        return self._labeled(source, source._labels, split)
 
     def fetch(self, folder: Path) -> None:
         """Unpack."""

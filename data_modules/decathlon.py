@@ -85,7 +85,7 @@ def decathlon_info(task: DecathlonTask, test_split: Literal["val", "test"] = "va
         name=f"decathlon_{task}",
         num_classes=facts.num_classes,
         sizes=(train - held, held, val) if test_split == "val" else facts.sizes,
-        licence="the original set's",
+        license="the original set's",
         source="https://www.robots.ox.ac.uk/~vgg/decathlon/",
         splits="test is the official val (the official test labels are withheld); val is held out of train"
         if test_split == "val"

@@ -8,8 +8,8 @@ from typing import IO
 from data_modules.archives import check_member, check_name, check_size, reading_tar
 from data_modules.decathlon import FACTS, Decathlon, DecathlonTask, Part
 from data_modules.prepare import link
+from lgx.core.files import atomic_path
 from lgx.errors import UserError
-from lgx.files import atomic_path
 
 DEVKIT = "http://www.robots.ox.ac.uk/~vgg/share/decathlon-1.0-devkit.tar.gz"
 DATA = "http://www.robots.ox.ac.uk/~vgg/share/decathlon-1.0-data.tar.gz"

@@ -38,7 +38,7 @@ class ImageFolderData(ImageDataModule):
             name=name or folder.resolve().name,
             num_classes=len(self.classes),
             sizes=(None, None, None),
-            licence="the user's own",
+            license="the user's own",
             source=str(folder),
             splits="the folders train, val (or a stratified share of train) and test",
             img_size=img_size,

@@ -94,7 +94,7 @@ class CoLA(TextSet):
         name="cola",
         num_classes=2,
         sizes=(7_696, 855, 1_043),
-        licence="none stated; fair use of published linguistics texts",
+        license="none stated; fair use of published linguistics texts",
         source="https://nyu-mll.github.io/CoLA/",
         splits=f"test is the official dev, in and out of domain (the test has no labels); {_HELD}",
         class_names=("unacceptable", "acceptable"),
@@ -128,9 +128,9 @@ class MRPC(TextSet):
         name="mrpc",
         num_classes=2,
         sizes=(3_668, 408, 1_725),
-        licence="Microsoft Shared Source License (non-commercial)",
+        license="Microsoft Shared Source License (non-commercial)",
         source="https://www.microsoft.com/en-us/download/details.aspx?id=52398",
-        splits=f"official test (labelled); {_HELD}; on the hub GLUE's validation is val",
+        splits=f"official test (labeled); {_HELD}; on the hub GLUE's validation is val",
         class_names=("no paraphrase", "paraphrase"),
         kind="text",
         metric="f1",
@@ -150,13 +150,13 @@ class MRPC(TextSet):
 
 
 class RTE(TextSet):
-    """Recognising Textual Entailment (RTE 1, 2, 3 and 5, as GLUE joined them); accuracy."""
+    """Recognizing Textual Entailment (RTE 1, 2, 3 and 5, as GLUE joined them); accuracy."""
 
     info = DatasetInfo(
         name="rte",
         num_classes=2,
         sizes=(2_241, 249, 277),
-        licence="none stated",
+        license="none stated",
         source="https://gluebenchmark.com/tasks",
         splits=f"test is the official dev (the test has no labels); val.tsv, or else {_HELD}",
         class_names=("entailment", "not_entailment"),
@@ -175,7 +175,7 @@ class SST2(TextSet):
         name="sst2",
         num_classes=2,
         sizes=(60_614, 6_735, 872),
-        licence="none stated",
+        license="none stated",
         source="https://gluebenchmark.com/tasks",
         splits=f"test is the official dev (the test has no labels); {_HELD}, or dev.tsv where test.tsv has labels",
         class_names=("negative", "positive"),
@@ -195,7 +195,7 @@ class IMDB(TextSet):
         name="imdb",
         num_classes=2,
         sizes=(22_500, 2_500, 25_000),
-        licence="none stated; cite Maas et al., 2011",
+        license="none stated; cite Maas et al., 2011",
         source="https://ai.stanford.edu/~amaas/data/sentiment/",
         splits=f"official test; {_HELD}",
         class_names=("negative", "positive"),
@@ -227,7 +227,7 @@ class IMDBSubset(IMDB):
         name="imdb_subset",
         num_classes=2,
         sizes=(5_000, 2_000, 2_000),
-        licence=IMDB.info.licence,
+        license=IMDB.info.license,
         source=IMDB.info.source,
         splits="train.jsonl, validation.jsonl and test.jsonl",
         class_names=IMDB.info.class_names,

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from data_modules.archives import unzip
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import ImageFiles, Indices, LabelledImages, grouped_split
+from data_modules.images import ImageFiles, Indices, LabeledImages, grouped_split
 from data_modules.official import OfficialData
 from data_modules.prepare import link
+from lgx.core.files import atomic_path
 from lgx.errors import UserError
-from lgx.files import atomic_path
 
 TABLES = ("HAM10000_metadata", "HAM10000_metadata.csv", "HAM10000_metadata.tab")
 """Names under which the table is handed out; columns are parted by commas, or by tabs in ``.tab``."""
@@ -41,7 +41,7 @@ class HAM10000(OfficialData):
         name="ham10000",
         num_classes=7,
         sizes=(None, None, None),
-        licence="CC BY-NC-SA 4.0 (as copies state it)",
+        license="CC BY-NC-SA 4.0 (as copies state it)",
         source="https://doi.org/10.7910/DVN/DBW86T",
         splits="no official split: a fixed fifth of the lesions is test, a share of the other lesions val",
         class_names=("akiec", "bcc", "bkl", "df", "mel", "nv", "vasc"),
@@ -93,7 +93,7 @@ class HAM10000(OfficialData):
         rest, test = self._draw(files, fraction=0.2, seed=0)
         return files.take(test if split == "test" else rest)
 
-    def hold_out(self, train: LabelledImages | ImageFiles) -> tuple[Indices, Indices]:
+    def hold_out(self, train: LabeledImages | ImageFiles) -> tuple[Indices, Indices]:
         """Whole lesions, where the table tells them."""
         if isinstance(train, ImageFiles) and self.is_official_form(self.folder):
             return self._draw(train, self.val_fraction, self.split_seed)

@@ -23,7 +23,7 @@ class ImageNet(OfficialData):
         name="imagenet",
         num_classes=1_000,
         sizes=(1_268_355, 12_812, 50_000),
-        licence="non-commercial research and education only (ImageNet's terms of access)",
+        license="non-commercial research and education only (ImageNet's terms of access)",
         source="https://www.image-net.org/",
         splits="test is the official val folder (the test labels are not public); val is held out of train",
     )

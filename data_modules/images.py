@@ -82,7 +82,7 @@ def checked(image: Image.Image) -> Image.Image:
     return image
 
 
-class LabelledImages:
+class LabeledImages:
     """Some examples of a map-style source of (PIL image, class index), labels known without decoding.
 
     Args:
@@ -115,9 +115,9 @@ class LabelledImages:
             ) from error
         return image, int(self.labels[index])
 
-    def take(self, indices: Indices, where: str | None = None) -> "LabelledImages":
+    def take(self, indices: Indices, where: str | None = None) -> "LabeledImages":
         """The examples at ``indices`` (positions in this object)."""
-        return LabelledImages(self.source, self.labels[indices], where or self.where, self.indices[indices])
+        return LabeledImages(self.source, self.labels[indices], where or self.where, self.indices[indices])
 
 
 class ImageFiles:

@@ -33,7 +33,7 @@ class INaturalist2019(OfficialData):
         name="inat2019",
         num_classes=1_010,
         sizes=(238_692, 26_521, 3_030),
-        licence="non-commercial research and education only",
+        license="non-commercial research and education only",
         source="https://github.com/visipedia/inat_comp/tree/master/2019",
         splits="test is the official val set (the test labels are not public); val is held out of train",
     )

@@ -1,6 +1,6 @@
 """The mini-Decathlon: small subsets of real image sets, one shard folder each.
 
-The user brings the archives; nothing is downloaded. Most of the sets state no licence of their own, so none is part
+The user brings the archives; nothing is downloaded. Most of the sets state no license of their own, so none is part
 of this package.
 """
 
@@ -14,12 +14,12 @@ from PIL import Image
 
 from data_modules import mini_sources as sources
 from data_modules.base import DatasetInfo, Images, Split
-from data_modules.images import LabelledImages
+from data_modules.images import LabeledImages
 from data_modules.pocket.tasks import draw_task
 from data_modules.sharded import ShardedData
 from data_modules.shards import INDEX, read_index, write_shards
+from lgx.core.files import atomic_path
 from lgx.errors import UserError
-from lgx.files import atomic_path
 
 MiniTask = Literal[
     "cifar10", "gtsrb", "dtd10", "flowers12", "omniglot", "digits", "tiny_imagenet", "fashion_mnist", "fer2013"
@@ -41,7 +41,7 @@ class Recipe:
         files: The archives, below a folder with the task's name.
         read: That folder -> the images of every split; None for scikit-learn's digits.
         splits: One sentence on the splits.
-        licence: As the publishers state it.
+        license: As the publishers state it.
     """
 
     num_classes: int
@@ -51,7 +51,7 @@ class Recipe:
     files: tuple[str, ...]
     read: Callable[[Path], sources.Splits] | None
     splits: str
-    licence: str = "none stated"
+    license: str = "none stated"
 
 
 def _grey(value: float) -> Channels:
@@ -109,7 +109,7 @@ def mini_info(task: MiniTask) -> DatasetInfo:
         name=f"mini_{task}",
         num_classes=recipe.num_classes,
         sizes=recipe.sizes,
-        licence=recipe.licence,
+        license=recipe.license,
         source="the user's archives" if recipe.files else "scikit-learn's load_digits",
         splits=recipe.splits,
         img_size=32,
@@ -179,7 +179,7 @@ def _read(task: MiniTask, source: str | Path | None) -> dict[Split, Images]:
     recipe, found = RECIPES[task], dict[Split, Images]()
     if recipe.read is None:
         for split, (pixels, labels) in draw_task("digits").items():
-            found[split] = LabelledImages([(Image.fromarray(p), -1) for p in pixels], labels, f"mini_{task} {split}")
+            found[split] = LabeledImages([(Image.fromarray(p), -1) for p in pixels], labels, f"mini_{task} {split}")
         return found
     folder = Path(str(source)) / task
     for split, images in recipe.read(folder).items():

@@ -99,16 +99,16 @@ def read_zip(path: Path) -> Named:
 
 def class_trees(folder: Path) -> Splits:
     """Archives ``<split>.zip`` of ``<split>/<class>/<image>``; without ``validation.zip`` a tenth of train is val."""
-    train = _labelled(read_zip(folder / "train.zip"), folder / "train.zip")
-    test = _labelled(read_zip(folder / "test.zip"), folder / "test.zip")
+    train = _labeled(read_zip(folder / "train.zip"), folder / "train.zip")
+    test = _labeled(read_zip(folder / "test.zip"), folder / "test.zip")
     validation = folder / "validation.zip"
-    return _official(train, test, _labelled(read_zip(validation), validation) if validation.exists() else None)
+    return _official(train, test, _labeled(read_zip(validation), validation) if validation.exists() else None)
 
 
 def tracks(folder: Path) -> Splits:
     """One archive of ``gtsrb/<class>/<track>_<frame>.ppm``; a track is never split."""
     path = folder / "gtsrb_100_per_class.zip"
-    images = _labelled(read_zip(path), path)
+    images = _labeled(read_zip(path), path)
     names = [name.stem.split("_")[0] for name, _ in images.examples]
     return _hold_out(images, lambda labels, i, share: grouped_split(labels, [names[k] for k in i.tolist()], share, 0))
 
@@ -116,7 +116,7 @@ def tracks(folder: Path) -> Splits:
 def one_tree(folder: Path) -> Splits:
     """One archive of ``images/<class>/<image>``."""
     path = folder / "dtd10_short128.zip"
-    return _hold_out(_labelled(read_zip(path), path), lambda labels, _, share: stratified_split(labels, share, 0))
+    return _hold_out(_labeled(read_zip(path), path), lambda labels, _, share: stratified_split(labels, share, 0))
 
 
 def drawers(folder: Path) -> Splits:
@@ -140,7 +140,7 @@ def drawers(folder: Path) -> Splits:
 def tiny_imagenet(folder: Path) -> Splits:
     """Training images by folder; the official validation images, whose classes a text file gives, are the test."""
     classes = (folder / "wnids.txt").read_text(errors="replace").split()
-    train = _labelled(read_zip(folder / "train_50_per_class.zip"), folder / "train_50_per_class.zip", classes)
+    train = _labeled(read_zip(folder / "train_50_per_class.zip"), folder / "train_50_per_class.zip", classes)
     annotations = folder / "val_annotations.txt"
     lines = [line.split("\t") for line in annotations.read_text(errors="replace").splitlines() if line]
     wnid = {line[0]: line[1] for line in lines if len(line) > 1}
@@ -186,7 +186,7 @@ def _hold_out(images: EncodedImages, split: Callable[[Indices, Indices, float], 
     return {"train": images.take(rest[kept]), "val": images.take(rest[held]), "test": images.take(test)}
 
 
-def _labelled(examples: Named, path: Path, classes: Sequence[str] | None = None) -> EncodedImages:
+def _labeled(examples: Named, path: Path, classes: Sequence[str] | None = None) -> EncodedImages:
     """Classes are the second folders of the paths, as numbers where all are numbers, else by alphabet."""
     if bad := next((name for name, _ in examples if len(name.parts) < 3), None):
         raise UserError(f"{path}: holds {bad}, expected <folder>/<class>/<image>")

@@ -10,7 +10,7 @@ from data_modules.base import ImageDataModule, Images, Split
 from data_modules.images import (
     ImageFiles,
     Indices,
-    LabelledImages,
+    LabeledImages,
     class_folders,
     guarded,
     read_class_tree,
@@ -69,7 +69,7 @@ class OfficialData(ImageDataModule):
     own_files: ClassVar[str] = ""
     has_official_val: ClassVar[bool] = False
 
-    def open(self, folder: Path, split: Split) -> LabelledImages | ImageFiles:
+    def open(self, folder: Path, split: Split) -> LabeledImages | ImageFiles:
         """Open torchvision's reader of an official split below ``folder``."""
         raise NotImplementedError(f"{type(self).__name__}.open")
 
@@ -119,12 +119,12 @@ class OfficialData(ImageDataModule):
         kept, held = self.hold_out(self._train)
         return self._train.take(held, f"{name} val") if split == "val" else self._train.take(kept)
 
-    def hold_out(self, train: LabelledImages | ImageFiles) -> tuple[Indices, Indices]:
+    def hold_out(self, train: LabeledImages | ImageFiles) -> tuple[Indices, Indices]:
         """Indices of the training images that stay and of those held out for validation."""
         return stratified_split(train.labels, self.val_fraction, self.split_seed)
 
     @functools.cached_property
-    def _train(self) -> LabelledImages | ImageFiles:
+    def _train(self) -> LabeledImages | ImageFiles:
         """Opened once, because two splits come out of it."""
         return self._part("train")
 
@@ -133,19 +133,19 @@ class OfficialData(ImageDataModule):
             return self.has_official_val
         return tree_split(self.folder, self.tree_names["val"]) is not None
 
-    def _part(self, split: Split) -> LabelledImages | ImageFiles:
+    def _part(self, split: Split) -> LabeledImages | ImageFiles:
         where = f"{self.info.name} {split}"
         if not self.is_official_form(self.folder):
             return self._read_tree(split, where)
         remedy = f"remove {self.folder} and run `lgx data prepare {self.info.name} --root {self.root}`"
         images = guarded(lambda: self.open(self.folder, split), f"{where}: {self.folder}", remedy)
-        assert isinstance(images, (LabelledImages, ImageFiles))
+        assert isinstance(images, (LabeledImages, ImageFiles))
         if len(images) and not 0 <= images.labels.min() <= images.labels.max() < self.num_classes:
             raise UserError(f"{where}: {self.folder} has labels beyond the {self.num_classes} classes; {remedy}")
         return images
 
-    def _labelled(self, source: Any, labels: Any, split: Split) -> LabelledImages:
-        return LabelledImages(source, labels, f"{self.info.name} {split}")
+    def _labeled(self, source: Any, labels: Any, split: Split) -> LabeledImages:
+        return LabeledImages(source, labels, f"{self.info.name} {split}")
 
     def _read_tree(self, split: Split, where: str) -> ImageFiles:
         """The training folder decides which classes there are, so that every split counts them alike."""

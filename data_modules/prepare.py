@@ -12,8 +12,8 @@ from torchvision.datasets.utils import calculate_md5, check_integrity, download_
 from data_modules.archives import check_tar, unzip
 from data_modules.images import guarded
 from data_modules.official import Archive, OfficialData, tree_split
+from lgx.core.files import atomic_path
 from lgx.errors import UserError
-from lgx.files import atomic_path
 
 FASHION_IDX = {
     "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",

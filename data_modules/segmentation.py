@@ -15,18 +15,18 @@ from torchvision.datasets.utils import extract_archive
 from torchvision.datasets.voc import DATASET_YEAR_DICT
 
 from data_modules.base import DatasetInfo, Images, Split
-from data_modules.images import DataError, Indices, LabelledImages, open_image, stratified_order
+from data_modules.images import DataError, Indices, LabeledImages, open_image, stratified_order
 from data_modules.official import Archive, OfficialData
 from data_modules.prepare import link
 from data_modules.samplers import Key, TransformedImages, mix_seed, seeded_rng
 from data_modules.transforms import MaskTransform
-from lgx.batch import IGNORE, Batch
+from lgx.core.batch import IGNORE, Batch
 from lgx.errors import UserError
 
 _VOC = DATASET_YEAR_DICT["2012"]
 
 
-class MaskedImages(LabelledImages):
+class MaskedImages(LabeledImages):
     """Images with a class index for every pixel.
 
     An image has no class of its own: all ``labels`` are 0, so that draws which are class-stratified elsewhere are plain
@@ -85,7 +85,7 @@ class MaskedImages(LabelledImages):
 
     def _classes(self, values: NDArray[Any], path: Path) -> NDArray[np.uint8]:
         if values.ndim != 2:
-            raise DataError(f"{self.where}: {path} is a picture in colours; expected a mask of one label per pixel")
+            raise DataError(f"{self.where}: {path} is a picture in colors; expected a mask of one label per pixel")
         known = (values >= 0) & (values < 256)
         classes = self._table[np.where(known, values, 0)]
         known &= classes >= 0
@@ -93,7 +93,7 @@ class MaskedImages(LabelledImages):
             last = max(label for label in self.meanings if label != IGNORE)
             others = f" or {IGNORE}" if IGNORE in self.meanings else ""
             raise DataError(
-                f"{self.where}: {path} has a pixel labelled {values[~known][0]}; expected 0 to {last}{others}"
+                f"{self.where}: {path} has a pixel labeled {values[~known][0]}; expected 0 to {last}{others}"
             )
         return classes.astype(np.uint8)
 
@@ -161,17 +161,17 @@ class SegmentationSet(OfficialData):
 
 
 class ADE20K(SegmentationSet):
-    """ADE20K as the Scene Parsing challenge has it (Zhou et al., 2017): 150 classes, unlabelled pixels do not count.
+    """ADE20K as the Scene Parsing challenge has it (Zhou et al., 2017): 150 classes, unlabeled pixels do not count.
 
     Files lie at ``root/ade20k/ADEChallengeData2016/{images,annotations}/{training,validation}``; a mask's 0 is
-    unlabelled, k is class k - 1.
+    unlabeled, k is class k - 1.
     """
 
     info = DatasetInfo(
         name="ade20k",
         num_classes=150,
         sizes=(18_189, 2_021, 2_000),
-        licence="non-commercial research and education only (images); BSD-3-Clause (annotations)",
+        license="non-commercial research and education only (images); BSD-3-Clause (annotations)",
         source="http://sceneparsing.csail.mit.edu/",
         splits="test is the official validation split (the test labels are not public); val is held out of training",
         img_size=512,
@@ -223,7 +223,7 @@ class VOC12(SegmentationSet):
         name="voc12",
         num_classes=21,
         sizes=(1_318, 146, 1_449),
-        licence="Flickr's terms of use (images)",
+        license="Flickr's terms of use (images)",
         source="http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
         splits="test is the official val split (the test labels are not public); val is held out of train",
         img_size=512,
@@ -261,7 +261,7 @@ class VOC12Aug(VOC12):
         name="voc12_aug",
         num_classes=21,
         sizes=(9_524, 1_058, 1_449),
-        licence=VOC12.info.licence,
+        license=VOC12.info.license,
         source="http://home.bharathh.info/pubs/codes/SBD/download.html",
         splits="test is VOC12's val split; val is held out of trainaug",
         img_size=512,

@@ -18,7 +18,7 @@ from data_modules.task_sampler import (
     augment_seed,
     task_weights,
 )
-from lgx.batch import Batch, Task, shared_metric
+from lgx.core.batch import Batch, Task, shared_metric
 from lgx.errors import UserError
 
 

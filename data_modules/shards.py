@@ -20,9 +20,8 @@ from rich.progress import track
 
 from data_modules.base import DatasetInfo, Images, Split
 from data_modules.images import DataError, Indices, open_photo
-from lgx.errors import UserError
-from lgx.files import atomic_path
-from lgx.metadata import (
+from lgx.core.files import atomic_path
+from lgx.core.schema import (
     LINE,
     MAPPING,
     NUMBERS,
@@ -35,6 +34,7 @@ from lgx.metadata import (
     one_of,
     read_json,
 )
+from lgx.errors import UserError
 
 # Where another package imported webdataset first, the environment variable came too late.
 wds.utils.enforce_security = True
@@ -50,7 +50,7 @@ _INFO = {
     "name": LINE,
     "num_classes": at_most(1_000_000, 1),
     "sizes": list_of(Field(lambda value: value is None or _COUNT.holds(value), "counts")),
-    "licence": LINE,
+    "license": LINE,
     "source": LINE,
     "splits": LINE,
     "img_size": at_most(65_536, 1),

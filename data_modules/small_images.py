@@ -10,7 +10,7 @@ from torchvision import datasets
 from torchvision.datasets.utils import check_integrity
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import ImageFiles, Indices, LabelledImages, grouped_split
+from data_modules.images import ImageFiles, Indices, LabeledImages, grouped_split
 from data_modules.official import Archive, OfficialData
 from lgx.errors import UserError
 
@@ -22,7 +22,7 @@ class CIFAR10(OfficialData):
         name="cifar10",
         num_classes=10,
         sizes=(45_000, 5_000, 10_000),
-        licence="none stated",
+        license="none stated",
         source="https://www.cs.toronto.edu/~kriz/cifar.html",
         splits="official train (a stratified share held out as val) and test",
         img_size=32,
@@ -34,10 +34,10 @@ class CIFAR10(OfficialData):
     archives = (Archive(f"https://www.cs.toronto.edu/~kriz/{datasets.CIFAR10.filename}", datasets.CIFAR10.tgz_md5),)
     reader: type[datasets.CIFAR10] = datasets.CIFAR10
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader."""
         source = self.reader(str(folder), train=split == "train")
-        return self._labelled(source, source.targets, split)
+        return self._labeled(source, source.targets, split)
 
     def fetch(self, folder: Path) -> None:
         """Unpack."""
@@ -51,7 +51,7 @@ class CIFAR100(CIFAR10):
         name="cifar100",
         num_classes=100,
         sizes=(45_000, 5_000, 10_000),
-        licence="none stated",
+        license="none stated",
         source="https://www.cs.toronto.edu/~kriz/cifar.html",
         splits="official train (a stratified share held out as val) and test",
         img_size=32,
@@ -70,7 +70,7 @@ class FashionMNIST(OfficialData):
         name="fashion_mnist",
         num_classes=10,
         sizes=(54_000, 6_000, 10_000),
-        licence="MIT",
+        license="MIT",
         source="https://github.com/zalandoresearch/fashion-mnist",
         splits="official train (a stratified share held out as val) and test",
         img_size=28,
@@ -85,12 +85,12 @@ class FashionMNIST(OfficialData):
         for filename, md5 in datasets.FashionMNIST.resources
     )
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader."""
         source = datasets.FashionMNIST(str(folder), train=split == "train")
         if len(source.data) != len(source.targets):
             raise ValueError(f"{len(source.data)} images but {len(source.targets)} labels")
-        return self._labelled(source, source.targets, split)
+        return self._labeled(source, source.targets, split)
 
     def fetch(self, folder: Path) -> None:
         """Unpack."""
@@ -104,7 +104,7 @@ class SVHN(OfficialData):
         name="svhn",
         num_classes=10,
         sizes=(65_931, 7_326, 26_032),
-        licence="non-commercial use only",
+        license="non-commercial use only",
         source="http://ufldl.stanford.edu/housenumbers/",
         splits="official train (a stratified share held out as val) and test",
         img_size=32,
@@ -115,10 +115,10 @@ class SVHN(OfficialData):
     marker = "train_32x32.mat"
     archives = tuple(Archive(url, md5) for url, _, md5 in map(datasets.SVHN.split_list.get, ("train", "test")))
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader."""
         source = datasets.SVHN(str(folder), split=split)
-        return self._labelled(source, source.labels, split)
+        return self._labeled(source, source.labels, split)
 
     def fetch(self, folder: Path) -> None:
         """Check the two files; there is nothing to unpack."""
@@ -133,7 +133,7 @@ class GTSRB(OfficialData):
         name="gtsrb",
         num_classes=43,
         sizes=(None, None, 12_630),
-        licence="none stated",
+        license="none stated",
         source="https://benchmark.ini.rub.de/",
         splits="official train (26,640 images, of which whole tracks are held out as val) and test",
         img_size=32,
@@ -150,17 +150,17 @@ class GTSRB(OfficialData):
         )
     )
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader."""
         source = datasets.GTSRB(str(folder), split=split)
-        return self._labelled(source, [label for _, label in source._samples], split)
+        return self._labeled(source, [label for _, label in source._samples], split)
 
     def fetch(self, folder: Path) -> None:
         """Unpack."""
         for part in ("train", "test"):
             datasets.GTSRB(str(folder), split=part, download=True)
 
-    def hold_out(self, train: LabelledImages | ImageFiles) -> tuple[Indices, Indices]:
+    def hold_out(self, train: LabeledImages | ImageFiles) -> tuple[Indices, Indices]:
         """Whole tracks: a file is called ``<track>_<frame>.ppm``."""
         if isinstance(train, ImageFiles):
             names = [train.path(i).name for i in range(len(train))]
@@ -180,7 +180,7 @@ class Omniglot(OfficialData):
         name="omniglot",
         num_classes=1_623,
         sizes=(17_853, 6_492, 8_115),
-        licence="MIT",
+        license="MIT",
         source="https://github.com/brendenlake/omniglot",
         splits="by drawer: 1-11 train, 12-15 val, 16-20 test (there is no official split for classification)",
         img_size=105,
@@ -195,7 +195,7 @@ class Omniglot(OfficialData):
     )
     has_official_val = True
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open both halves; a file is called ``<character>_<drawer>.png``."""
         halves = [datasets.Omniglot(str(folder), background=background) for background in (True, False)]
         names = [name for half in halves for name, _ in half._flat_character_images]
@@ -205,7 +205,7 @@ class Omniglot(OfficialData):
         first, last = {"train": (1, 11), "val": (12, 15), "test": (16, 20)}[split]
         chosen = np.flatnonzero((drawer >= first) & (drawer <= last))
         source = halves[0] + halves[1]
-        return LabelledImages(source, np.array(labels)[chosen], f"{self.info.name} {split}", chosen)
+        return LabeledImages(source, np.array(labels)[chosen], f"{self.info.name} {split}", chosen)
 
     def fetch(self, folder: Path) -> None:
         """Unpack."""
@@ -220,7 +220,7 @@ class FER2013(OfficialData):
         name="fer2013",
         num_classes=7,
         sizes=(28_709, 3_589, 3_589),
-        licence="terms of the Kaggle challenge",
+        license="terms of the Kaggle challenge",
         source="https://www.kaggle.com/c/challenges-in-representation-learning-facial-expression-recognition-challenge",
         splits="the challenge's Training, PublicTest (val) and PrivateTest (test)",
         img_size=48,
@@ -233,7 +233,7 @@ class FER2013(OfficialData):
     manual = "download fer2013.csv from the challenge's page and place it at {folder}/fer2013/fer2013.csv"
     has_official_val = True
 
-    def open(self, folder: Path, split: Split) -> LabelledImages:
+    def open(self, folder: Path, split: Split) -> LabeledImages:
         """Read the table; torchvision's own reader cannot tell PublicTest from PrivateTest."""
         for filename, md5 in (datasets.FER2013._RESOURCES["fer"], datasets.FER2013._RESOURCES["icml"]):
             path = folder / "fer2013" / filename
@@ -241,7 +241,7 @@ class FER2013(OfficialData):
                 continue
             if not check_integrity(str(path), md5):
                 raise UserError(f"fer2013: {path} has the wrong md5, expected {md5}; download it again")
-            return self._labelled(*_read_fer_table(path, split), split)
+            return self._labeled(*_read_fer_table(path, split), split)
         raise UserError(f"fer2013: expected fer2013.csv or icml_face_data.csv in {folder / 'fer2013'}")
 
 

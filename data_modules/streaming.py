@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from data_modules.samplers import limited, mix_seed, seeded_rng
 from data_modules.shards import Shard, decode, read_shard
-from lgx.batch import Batch
+from lgx.core.batch import Batch
 from lgx.errors import UserError
 
 

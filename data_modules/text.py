@@ -24,8 +24,8 @@ from data_modules.samplers import (
     mix_seed,
 )
 from data_modules.text_files import Row
-from data_modules.tokens import Texts, load_tokenizer, tokenise
-from lgx.batch import Batch, Task
+from data_modules.tokens import Texts, load_tokenizer, tokenize
+from lgx.core.batch import Batch, Task
 from lgx.errors import UserError
 
 
@@ -76,7 +76,7 @@ class TextDataModule(LightningDataModule):
 
     A subclass sets ``info`` and implements :meth:`read`; where its vocabulary is not GPT-2's, ``vocabulary`` names the
     folder below ``root``. The three splits are disjoint, and validation never reads the test split.
-    Texts are tokenised once, in :meth:`setup`. ``Batch.inputs`` are token ids, int64, (B, N), padded on the
+    Texts are tokenized once, in :meth:`setup`. ``Batch.inputs`` are token ids, int64, (B, N), padded on the
     right to the batch's longest text with the vocabulary's last token, which stands in no text.
 
     Args:
@@ -179,16 +179,16 @@ class TextDataModule(LightningDataModule):
     # -- Lightning hooks ----------------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
-        """Read and tokenise the splits that ``stage`` needs (``fit``, ``validate``, ``test``, ``predict``)."""
+        """Read and tokenize the splits that ``stage`` needs (``fit``, ``validate``, ``test``, ``predict``)."""
         needed: dict[str, tuple[Split, ...]] = {"fit": ("train", "val"), "validate": ("val",)}
         missing = [split for split in needed.get(stage, ("test",)) if split not in self._texts]
         if not missing:
             return
         tokenizer = load_tokenizer(self.tokenizer, self.vocab_size)
         rows = {split: self.read(split) for split in missing}
-        found = {split: self._tokenised(part, tokenizer, split) for split, part in rows.items() if part is not None}
+        found = {split: self._tokenized(part, tokenizer, split) for split, part in rows.items() if part is not None}
         if "val" in rows and "val" not in found:
-            train = found.get("train") or self._tokenised(self.read("train") or [], tokenizer, "train")
+            train = found.get("train") or self._tokenized(self.read("train") or [], tokenizer, "train")
             kept, held = stratified_split(train.labels, self.val_fraction, self.split_seed)
             found |= {"train": train.take(kept), "val": train.take(held)}
         if "train" in found and self.limit_train is not None:
@@ -229,7 +229,7 @@ class TextDataModule(LightningDataModule):
     # -- what several data modules in one need ------------------------------------------------------------------
 
     def examples(self, split: Split) -> Texts:
-        """The tokenised texts of a split that :meth:`setup` read."""
+        """The tokenized texts of a split that :meth:`setup` read."""
         return self._texts[split]
 
     def transformed(self, texts: Texts, train: bool = False, seed: int | None = None) -> TransformedImages:
@@ -247,8 +247,8 @@ class TextDataModule(LightningDataModule):
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
-    def _tokenised(self, rows: list[Row], tokenizer: Any, split: Split) -> Texts:
-        texts, cut = tokenise(rows, tokenizer, self.max_len, refuse=self.too_long == "refuse")
+    def _tokenized(self, rows: list[Row], tokenizer: Any, split: Split) -> Texts:
+        texts, cut = tokenize(rows, tokenizer, self.max_len, refuse=self.too_long == "refuse")
         if cut:
             rank_zero_info(
                 f"{self.info.name} {split}: {cut:,} of {len(texts):,} texts were cut to data.max_len {self.max_len}"

@@ -1,4 +1,4 @@
-"""Rows of labelled texts, read from the publishers' own files or from the Hugging Face hub."""
+"""Rows of labeled texts, read from the publishers' own files or from the Hugging Face hub."""
 
 import errno
 import os
@@ -8,16 +8,16 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from lgx.core.extras import nlp_extra
+from lgx.core.schema import parse_json, shortened
 from lgx.errors import UserError
-from lgx.extras import nlp_extra
-from lgx.metadata import parse_json, shortened
 
 LONGEST_LINE = 2**20
-"""Bytes of a line: the longest review has 14 thousand. What is longer would take minutes and gigabytes to tokenise."""
+"""Bytes of a line: the longest review has 14 thousand. What is longer would take minutes and gigabytes to tokenize."""
 
 
 _HALF = re.compile("[\ud800-\udfff]")
-"""One of two codes that together are a character; JSON can write it alone, tokenisers refuse it."""
+"""One of two codes that together are a character; JSON can write it alone, tokenizers refuse it."""
 
 
 class Row(NamedTuple):

@@ -28,7 +28,7 @@ class TinyImageNet(OfficialData):
         name="tiny_imagenet",
         num_classes=200,
         sizes=(90_000, 10_000, 10_000),
-        licence="non-commercial research and education only (ImageNet's terms of access)",
+        license="non-commercial research and education only (ImageNet's terms of access)",
         source="http://cs231n.stanford.edu/tiny-imagenet-200.zip",
         splits="test is the official val set (the test labels are not public); val is held out of train",
         img_size=64,

@@ -1,6 +1,6 @@
 """GPT-2's byte-pair tokens: the tokenizer from local files or the hub, and texts as token ids.
 
-Texts are tokenised once, when a data module is set up, and kept in memory as one array of ids.
+Texts are tokenized once, when a data module is set up, and kept in memory as one array of ids.
 """
 
 import os
@@ -16,9 +16,9 @@ from torch import Tensor
 
 from data_modules.images import Indices
 from data_modules.text_files import Row, read_lines
+from lgx.core.extras import nlp_extra
+from lgx.core.schema import read_json, shortened
 from lgx.errors import UserError
-from lgx.extras import nlp_extra
-from lgx.metadata import read_json, shortened
 
 END = "<|endoftext|>"
 _FILES = (("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt"))  # OpenAI's names, transformers' names
@@ -117,7 +117,7 @@ def _read_merges(path: Path, vocabulary: dict[str, int], option: str) -> list[tu
 
 @dataclass(frozen=True)
 class Texts:
-    """Tokenised texts of one split.
+    """Tokenized texts of one split.
 
     Attributes:
         ids: Token ids of all texts, one text after the other, int32.
@@ -154,7 +154,7 @@ class Texts:
         return cls(ids, offsets, np.asarray(labels, np.int64))
 
 
-def tokenise(rows: Sequence[Row], tokenizer: Any, max_len: int, refuse: bool) -> tuple[Texts, int]:
+def tokenize(rows: Sequence[Row], tokenizer: Any, max_len: int, refuse: bool) -> tuple[Texts, int]:
     """Turn rows into token ids.
 
     GPT-2 knows no separator, and its one special token pads, so the two texts of a pair are joined by a line break,

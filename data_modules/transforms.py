@@ -10,7 +10,7 @@ from timm.data.transforms_factory import create_transform
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
-from lgx.batch import Task
+from lgx.core.batch import Task
 from lgx.errors import UserError
 
 Augment = Literal["none", "crop_flip", "randaugment"]
@@ -40,7 +40,7 @@ class _Mode:
 
 
 class _Resize:
-    """Resize the short side and crop the centre, unless the image has the size already."""
+    """Resize the short side and crop the center, unless the image has the size already."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -52,12 +52,12 @@ class _Resize:
 
 
 def eval_transform(task: Task) -> "v2.Compose":
-    """PIL image -> normalised float tensor (C, H, W): short side to ``img_size``, centre crop."""
+    """PIL image -> normalized float tensor (C, H, W): short side to ``img_size``, center crop."""
     return v2.Compose([_Mode(task.in_chans), _Resize(task.img_size), *_to_tensor(task)])
 
 
 def train_transform(task: Task, augment: Augment) -> "v2.Compose":
-    """PIL image -> normalised float tensor (C, H, W) with the chosen augmentation.
+    """PIL image -> normalized float tensor (C, H, W) with the chosen augmentation.
 
     ``crop_flip`` pads by an eighth, crops at random and flips, the custom for small images;
     ``randaugment`` is timm's training transform with DeiT's ``rand-m9-mstd0.5-inc1`` and random erasing 0.25.
@@ -81,13 +81,13 @@ def train_transform(task: Task, augment: Augment) -> "v2.Compose":
 
 
 class MaskTransform:
-    """(PIL image, class index of every pixel) -> (normalised float tensor (C, H, W), int64 tensor (H, W)).
+    """(PIL image, class index of every pixel) -> (normalized float tensor (C, H, W), int64 tensor (H, W)).
 
     Both go through the same resizing, crop and flip. Images are interpolated bilinearly, masks take the nearest pixel,
     so that no class arises that was not there.
 
     Args:
-        task: Gives size, channels and normalisation.
+        task: Gives size, channels and normalization.
         augment: ``none`` squeezes the whole image into the square, as evaluation does. ``crop_flip`` cuts out a quarter
             to all of its area, in a shape between 3:4 and 4:3, squeezes that and flips half of them.
 

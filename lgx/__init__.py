@@ -1,4 +1,4 @@
-"""lgx: condense one large ancestor into a small learngene that initialises descendants of any size.
+"""lgx: condense one large ancestor into a small learngene that initializes descendants of any size.
 
 This module imports nothing heavy, so that ``lgx --help`` answers at once.
 """

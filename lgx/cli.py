@@ -23,7 +23,7 @@ COMMANDS = {
     "embed": "embed tasks, for a task-aware hypernetwork",
     "export": "write a trained run's network as a timm folder",
     "compare": "table and report of methods x descendants x tasks over seeds",
-    "analyse": "how a hypernetwork sees tasks; what training makes of parameters; paths of a search",
+    "analyze": "how a hypernetwork sees tasks; what training makes of parameters; paths of a search",
     "plan": "steps, memory, FLOPs and hours of a run, before it starts",
     "reproduce": "a table or figure of the papers, and which of its claims hold",
     "sweep": "many runs from one file, resumable, on one machine or a cluster",
@@ -126,7 +126,7 @@ def run_command(argv: Sequence[str]) -> None:
     elif command in ("-V", "--version"):
         print(f"lgx {__version__}", flush=True)
     elif command in TRAINING:
-        importlib.import_module("lgx.training").run(list(argv))
+        importlib.import_module("lgx.training.cli").run(list(argv))
     elif command in COMMANDS:
         importlib.import_module("lgx.commands.run").run(command, list(argv[1:]))
     else:

@@ -115,7 +115,7 @@ def arguments(command: str, model: str, images: Path, runs: Path, *options: obje
     base = [
         command, "--model", model, f"--model.arch={ARCH}",
         "--model.optimizer=torch.optim.AdamW", "--model.optimizer.lr=0.003",
-        "--model.scheduler=lgx.optim.WarmupCosine",
+        "--model.scheduler=lgx.components.optim.WarmupCosine",
         "--data=ImageFolderData", f"--data.root={images}", "--data.img_size=16", "--data.batch_size=16",
         f"--runs_dir={runs}", "--experiment=test",
         "--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.max_epochs=1",

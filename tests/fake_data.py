@@ -18,7 +18,7 @@ from PIL import Image
 from torchvision import datasets
 
 from data_modules.base import DatasetInfo
-from data_modules.images import LabelledImages
+from data_modules.images import LabeledImages
 from data_modules.inaturalist import INaturalist2019
 from data_modules.shards import write_shards
 from data_modules.tiny_imagenet import TinyImageNet
@@ -245,7 +245,7 @@ def ham10000(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tiny_imagenet(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two classes instead of 200, not in alphabetical order, with the table of the val images and unlabelled tests."""
+    """Two classes instead of 200, not in alphabetical order, with the table of the val images and unlabeled tests."""
     monkeypatch.setattr(TinyImageNet, "info", replace(TinyImageNet.info, num_classes=2))
     base, wnids = root / "tiny_imagenet" / "tiny-imagenet-200", ("n02124075", "n01443537")
     for c, wnid in enumerate(wnids):
@@ -275,18 +275,18 @@ def inat2019(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (base / f"{part}2019.json").write_text(json.dumps(table))
 
 
-def painted(seed: int, colours: int, size: tuple[int, int] = (24, 32)) -> tuple[Image.Image, np.ndarray]:
-    """A picture of 8 px tiles in noisy colours, and the number of each pixel's colour, (H, W)."""
+def painted(seed: int, colors: int, size: tuple[int, int] = (24, 32)) -> tuple[Image.Image, np.ndarray]:
+    """A picture of 8 px tiles in noisy colors, and the number of each pixel's color, (H, W)."""
     rng = np.random.default_rng(seed)
-    palette = np.array([[230, 30, 30], [30, 230, 30], [30, 30, 230], [220, 220, 40]])[:colours]
-    tiles = rng.integers(0, colours, (size[0] // 8, size[1] // 8))
+    palette = np.array([[230, 30, 30], [30, 230, 30], [30, 30, 230], [220, 220, 40]])[:colors]
+    tiles = rng.integers(0, colors, (size[0] // 8, size[1] // 8))
     numbers = tiles.repeat(8, axis=0).repeat(8, axis=1)
     pixels = palette[numbers] + rng.normal(0, 10, (*size, 3))
     return Image.fromarray(pixels.clip(0, 255).astype(np.uint8)), numbers
 
 
 def save_pair(image: Path, mask: Path, picture: Image.Image, labels: np.ndarray, palette: bool = False) -> None:
-    """Write a picture and its mask; ``palette`` colours the mask, as VOC's are."""
+    """Write a picture and its mask; ``palette`` colors the mask, as VOC's are."""
     for path in (image, mask):
         path.parent.mkdir(parents=True, exist_ok=True)
     picture.save(image, quality=95)
@@ -297,7 +297,7 @@ def save_pair(image: Path, mask: Path, picture: Image.Image, labels: np.ndarray,
 
 
 def ade20k(root: Path, monkeypatch: pytest.MonkeyPatch | None = None, train: int = 40, test: int = 8) -> None:
-    """Four colours are the labels 1, 5, 20 and 150; the upper left corner is unlabelled."""
+    """Four colors are the labels 1, 5, 20 and 150; the upper left corner is unlabeled."""
     base, labels = root / "ade20k" / "ADEChallengeData2016", np.array([1, 5, 20, 150])
     for part, short, n in (("training", "train", train), ("validation", "val", test)):
         for i in range(n):
@@ -309,7 +309,7 @@ def ade20k(root: Path, monkeypatch: pytest.MonkeyPatch | None = None, train: int
 
 
 def voc12(root: Path, monkeypatch: pytest.MonkeyPatch | None = None, name: str = "voc12") -> None:
-    """Three colours are background, class 1 and class 20; the outermost pixels are a border."""
+    """Three colors are background, class 1 and class 20; the outermost pixels are a border."""
     base, labels = root / name / "VOCdevkit" / "VOC2012", np.array([0, 1, 20])
     names: dict[str, list[str]] = {"train": [], "val": [], "trainaug": []}
     for i in range(30):
@@ -321,7 +321,7 @@ def voc12(root: Path, monkeypatch: pytest.MonkeyPatch | None = None, name: str =
         if part != "trainaug" or name == "voc12_aug":
             save_pair(base / f"JPEGImages/{stem}.jpg", base / f"{folder}/{stem}.png", picture, mask, palette=i < 16)
             names[part].append(stem)
-        if part == "train" and name == "voc12_aug":  # its masks are without colours
+        if part == "train" and name == "voc12_aug":  # its masks are without colors
             save_pair(base / f"JPEGImages/{stem}.jpg", base / f"SegmentationClassAug/{stem}.png", picture, mask)
     lists = base / "ImageSets" / "Segmentation"
     lists.mkdir(parents=True)
@@ -352,10 +352,10 @@ FORMATS = {
 TOY = DatasetInfo("toy", 4, (23, 9, 7), "none", "here", "made up", 8, 3, (0.5,) * 3, (0.5,) * 3)
 
 
-def numbered(n: int, split: str = "train") -> LabelledImages:
+def numbered(n: int, split: str = "train") -> LabeledImages:
     """Images whose every pixel is their own number, so that a batch tells which examples it holds."""
     images = [(Image.new("RGB", (8, 8), (i, i, i)), i % 4) for i in range(n)]
-    return LabelledImages(images, [label for _, label in images], f"toy {split}")
+    return LabeledImages(images, [label for _, label in images], f"toy {split}")
 
 
 def number_of(image: Image.Image) -> torch.Tensor:

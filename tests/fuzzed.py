@@ -20,16 +20,17 @@ from data_modules.sharded import ShardedData
 from data_modules.transforms import MaskTransform
 from lgx.architectures import GPT2Architecture, ViTArchitecture
 from lgx.architectures.sets import read_architectures
-from lgx.batch import Task
-from lgx.evaluation.results import Row, read_rows, write_rows
-from lgx.export import write_descendant
+from lgx.artifacts.export import write_descendant
+from lgx.artifacts.learngene import Learngene, take_layers
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.core.batch import Task
+from lgx.core.rows import Row, read_rows, write_rows
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.initializers import initialise, initializer_for
-from lgx.learngene import Learngene, take_layers
-from lgx.search import Searched, extract
-from lgx.sources import load_source
-from lgx.sweeps import load_sweep
-from lgx.task_embeddings import TaskEmbeddings
+from lgx.initialization import initialize
+from lgx.methods import initializer_for
+from lgx.methods.lsamd.selection import SelectionRun, extract
+from lgx.runs.sweeps import load_sweep
 
 from . import fake_data, fake_text
 from .conftest import draw, write_images
@@ -72,7 +73,7 @@ def make_ancestor(folder: Path) -> Path:
 
 def make_searched(folder: Path) -> Path:
     file = folder / "c.learngene.safetensors"
-    extract([Searched.load(make_search(folder))]).save(file)
+    extract([SelectionRun.load(make_search(folder))]).save(file)
     return file
 
 
@@ -122,7 +123,7 @@ def make_timm_folder(folder: Path) -> Path:
 
 
 def make_gpt2_folder(folder: Path) -> Path:
-    from lgx.export_gpt2 import write_text_descendant
+    from lgx.artifacts.export_gpt2 import write_text_descendant
 
     architecture = GPT2Architecture(1, 8, 2, max_len=16, vocab_size=32)
     write_text_descendant(folder / "gpt2", architecture.build())
@@ -236,7 +237,7 @@ def save_rows(file: Path, content: Any) -> None:
 
 
 def start(file: Path) -> None:
-    initialise(TINY.replace(depth=3), initializer_for(str(file)), head="new")
+    initialize(TINY.replace(depth=3), initializer_for(str(file)), head="new")
 
 
 def load_saved(file: Path) -> Any:
@@ -248,7 +249,7 @@ def save_saved(file: Path, content: Any) -> None:
 
 
 def read_source(file: Path) -> None:
-    load_source(str(file)).model(torch.ones(1, 3, 8, 8))
+    load_pretrained(str(file)).model(torch.ones(1, 3, 8, 8))
 
 
 VICTIMS: dict[str, Victim] = {
@@ -258,12 +259,12 @@ VICTIMS: dict[str, Victim] = {
     "hypernetwork": Victim(make_hypernet, start),
     "embeddings": Victim(make_embeddings, lambda file: TaskEmbeddings.load(file).of("shapes", str(file))),
     "checkpoint": Victim(make_checkpoint, read_source),
-    "search": Victim(make_search, lambda file: extract([Searched.load(file)])),
+    "search": Victim(make_search, lambda file: extract([SelectionRun.load(file)])),
     "saved hypernetwork": Victim(
-        make_hypernet_checkpoint, lambda file: initialise(TINY, initializer_for(str(file), "logah"))
+        make_hypernet_checkpoint, lambda file: initialize(TINY, initializer_for(str(file), "logah"))
     ),
-    "timm folder": Victim(make_timm_folder, lambda file: load_source(str(file.parent))),
-    "gpt2 folder": Victim(make_gpt2_folder, lambda file: load_source(str(file.parent))),
+    "timm folder": Victim(make_timm_folder, lambda file: load_pretrained(str(file.parent))),
+    "gpt2 folder": Victim(make_gpt2_folder, lambda file: load_pretrained(str(file.parent))),
     "shard": Victim(make_shards, read_shards),
     "index of shards": Victim(lambda folder: make_shards(folder).parent / "index.json", read_shards),
     "png": Victim(make_images(".png"), read_images),

@@ -17,8 +17,8 @@ from statistics import median
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lgx.files import atomic_path
-from lgx.learngene import load_checkpoint
+from lgx.artifacts.learngene import load_checkpoint
+from lgx.core.files import atomic_path
 
 LGX = [sys.executable, "-m", "lgx"]
 CONFIG = Path(__file__).parents[1] / "experiments/tal/demo/stage2.yaml"

@@ -186,7 +186,7 @@ def test_two_runs_never_mix_in_one_folder(fit, tmp_path):
 
 
 def test_the_saved_configuration_repeats_the_run(fit, tmp_path):
-    from lgx.evaluation.results import read_rows
+    from lgx.core.rows import read_rows
 
     assert fit("Ancestor", "--name=a").code == 0
     config = tmp_path / "runs/test/a/seed0/config.yaml"
@@ -264,7 +264,7 @@ def test_a_truncated_image_is_named(tmp_path, workers):
 
 @pytest.mark.slow
 def test_a_compiled_network_saves_plain_names(fit, tmp_path):
-    from lgx.learngene import load_checkpoint
+    from lgx.artifacts.learngene import load_checkpoint
 
     result = fit("Ancestor", "--name=c", "--model.compile=true")
     assert result.code == 0, result.err

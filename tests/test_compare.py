@@ -12,14 +12,14 @@ import pytest
 from torch.utils.tensorboard import SummaryWriter
 
 from lgx.commands.compare import compare
+from lgx.core.rows import Row, read_rows, write_rows
 from lgx.errors import UserError
-from lgx.evaluation.comparison import find_results, merge
-from lgx.evaluation.curves import read_curves
-from lgx.evaluation.epochs import count_whole_runs, last_epochs
-from lgx.evaluation.figures import styles
-from lgx.evaluation.paper import averages, load_table
-from lgx.evaluation.results import Row, read_rows, write_rows
-from lgx.evaluation.tables import METHODS
+from lgx.results.comparison import find_results, merge
+from lgx.results.curves import read_curves
+from lgx.results.epochs import count_whole_runs, last_epochs
+from lgx.results.figures import styles
+from lgx.results.paper import averages, load_table
+from lgx.results.tables import METHODS
 
 SPEC = "depth={},embed_dim=64,num_heads=4,img_size=32"
 GAINS = {"sws": 0.3, "simple_lg": 0.2, "random": 0.0}

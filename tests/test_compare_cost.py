@@ -8,11 +8,11 @@ import pytest
 
 from lgx.architectures import parse_architecture
 from lgx.architectures.cost import cost_of
+from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
-from lgx.evaluation.comparison import find_results, merge
-from lgx.evaluation.cost import MethodCost
-from lgx.evaluation.schedules import method_costs
-from lgx.learngene import Learngene
+from lgx.results.comparison import find_results, merge
+from lgx.results.cost import MethodCost
+from lgx.results.schedules import method_costs
 
 from .conftest import ARCH, arguments, lgx
 

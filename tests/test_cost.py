@@ -6,7 +6,7 @@ import pytest
 
 from lgx.architectures import NAMES
 from lgx.architectures.cost import cost_of
-from lgx.evaluation.cost import (
+from lgx.results.cost import (
     Descendant,
     MethodCost,
     Training,
@@ -15,7 +15,7 @@ from lgx.evaluation.cost import (
     method_cost,
     storage_table,
 )
-from lgx.evaluation.paper import load_table
+from lgx.results.paper import load_table
 
 from .conftest import lgx
 

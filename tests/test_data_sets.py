@@ -15,7 +15,7 @@ from lightning.pytorch.cli import LightningArgumentParser
 import data_modules
 from data_modules import CIFAR10, CIFAR100, FER2013, GTSRB, FashionMNIST, ImageDataModule, ImageFolderData, Omniglot
 from data_modules.catalogue import OFFICIAL, infos
-from data_modules.images import ImageFiles, LabelledImages, grouped_split, stratified_order, stratified_split
+from data_modules.images import ImageFiles, LabeledImages, grouped_split, stratified_order, stratified_split
 from lgx.errors import UserError
 from tests import fake_data
 
@@ -68,7 +68,7 @@ def test_gtsrb_never_splits_a_track(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     tracks = {}
     for split in ("train", "val"):
         images = module.read(split)
-        assert isinstance(images, LabelledImages)
+        assert isinstance(images, LabeledImages)
         paths = [Path(images.source._samples[i][0]) for i in images.indices]
         tracks[split] = {(p.parent.name, p.name.split("_")[0]) for p in paths}
     assert len(tracks["val"]) == 3
@@ -212,7 +212,7 @@ def test_facts_are_complete() -> None:
     for info in infos():
         assert info.name == info.name.lower()
         assert info.num_classes > 1
-        assert info.licence
+        assert info.license
         assert info.source
         assert info.splits
         assert len(info.mean) == len(info.std) == info.in_chans

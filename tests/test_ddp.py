@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from lgx.evaluation.results import read_rows
+from lgx.core.rows import read_rows
 
 from .conftest import arguments, python
 

@@ -11,9 +11,9 @@ import sys
 import pytest
 import torch
 
-from lgx.evaluation.results import read_rows
-from lgx.learngene import load_checkpoint
-from lgx.search import Searched
+from lgx.artifacts.learngene import load_checkpoint
+from lgx.core.rows import read_rows
+from lgx.methods.lsamd.selection import Searched
 
 from .conftest import arguments, free_port, lgx, write_images
 from .fake_text import SIZE, write_sets, write_vocabulary

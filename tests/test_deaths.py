@@ -7,8 +7,8 @@ from multiprocessing import resource_sharer
 
 import pytest
 
+from lgx.artifacts.learngene import load_checkpoint
 from lgx.errors import UserError
-from lgx.learngene import load_checkpoint
 
 from .conftest import arguments, lgx, python
 

@@ -14,9 +14,9 @@ import pytest
 from lightning.pytorch import Callback
 
 from data_modules.shards import write_shards
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.core.files import as_os_error, atomic_path
 from lgx.errors import UserError
-from lgx.files import as_os_error, atomic_path
-from lgx.learngene import Learngene, load_checkpoint
 
 from . import fake_data
 from .conftest import ARCH, Result, arguments, lgx

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lgx.errors import UserError
-from lgx.expansion import cyclic, evenly_spaced, first_of_stages, random_assigned, searched
+from lgx.initialization.expansion import cyclic, evenly_spaced, first_of_stages, random_assigned, selected
 
 sizes = st.tuples(st.integers(1, 8), st.integers(0, 12)).map(lambda t: (t[0], t[0] + t[1]))
 orders = st.sampled_from(["front_mid_last", "front_last_mid"])
@@ -101,17 +101,17 @@ PAPER = (0, 3, 4, 6, 7)
     ],
 )
 def test_searched_layers_grow_as_in_the_papers_examples(depth, priority, layers):
-    assert [PAPER[i] + 1 for i in searched(PAPER, depth, priority)] == list(layers)
+    assert [PAPER[i] + 1 for i in selected(PAPER, depth, priority)] == list(layers)
 
 
 def test_cyclic_growth_repeats_a_stages_layers_in_order():
-    assert [PAPER[i] + 1 for i in searched(PAPER, 8, "last", "cyclic")] == [1, 4, 5, 7, 8, 7, 8, 7]
+    assert [PAPER[i] + 1 for i in selected(PAPER, 8, "last", "cyclic")] == [1, 4, 5, 7, 8, 7, 8, 7]
 
 
 @given(st.sets(st.integers(0, 11), min_size=1), st.integers(0, 12), st.permutations(["first", "middle", "last"]))
 def test_every_searched_layer_is_used_in_the_ancestors_order_and_only_repeated(chosen, more, order):
     layers = sorted(chosen)
-    found = searched(layers, len(layers) + more, "_".join(order))
+    found = selected(layers, len(layers) + more, "_".join(order))
     assert len(found) == len(layers) + more
     assert found == sorted(found)
     assert set(found) == set(range(len(layers)))
@@ -127,10 +127,10 @@ def test_every_searched_layer_is_used_in_the_ancestors_order_and_only_repeated(c
 )
 def test_impossible_growth_is_refused(depth, priority, sentence):
     with pytest.raises(UserError, match=sentence):
-        searched(PAPER, depth, priority)
+        selected(PAPER, depth, priority)
 
 
 def test_a_middle_that_there_is_not_is_refused():
     with pytest.raises(UserError, match="has 2 stage"):
-        searched((0, 3), 3, "middle")
-    assert searched((0, 3), 2, "middle") == [0, 1]
+        selected((0, 3), 3, "middle")
+    assert selected((0, 3), 2, "middle") == [0, 1]

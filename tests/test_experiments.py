@@ -7,8 +7,8 @@ import yaml
 
 from lgx.architectures import parse_any_architecture
 from lgx.cli import TRAINING
-from lgx.sweeps import load_sweep, option_arguments, run_arguments
-from lgx.tuning import load_search
+from lgx.runs.sweeps import load_sweep, option_arguments, run_arguments
+from lgx.runs.tuning import load_search
 
 from .conftest import lgx
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 import yaml
 
-from lgx.evaluation.results import read_rows
-from lgx.learngene import Learngene, load_checkpoint
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.core.rows import read_rows
 
 from .conftest import lgx
 
@@ -61,12 +61,12 @@ def test_sws_trains_one_layer_per_stage_and_never_its_teacher(sws, ancestor):
     assert learngene.num_layers == 2
     assert learngene.architecture.stages == (2, 2)
     assert learngene.ancestor == f"{ancestor}/best.learngene.safetensors"
-    optimised = sum(len(group["params"]) for group in checkpoint["optimizer_states"][0]["param_groups"])
-    assert optimised == 2 * 12 + 8  # two layers of 12 tensors; patches, class token, positions, norm, head
+    optimized = sum(len(group["params"]) for group in checkpoint["optimizer_states"][0]["param_groups"])
+    assert optimized == 2 * 12 + 8  # two layers of 12 tensors; patches, class token, positions, norm, head
 
 
 def test_the_training_row_is_the_mean_over_the_epochs_examples(fit, tmp_path):
-    from lgx.evaluation.curves import read_curves
+    from lgx.results.curves import read_curves
 
     values = []
     for name, accumulated in (("each", 1), ("all", 3)):

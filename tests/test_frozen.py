@@ -1,4 +1,4 @@
-"""A teacher is a value: not trained, not saved, not in train mode, and it sees its own normalisation."""
+"""A teacher is a value: not trained, not saved, not in train mode, and it sees its own normalization."""
 
 import pytest
 import timm
@@ -6,10 +6,10 @@ import torch
 from timm.models import save_for_hf
 from torch import nn
 
-from lgx.batch import Task
+from lgx.components.losses import distillation_loss
+from lgx.components.teacher import Teacher, renormalize
+from lgx.core.batch import Task
 from lgx.errors import UserError
-from lgx.frozen import Frozen, renormalise
-from lgx.losses import distillation_loss
 
 TASK = Task("shapes", 5, in_chans=3, img_size=32, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
 
@@ -25,16 +25,16 @@ def folder(tmp_path_factory):
     return path
 
 
-def test_a_teacher_of_any_timm_family_sees_its_own_normalisation(folder):
-    teacher = Frozen.load(f"local-dir:{folder}", TASK)
+def test_a_teacher_of_any_timm_family_sees_its_own_normalization(folder):
+    teacher = Teacher.load(f"local-dir:{folder}", TASK)
     pixels = torch.rand(2, 3, 32, 32)
 
-    def normalised(mean, std):
+    def normalized(mean, std):
         return (pixels - torch.tensor(mean).view(1, 3, 1, 1)) / torch.tensor(std).view(1, 3, 1, 1)
 
     model = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
-    expected = model(normalised((0.1, 0.2, 0.3), (0.5, 0.6, 0.7)))
-    torch.testing.assert_close(teacher(normalised(TASK.mean, TASK.std)), expected, rtol=1e-4, atol=1e-5)
+    expected = model(normalized((0.1, 0.2, 0.3), (0.5, 0.6, 0.7)))
+    torch.testing.assert_close(teacher(normalized(TASK.mean, TASK.std)), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_teacher_is_no_part_of_the_module_that_holds_it(folder):
@@ -42,7 +42,7 @@ def test_a_teacher_is_no_part_of_the_module_that_holds_it(folder):
         def __init__(self):
             super().__init__()
             self.layer = nn.Linear(2, 2)
-            self.teacher = Frozen.load(str(folder), TASK)
+            self.teacher = Teacher.load(str(folder), TASK)
 
     holder = Holder().train()
     before = {k: v.clone() for k, v in holder.teacher._model.state_dict().items()}
@@ -55,16 +55,16 @@ def test_a_teacher_is_no_part_of_the_module_that_holds_it(folder):
 
 def test_misfits_are_explained(folder):
     with pytest.raises(UserError, match="predicts 5 classes, but task shapes has 7"):
-        Frozen.load(str(folder), Task("shapes", 7))
+        Teacher.load(str(folder), Task("shapes", 7))
     with pytest.raises(UserError, match=r"no such file or folder|no config\.json"):
-        Frozen.load("no/such/folder", TASK)
+        Teacher.load("no/such/folder", TASK)
     with pytest.raises(UserError, match="nor a model that timm knows"):
-        Frozen.load("resnet_of_my_dreams", TASK)
+        Teacher.load("resnet_of_my_dreams", TASK)
 
 
-def test_renormalising_for_the_same_statistics_changes_nothing():
+def test_renormalizing_for_the_same_statistics_changes_nothing():
     inputs = torch.randn(2, 3, 4, 4)
-    assert renormalise(inputs, TASK, TASK.mean, TASK.std) is inputs
+    assert renormalize(inputs, TASK, TASK.mean, TASK.std) is inputs
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])

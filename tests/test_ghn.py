@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from lgx.architectures import parse_architecture, read_architectures
-from lgx.batch import Task
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.core.batch import Task
+from lgx.core.rows import read_rows
 from lgx.errors import UserError
-from lgx.evaluation.results import read_rows
 from lgx.hypernet import Hypernet, HypernetConfig, load
-from lgx.learngene import Learngene, load_checkpoint
 
 from .conftest import ARCH, arguments, lgx
 
@@ -104,7 +104,7 @@ def test_a_hypernetwork_is_no_classifier_and_no_teacher(fit, logah):
 
 def test_noise_tells_neurons_apart_and_keeps_vectors(logah):
     from lgx.architectures import parse_architecture
-    from lgx.initializers import HypernetPrediction
+    from lgx.methods import HypernetPrediction
 
     path, architecture = str(logah / "best.learngene.safetensors"), parse_architecture(ARCH, num_classes=3)
     plain, noisy = HypernetPrediction(path)(architecture), HypernetPrediction(path, noise=0.1)(architecture)

@@ -21,8 +21,8 @@ from lgx.architectures import (
     read_architectures,
     sample_architectures,
 )
+from lgx.artifacts.export_gpt2 import write_text_descendant
 from lgx.errors import UserError
-from lgx.export_gpt2 import write_text_descendant
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, tiled_parameters
 from lgx.hypernet.execution import execute, execute_with_features
 from lgx.hypernet.lowrank import LowRankTensor, frobenius_norm

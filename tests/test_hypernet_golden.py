@@ -14,11 +14,11 @@ from safetensors.torch import load_file
 from torch.nn import functional as F
 
 from lgx.architectures import ViTArchitecture
+from lgx.components.losses import official_feature_divergence
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, load
 from lgx.hypernet.batch import GraphBatch
 from lgx.hypernet.checkpoints import from_official
-from lgx.losses import official_feature_divergence
 
 from .conftest import DEVICES
 

@@ -24,7 +24,8 @@ def start(sws, out, *options):
 
 def test_plain_timm_gives_the_same_logits_without_lgx(sws, tmp_path):
     from lgx.architectures import parse_architecture
-    from lgx.initializers import StagewiseExpansion, initialise
+    from lgx.initialization import initialize
+    from lgx.methods import StagewiseExpansion
 
     result = start(sws, tmp_path / "model")
     assert result.code == 0, result.err
@@ -34,11 +35,11 @@ def test_plain_timm_gives_the_same_logits_without_lgx(sws, tmp_path):
     done = python("-c", READER, tmp_path / "model", tmp_path / "image.pt", tmp_path / "logits.pt", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     architecture = parse_architecture(ARCH.replace("depth=4", "depth=3"), num_classes=3)
-    own = initialise(architecture, StagewiseExpansion(str(sws / "best.learngene.safetensors"))).model.eval()
+    own = initialize(architecture, StagewiseExpansion(str(sws / "best.learngene.safetensors"))).model.eval()
     assert torch.equal(own(image), torch.load(tmp_path / "logits.pt"))
 
 
-def test_the_folder_tells_size_normalisation_classes_and_origin(sws, tmp_path):
+def test_the_folder_tells_size_normalization_classes_and_origin(sws, tmp_path):
     assert start(sws, tmp_path / "model").code == 0
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert config["num_classes"] == 3
@@ -149,7 +150,7 @@ def test_a_full_disk_leaves_one_sentence_and_no_half_written_file(small_disk, sw
 
 
 def test_a_full_disk_during_training_keeps_the_last_checkpoint(small_disk, images):
-    from lgx.learngene import load_checkpoint
+    from lgx.artifacts.learngene import load_checkpoint
 
     from .conftest import arguments
 

@@ -9,9 +9,10 @@ import torchvision
 
 from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.architectures.zoo import ZooModel
+from lgx.artifacts.learngene import Learngene
 from lgx.hypernet import Hypernet, HypernetConfig, trace
-from lgx.initializers import HypernetPrediction, initialise_zoo
-from lgx.learngene import Learngene
+from lgx.initialization import initialize_zoo
+from lgx.methods import HypernetPrediction
 
 from .conftest import ARCH, lgx
 
@@ -87,7 +88,7 @@ def test_timms_vit_starts_as_the_same_vit_of_ours(hypernet, request):
     initializer = HypernetPrediction(request.getfixturevalue(hypernet))
     model = ZooModel("timm", "vit_tiny_patch16_224", num_classes=5, img_size=32)
     ours = initializer(ViTArchitecture(num_classes=5, img_size=32))
-    tensors = dict(initialise_zoo(model, initializer).model.named_parameters())
+    tensors = dict(initialize_zoo(model, initializer).model.named_parameters())
     assert tensors.keys() == ours.keys()
     assert all(torch.equal(tensors[name], tensor) for name, tensor in ours.items())
 

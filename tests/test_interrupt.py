@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from lgx.learngene import load_checkpoint
+from lgx.artifacts.learngene import load_checkpoint
 
 from .conftest import arguments, lgx
 

@@ -21,9 +21,9 @@ import pytest
 import yaml
 
 from data_modules import CIFAR10
+from lgx.artifacts.learngene import load_checkpoint
 from lgx.cli import main
-from lgx.evaluation.results import read_rows
-from lgx.learngene import load_checkpoint
+from lgx.core.rows import read_rows
 
 from .conftest import ARCH, arguments
 from .fake_data import class_tree
@@ -34,7 +34,7 @@ Outcome = Callable[[Path], object]
 
 # Forks of a process that never trained: after some uses, torch's autograd refuses to run in forks of this one.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["lgx.methods", "lgx.training", __name__])
+PROCESSES.set_forkserver_preload(["lgx.methods", "lgx.training.cli", __name__])
 
 
 def work(args: list[str], folder: Path) -> None:
@@ -85,7 +85,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def of_run(folder: Path) -> object:
-    """Weights, optimiser and rows of a run."""
+    """Weights, optimizer and rows of a run."""
     run = folder / "runs/test/r/seed0"
     last = load_checkpoint(run / "checkpoints/last.ckpt")
     weights = {name: tensor.tolist() for name, tensor in last["state_dict"].items()}

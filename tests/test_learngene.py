@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import save_file
 
 from lgx.architectures import ViTArchitecture
+from lgx.artifacts.learngene import Learngene, load_checkpoint, take_layers
 from lgx.errors import UserError
-from lgx.learngene import Learngene, load_checkpoint, take_layers
 
 SMALL = ViTArchitecture(4, 16, 2, patch_size=4, img_size=8, num_classes=3, stages=(2, 2))
 

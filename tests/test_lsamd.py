@@ -7,14 +7,15 @@ import torch
 from torch import nn
 
 from lgx.architectures import parse_architecture
-from lgx.batch import Task
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.pretrained import load_pretrained
 from lgx.cli import main
+from lgx.core.batch import Task
 from lgx.errors import UserError
-from lgx.initializers import SearchedExpansion, initialise
-from lgx.learngene import Learngene, load_checkpoint
-from lgx.methods.super_ancestor import DatasetAdapter, SuperAncestor
-from lgx.search import Search, Searched, common_layers, extract
-from lgx.sources import load_source
+from lgx.initialization import initialize
+from lgx.methods import SelectedExpansion
+from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers, extract
+from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
 
 from . import fake_data
 
@@ -115,31 +116,31 @@ SHARES = {"a": [0.9, 0.1, 0.6, 0.5], "b": [0.8, 0.2, 0.4, 0.5], "c": [1.0, 0.7, 
 
 
 def test_usage_counts_the_data_sets_that_use_a_base_block():
-    search = Search(SHARES, "batch")
+    search = Selection(SHARES, "batch")
     assert search.usage == [3, 1, 1, 3]
     assert search.layers() == [0, 3], "more than half of four data sets"
-    assert Search({**SHARES, "e": SHARES["b"]}, "batch").layers() == [0, 3], "more than 2.5"
+    assert Selection({**SHARES, "e": SHARES["b"]}, "batch").layers() == [0, 3], "more than 2.5"
 
 
 @pytest.mark.parametrize(("threshold", "what"), [(3, "selects no layer"), (0, "selects all layers")])
 def test_a_threshold_of_no_or_all_layers_is_refused_with_those_that_would_do(threshold, what):
     with pytest.raises(UserError, match=rf"threshold {threshold} {what}.*usage 3 1 1 3.*choose 1"):
-        Search(SHARES, "batch").layers(threshold)
+        Selection(SHARES, "batch").layers(threshold)
 
 
 def test_a_path_that_was_not_measured_is_refused():
     with pytest.raises(UserError, match="the path of second is unknown"):
-        Search({"first": [0.0, 1.0], "second": [float("nan")] * 2}, "batch")
+        Selection({"first": [0.0, 1.0], "second": [float("nan")] * 2}, "batch")
 
 
 def test_searches_of_different_data_sets_add_up_and_others_are_refused():
-    one, other = Search({"a": SHARES["a"]}, "batch"), Search({"b": SHARES["b"]}, "batch")
+    one, other = Selection({"a": SHARES["a"]}, "batch"), Selection({"b": SHARES["b"]}, "batch")
     assert one.merged(other).usage == [2, 0, 1, 2]
     with pytest.raises(UserError, match="data set a was searched twice"):
         one.merged(one)
     with pytest.raises(UserError, match="routed by batch, another by image"):
-        one.merged(Search({"b": SHARES["b"]}, "image"))
-    assert common_layers(one, Search({"a": SHARES["c"]}, "image")) == {"a": [0]}
+        one.merged(Selection({"b": SHARES["b"]}, "image"))
+    assert common_layers(one, Selection({"a": SHARES["c"]}, "image")) == {"a": [0]}
 
 
 # -- whole runs ---------------------------------------------------------------------------------------------------
@@ -178,7 +179,7 @@ def searched(ancestor, tmp_path_factory):
 
 
 def test_base_blocks_stay_as_they_are_and_the_others_learn(searched, ancestor):
-    before, run = Learngene.load(ancestor).tensors, Searched.load(searched)
+    before, run = Learngene.load(ancestor).tensors, SelectionRun.load(searched)
     assert run.base.keys() == {name for name in before if not name.startswith("head.")}
     assert all(torch.equal(tensor, before[name]) for name, tensor in run.base.items())
     for number in range(3):
@@ -193,9 +194,9 @@ def test_base_blocks_stay_as_they_are_and_the_others_learn(searched, ancestor):
 def test_paths_are_those_of_the_validation_images(searched, ancestor):
     """The stored shares, counted anew from the checkpoint with the oracle's equations."""
     from data_modules.catalogue import open_set
-    from lgx.frozen import renormalise
+    from lgx.components.teacher import renormalize
 
-    run = Searched.load(searched)
+    run = SelectionRun.load(searched)
     architecture = parse_architecture(ARCH, num_classes=10)
     network = SuperAncestor(architecture.build(), [Task("", n) for n in (10, 12, 2)], "batch").eval()
     network.base.reset_classifier(0)
@@ -210,11 +211,11 @@ def test_paths_are_those_of_the_validation_images(searched, ancestor):
         count, total = torch.zeros(4), 0
         with torch.no_grad():
             for batch in multi.val_dataloader():
-                _, table = naive(network, renormalise(batch.inputs, data.task, (0.4,) * 3, (0.2,) * 3), number, "batch")
+                _, table = naive(network, renormalize(batch.inputs, data.task, (0.4,) * 3, (0.2,) * 3), number, "batch")
                 count += torch.tensor([float((p >= 0.5).sum()) for p, _ in table])
                 total += len(batch.inputs)
         assert total == 40
-        assert run.search.base_share[name] == pytest.approx((count / total).tolist(), abs=1e-6)
+        assert run.selection.base_share[name] == pytest.approx((count / total).tolist(), abs=1e-6)
 
 
 def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(searched):
@@ -232,8 +233,8 @@ def test_classification_and_segmentation_are_searched_together(ancestor, tmp_pat
     rows = (run / "results.csv").read_text().splitlines()
     assert any(",voc12,val,1,miou," in row for row in rows)
     assert any(",pocket_persons,val,1,acc," in row for row in rows)
-    found = Searched.load(run)
-    assert list(found.search.paths) == ["pocket_persons", "voc12"]
+    found = SelectionRun.load(run)
+    assert list(found.selection.paths) == ["pocket_persons", "voc12"]
     assert found.state["branches.1.head.weight"].shape == (21, 16)
 
 
@@ -245,7 +246,7 @@ def test_every_data_set_has_its_own_learning_rate(searched):
 def with_shares(run, shares):
     """The same run, had its validation found these shares."""
     measured = {f"branches.{i}.base_share": torch.tensor(row) for i, row in enumerate(shares)}
-    return Searched(run.about, {**run.state, **measured})
+    return SelectionRun(run.about, {**run.state, **measured})
 
 
 @pytest.fixture
@@ -253,15 +254,15 @@ def learngene(searched, tmp_path):
     """Layers 0, 2 and 3 of the ancestor."""
     shares = [[1.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0]]
     path = tmp_path / "l.learngene.safetensors"
-    extract([with_shares(Searched.load(searched), shares)]).save(path)
+    extract([with_shares(SelectionRun.load(searched), shares)]).save(path)
     return path
 
 
 def test_extraction_keeps_the_layers_and_says_where_they_come_from(learngene, ancestor):
     found, source = Learngene.load(learngene), Learngene.load(ancestor).tensors
-    assert found.search["layers"] == [0, 2, 3]
-    assert found.search["usage"] == [2, 0, 3, 2]
-    assert found.search["paths"]["pocket_persons"] == [False, False, True, True]
+    assert found.selection["layers"] == [0, 2, 3]
+    assert found.selection["usage"] == [2, 0, 3, 2]
+    assert found.selection["paths"]["pocket_persons"] == [False, False, True, True]
     for position, layer in enumerate([0, 2, 3]):
         assert torch.equal(found.tensors[f"blocks.{position}.mlp.fc1.weight"], source[f"blocks.{layer}.mlp.fc1.weight"])
     assert not any(name.startswith("head.") for name in found.tensors)
@@ -277,11 +278,11 @@ def test_extraction_keeps_the_layers_and_says_where_they_come_from(learngene, an
     ],
 )
 def test_a_descendant_gets_the_expanded_layers(learngene, ancestor, options, layers, method):
-    initializer = SearchedExpansion(str(learngene), **options)
+    initializer = SelectedExpansion(str(learngene), **options)
     if not options:
         layers = [0, 0, 2, 3, 3]  # last, then first: two stages have no middle
     architecture = parse_architecture(ARCH.replace("depth=4", "depth=5"), num_classes=7)
-    state, source = initialise(architecture, initializer).model.state_dict(), Learngene.load(ancestor).tensors
+    state, source = initialize(architecture, initializer).model.state_dict(), Learngene.load(ancestor).tensors
     assert initializer.method == method
     for target, layer in enumerate(layers):
         name = "attn.qkv.weight"
@@ -302,23 +303,23 @@ def test_a_learngene_whose_layers_contradict_its_tensors_is_refused(learngene, t
 
     damaged = Learngene.load(learngene)
     path = tmp_path / "damaged.learngene.safetensors"
-    dataclasses.replace(damaged, search={**damaged.search, "layers": [0, 2]}).save(path)
+    dataclasses.replace(damaged, search={**damaged.selection, "layers": [0, 2]}).save(path)
     with pytest.raises(UserError, match=r"names layers \[0, 2\] of an ancestor of 4, but holds the tensors of 3"):
-        initialise(parse_architecture(ARCH, num_classes=7), SearchedExpansion(str(path)))
+        initialize(parse_architecture(ARCH, num_classes=7), SelectedExpansion(str(path)))
 
 
 def test_neither_learngene_nor_super_ancestor_passes_for_a_whole_network(learngene, searched):
     with pytest.raises(UserError, match="holds 3 layers of lsamd, not a whole network"):
-        load_source(str(learngene))
+        load_pretrained(str(learngene))
     with pytest.raises(UserError, match="holds a super ancestor"):
-        load_source(str(searched / "checkpoints/best.ckpt"))
+        load_pretrained(str(searched / "checkpoints/best.ckpt"))
 
 
 def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, capsys):
     for task in ("pocket_digits", "pocket_persons"):
         main(arguments(ancestor, tmp_path / "runs", f"[{task}]", "--trainer.max_epochs=1", name=task))
     runs = [str(tmp_path / f"runs/t/{task}/seed0") for task in ("pocket_digits", "pocket_persons")]
-    usage = [sum(used) for used in zip(*(Searched.load(r).search.paths[n] for r, n in
+    usage = [sum(used) for used in zip(*(SelectionRun.load(r).selection.paths[n] for r, n in
              zip(runs, ("pocket_digits", "pocket_persons"), strict=True)), strict=True)]  # fmt: skip
     possible = [t for t in (0, 1) if 0 < sum(u > t for u in usage) < 4]
     out = tmp_path / "m.learngene.safetensors"
@@ -331,7 +332,7 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, caps
         return
     main(["extract", *runs, f"--out={out}", f"--threshold={possible[0]}", "--json=true"])
     assert json.loads(capsys.readouterr().out)["usage"] == usage
-    main(["analyse", "paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}"])
+    main(["analyze", "paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}"])
     assert "usage" in capsys.readouterr().out
     assert "<svg" in (tmp_path / "p.svg").read_text()
 

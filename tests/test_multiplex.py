@@ -6,9 +6,10 @@ from torch import nn
 from torch.testing import assert_close
 
 from lgx.architectures import NAMES, ViTArchitecture
-from lgx.initializers import StagewiseExpansion, initialise, initializer_for
-from lgx.learngene import Learngene, load_checkpoint
-from lgx.methods.multiplex import MiniDeiT, MultiplexedAttention, MultiplexedMlp
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.initialization import initialize
+from lgx.methods import StagewiseExpansion, initializer_for
+from lgx.methods.mini_deit.method import MiniDeiT, MultiplexedAttention, MultiplexedMlp
 
 from .conftest import ARCH, lgx
 
@@ -75,12 +76,12 @@ def test_heads_are_mixed_before_and_after_the_softmax_as_a_loop_does_it(network)
     assert_close(attention(x), attention.proj(torch.cat(heads, dim=-1)))
 
 
-def test_the_convolution_sees_neighbours_of_one_channel_and_no_class_token(network):
+def test_the_convolution_sees_neighbors_of_one_channel_and_no_class_token(network):
     mlp = network.blocks[0].mlp
     assert isinstance(mlp, MultiplexedMlp)
     before = mlp.fc1.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     seen: list[torch.Tensor] = []
-    mlp.local.weight.data[7, 0, 1, 2] = 2.0  # channel 7: twice the right neighbour
+    mlp.local.weight.data[7, 0, 1, 2] = 2.0  # channel 7: twice the right neighbor
     x = torch.zeros(1, 17, 24)
     x[0, 0, 7], x[0, 1 + 4 * 1 + 2, 7], x[0, 1 + 4 * 1 + 2, 8] = 5.0, 1.0, 1.0
     mlp(x)
@@ -107,7 +108,7 @@ def test_a_run_leaves_a_learngene_of_plain_layers(fit, ancestor, tmp_path):
     assert torch.equal(learngene.tensors["blocks.1.norm1.weight"], state["network.blocks.2.norm1.weight"])
     assert state["network.blocks.3.attn.before"].abs().sum() > 0
     six = learngene.architecture.replace(depth=6, stages=None)
-    start = initialise(six, initializer_for(path))
+    start = initialize(six, initializer_for(path))
     assert isinstance(initializer_for(path), StagewiseExpansion)
     assert (start.random, initializer_for(path).method) == ((), "mini_deit")
     resumed = lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best")

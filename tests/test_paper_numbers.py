@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from lgx.errors import UserError
-from lgx.evaluation.paper import PaperTable, load_table, same_architecture, table_names
+from lgx.results.paper import PaperTable, load_table, same_architecture, table_names
 
 # Numbers per table, counted in the papers.
 COUNTS = {
@@ -194,7 +194,7 @@ def test_a_file_in_the_current_folder_goes_first(tmp_path: Path, monkeypatch: py
         ("a: [", "not readable as YAML"),
         ("- 1", "expected a mapping"),
         ("mine/t: {title: t, source: s, labels: [], columns: [{}], rows: [[1, 2]]}", "2 cells"),
-        ("mine/t: {title: t, source: s, labels: [colour], columns: [{}], rows: [[red, 2]]}", "colour"),
+        ("mine/t: {title: t, source: s, labels: [color], columns: [{}], rows: [[red, 2]]}", "color"),
         ("mine/t: 3", "mine/t"),
     ],
 )

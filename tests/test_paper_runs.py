@@ -13,8 +13,8 @@ import timm
 import torch
 
 from data_modules.decathlon import DECATHLON_TASKS
-from lgx.batch import Task
-from lgx.task_embeddings import TaskEmbeddings
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.core.batch import Task
 
 from . import fake_data, fake_text, test_decathlon
 from .conftest import lgx

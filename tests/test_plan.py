@@ -15,7 +15,7 @@ from lgx.architectures.cost import cost_of
 from lgx.benchmark.timing import peak_mb
 from lgx.errors import UserError
 from lgx.methods.base import Method
-from lgx.methods.super_ancestor import SuperAncestor
+from lgx.methods.lsamd.super_ancestor import SuperAncestor
 from lgx.planning import Plan, make_plan, sweep_hours
 from lgx.planning.configured import configure
 from lgx.planning.cost import mean_over, spread
@@ -289,7 +289,7 @@ def test_processes_exchange_copies_of_gradients_or_share_everything():
     ("optimizer", "per_parameter"),
     [("AdamW", 8), ("AdamW --model.optimizer.fused=true", 8), ("SGD", 0), ("SGD --model.optimizer.momentum=0.9", 4)],
 )
-def test_the_state_is_that_of_the_configured_optimiser(optimizer, per_parameter):
+def test_the_state_is_that_of_the_configured_optimizer(optimizer, per_parameter):
     planned = plan(*BASE, *f"--model.optimizer=torch.optim.{optimizer} --model.optimizer.lr=0.1".split())
     assert planned.memory.optimizer == pytest.approx(per_parameter * planned.parameters.trained, rel=0.001)
 
@@ -409,7 +409,7 @@ def test_training_examples_may_be_given():
         ([*BASE, "--trainer.max_epochs=-1"], "trainer.max_epochs or trainer.max_steps"),
         ([*BASE, "--gpus=8", "--nodes=500"], "data.batch_size: 64 x 4000 processes exceeds the 45000 training"),
         ([*BASE, "--model.arch=6-Small"], "model.arch: reads 3 channels of 224 px"),
-        ([*BASE, "--model.initialiser=x"], "'initialiser' is no option of Finetune; did you mean initializer"),
+        ([*BASE, "--model.initializer=x"], "'initializer' is no option of Finetune; did you mean initializer"),
         ([*BASE, "--model=os.system"], "importing os.system is not allowed"),
         ([*BASE, "--gpu=8"], "unknown option --gpu=8"),
         ([*BASE, "--gpus=many"], "gpus: expected .*got many"),

@@ -7,8 +7,8 @@ import pytest
 
 from data_modules.catalogue import TEXT_SETS, open_text
 from data_modules.pocket.texts import KIND, NOUNS, QUALITIES, SIZES, UNKIND, VERBS, VOCAB_SIZE
+from lgx.core.rows import read_rows
 from lgx.errors import UserError
-from lgx.evaluation.results import read_rows
 
 from .conftest import lgx
 

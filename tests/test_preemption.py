@@ -6,7 +6,7 @@ import signal
 import pytest
 import torch
 
-from lgx.learngene import load_checkpoint
+from lgx.artifacts.learngene import load_checkpoint
 
 from .conftest import arguments, lgx, python
 

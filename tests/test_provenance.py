@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import lgx
-from lgx.evaluation.results import COLUMNS, read_rows
-from lgx.provenance import commit, config_hash
+from lgx.core.provenance import commit, config_hash
+from lgx.core.rows import COLUMNS, read_rows
 
 
 def test_rows_of_a_run_name_its_configuration_and_the_machine(ancestor: Path) -> None:
@@ -41,7 +41,7 @@ def test_the_commit_marks_changed_code(tmp_path: Path) -> None:
     env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
     def told() -> str:
-        script = "import sys; sys.path.insert(0, '.'); from lgx.provenance import commit; print(commit())"
+        script = "import sys; sys.path.insert(0, '.'); from lgx.core.provenance import commit; print(commit())"
         return subprocess.run(
             [sys.executable, "-c", script], cwd=root, env=env, check=True, capture_output=True, text=True
         ).stdout

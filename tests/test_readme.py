@@ -11,14 +11,14 @@ import torch
 from PIL import Image
 
 from lgx.architectures import GPT2Architecture, parse_architecture
-from lgx.batch import Task
+from lgx.artifacts.learngene import Learngene, take_layers
+from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.cli import COMMANDS, TRAINING
-from lgx.evaluation.results import Row, write_rows
+from lgx.core.batch import Task
+from lgx.core.rows import Row, write_rows
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.learngene import Learngene, take_layers
-from lgx.methods.super_ancestor import SuperAncestor
-from lgx.task_embeddings import TaskEmbeddings
-from lgx.tuning import load_search
+from lgx.methods.lsamd.super_ancestor import SuperAncestor
+from lgx.runs.tuning import load_search
 
 from .conftest import lgx, write_images
 from .fake_text import write_sets, write_vocabulary
@@ -164,7 +164,7 @@ def test_every_lgx_command_of_the_readme_runs():
         "doctor",
         "plan",
         "embed",
-        "analyse",
+        "analyze",
         "extract",
     }
     assert set(ran) <= {*TRAINING, *COMMANDS}

@@ -12,11 +12,11 @@ from PIL import Image
 
 from data_modules.samplers import ResumableLoader, TrainBatchSampler, limited
 from data_modules.transforms import eval_transform
-from lgx.batch import Task
+from lgx.artifacts.learngene import load_checkpoint
+from lgx.core.batch import Task
+from lgx.core.files import atomic_path
+from lgx.core.rows import read_rows
 from lgx.errors import UserError
-from lgx.evaluation.results import read_rows
-from lgx.files import atomic_path
-from lgx.learngene import load_checkpoint
 
 from .conftest import ARCH, arguments, lgx, python
 
@@ -126,7 +126,7 @@ def test_resuming_within_an_epoch_with_another_batch_is_refused():
     loader.load_state_dict({**state, "batch": 5})  # the end of an epoch is no matter
 
 
-def test_resuming_with_another_optimiser_is_refused(images, ancestor, tmp_path):
+def test_resuming_with_another_optimizer_is_refused(images, ancestor, tmp_path):
     args = arguments("fit", "Ancestor", images, tmp_path, "--name=o", f"--ckpt_path={ancestor}/checkpoints/last.ckpt")
     result = lgx(*(a.replace("AdamW", "SGD") for a in args))
     assert result.code == 2
@@ -166,12 +166,15 @@ def test_a_teacher_that_cannot_read_the_images_is_refused(tmp_path):
     import timm
     from timm.models import save_for_hf
 
-    from lgx.frozen import Frozen
+    from lgx.components.teacher import Teacher
 
     save_for_hf(timm.create_model("levit_128s", num_classes=5), str(tmp_path / "levit"), safe_serialization=True)
     with pytest.raises(UserError, match="cannot read 3 channels of 32 px"):
-        Frozen.load(str(tmp_path / "levit"), Task("x", 5, img_size=32))
-    assert Frozen.load(str(tmp_path / "levit"), Task("x", 5, img_size=224))(torch.zeros(1, 3, 224, 224)).shape == (1, 5)
+        Teacher.load(str(tmp_path / "levit"), Task("x", 5, img_size=32))
+    assert Teacher.load(str(tmp_path / "levit"), Task("x", 5, img_size=224))(torch.zeros(1, 3, 224, 224)).shape == (
+        1,
+        5,
+    )
 
 
 def test_a_weights_file_that_init_wrote_is_a_start_again(sws, tmp_path):
@@ -248,7 +251,7 @@ def test_a_malformed_sweep_gets_a_sentence(tmp_path, change, words):
 
 
 def test_null_in_a_sweep_reaches_the_run_as_null(tmp_path):
-    from lgx.sweeps import load_sweep, run_arguments
+    from lgx.runs.sweeps import load_sweep, run_arguments
 
     run = {"name": "x", "config": "c", "options": {"data.limit_train": None, "model.stages": [2, 2], "a": True}}
     (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0], "runs": [run]}))

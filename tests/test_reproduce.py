@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lgx.cli import COMMANDS, TRAINING
+from lgx.core.rows import Row, write_rows
 from lgx.errors import UserError
-from lgx.evaluation.claims import Claim, judge
-from lgx.evaluation.paper import load_table, table_names
-from lgx.evaluation.results import Row, write_rows
-from lgx.reproduction import Step, load_recipes
+from lgx.results.claims import Claim, judge
+from lgx.results.paper import load_table, table_names
+from lgx.results.reproduction import Step, load_recipes
 
 from .conftest import lgx
 from .fake_text import SIZE, write_sets, write_vocabulary

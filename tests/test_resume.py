@@ -5,8 +5,8 @@ import random
 import pytest
 import torch
 
-from lgx.evaluation.results import read_rows
-from lgx.learngene import load_checkpoint
+from lgx.artifacts.learngene import load_checkpoint
+from lgx.core.rows import read_rows
 
 from .conftest import arguments, lgx, python
 

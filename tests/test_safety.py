@@ -14,9 +14,9 @@ import torch
 import yaml
 
 from lgx.architectures import ViTArchitecture
+from lgx.artifacts.learngene import Learngene, load_checkpoint
 from lgx.errors import UserError
-from lgx.learngene import Learngene, load_checkpoint
-from lgx.sweeps import load_sweep
+from lgx.runs.sweeps import load_sweep
 
 from .conftest import Result, arguments, lgx
 from .hostile import Payload
@@ -58,7 +58,7 @@ FOREIGN = [
     "torch.utils.cpp_extension.load", "torch.optim.optimizer.torch.load", "torch.nn.Module", "timm.create_model",
     "timm.models._helpers.load_state_dict", "lightning.fabric.utilities.cloud_io._load", "lightning.pytorch.Trainer",
     "lightning.pytorch.LightningModule.load_from_checkpoint", "lgx.methods.Ancestor.load_from_checkpoint",
-    "lgx.cli.main", "lgx.files.atomic_path", "data_modules.prepare.link", "data_modules.archives.unzip",
+    "lgx.cli.main", "lgx.core.files.atomic_path", "data_modules.prepare.link", "data_modules.archives.unzip",
     "data_modules.ADE20K.bring",
     "webdataset.gopen.gopen", "jsonargparse.set_parsing_settings", "tests.probes.KillAt",
 ]  # fmt: skip
@@ -240,7 +240,7 @@ def test_a_checkpoint_with_code_is_refused_by_every_command(images, tmp_path, ev
         ["init", "--arch=2-Tiny", "--out", tmp_path / "out", "--learngene", evil, "--method=logah"],
         ["extract", evil, "--out", tmp_path / "x.learngene.safetensors"],
         ["embed", "--ancestor", evil, "--data", images, "--out", tmp_path / "e.safetensors"],
-        ["analyse", "parameters", "--start", evil, "--trained", evil],
+        ["analyze", "parameters", "--start", evil, "--trained", evil],
     ]  # fmt: skip
     for command in commands:
         result = lgx(*command)
@@ -344,7 +344,7 @@ def test_names_that_would_steer_a_terminal_are_refused(tmp_path):
 
 def test_a_folder_of_transformers_brings_no_code(tmp_path):
     from lgx.architectures import GPT2Architecture
-    from lgx.export_gpt2 import write_text_descendant
+    from lgx.artifacts.export_gpt2 import write_text_descendant
 
     folder = tmp_path / "gpt2"
     write_text_descendant(folder, GPT2Architecture(1, 8, 2, max_len=16, vocab_size=32).build())
@@ -368,7 +368,7 @@ def test_a_folder_of_transformers_brings_no_code(tmp_path):
 
 
 def test_a_timm_folder_is_no_larger_than_its_weights(tmp_path):
-    from lgx.export import write_descendant
+    from lgx.artifacts.export import write_descendant
 
     folder = tmp_path / "vit"
     write_descendant(folder, SMALL.build(), SMALL)

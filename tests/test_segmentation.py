@@ -18,14 +18,15 @@ from data_modules.prepare import bring
 from data_modules.segmentation import SegmentationSet
 from data_modules.transforms import MaskTransform
 from lgx.architectures import ViTArchitecture, parse_architecture
-from lgx.batch import IGNORE, Task
+from lgx.artifacts.export import write_descendant
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.components.metrics import label_loss, metric_names, metrics_for, update_metrics
+from lgx.components.teacher import Teacher
+from lgx.core.batch import IGNORE, Task
+from lgx.core.rows import read_rows
 from lgx.errors import UserError
-from lgx.evaluation.results import read_rows
-from lgx.export import write_descendant
-from lgx.frozen import Frozen
-from lgx.initializers import Pretrained, initialise
-from lgx.learngene import Learngene, load_checkpoint
-from lgx.metrics import label_loss, metric_names, metrics_for, update_metrics
+from lgx.initialization import initialize
+from lgx.methods import Pretrained
 
 from . import fake_data
 from .conftest import arguments, lgx, write_images
@@ -187,7 +188,7 @@ def naive_miou(predicted: np.ndarray, targets: np.ndarray, classes: int) -> floa
 
 @settings(max_examples=25)
 @given(st.integers(0, 1000), st.integers(2, 7))
-def test_miou_is_that_of_the_whole_split_without_unlabelled_pixels(seed, classes):
+def test_miou_is_that_of_the_whole_split_without_unlabeled_pixels(seed, classes):
     rng = torch.Generator().manual_seed(seed)
     task = Task("t", classes + 2, kind="segmentation", metric="miou")  # two classes never occur
     metrics, logits, targets = metrics_for(task), [], []
@@ -243,18 +244,18 @@ def test_a_head_of_another_kind_is_never_taken_along(tmp_path, kind):
     other = "segmentation" if kind == "classification" else "classification"
     architecture = parse_architecture(SMALL, num_classes=3, kind=other)
     with pytest.raises(UserError, match=f"its head was made for {kind}, the descendant is for {other}; ask for a new"):
-        initialise(architecture, Pretrained(source))
-    start = initialise(architecture, Pretrained(source), head="new")
+        initialize(architecture, Pretrained(source))
+    start = initialize(architecture, Pretrained(source), head="new")
     assert start.random == ("head.weight", "head.bias")
-    assert "head.weight" in initialise(architecture.replace(kind=kind), Pretrained(source)).taken
+    assert "head.weight" in initialize(architecture.replace(kind=kind), Pretrained(source)).taken
 
 
 def test_an_ancestor_of_another_kind_cannot_teach(tmp_path):
     source = save(tmp_path / "a.learngene.safetensors", "classification")
     task = Task("masks", 3, kind="segmentation", metric="miou", img_size=24)
     with pytest.raises(UserError, match="is for classification, but task masks is segmentation; adapt it first"):
-        Frozen.load(source, task)
-    teacher = Frozen.load(save(tmp_path / "b.learngene.safetensors", "segmentation"), task)
+        Teacher.load(source, task)
+    teacher = Teacher.load(save(tmp_path / "b.learngene.safetensors", "segmentation"), task)
     assert teacher(torch.randn(2, 3, 24, 24)).shape == (2, 3, 24, 24)
 
 
@@ -277,7 +278,9 @@ def test_plain_timm_reads_an_exported_network_as_its_card_says(tmp_path, monkeyp
 
 def command(root: Path, runs: Path, *options: object, name: str = "Finetune", verb: str = "fit") -> list[str]:
     args = arguments(verb, name, root, runs, f"--model.arch={SMALL}", "--model.scheduler=null", *options)
-    kept = [a for a in args if not a.startswith("--data") and a != "--model.scheduler=lgx.optim.WarmupCosine"]
+    kept = [
+        a for a in args if not a.startswith("--data") and a != "--model.scheduler=lgx.components.optim.WarmupCosine"
+    ]
     data = ["--data=ADE20K", f"--data.root={root}", "--data.img_size=24", "--data.batch_size=4"]
     return [*kept, *data, *(str(o) for o in options if str(o).startswith("--data"))]
 
@@ -347,10 +350,10 @@ def test_unknown_labels_name_file_and_value(tmp_path):
             module("ade20k", tmp_path).read("test")[0]
     path = next((tmp_path / "voc12").rglob("2007_000000.png"))
     Image.fromarray(np.full((24, 32), 21, np.uint8)).save(path)
-    with pytest.raises(UserError, match=r"2007_000000\.png has a pixel labelled 21; expected 0 to 20 or 255$"):
+    with pytest.raises(UserError, match=r"2007_000000\.png has a pixel labeled 21; expected 0 to 20 or 255$"):
         module("voc12", tmp_path).read("test")[0]
     Image.new("RGB", (32, 24)).save(path)
-    with pytest.raises(UserError, match=r"2007_000000\.png is a picture in colours; expected a mask"):
+    with pytest.raises(UserError, match=r"2007_000000\.png is a picture in colors; expected a mask"):
         module("voc12", tmp_path).read("test")[0]
 
 
@@ -448,11 +451,11 @@ def test_init_and_export_keep_the_kind(root, run, tmp_path, form):
     assert [r.value for r in rows if (r.split, r.epochs, r.metric) == ("test", 0, "miou")] == pytest.approx(before)
     classifier = parse_architecture(SMALL, num_classes=150)
     with pytest.raises(UserError, match="its head was made for segmentation"):
-        initialise(classifier, Pretrained(str(out)))
+        initialize(classifier, Pretrained(str(out)))
 
 
 def test_distillation_compares_the_classes_of_each_pixel(root, run, tmp_path):
-    from lgx.losses import distillation_loss
+    from lgx.components.losses import distillation_loss
 
     student, teacher = torch.randn(2, 2, 5, 3, 4)
     rows = [logits.permute(0, 2, 3, 1).reshape(-1, 5) for logits in (student, teacher)]

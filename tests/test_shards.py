@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from data_modules.base import DatasetInfo
-from data_modules.images import ImageFiles, LabelledImages
+from data_modules.images import ImageFiles, LabeledImages
 from data_modules.sharded import ShardedData
 from data_modules.shards import INDEX, ShardImages, read_index, write_shards
 from lgx.errors import UserError
@@ -60,7 +60,7 @@ def test_files_are_stored_as_they_are(tmp_path: Path) -> None:
 
 
 def test_interrupted_writing_resumes_without_writing_good_shards_again(tmp_path: Path) -> None:
-    class Interrupted(LabelledImages):
+    class Interrupted(LabeledImages):
         read = 0
 
         def __getitem__(self, index: int) -> tuple[Image.Image, int]:

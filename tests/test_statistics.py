@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
-from lgx.evaluation.curves import Curve, over_seeds
-from lgx.evaluation.report import to_markdown
-from lgx.evaluation.results import Row
-from lgx.evaluation.statistics import caveat, paired_difference, summarise
-from lgx.evaluation.tables import (
+from lgx.core.rows import Row
+from lgx.results.curves import Curve, over_seeds
+from lgx.results.report import to_markdown
+from lgx.results.statistics import caveat, paired_difference, summarize
+from lgx.results.tables import (
     architecture_order,
     arrange,
     depth_of,
@@ -46,7 +46,7 @@ def printed(views: list[Table], width: int) -> str:
 
 @given(VALUES)
 def test_the_interval_is_scipys(values: list[float]) -> None:
-    summary = summarise(values)
+    summary = summarize(values)
     assert summary.n == len(values)
     assert summary.mean == pytest.approx(sum(values) / len(values), abs=1e-9)
     error = stats.sem(values)
@@ -58,18 +58,18 @@ def test_the_interval_is_scipys(values: list[float]) -> None:
 
 
 def test_the_interval_of_two_seeds_is_wide() -> None:
-    summary = summarise([0.0, 2.0])
+    summary = summarize([0.0, 2.0])
     assert summary.half_width == pytest.approx(12.706, abs=1e-3)  # t(0.975, 1) * sqrt(2) / sqrt(2)
 
 
 def test_one_seed_has_no_interval() -> None:
-    summary = summarise([0.5])
+    summary = summarize([0.5])
     assert (summary.mean, summary.half_width, summary.n) == (0.5, None, 1)
 
 
 def test_no_seed_is_an_error() -> None:
     with pytest.raises(ValueError, match="no value"):
-        summarise([])
+        summarize([])
 
 
 @given(st.lists(st.tuples(st.integers(-99, 99), st.integers(-99, 99)), min_size=2, max_size=10))
@@ -104,7 +104,7 @@ def test_one_pair_claims_nothing() -> None:
 
 
 def test_a_diverged_seed_leaves_no_mean_and_no_claim() -> None:
-    summary = summarise([1.0, math.nan, 2.0])
+    summary = summarize([1.0, math.nan, 2.0])
     assert math.isnan(summary.mean)
     assert (summary.half_width, summary.n) == (None, 3)
     difference = paired_difference({0: 1.0, 1: math.nan}, {0: 0.0, 1: 0.0})
@@ -223,7 +223,7 @@ def test_differences_say_the_p_value_of_the_paired_t_test(gains, shown) -> None:
 
 
 def test_the_rebuttals_p_values_follow_from_its_rounds() -> None:
-    from lgx.evaluation.paper import load_table
+    from lgx.results.paper import load_table
 
     printed_p = {(r.architecture, r.task): r.value for r in load_table("tal/rebuttal_pvalues").rows}
     for task in ("cifar100", "svhn"):

@@ -5,9 +5,9 @@ import shutil
 import pytest
 import yaml
 
+from lgx.core.rows import read_rows
 from lgx.errors import UserError
-from lgx.evaluation.results import read_rows
-from lgx.sweeps import Job, Sweep, load_sweep, pending_runs, run_arguments
+from lgx.runs.sweeps import RunSpec, Sweep, load_sweep, pending_runs, run_arguments
 
 from .conftest import ARCH, lgx
 
@@ -135,6 +135,6 @@ def test_a_missing_or_broken_file_is_explained(tmp_path):
     ],
 )
 def test_options_reach_the_command_line_as_it_reads_them(tmp_path, value, text):
-    job = Job("a", 0, str(tmp_path), "fit", "c.yaml", {"data.x": value})
+    job = RunSpec("a", 0, str(tmp_path), "fit", "c.yaml", {"data.x": value})
     assert run_arguments(Sweep("e", "runs", ()), job)[-1] == f"--data.x={text}"
     assert yaml.safe_load(text) == value

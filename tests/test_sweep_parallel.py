@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lgx.core.rows import Row, read_rows, write_rows
 from lgx.errors import Preempted, UserError
-from lgx.evaluation.results import Row, read_rows, write_rows
-from lgx.jobs.executors import Failure, Ticket
-from lgx.jobs.pool import Pool
-from lgx.jobs.report import Bar, Report
-from lgx.jobs.schedule import run_all, works_of
-from lgx.jobs.submitted import Local, Slurm, _share
-from lgx.jobs.work import Work, do, is_finished, is_locked, locked, mark_finished
-from lgx.sweeps import load_sweep, pending_runs
+from lgx.runs.executors import Failure, Ticket
+from lgx.runs.pool import Pool
+from lgx.runs.report import Bar, Report
+from lgx.runs.schedule import run_all, works_of
+from lgx.runs.submitted import Local, Slurm, _share
+from lgx.runs.sweeps import load_sweep, pending_runs
+from lgx.runs.work import Work, do, is_finished, is_locked, locked, mark_finished
 
 from .conftest import ARCH, lgx
 

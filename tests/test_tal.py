@@ -7,15 +7,15 @@ import torch
 from safetensors.torch import load_file
 
 from lgx.architectures import parse_architecture
-from lgx.batch import Task
-from lgx.evaluation.results import read_rows
-from lgx.frozen import Frozen
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.components.losses import feature_divergence, official_feature_divergence
+from lgx.components.teacher import Teacher
+from lgx.core.batch import Task
+from lgx.core.rows import read_rows
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.execution import execute, execute_with_features
 from lgx.hypernet.projection import predict_with_projections
-from lgx.learngene import Learngene, load_checkpoint
-from lgx.losses import feature_divergence, official_feature_divergence
-from lgx.task_embeddings import TaskEmbeddings
 
 from .conftest import arguments, lgx, python, write_images
 
@@ -129,7 +129,7 @@ def test_an_embedding_is_the_mean_class_token_over_the_training_images(tasks, an
     module = open_set(str(tasks["second"]), img_size=16)
     transform, train = eval_transform(module.task), module.read("train")
     inputs = torch.stack([transform(train[i][0]) for i in range(len(train))])
-    teacher = Frozen.load(str(ancestor / "best.learngene.safetensors"), module.task)
+    teacher = Teacher.load(str(ancestor / "best.learngene.safetensors"), module.task)
     found = TaskEmbeddings.load(embeddings)
     torch.testing.assert_close(found.tensors["second"], teacher.features(inputs).mean(0), rtol=1e-5, atol=1e-6)
     assert found.images == {"first": 48, "second": 21}
@@ -148,7 +148,7 @@ def test_two_processes_embed_what_one_embeds(tasks, ancestor, embeddings, tmp_pa
         torch.testing.assert_close(load_file(out)[name], tensor, rtol=1e-5, atol=1e-6)
 
 
-def test_a_few_unlabelled_images_of_ones_own_embed_a_task(tasks, ancestor, tmp_path):
+def test_a_few_unlabeled_images_of_ones_own_embed_a_task(tasks, ancestor, tmp_path):
     mine = tmp_path / "mine"
     mine.mkdir()
     for i, path in enumerate(sorted(tasks["unseen"].glob("train/*/*.png"))[:5]):

@@ -14,9 +14,9 @@ from data_modules.catalogue import TEXT_SETS
 from data_modules.glue import CoLA, IMDBSubset
 from data_modules.text import LengthBatchSampler, TextDataModule
 from data_modules.text_files import Row, read_lines
-from data_modules.tokens import END, Texts, load_tokenizer, tokenise
+from data_modules.tokens import END, Texts, load_tokenizer, tokenize
+from lgx.components.text_metrics import Matthews, PositiveF1
 from lgx.errors import UserError
-from lgx.text_metrics import Matthews, PositiveF1
 
 from .fake_text import SIZE, sentences, write_sets, write_vocabulary
 
@@ -253,7 +253,7 @@ def test_a_batch_larger_than_the_set_is_refused(root, vocabulary):
 
 def test_padding_never_stands_in_a_text(root, vocabulary):
     tokenizer = load_tokenizer(vocabulary, SIZE)
-    texts, _ = tokenise([Row((f"a{END}b",), 0, "file", 1)], tokenizer, 100, refuse=False)
+    texts, _ = tokenize([Row((f"a{END}b",), 0, "file", 1)], tokenizer, 100, refuse=False)
     assert SIZE - 1 not in texts.ids
     module = opened("cola", root, vocabulary)
     for batch in module.train_dataloader():
@@ -264,7 +264,7 @@ def test_padding_never_stands_in_a_text(root, vocabulary):
 
 def test_the_merges_are_applied(vocabulary):
     tokenizer = load_tokenizer(vocabulary, SIZE)
-    texts, _ = tokenise([Row(("the the",), 0, "file", 1)], tokenizer, 100, refuse=False)
+    texts, _ = tokenize([Row(("the the",), 0, "file", 1)], tokenizer, 100, refuse=False)
     assert texts.ids.tolist() == [257, 258]
 
 
@@ -293,7 +293,7 @@ def test_long_texts_are_refused_with_file_and_line_on_request(root, vocabulary):
 )
 def test_of_a_pair_the_longer_text_is_cut_first(vocabulary, first, second, kept):
     tokenizer = load_tokenizer(vocabulary, SIZE)
-    texts, cut = tokenise([Row(("a" * first, "b" * second), 0, "file", 1)], tokenizer, 11, refuse=False)
+    texts, cut = tokenize([Row(("a" * first, "b" * second), 0, "file", 1)], tokenizer, 11, refuse=False)
     assert tokenizer.decode(texts.ids.tolist()) == "a" * kept[0] + "\n" + "b" * kept[1]
     assert cut == (first + second + 1 > 11)
 

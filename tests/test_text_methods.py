@@ -16,16 +16,17 @@ from sklearn.metrics import f1_score
 from data_modules import CoLA, MultiTask, MultiText
 from data_modules.task_sampler import TaskBatchSampler
 from lgx.architectures import GPT2Architecture, ViTArchitecture, parse_for, parse_like
-from lgx.batch import Task
+from lgx.artifacts.export_gpt2 import write_text_descendant
+from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.components.optim import parameter_groups
+from lgx.components.teacher import Teacher, renormalize
+from lgx.core.batch import Task
 from lgx.errors import UserError
-from lgx.export_gpt2 import write_text_descendant
-from lgx.frozen import Frozen, renormalise
 from lgx.hypernet.execution import execute
-from lgx.initializers import HypernetPrediction, Pretrained, VanillaLG, initialise
-from lgx.learngene import Learngene
-from lgx.optim import parameter_groups
-from lgx.sources import load_source
-from lgx.task_embeddings import TaskEmbeddings
+from lgx.initialization import initialize
+from lgx.methods import HypernetPrediction, Pretrained, VanillaLG
 
 from .conftest import Result, lgx, python
 from .fake_text import SIZE, write_sets, write_vocabulary
@@ -194,13 +195,13 @@ def language_model(folder: Path, **changes) -> "transformers.GPT2LMHeadModel":
 def test_a_pretrained_language_model_is_a_source_without_a_head(tmp_path, capfd, prefix):
     model = language_model(tmp_path / "lm")
     capfd.readouterr()
-    source = load_source(f"{prefix}{tmp_path / 'lm'}")
+    source = load_pretrained(f"{prefix}{tmp_path / 'lm'}")
     assert capfd.readouterr() == ("", "")
     assert source.architecture == GPT2Architecture(2, 24, 3, max_len=40, vocab_size=SIZE)
     ids = torch.randint(0, SIZE - 1, (2, 7))
     expected = model.transformer(ids).last_hidden_state
     torch.testing.assert_close(source.model.tokens(ids), expected)
-    start = initialise(source.architecture.replace(max_len=9), Pretrained(str(tmp_path / "lm")))
+    start = initialize(source.architecture.replace(max_len=9), Pretrained(str(tmp_path / "lm")))
     assert start.random == ("score.weight",)
     torch.testing.assert_close(start.model.tokens(ids), expected)
 
@@ -208,41 +209,41 @@ def test_a_pretrained_language_model_is_a_source_without_a_head(tmp_path, capfd,
 def test_features_are_the_mean_over_a_texts_own_tokens(tmp_path):
     model = language_model(tmp_path / "lm")
     task = Task("cola", 2, "text", max_len=40, vocab_size=SIZE)
-    frozen = Frozen.load(str(tmp_path / "lm"), task, features_only=True)
+    frozen = Teacher.load(str(tmp_path / "lm"), task, features_only=True)
     ids = torch.randint(0, SIZE - 1, (2, 7))
     ids[1, 4:] = SIZE - 1
     features = frozen.features(ids)
     assert features.shape == (2, frozen.width) == (2, 24)
     torch.testing.assert_close(features[0], model.transformer(ids[:1]).last_hidden_state[0].mean(0))
     torch.testing.assert_close(features[1], model.transformer(ids[1:, :4]).last_hidden_state[0].mean(0))
-    assert renormalise(ids, task, (0.1,), (0.2,)) is ids
+    assert renormalize(ids, task, (0.1,), (0.2,)) is ids
 
 
 def test_teachers_that_do_not_fit_are_refused(tmp_path):
     language_model(tmp_path / "lm")
     lm, task = str(tmp_path / "lm"), Task("cola", 2, "text", max_len=40, vocab_size=SIZE)
     with pytest.raises(UserError, match="no head that was trained to classify"):
-        Frozen.load(lm, task)
+        Teacher.load(lm, task)
     for change in ({"vocab_size": 300}, {"max_len": 41}):
         with pytest.raises(UserError, match=f"knows {SIZE} tokens, in texts of up to 40, but task cola"):
-            Frozen.load(lm, Task(**{**vars(task), **change}), features_only=True)
+            Teacher.load(lm, Task(**{**vars(task), **change}), features_only=True)
     with pytest.raises(UserError, match="is for text, but task digits is classification"):
-        Frozen.load(lm, Task("digits", 10), features_only=True)
+        Teacher.load(lm, Task("digits", 10), features_only=True)
     small = ViTArchitecture(1, 8, 2, patch_size=8, img_size=16, num_classes=2)
     Learngene("ancestor", small, small.build().state_dict()).save(tmp_path / "vit.learngene.safetensors")
     with pytest.raises(UserError, match="is for classification, but task cola is text"):
-        Frozen.load(str(tmp_path / "vit.learngene.safetensors"), task, features_only=True)
+        Teacher.load(str(tmp_path / "vit.learngene.safetensors"), task, features_only=True)
 
 
 def test_gpt2s_of_another_make_are_refused(tmp_path):
     language_model(tmp_path / "lm", activation_function="relu")
     with pytest.raises(UserError, match="its activation_function is relu, only GPT-2's own gelu_new"):
-        load_source(str(tmp_path / "lm"))
+        load_pretrained(str(tmp_path / "lm"))
     with pytest.raises(UserError, match="/nowhere: transformers could not load it"):
-        load_source("gpt2:/nowhere")
+        load_pretrained("gpt2:/nowhere")
     (tmp_path / "lm/model.safetensors").write_bytes(b"broken")
     with pytest.raises(UserError, match="not an intact safetensors file"):
-        load_source(str(tmp_path / "lm"))
+        load_pretrained(str(tmp_path / "lm"))
 
 
 # -- hypernetworks -----------------------------------------------------------------------------------------------
@@ -291,7 +292,7 @@ def test_a_task_embedding_is_the_mean_over_the_training_texts(root, ancestor, em
     assert stored.images == {"cola": 18, "mrpc": 18}
     module = CoLA(root=str(root), vocab_size=SIZE, max_len=40)
     module.setup("fit")
-    frozen = Frozen.load(str(ancestor / "best.learngene.safetensors"), module.task, features_only=True)
+    frozen = Teacher.load(str(ancestor / "best.learngene.safetensors"), module.task, features_only=True)
     texts = module.examples("train")
     each = torch.cat([frozen.features(texts[i][0][None]) for i in range(len(texts))])
     torch.testing.assert_close(stored.tensors["cola"], each.mean(0), rtol=1e-4, atol=1e-5)
@@ -323,7 +324,7 @@ def test_init_writes_what_plain_transformers_reads(root, tal, tmp_path):
     file = tmp_path / "weights.safetensors"
     done = lgx("init", "--learngene", learngene, "--task", "cola", "--arch", arch, "--out", file)
     assert done.code == 0, done.err
-    again = initialise(architecture, Pretrained(str(file)))
+    again = initialize(architecture, Pretrained(str(file)))
     torch.testing.assert_close(again.model(ids), logits)
     assert lgx("init", "--learngene", out, "--arch", arch, "--out", tmp_path / "again").code == 0
     assert load_file(tmp_path / "again/model.safetensors").keys() == load_file(file).keys()
@@ -334,12 +335,12 @@ def test_a_trained_run_is_exported(ancestor, tmp_path):
     assert done.code == 0, done.err
     plain = transformers.GPT2ForSequenceClassification.from_pretrained(tmp_path / "exported").eval()
     ids = torch.randint(0, SIZE - 1, (2, 6))
-    own = load_source(str(ancestor / "checkpoints/best.ckpt")).model
+    own = load_pretrained(str(ancestor / "checkpoints/best.ckpt")).model
     torch.testing.assert_close(plain(input_ids=ids).logits, own(ids))
 
 
 def test_tasks_are_mapped_with_text_models(tal, tmp_path):
-    done = lgx("analyse", "tasks", "--learngene", tal / "best.learngene.safetensors", "--out", tmp_path / "map.svg",
+    done = lgx("analyze", "tasks", "--learngene", tal / "best.learngene.safetensors", "--out", tmp_path / "map.svg",
                "--archs", "gpt2:depth=2,embed_dim=16,num_heads=2;gpt2:depth=3,embed_dim=16,num_heads=2")  # fmt: skip
     assert done.code == 0, done.err
     assert (tmp_path / "map.svg").is_file()
@@ -519,12 +520,12 @@ def test_sources_of_the_other_kind_start_nothing(tmp_path):
     )
     write_text_descendant(tmp_path / "text", text.build())
     with pytest.raises(UserError, match="its source is for text"):
-        initialise(image, Pretrained(str(tmp_path / "text")))
+        initialize(image, Pretrained(str(tmp_path / "text")))
     with pytest.raises(UserError, match="vanilla_lg: is for image models"):
-        initialise(text, VanillaLG(str(tmp_path / "text"), 1))
+        initialize(text, VanillaLG(str(tmp_path / "text"), 1))
     Learngene("ancestor", image, image.build().state_dict()).save(tmp_path / "vit.learngene.safetensors")
     with pytest.raises(UserError, match="its source is for classification"):
-        initialise(text, Pretrained(str(tmp_path / "vit.learngene.safetensors")))
+        initialize(text, Pretrained(str(tmp_path / "vit.learngene.safetensors")))
 
 
 def test_like_architectures_take_the_bases_inputs():
@@ -553,6 +554,8 @@ def test_text_sets_are_listed_and_linked(root, tmp_path):
 
 
 def test_image_work_loads_no_text_model():
-    code = "import lgx.training, sys; assert not [n for n in sys.modules if n.startswith('transformers.models.gpt2')]"
+    code = (
+        "import lgx.training.cli, sys; assert not [n for n in sys.modules if n.startswith('transformers.models.gpt2')]"
+    )
     done = python("-c", code)
     assert done.returncode == 0, done.stderr

@@ -8,12 +8,13 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from lgx.architectures import ViTArchitecture
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.components.optim import parameter_groups
 from lgx.errors import UserError
-from lgx.initializers import LinearExpansion, StagewiseExpansion, initialise, initializer_for
-from lgx.learngene import Learngene, load_checkpoint
-from lgx.methods.tleg import LinearlyExpandedViT
-from lgx.optim import parameter_groups
-from lgx.sources import load_source
+from lgx.initialization import initialize
+from lgx.methods import LinearExpansion, StagewiseExpansion, initializer_for
+from lgx.methods.tleg.method import LinearlyExpandedViT
 
 from .conftest import ARCH, arguments, lgx
 from .test_ddp import train
@@ -116,13 +117,13 @@ def test_a_compiled_network_computes_the_same(network, batch):
 
 
 def test_a_descendant_of_the_auxiliary_nets_depth_is_its_function(network, learngene_file, batch):
-    descendant = initialise(AUX, LinearExpansion(learngene_file)).model.eval()
+    descendant = initialize(AUX, LinearExpansion(learngene_file)).model.eval()
     assert torch.equal(network.eval()(batch), descendant(batch))
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 7, 15])
 def test_descendants_of_any_depth_are_expanded_exactly(network, learngene_file, depth):
-    start = initialise(AUX.replace(depth=depth), LinearExpansion(learngene_file))
+    start = initialize(AUX.replace(depth=depth), LinearExpansion(learngene_file))
     expected = naive(network.state_dict(), depth).state_dict()
     for name, tensor in start.model.state_dict().items():
         assert_close(tensor, expected[name], rtol=1e-6, atol=1e-8, msg=name)  # a rounding apart
@@ -140,13 +141,13 @@ def test_the_registry_finds_it_and_refuses_what_it_cannot_expand(learngene_file,
     with pytest.raises(UserError, match="a learngene of tleg, not of sws"):
         initializer_for(learngene_file, "sws")
     with pytest.raises(UserError, match="a learngene of tleg; StagewiseExpansion expands those of sws or simple_lg"):
-        initialise(AUX, StagewiseExpansion(learngene_file))
+        initialize(AUX, StagewiseExpansion(learngene_file))
     with pytest.raises(UserError, match=r"embed_dim 24.*only the depth may differ"):
-        initialise(AUX.replace(embed_dim=48), LinearExpansion(learngene_file))
+        initialize(AUX.replace(embed_dim=48), LinearExpansion(learngene_file))
     other = tmp_path / "sws.learngene.safetensors"
     Learngene("sws", AUX.replace(stages=(2, 2)), {}).save(other)
     with pytest.raises(UserError, match="a learngene of sws; LinearExpansion expands those of tleg"):
-        initialise(AUX, LinearExpansion(str(other)))
+        initialize(AUX, LinearExpansion(str(other)))
 
 
 def test_a_run_leaves_a_learngene_of_two_layers(fit, ancestor, tmp_path):
@@ -199,4 +200,4 @@ def test_two_processes_do_what_one_does(images, tmp_path):
 
 def test_its_two_layers_do_not_pass_for_a_whole_network(learngene_file):
     with pytest.raises(UserError, match="holds 2 layers of tleg, not a whole network"):
-        load_source(learngene_file)
+        load_pretrained(learngene_file)

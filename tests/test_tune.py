@@ -5,14 +5,14 @@ import sys
 import pytest
 import yaml
 
+from lgx.core.rows import Row, write_rows
 from lgx.errors import UserError
-from lgx.evaluation.results import Row, write_rows
-from lgx.jobs.executors import Failure
-from lgx.jobs.pool import Pool
-from lgx.jobs.report import Report
-from lgx.jobs.search import open_study, run_search
-from lgx.jobs.work import locked, mark_finished
-from lgx.tuning import Range, load_search, score
+from lgx.runs.executors import Failure
+from lgx.runs.pool import Pool
+from lgx.runs.report import Report
+from lgx.runs.study import open_study, run_search
+from lgx.runs.tuning import Range, load_search, score
+from lgx.runs.work import locked, mark_finished
 
 from .conftest import ARCH, lgx
 from .test_sweep_parallel import Rehearsal
@@ -235,6 +235,6 @@ def test_wrong_options_are_explained(search_file, monkeypatch, tmp_path):
 
 def test_without_optuna_it_is_said_what_to_install(search_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    monkeypatch.delitem(sys.modules, "lgx.jobs.search")
+    monkeypatch.delitem(sys.modules, "lgx.runs.study")
     result = lgx("tune", search_file())
     assert result.sentence == "lgx tune: searching: needs optuna, which is not installed; pip install 'lgx[sweep]'"

@@ -1,4 +1,4 @@
-"""Vectorised drawing of many small images at once: places, shapes, patterns, colours.
+"""Vectorized drawing of many small images at once: places, shapes, patterns, colors.
 
 Shape legend: N images, S = 32 pixels a side. Coordinates run from -1 to 1 over the image. A shape is given by a signed
 distance (N, S, S), negative inside, in units of the coordinates.
@@ -39,7 +39,7 @@ def places(rng: Rng, n: int, scale: tuple[float, float], angle: float, shift: fl
 
 
 def grid() -> tuple[Array, Array]:
-    """Image coordinates x, y (1, S, S) of the pixel centres; y grows downwards."""
+    """Image coordinates x, y (1, S, S) of the pixel centers; y grows downwards."""
     axis = (np.arange(SIZE) + 0.5) * 2 / SIZE - 1
     y, x = np.meshgrid(axis, axis, indexing="ij")
     return x[None], y[None]
@@ -116,8 +116,8 @@ SHAPES: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def colours(rng: Rng, n: int, hue: Any = None, saturation: Any = None, value: Any = None) -> Array:
-    """Colours (N, 1, 1, 3) in [0, 1]; what is not given is drawn at random (value from 0.35 on)."""
+def colors(rng: Rng, n: int, hue: Any = None, saturation: Any = None, value: Any = None) -> Array:
+    """Colors (N, 1, 1, 3) in [0, 1]; what is not given is drawn at random (value from 0.35 on)."""
     h = np.broadcast_to(rng.random(n) if hue is None else hue, (n,)) % 1
     s = np.broadcast_to(rng.uniform(0, 1, n) if saturation is None else saturation, (n,))
     v = np.broadcast_to(rng.uniform(0.35, 1, n) if value is None else value, (n,))
@@ -127,7 +127,7 @@ def colours(rng: Rng, n: int, hue: Any = None, saturation: Any = None, value: An
 
 
 def backgrounds(rng: Rng, n: int, low: float = 0.0, high: float = 1.0, contrast: float = 0.5) -> Array:
-    """Smooth coloured backgrounds (N, S, S, 3): a random colour and two random waves."""
+    """Smooth colored backgrounds (N, S, S, 3): a random color and two random waves."""
     x, y = grid()
     base = rng.uniform(low, high, (n, 1, 1, 3))
     for _ in range(2):
@@ -137,10 +137,10 @@ def backgrounds(rng: Rng, n: int, low: float = 0.0, high: float = 1.0, contrast:
     return np.clip(base, 0, 1)
 
 
-def paint(canvas: Array, coverage: Array, colour: Array) -> Array:
-    """Lay a colour (N, 1, 1, 3) or an image over a canvas (N, S, S, 3) where coverage (N, S, S) says."""
+def paint(canvas: Array, coverage: Array, color: Array) -> Array:
+    """Lay a color (N, 1, 1, 3) or an image over a canvas (N, S, S, 3) where coverage (N, S, S) says."""
     alpha = coverage[..., None]
-    painted: Array = canvas * (1 - alpha) + colour * alpha
+    painted: Array = canvas * (1 - alpha) + color * alpha
     return painted
 
 

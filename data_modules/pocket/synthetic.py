@@ -14,7 +14,7 @@ from data_modules.pocket.drawing import (
     box,
     capsule,
     circle,
-    colours,
+    colors,
     cross,
     finish,
     grid,
@@ -62,10 +62,10 @@ TEXTURES: dict[str, Pattern] = {
 
 
 def textures(rng: Rng, name: str, n: int) -> Array:
-    """A pattern of any colours, orientation and grain: only the local structure tells the class."""
+    """A pattern of any colors, orientation and grain: only the local structure tells the class."""
     u, v, _ = places(rng, n, (0.16, 0.3), np.pi, 0.5)
     pattern = TEXTURES[name](u, v, rng)[..., None]
-    a, b = colours(rng, n), colours(rng, n)
+    a, b = colors(rng, n), colors(rng, n)
     close = np.abs(a - b).sum(-1, keepdims=True) < 0.6
     b = np.where(close, 1 - a, b)
     return finish(rng, a * pattern + b * (1 - pattern), noise=0.08)
@@ -87,15 +87,15 @@ SIGNS = tuple(f"{shape} {hue} {symbol}" for shape in SIGN_SHAPES for hue in SIGN
 
 
 def signs(rng: Rng, name: str, n: int) -> Array:
-    """A road sign; shape, colour and symbol are each shared by several classes."""
+    """A road sign; shape, color and symbol are each shared by several classes."""
     shape, hue, symbol = name.split()
     u, v, s = places(rng, n, (0.6, 0.85), 0.2, 0.18)
     canvas = backgrounds(rng, n, 0.1, 0.8)
     h = SIGN_HUES[hue] + rng.normal(0, 0.025, n)
-    colour = colours(rng, n, h, rng.uniform(0.55, 0.95, n), rng.uniform(0.5, 0.95, n))
+    color = colors(rng, n, h, rng.uniform(0.55, 0.95, n), rng.uniform(0.5, 0.95, n))
     face = SIGN_SHAPES[shape](u, v)
-    canvas = paint(canvas, ink(face, s), colour)
-    pale = colours(rng, n, 0.12, rng.uniform(0, 0.2, n), rng.uniform(0.75, 1, n))
+    canvas = paint(canvas, ink(face, s), color)
+    pale = colors(rng, n, 0.12, rng.uniform(0, 0.2, n), rng.uniform(0.75, 1, n))
     canvas = paint(canvas, ink(SYMBOLS[symbol](u, v), s), pale)
     return finish(rng, canvas, noise=0.06, light=0.45)
 
@@ -172,7 +172,7 @@ ROSES = {f"{p} over {q}": (p, q) for p, q in _FRACTIONS}
 
 
 def roses(rng: Rng, name: str, n: int) -> Array:
-    """A rose curve r = cos(p/q * angle) as a line of any colour; the class is p/q."""
+    """A rose curve r = cos(p/q * angle) as a line of any color; the class is p/q."""
     p, q = ROSES[name]
     steps = 60 * p + 150 * q
     t = np.linspace(0, TAU * q, steps, endpoint=False)
@@ -191,7 +191,7 @@ def roses(rng: Rng, name: str, n: int) -> Array:
             np.add.at(coverage, (image, iy + oy, ix + ox), wx * wy)
     line = np.clip(coverage[:, :SIZE, :SIZE] * rng.uniform(0.5, 0.9, (n, 1, 1)), 0, 1)
     canvas = backgrounds(rng, n, 0.0, 0.45, 0.3)
-    return finish(rng, paint(canvas, line, colours(rng, n, value=rng.uniform(0.75, 1, n))), noise=0.06)
+    return finish(rng, paint(canvas, line, colors(rng, n, value=rng.uniform(0.75, 1, n))), noise=0.06)
 
 
 MOTIONS = ("left", "right", "up", "down", "clockwise", "counterclockwise", "grow", "shrink", "bounce", "shake")
@@ -228,7 +228,7 @@ def motions(rng: Rng, name: str, n: int) -> Array:
         frames[:, chosen] = ink(shape(u[:, chosen], v[:, chosen]), scale[:, chosen])
     # Bright on dark throughout: pooling turns dark-on-bright films into those of the opposite motion.
     back = backgrounds(rng, n, 0.0, 0.3, 0.2)
-    front = colours(rng, n, saturation=rng.uniform(0, 0.5, n), value=rng.uniform(0.7, 1, n))
+    front = colors(rng, n, saturation=rng.uniform(0, 0.5, n), value=rng.uniform(0.7, 1, n))
     weights = 2.0 * np.arange(1, FRAMES + 1) - FRAMES - 1
     jitter = rng.normal(0, 0.03, (FRAMES, n, SIZE, SIZE, 3))
     film = back + frames[..., None] * (front - back) + jitter
@@ -243,14 +243,14 @@ WORLD = tuple(f"{hue} {fill} {shape}" for shape in SHAPES for fill in WORLD_FILL
 
 
 def world(rng: Rng, name: str, n: int) -> Array:
-    """A shape with a pattern in a colour, on another pattern: all three make the class."""
+    """A shape with a pattern in a color, on another pattern: all three make the class."""
     hue, fill, shape = name.split()
     u, v, s = places(rng, n, (0.6, 0.85), 0.35, 0.22)
     far, near, _ = places(rng, n, (0.2, 0.4), np.pi, 0.5)
     behind = _wave(far * 2 + 1.5 * np.sin(near))[..., None]
     canvas = backgrounds(rng, n, 0.2, 0.8) * (0.75 + 0.25 * behind)
     h = WORLD_HUES[hue] + rng.normal(0, 0.03, n)
-    light = colours(rng, n, h, rng.uniform(0.6, 1, n), rng.uniform(0.75, 1, n))
+    light = colors(rng, n, h, rng.uniform(0.6, 1, n), rng.uniform(0.75, 1, n))
     dark = light * rng.uniform(0.15, 0.45, (n, 1, 1, 1))
     grain, turn = rng.uniform(4.5, 6.5, (n, 1, 1)), rng.uniform(0, np.pi, (n, 1, 1))
     tu, tv = grain * (u * np.cos(turn) + v * np.sin(turn)), grain * (v * np.cos(turn) - u * np.sin(turn))

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import Indices, LabelledImages, stratified_split
+from data_modules.images import Indices, LabeledImages, stratified_split
 from data_modules.pocket import synthetic, written
 from data_modules.pocket.drawing import SIZE, Array, Rng
 from data_modules.shards import INDEX, read_index, write_shards
@@ -67,7 +67,7 @@ def pocket_info(task: PocketTask) -> DatasetInfo:
         name=f"pocket_{task}",
         num_classes=n,
         sizes=(1_258, 180, 359) if real else sizes,
-        licence="CC BY 4.0 (UCI digits, in scikit-learn)" if real else "none needed (generated)",
+        license="CC BY 4.0 (UCI digits, in scikit-learn)" if real else "none needed (generated)",
         source="scikit-learn's load_digits" if real else f"seeded generator; mirrors {recipe.stands_for}",
         splits="disjoint, class-stratified" if real else "drawn from different seeds, no image in two splits",
         img_size=SIZE,
@@ -146,7 +146,7 @@ def make_task(root: str | Path, task: PocketTask, seed: int = 0) -> Path:
         for split, (images, labels) in draw_task(task, seed).items():
             source = _Pictures(images)
             where = f"pocket_{task} {split}"
-            write_shards(LabelledImages(source, labels, where), temporary, split, pocket_info(task), shard_size=2000)
+            write_shards(LabeledImages(source, labels, where), temporary, split, pocket_info(task), shard_size=2000)
         try:
             os.rename(temporary, folder)
         except OSError as error:

@@ -13,9 +13,9 @@ import numpy as np
 from data_modules.base import DatasetInfo, Split
 from data_modules.glue import TextSet
 from data_modules.tokens import END
+from lgx.core.extras import nlp_extra
+from lgx.core.files import atomic_path
 from lgx.errors import UserError
-from lgx.extras import nlp_extra
-from lgx.files import atomic_path
 
 VOCABULARY = "pocket_vocab"
 VOCAB_SIZE = 1024
@@ -158,7 +158,7 @@ def _info(name: str, classes: tuple[str, str], mirrors: str) -> DatasetInfo:
         name=name,
         num_classes=2,
         sizes=(SIZES["train"], SIZES["val"], SIZES["test"]),
-        licence="none needed (generated)",
+        license="none needed (generated)",
         source=f"seeded generator; mirrors {mirrors}",
         splits="balanced, no text in two splits",
         class_names=classes,

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from data_modules.pocket.drawing import SIZE, Array, Rng, backgrounds, colours, finish, paint
+from data_modules.pocket.drawing import SIZE, Array, Rng, backgrounds, colors, finish, paint
 
 GLYPHS = tuple("ABDEFGHJKLMNPQRTUYabdeghqrty23457ΓΔΘΛΞΠΣΦΨΩαβγδλμ")[:48]
 FACES = (
@@ -37,16 +37,16 @@ def glyphs(rng: Rng, name: str, n: int) -> Array:
     """A character in any of the fonts, written like ink on paper, turned and sheared a little."""
     masks = _written(rng, name, n, (0.6, 0.85), 0.2, 0.15)
     paper = np.ones((n, SIZE, SIZE, 3)) * rng.uniform(0.8, 1, (n, 1, 1, 1))
-    return finish(rng, paint(paper, masks, colours(rng, n, value=rng.uniform(0, 0.35, n))), noise=0.05, light=0.1)
+    return finish(rng, paint(paper, masks, colors(rng, n, value=rng.uniform(0, 0.35, n))), noise=0.05, light=0.1)
 
 
 def clutter(rng: Rng, name: str, n: int) -> Array:
-    """A lit digit of any colour on a dark wall, between parts of other digits.
+    """A lit digit of any color on a dark wall, between parts of other digits.
 
     Light on dark like the scans of :func:`real_digits`, so that what is learned of those is worth something here.
     """
     canvas = backgrounds(rng, n, 0.0, 0.12, 0.1)
-    light = colours(rng, n, saturation=rng.uniform(0, 0.5, n), value=rng.uniform(0.75, 1, n))
+    light = colors(rng, n, saturation=rng.uniform(0, 0.5, n), value=rng.uniform(0.75, 1, n))
     for side in (-1, 1):
         others = np.stack([_written(rng, str(d), 1, (0.5, 0.8), 0.15, 0.1)[0] for d in rng.integers(0, 10, n)])
         canvas = paint(canvas, np.roll(others, side * int(SIZE * 0.62), axis=2) * _edge(side), light)
@@ -69,8 +69,8 @@ def _written(rng: Rng, character: str, n: int, height: tuple[float, float], angl
         a, slant = rng.uniform(-angle, angle), rng.uniform(-0.25, 0.25)
         dx, dy = rng.uniform(-shift, shift, 2) * SIZE / 2
         m = s * np.array([[np.cos(a), np.sin(a) + slant], [-np.sin(a), np.cos(a)]])
-        centre = np.array([_BOX / 2, _BOX / 2]) - m @ np.array([SIZE / 2 + dx, SIZE / 2 + dy])
-        matrix = (m[0, 0], m[0, 1], centre[0], m[1, 0], m[1, 1], centre[1])
+        center = np.array([_BOX / 2, _BOX / 2]) - m @ np.array([SIZE / 2 + dx, SIZE / 2 + dy])
+        matrix = (m[0, 0], m[0, 1], center[0], m[1, 0], m[1, 1], center[1])
         turned = mask.transform((SIZE, SIZE), Image.Transform.AFFINE, matrix, Image.Resampling.BICUBIC)
         masks[i] = np.asarray(turned, np.float64) / 255
     return masks
@@ -78,7 +78,7 @@ def _written(rng: Rng, character: str, n: int, height: tuple[float, float], angl
 
 @functools.cache
 def _character(face: str, character: str) -> Image.Image:
-    """A character, white on black, centred in a square of side ``_BOX`` that its ink fills, blurred for sampling."""
+    """A character, white on black, centered in a square of side ``_BOX`` that its ink fills, blurred for sampling."""
     import matplotlib
 
     path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / face

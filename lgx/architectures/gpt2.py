@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from lgx.batch import Kind, Task
+from lgx.core.batch import Kind, Task
+from lgx.core.extras import nlp_extra
+from lgx.core.schema import shortened
 from lgx.errors import UserError
-from lgx.extras import nlp_extra
-from lgx.metadata import shortened
 
 if TYPE_CHECKING:
     from lgx.architectures.gpt2_model import GPT2Classifier

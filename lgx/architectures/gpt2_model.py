@@ -78,7 +78,7 @@ class GPT2Classifier(GPT2ForSequenceClassification):
         return mean
 
     def no_weight_decay(self) -> set[str]:
-        """Names of the embeddings, which optimisers shall not shrink."""
+        """Names of the embeddings, which optimizers shall not shrink."""
         return {"transformer.wte.weight", "transformer.wpe.weight"}
 
     def tokens(self, ids: Tensor) -> Tensor:

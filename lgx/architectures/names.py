@@ -7,7 +7,7 @@ from typing import Any
 from lgx.architectures.family import Architecture
 from lgx.architectures.gpt2 import FAMILY, GPT2Architecture
 from lgx.architectures.vit import ViTArchitecture
-from lgx.batch import Kind
+from lgx.core.batch import Kind
 from lgx.errors import UserError
 
 _WIDTHS = {"Tiny": (192, 3), "Small": (384, 6), "Base": (768, 12)}

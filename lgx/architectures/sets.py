@@ -13,8 +13,8 @@ from typing import Any, TypeVar, cast
 from lgx.architectures.family import Architecture, architecture_from_dict
 from lgx.architectures.gpt2 import GPT2Architecture
 from lgx.architectures.vit import ViTArchitecture
+from lgx.core.schema import parse_json, shortened
 from lgx.errors import UserError
-from lgx.metadata import parse_json, shortened
 
 A = TypeVar("A", bound=Architecture)
 

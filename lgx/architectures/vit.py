@@ -10,9 +10,9 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from lgx.batch import Kind, Task
+from lgx.core.batch import Kind, Task
+from lgx.core.schema import shortened
 from lgx.errors import UserError
-from lgx.metadata import shortened
 
 LARGEST = {
     "depth": 1000, "embed_dim": 65_536, "num_heads": 65_536, "mlp_ratio": 1000, "patch_size": 65_536,
@@ -212,7 +212,7 @@ class SegmentationViT(VisionTransformer):
     """
 
     def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
-        """Logits (B, K, H, W) of normalised tokens (B, 1 + N, D); ``pre_logits``: the mean patch token (B, D)."""
+        """Logits (B, K, H, W) of normalized tokens (B, 1 + N, D); ``pre_logits``: the mean patch token (B, D)."""
         patches = x[:, self.num_prefix_tokens :]
         return patches.mean(dim=1) if pre_logits else decode_linearly(self.head_drop(patches), self.head, self)
 
@@ -221,7 +221,7 @@ def decode_linearly(patches: Tensor, head: nn.Module, vit: VisionTransformer) ->
     """Class scores of every pixel from patch tokens.
 
     Args:
-        patches: Normalised patch tokens, (B, N, D).
+        patches: Normalized patch tokens, (B, N, D).
         head: D -> K.
         vit: Whose grid and image size they have.
 

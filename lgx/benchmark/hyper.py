@@ -82,7 +82,7 @@ def measure_hyper(
 def _shares(
     hypernet: Hypernet, architecture: ViTArchitecture, inputs: Tensor, targets: Tensor, precision: str, repeats: int
 ) -> dict[str, float]:
-    """Shares of forward and backward, without the optimiser; the norms belong to execute. Their sum is 1."""
+    """Shares of forward and backward, without the optimizer; the norms belong to execute. Their sum is 1."""
     rounds = [_parts(hypernet, architecture, inputs, targets, precision) for _ in range(repeats + 1)][1:]
     least = {part: min(times[part] for times in rounds) for part in rounds[0]}
     return {f"share_{part}": seconds / sum(least.values()) for part, seconds in least.items()}

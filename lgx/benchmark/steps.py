@@ -29,7 +29,7 @@ def images(architecture: ViTArchitecture, batch: int) -> tuple[Tensor, Tensor]:
 
 
 def training_step(module: nn.Module, loss: Callable[[], Tensor], precision: str) -> Callable[[], None]:
-    """Forward, backward and AdamW (fused, so that both sides of a ratio have the fastest optimiser)."""
+    """Forward, backward and AdamW (fused, so that both sides of a ratio have the fastest optimizer)."""
     optimizer = torch.optim.AdamW(module.parameters(), 1e-4, fused=True)
 
     def step() -> None:

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from lgx.architectures.vit import ViTArchitecture
 from lgx.benchmark.steps import autocast, device, images, ordinary_step, training_step
 from lgx.benchmark.timing import measure
-from lgx.losses import distillation_loss
+from lgx.components.losses import distillation_loss
 
 STAGES = (3, 3, 4, 3, 3)
 

@@ -34,7 +34,7 @@ def measure(steps: Mapping[str, Callable[[], object]], reference: str, repeats: 
         repeats: Timed rounds, after two that are not timed; memory is measured in the second.
     """
     for step in steps.values():
-        step()  # an optimiser's state is there from its first step on
+        step()  # an optimizer's state is there from its first step on
     peaks = {name: peak_mb(step) for name, step in steps.items()}
     rounds = [{name: _seconds(step) for name, step in steps.items()} for _ in range(repeats)]
     least = {name: min(times[name] for times in rounds) for name in steps}

@@ -47,13 +47,13 @@ def bench(
     from rich.console import Console
     from rich.table import Column, Table
 
-    from lgx.allocator import keep_freed_memory
     from lgx.architectures import parse_architecture
     from lgx.benchmark.hyper import measure_hyper
     from lgx.benchmark.steps import PRECISIONS, device
     from lgx.benchmark.sws import measure_sws
+    from lgx.core.allocator import keep_freed_memory
+    from lgx.core.files import atomic_path
     from lgx.errors import UserError
-    from lgx.files import atomic_path
     from lgx.hypernet import HypernetConfig
 
     sizes = _choices("size", size, SIZES)

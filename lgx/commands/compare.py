@@ -1,6 +1,6 @@
 """``lgx compare``: tables and a report from any number of runs."""
 
-from lgx.evaluation.comparison import Choice, show
+from lgx.results.comparison import Choice, show
 
 
 def compare(
@@ -22,7 +22,7 @@ def compare(
         paper: Table of a paper to set beside, e.g. sws/table1 or tal/table2.
         out: Folder, or path ending in .html, to write report.html, results.md and results.csv (all rows) to.
         metric: Metric to show; acc is shown in percent.
-        split: Split to show: test, val, or train (with --metric loss: what each epoch of training minimised).
+        split: Split to show: test, val, or train (with --metric loss: what each epoch of training minimized).
         baseline: Method that all others are compared with, seed by seed, e.g. random.
         methods: Show only these methods, separated by commas, e.g. sws,simple_lg,random.
         tasks: Show only these tasks, separated by commas.

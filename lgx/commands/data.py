@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def list_sets(root: str = "data", json: bool = False) -> None:
-    """Show every data set: classes, sizes, licence, source, and whether it lies on the disk.
+    """Show every data set: classes, sizes, license, source, and whether it lies on the disk.
 
     Sizes are those of the train, val and test splits as lgx makes them; a dash means that they follow from the files.
 
@@ -32,15 +32,15 @@ def list_sets(root: str = "data", json: bool = False) -> None:
 
     console = Console()
     wide = console.width >= 130
-    hint = None if wide else "--json true shows licences and sources too"
+    hint = None if wide else "--json true shows licenses and sources too"
     table = Table(title=f"Data sets (root: {root})", caption=hint)
     for heading in ("name", "here", "classes", "train", "val", "test"):
         table.add_column(heading, justify="left" if heading in ("name", "here") else "right", no_wrap=True)
-    for heading in ("licence", "source") if wide else ():
+    for heading in ("license", "source") if wide else ():
         table.add_column(heading, overflow="fold")
     for info, present in rows:
         sizes = ["-" if size is None else f"{size:,}" for size in info.sizes]
-        words = (info.licence, info.source) if wide else ()
+        words = (info.license, info.source) if wide else ()
         table.add_row(info.name, "yes" if present else "no", f"{info.num_classes:,}", *sizes, *words)
     console.print(table)
 
@@ -196,7 +196,7 @@ def _print_json(rows: "list[tuple[DatasetInfo, bool]]") -> None:
     for info, present in rows:
         sizes = dict(zip(("train", "val", "test"), info.sizes, strict=True))
         facts = {"name": info.name, "classes": info.num_classes, "sizes": sizes, "splits": info.splits}
-        sets.append(facts | {"licence": info.licence, "source": info.source, "present": present})
+        sets.append(facts | {"license": info.license, "source": info.source, "present": present})
     print(json_module.dumps(sets, indent=1))
 
 

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from data_modules.samplers import TransformedImages
     from data_modules.tokens import Texts
     from lgx.architectures import ViTArchitecture
-    from lgx.batch import Task
+    from lgx.core.batch import Task
 
 
 def embed(
@@ -32,7 +32,7 @@ def embed(
     Of texts, whose ancestor is a GPT-2, the mean over the training texts of each one's mean token behind the last norm.
 
     The file that it writes tells TAL which task a network is predicted for: --model.task_embeddings in training,
-    --task_embeddings in `lgx init`. For a task of your own, a folder with a few unlabelled images is enough.
+    --task_embeddings in `lgx init`. For a task of your own, a folder with a few unlabeled images is enough.
 
     Args:
         ancestor: Learngene file, folder, checkpoint of a run, or timm model name; for texts a GPT-2, also by its name
@@ -60,11 +60,11 @@ def embed(
 
     from data_modules.samplers import UnpaddedEvalSampler
     from lgx.architectures import GPT2Architecture
+    from lgx.artifacts.pretrained import load_pretrained
+    from lgx.artifacts.task_embeddings import TaskEmbeddings, sum_features
+    from lgx.components.teacher import Teacher
+    from lgx.core.warnings import quiet
     from lgx.errors import UserError
-    from lgx.frozen import Frozen
-    from lgx.quiet import quiet
-    from lgx.sources import load_source
-    from lgx.task_embeddings import TaskEmbeddings, sum_features
 
     quiet()
     for option, value in (("limit", limit), ("img_size", img_size), ("batch_size", batch_size), ("devices", devices)):
@@ -73,7 +73,7 @@ def embed(
     names = [name.strip() for name in data.split(",") if name.strip()]
     if not names:
         raise UserError("--data: name at least one data set or folder")
-    architecture = load_source(ancestor).architecture
+    architecture = load_pretrained(ancestor).architecture
     is_text = isinstance(architecture, GPT2Architecture)
     for option, given in (("img_size", img_size), ("in_chans", in_chans), ("tokenizer", tokenizer)):
         if given is not None and is_text != (option == "tokenizer"):
@@ -98,7 +98,7 @@ def embed(
             examples, batch_size, num_workers=num_workers, collate_fn=collate,
             sampler=UnpaddedEvalSampler(len(examples), fabric.global_rank, fabric.world_size),
         )  # fmt: skip
-        teacher = Frozen.load(ancestor, task, features_only=True)
+        teacher = Teacher.load(ancestor, task, features_only=True)
         shown = track(loader, f"embedding {task.name}", transient=True, disable=fabric.global_rank > 0)
         total, count = sum_features(teacher, (batch.to(fabric.device) for batch in shown))
         summed: Any = fabric.all_reduce(torch.cat([total, total.new_tensor([count])]), reduce_op="sum")
@@ -127,11 +127,11 @@ def _training_images(
     import numpy as np
 
     from data_modules.catalogue import open_set
-    from data_modules.images import IMAGE_SUFFIXES, ImageFiles, LabelledImages, stratified_order
+    from data_modules.images import IMAGE_SUFFIXES, ImageFiles, LabeledImages, stratified_order
     from data_modules.samplers import TransformedImages
     from data_modules.transforms import eval_transform
     from lgx.architectures import ViTArchitecture
-    from lgx.batch import Task
+    from lgx.core.batch import Task
 
     own = ancestor or ViTArchitecture()
     size, channels = img_size or own.img_size, in_chans or own.in_chans
@@ -148,7 +148,7 @@ def _training_images(
         task, images = module.task, module.read("train")
     if limit is not None:
         chosen = stratified_order(images.labels, seed=0)[:limit]
-        images = LabelledImages(images, np.asarray(images.labels)[chosen], task.name, chosen)
+        images = LabeledImages(images, np.asarray(images.labels)[chosen], task.name, chosen)
     return task, TransformedImages(images, eval_transform(task)), not bare
 
 

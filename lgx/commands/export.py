@@ -24,10 +24,10 @@ def export(checkpoint: str, *, out: str, tokenizer: str | None = None) -> None:
     from timm.models.vision_transformer import VisionTransformer
 
     from lgx.architectures import ViTArchitecture
+    from lgx.artifacts.pretrained import load_pretrained
     from lgx.errors import UserError
-    from lgx.sources import load_source
 
-    source = load_source(checkpoint)
+    source = load_pretrained(checkpoint)
     architecture = source.require_known("export")
     if isinstance(architecture, ViTArchitecture) and not isinstance(source.model, VisionTransformer):
         raise UserError(f"{checkpoint}: export needs a ViT, got {type(source.model).__name__}")
@@ -63,15 +63,15 @@ def write(
             file would pass for a learngene.
     """
     from lgx.architectures import GPT2Architecture
+    from lgx.artifacts.export import write_descendant
+    from lgx.artifacts.learngene import SUFFIX
     from lgx.errors import UserError
-    from lgx.export import write_descendant
-    from lgx.learngene import SUFFIX
 
     if out.endswith(SUFFIX):
         raise UserError(f"--out {out}: *{SUFFIX} is what learngenes are called; name a folder, or a file without it")
     if isinstance(architecture, GPT2Architecture):
         from data_modules.tokens import load_tokenizer
-        from lgx.export_gpt2 import write_text_descendant
+        from lgx.artifacts.export_gpt2 import write_text_descendant
 
         if tokenizer and out.endswith(".safetensors"):
             raise UserError(f"--tokenizer: goes into a folder, but --out {out} is a file; give a folder")

@@ -4,7 +4,7 @@ import json as json_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lgx.search import Search
+    from lgx.methods.lsamd.selection import Selection
 
 
 def extract(runs: list[str], *, out: str, threshold: float | None = None, json: bool = False) -> None:
@@ -23,31 +23,31 @@ def extract(runs: list[str], *, out: str, threshold: float | None = None, json: 
     Raises:
         UserError: If a run is no search, the runs do not belong together, or no layer or every layer would be taken.
     """
+    from lgx.artifacts.learngene import SUFFIX, Learngene
     from lgx.errors import UserError
-    from lgx.learngene import SUFFIX, Learngene
-    from lgx.search import Search, Searched
-    from lgx.search import extract as extract_learngene
+    from lgx.methods.lsamd.selection import Selection, SelectionRun
+    from lgx.methods.lsamd.selection import extract as extract_learngene
 
     if not out.endswith(SUFFIX):
         raise UserError(f"--out: a path ending in {SUFFIX}, got {out}")
-    learngene = extract_learngene([Searched.load(run) for run in runs], threshold)
+    learngene = extract_learngene([SelectionRun.load(run) for run in runs], threshold)
     learngene.save(out)
-    assert learngene.search is not None
+    assert learngene.selection is not None
     if json:
-        print(json_module.dumps(Learngene.load(out).search, indent=1))
+        print(json_module.dumps(Learngene.load(out).selection, indent=1))
         return
-    print_paths(Search(learngene.search["base_share"], learngene.search["routing"]))
+    print_paths(Selection(learngene.selection["base_share"], learngene.selection["routing"]))
     print(f"{learngene.describe()}\n  file      {out}")
 
 
-def print_paths(search: "Search") -> None:
+def print_paths(selection: "Selection") -> None:
     """Print which blocks every data set uses."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("data set", *(str(layer) for layer in range(len(search.usage))), title="● base block used")
-    for name, used in search.paths.items():
+    table = Table("data set", *(str(layer) for layer in range(len(selection.usage))), title="● base block used")
+    for name, used in selection.paths.items():
         table.add_row(name, *("●" if base else "·" for base in used))
     table.add_section()
-    table.add_row("usage", *map(str, search.usage))
+    table.add_row("usage", *map(str, selection.usage))
     Console().print(table)

@@ -14,7 +14,7 @@ def init(
     strategy: Literal["cyclic", "random_assigned"] | None = None,
     order: Literal["front_mid_last", "front_last_mid"] | None = None,
     priority: str | None = None,
-    repeat: Literal["neighbour", "cyclic"] | None = None,
+    repeat: Literal["neighbor", "cyclic"] | None = None,
     layers: int | None = None,
     position: Literal["front", "back"] | None = None,
     config: str | None = None,
@@ -47,7 +47,7 @@ def init(
         order: Which stage grows first under cyclic: order1 or order2 of SWS's Table 4.
         priority: Which stages of an lsamd learngene grow, in the order in which they do: some of first, middle and
             last, joined by _; last_middle_first by default.
-        repeat: Whether such a stage grows by its last layer (neighbour, the default) or by its layers in order.
+        repeat: Whether such a stage grows by its last layer (neighbor, the default) or by its layers in order.
         layers: How many of the ancestor's last layers vanilla_lg takes.
         position: Where vanilla_lg puts them.
         config: JSON file with a hypernetwork's configuration, for weights that do not store it (official checkpoints).
@@ -57,17 +57,17 @@ def init(
             alike neurons apart.
         tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub: write the
             tokenizer beside a text model.
-        seed: Seed of what is initialised at random.
+        seed: Seed of what is initialized at random.
     """
     import torch
 
     from lgx.architectures import Architecture, parse_for
     from lgx.architectures.zoo import ZooModel, names_zoo, parse_zoo_model
+    from lgx.artifacts.export import check_place
     from lgx.commands.export import write
     from lgx.errors import UserError
-    from lgx.export import check_place
-    from lgx.initializers import initialise, initialise_zoo, initializer_for
-    from lgx.initializers.sources import origin_of
+    from lgx.initialization import initialize, initialize_zoo
+    from lgx.methods import initializer_for
 
     for option, count in (("head", head), ("num_classes", num_classes)):
         if count is not None and count < 1:
@@ -78,7 +78,7 @@ def init(
     if noise is not None or strategy == "random_assigned":
         options["seed"] = seed
     initializer = initializer_for(learngene, method, **options)
-    origin = origin_of(initializer)
+    origin = initializer.origin()
     if not (head or num_classes) and origin.num_classes == 0:
         raise UserError(
             f"--task {task}: its embedding was made of bare images; give its number of classes (--num_classes)"
@@ -89,10 +89,10 @@ def init(
     if names_zoo(arch):
         architecture = parse_zoo_model(arch, classes or 1000)
         check_place(out, architecture)
-        start = initialise_zoo(architecture, initializer, head="new" if head else "keep")
+        start = initialize_zoo(architecture, initializer, head="new" if head else "keep")
     else:
         architecture = parse_for(arch, origin.kind, classes)
-        start = initialise(architecture, initializer, head="new" if head else "keep")
+        start = initialize(architecture, initializer, head="new" if head else "keep")
     print(f"method    {initializer.method}{f' from {learngene}' if learngene else ''}")
     print(f"built     {architecture.name}, {architecture.num_classes} classes")
     print(start.describe())

@@ -17,7 +17,7 @@ def main(argv: list[str]) -> None:
 
     from rich.console import Console
 
-    from lgx.files import atomic_path
+    from lgx.core.files import atomic_path
     from lgx.planning import configure, plan_of
     from lgx.planning.table import plan_table
 

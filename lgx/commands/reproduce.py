@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from lgx.reproduction import Recipe, Scale
+    from lgx.results.reproduction import Recipe, Scale
 
 ALL = "all"
 
@@ -51,7 +51,7 @@ def reproduce(
         out: Folder for report.html, results.md and results.csv; by default runs/reproduce/SCALE/TABLE.
     """
     from lgx.errors import UserError
-    from lgx.reproduction import load_recipe, load_recipes
+    from lgx.results.reproduction import load_recipe, load_recipes
 
     chosen = [r for r in load_recipes().values() if scale in r.scales] if table == ALL else [load_recipe(table)]
     if measured and table == ALL:
@@ -83,8 +83,8 @@ def _one(recipe: "Recipe", how: "Scale", measured: bool, out: Path) -> None:
     import shlex
 
     from lgx.cli import run_command
-    from lgx.evaluation.comparison import Choice, show
-    from lgx.reproduction import run_steps
+    from lgx.results.comparison import Choice, show
+    from lgx.results.reproduction import run_steps
 
     if not measured:
         run_steps(how.steps, run_command)
@@ -103,7 +103,7 @@ def _list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from lgx.reproduction import load_recipes
+    from lgx.results.reproduction import load_recipes
 
     table = Table(title="Tables and figures")
     for heading in ("name", "shows", "scales", "claims"):

@@ -10,7 +10,7 @@ from docstring_parser import parse as parse_docstring
 from jsonargparse import ArgumentParser
 
 from lgx.errors import UserError
-from lgx.parsing import parse
+from lgx.training.parsing import parse
 
 
 def run(command: str, argv: list[str]) -> None:

@@ -16,7 +16,7 @@ def sample(name: str, count: int = 1000, seed: int = 1, out: str | None = None, 
             longest text and vocabulary, e.g. 6-GPT2,max_len=128.
     """
     from lgx.architectures import parse_any_architecture, sample_architectures
-    from lgx.files import atomic_path
+    from lgx.core.files import atomic_path
 
     base = parse_any_architecture(arch) if arch else None
     lines = [

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from lgx.jobs.executors import Executor
-    from lgx.jobs.report import Report
+    from lgx.runs.executors import Executor
+    from lgx.runs.report import Report
 
 
 def sweep(
@@ -37,9 +37,9 @@ def sweep(
     import shlex
 
     from lgx.errors import UserError
-    from lgx.jobs.pool import Pool
-    from lgx.jobs.schedule import jobs_folder, run_all, works_of
-    from lgx.sweeps import load_sweep, pending_runs
+    from lgx.runs.pool import Pool
+    from lgx.runs.schedule import jobs_folder, run_all, works_of
+    from lgx.runs.sweeps import load_sweep, pending_runs
 
     if parallel < 1:
         raise UserError(f"--parallel: at least 1 run at a time, got {parallel}")
@@ -62,8 +62,8 @@ def sweep(
 
 
 def _executor(folder: Path, parallel: int, cluster: str, slurm: dict[str, Any] | None) -> "Executor":
-    from lgx.jobs.executors import Here
-    from lgx.jobs.submitted import Local, Slurm
+    from lgx.runs.executors import Here
+    from lgx.runs.submitted import Local, Slurm
 
     if cluster == "slurm":
         return Slurm(folder, parallel, slurm or {})
@@ -73,7 +73,7 @@ def _executor(folder: Path, parallel: int, cluster: str, slurm: dict[str, Any] |
 def _report(total: int, own_output: bool) -> "Report":
     import sys
 
-    from lgx.jobs.report import Bar, CommandLines, Report
+    from lgx.runs.report import Bar, CommandLines, Report
 
     if own_output:
         return CommandLines(total)

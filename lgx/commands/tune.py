@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lgx.tuning import Search
+    from lgx.runs.tuning import Search
 
 SHOWN = 10
 """Rows of the table of trials."""
@@ -25,8 +25,8 @@ def tune(file: str, runs_dir: str = "runs", parallel: int = 1) -> None:
     from pathlib import Path
 
     from lgx.errors import UserError
-    from lgx.jobs.work import locked
-    from lgx.tuning import load_search
+    from lgx.runs.tuning import load_search
+    from lgx.runs.work import locked
 
     if parallel < 1:
         raise UserError(f"--parallel: at least 1 trial at a time, got {parallel}")
@@ -40,11 +40,11 @@ def tune(file: str, runs_dir: str = "runs", parallel: int = 1) -> None:
 def _tune(search: "Search", parallel: int) -> None:
     import sys
 
-    from lgx.jobs.pool import Pool
-    from lgx.jobs.report import Bar, Report
-    from lgx.jobs.schedule import jobs_folder
-    from lgx.jobs.search import open_study, run_search
-    from lgx.jobs.submitted import Local
+    from lgx.runs.pool import Pool
+    from lgx.runs.report import Bar, Report
+    from lgx.runs.schedule import jobs_folder
+    from lgx.runs.study import open_study, run_search
+    from lgx.runs.submitted import Local
 
     study = open_study(search)
     ended = sum(trial.state.is_finished() for trial in study.trials)
@@ -69,8 +69,8 @@ def _show(search: "Search", trials: list[Any]) -> None:
     from rich.table import Table
 
     from lgx.errors import UserError
-    from lgx.jobs.schedule import jobs_folder
-    from lgx.sweeps import option_arguments
+    from lgx.runs.schedule import jobs_folder
+    from lgx.runs.sweeps import option_arguments
 
     scored = [trial for trial in trials if trial.value is not None]
     if not scored:

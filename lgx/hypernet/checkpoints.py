@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lgx.described import count_layers, is_weight
+from lgx.artifacts.learngene import SUFFIX, Learngene, load_checkpoint, read_safetensors
+from lgx.artifacts.metadata_schema import count_layers, is_weight
+from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.hypernet.hypernet import Hypernet, HypernetConfig
-from lgx.learngene import SUFFIX, Learngene, load_checkpoint, read_safetensors
-from lgx.metadata import shortened
 
 _ENCODER = {
     "embed": "ops",

@@ -31,7 +31,7 @@ class ConvDecoder(Decoder):
         self.head_bias = nn.Linear(max_shape[0], num_classes)
         for last in (self.conv2, self.vector2, self.head_weight):
             with torch.no_grad():
-                last.weight /= 5  # GHN-3 starts small, so that its predictions are near zero before normalisation
+                last.weight /= 5  # GHN-3 starts small, so that its predictions are near zero before normalization
             nn.init.zeros_(last.bias)
 
     def decode(self, x: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
@@ -68,7 +68,7 @@ class ConvDecoder(Decoder):
         return rearrange(values, "n (out inp) kh kw -> n out inp kh kw", out=out)
 
     def _positions(self, x: Tensor, kernel: tuple[int, int]) -> Tensor:
-        """Features of the kernel's positions, at the centre of the largest kernel; no others are computed."""
+        """Features of the kernel's positions, at the center of the largest kernel; no others are computed."""
         height, width = self.max_shape[2:]
         top, left = height // 2 - kernel[0] // 2, width // 2 - kernel[1] // 2
         place = (slice(None), slice(top, top + kernel[0]), slice(left, left + kernel[1]))

@@ -1,6 +1,6 @@
 """What a decoder is: from node embeddings to raw parameters.
 
-Raw tensors are no larger than ``max_shape``; tiling to larger targets and normalising are the business of
+Raw tensors are no larger than ``max_shape``; tiling to larger targets and normalizing are the business of
 :mod:`lgx.hypernet.predict`. Shapes: n nodes of one target, D embedding width, r rank.
 """
 

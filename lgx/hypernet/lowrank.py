@@ -26,7 +26,7 @@ class LowRankTensor(Tensor):
     ``Conv1D`` calls, and ``F.embedding(i, W)`` looks up rows of A. Every other function gets the dense W, with its
     gradient, so that what changes W in place changes a copy; under autocast that W is of the low precision, as every
     product is there.
-    A normalisation is folded into a factor; slicing and tiling select rows of A and columns of B.
+    A normalization is folded into a factor; slicing and tiling select rows of A and columns of B.
 
     Args:
         a: A, (out, r).

@@ -1,4 +1,4 @@
-"""From raw predictions to the parameters of a network: tiling, normalisation, timm's names."""
+"""From raw predictions to the parameters of a network: tiling, normalization, timm's names."""
 
 import math
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def tile(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def weight_scale(shape: tuple[int, ...]) -> float:
-    """Factor that gives a predicted weight the variance of He's initialisation (GHN-3's normalisation).
+    """Factor that gives a predicted weight the variance of He's initialization (GHN-3's normalization).
 
     ``sqrt(β / fan_in)``; β = 2, or 1 for kernels with one input channel and for kernels wider than high.
 
@@ -56,7 +56,7 @@ GPT2_STD = 0.02
 def finish(
     node: Node, decoded: Tensor | Factors, dense: bool, class_position_std: float = 0.0
 ) -> list[dict[str, Tensor]]:
-    """Tile and normalise the tensors of n alike nodes, under patterns of their names: {0} the parameter, {1} its stem.
+    """Tile and normalize the tensors of n alike nodes, under patterns of their names: {0} the parameter, {1} its stem.
 
     A text model's tables and matrices get the scale of GPT-2's own start, as LoGAH's code gives it to the matrices;
     TAL's, which is older there, has He's for them. With He's, and tables of standard deviation 1, a GPT-2 of 3 layers

@@ -1,4 +1,4 @@
-"""What all methods share: one step, metrics, optimiser, schedule, and what a checkpoint says of itself."""
+"""What all methods share: one step, metrics, optimizer, schedule, and what a checkpoint says of itself."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -21,15 +21,15 @@ from lgx.architectures import (
     parse_for,
     vit_only,
 )
-from lgx.batch import Batch, Kind, Task
+from lgx.artifacts.learngene import Learngene
+from lgx.components.metrics import label_loss, metrics_for, update_metrics
+from lgx.components.mixing import make_mixup
+from lgx.components.optim import parameter_groups
+from lgx.components.resuming import check_resumable, seed_of
+from lgx.components.sharding import Sharded, refuse_other_shards
+from lgx.core.batch import Batch, Kind, Task
+from lgx.core.rows import Evaluation
 from lgx.errors import UserError
-from lgx.evaluation.results import Evaluation
-from lgx.learngene import Learngene
-from lgx.metrics import label_loss, metrics_for, update_metrics
-from lgx.mixing import make_mixup
-from lgx.optim import parameter_groups
-from lgx.resuming import check_resumable, seed_of
-from lgx.sharding import Sharded, refuse_other_shards
 
 SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
 """(optimizer, total steps) -> scheduler that is stepped after every update."""
@@ -40,13 +40,13 @@ class Method(LightningModule, ABC):
 
     A subclass builds its network in :meth:`build_network` and names its losses in :meth:`training_losses`. Tags are
     the same for all: ``train/loss``, ``val/loss``, ``test/loss``, and for the task's metrics ``val/acc``, ``test/acc``,
-    ``val/miou``, ..., see :mod:`lgx.metrics`.
+    ``val/miou``, ..., see :mod:`lgx.components.metrics`.
 
     Args:
         arch: Architecture of the network: a name (``6-Small``) or a spec (``depth=6,embed_dim=384,num_heads=6``); for
             text ``6-GPT2`` or ``gpt2:depth=6,embed_dim=384,num_heads=6``.
-        optimizer: Optimiser, e.g. ``torch.optim.AdamW`` with its learning rate. Vectors and embeddings never decay.
-        scheduler: Learning-rate schedule, e.g. ``lgx.optim.WarmupCosine``; none keeps the rate constant.
+        optimizer: Optimizer, e.g. ``torch.optim.AdamW`` with its learning rate. Vectors and embeddings never decay.
+        scheduler: Learning-rate schedule, e.g. ``lgx.components.optim.WarmupCosine``; none keeps the rate constant.
         num_classes: Number of classes; the data module gives it.
         kind: What is predicted; the data module gives it.
         label_smoothing: Label smoothing ε of the cross-entropy with labels.
@@ -120,7 +120,7 @@ class Method(LightningModule, ABC):
 
     @abstractmethod
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Named losses of one batch; ``loss`` is the one that is minimised, the others are logged beside it."""
+        """Named losses of one batch; ``loss`` is the one that is minimized, the others are logged beside it."""
 
     def make_architecture(self, architecture: ViTArchitecture) -> ViTArchitecture:
         """Turn the parsed ``arch`` into this method's own architecture; a method that does knows image models only."""
@@ -143,7 +143,7 @@ class Method(LightningModule, ABC):
 
     @property
     def drop_rate(self) -> float:
-        """What regularises the network: stochastic depth of an image model, dropout of a text model."""
+        """What regularizes the network: stochastic depth of an image model, dropout of a text model."""
         return self.dropout if isinstance(self.architecture, GPT2Architecture) else self.drop_path_rate
 
     def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
@@ -262,17 +262,17 @@ class Method(LightningModule, ABC):
             self.network.compile()
 
     def configure_optimizers(self) -> Any:
-        """Optimiser over two groups (decay or not), schedule stepped after every update.
+        """Optimizer over two groups (decay or not), schedule stepped after every update.
 
         Raises:
-            UserError: If a run that goes on was trained with another optimiser.
+            UserError: If a run that goes on was trained with another optimizer.
         """
         optimizer = self.optimizer(self.trained_groups())
         name = type(optimizer).__name__
         if self._resumed_optimizers not in (None, [name]):
             raise UserError(
                 f"--ckpt_path: the run was trained with {', '.join(self._resumed_optimizers)}, not {name}; "
-                f"resume with the same optimiser"
+                f"resume with the same optimizer"
             )
         if self.scheduler is None:
             return optimizer
@@ -280,11 +280,11 @@ class Method(LightningModule, ABC):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def trained_groups(self) -> list[dict[str, Any]]:
-        """Parameter groups of the optimiser."""
+        """Parameter groups of the optimizer."""
         return parameter_groups(self.network)
 
     def total_steps(self) -> int:
-        """Optimiser steps of the whole run, from the configuration alone.
+        """Optimizer steps of the whole run, from the configuration alone.
 
         Lightning's ``estimated_stepping_batches`` is never asked: asking drops the loader's resume state.
 
@@ -297,7 +297,7 @@ class Method(LightningModule, ABC):
         return total
 
     def known_steps(self) -> int | None:
-        """Optimiser steps of the whole run; None where only time or the user ends it."""
+        """Optimizer steps of the whole run; None where only time or the user ends it."""
         trainer = self.trainer
         limits = []
         if trainer.max_steps > 0:

@@ -9,13 +9,13 @@ from jsonargparse import ArgumentError, Namespace
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.cli import LightningArgumentParser
 
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.core.warnings import quiet
 from lgx.errors import UserError
 from lgx.methods import TAL, Method
-from lgx.parsing import explain, restrict_imports
 from lgx.planning.options import Options
-from lgx.quiet import quiet
-from lgx.task_embeddings import TaskEmbeddings
-from lgx.training import BASES, LgxCLI, _within
+from lgx.training.cli import BASES, LgxCLI, _within
+from lgx.training.parsing import explain, restrict_imports
 
 TASK_WIDTH = 768
 """Width of task embeddings that are not made yet: that of ViT-B and of GPT-2, which made the papers'."""
@@ -57,7 +57,7 @@ def configure(argv: list[str]) -> Configured:
         cli = _PlanCLI(["fit", *argv])
     except ArgumentError as error:
         raise UserError(explain(str(error), BASES)) from error
-    except ValueError as error:  # jsonargparse wraps what it meets, as in lgx.training
+    except ValueError as error:  # jsonargparse wraps what it meets, as in lgx.training.cli
         if (mistake := _within(error)) is None:
             raise
         raise mistake from error
@@ -71,7 +71,7 @@ class _PlanCLI(LgxCLI):
     """The command line of ``lgx fit``, with the plan's options, that ends when method and data module are built."""
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        """See :class:`~lgx.training.LgxCLI`; with the plan's options."""
+        """See :class:`~lgx.training.cli.LgxCLI`; with the plan's options."""
         super().add_arguments_to_parser(parser)
         parser.add_class_arguments(Options)
 

@@ -13,10 +13,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures import Architecture
-from lgx.batch import Batch, Task
+from lgx.core.batch import Batch, Task
 from lgx.hypernet.execution import skeleton
 from lgx.methods import Method
-from lgx.methods.hypernet import HypernetMethod
+from lgx.methods.hypernetworks.base import HypernetMethod
 from lgx.planning.networks import (
     Guide,
     RealPredictions,

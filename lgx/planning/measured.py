@@ -7,12 +7,12 @@ import torch
 
 from lgx.benchmark.steps import device
 from lgx.errors import UserError
-from lgx.evaluation.cost import BACKWARD
 from lgx.methods import Method
-from lgx.methods.hypernet import HypernetMethod
+from lgx.methods.hypernetworks.base import HypernetMethod
 from lgx.planning.cost import AncestorCost, StepCost, empty_batch, largest_task, mean_over, spread
 from lgx.planning.networks import ancestor_name, load_ancestor, network_of, set_guide
 from lgx.planning.precision import precision_of
+from lgx.results.cost import BACKWARD
 
 ROUNDS = 3
 """Steps that are timed, after one that is not."""
@@ -23,7 +23,7 @@ BATCH_ON_CPU = 8
 def measure(
     method: Method, batch_size: int, precision: str, accelerator: str, cost: StepCost, ancestor: AncestorCost
 ) -> tuple[float, str]:
-    """Time forward pass, backward pass and optimiser on random weights and a synthetic batch.
+    """Time forward pass, backward pass and optimizer on random weights and a synthetic batch.
 
     What is measured is FLOPs per second: the batch may be smaller than planned, and a hypernetwork's own share of a
     step then larger. Of a set, the same architectures are timed whose FLOPs are counted.

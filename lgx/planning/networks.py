@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
 
-from lgx.batch import Task
-from lgx.frozen import Frozen
+from lgx.artifacts.pretrained import IMAGENET_MEAN, IMAGENET_STD, PretrainedNetwork, load_pretrained
+from lgx.components.teacher import Teacher
+from lgx.core.batch import Task
 from lgx.hypernet import Hypernet
 from lgx.hypernet.lowrank import LowRankTensor
 from lgx.methods import LSAMD, TAL, Distill, Method
-from lgx.methods.hypernet import HypernetMethod
-from lgx.methods.super_ancestor import SuperAncestor
-from lgx.sources import IMAGENET_MEAN, IMAGENET_STD, Source, load_source
+from lgx.methods.hypernetworks.base import HypernetMethod
+from lgx.methods.lsamd.super_ancestor import SuperAncestor
 
 N = TypeVar("N", bound=nn.Module)
 
@@ -105,7 +105,7 @@ class _OwnBlocks(SuperAncestor):
 
 
 def _super_ancestor(method: LSAMD) -> SuperAncestor:
-    """What LSAMD trains, without reading the ancestor; its images are taken to be normalised as the ancestor's are."""
+    """What LSAMD trains, without reading the ancestor; its images are taken to be normalized as the ancestor's are."""
     base = cast(VisionTransformer, method.architecture.replace(kind="classification").build())
     base.reset_classifier(0)
     tasks = list(method.tasks.values())
@@ -128,7 +128,7 @@ class Guide:
         self._task: Task | None = None
 
     def for_task(self, task: Task) -> "Guide":
-        """See :class:`~lgx.frozen.Frozen`."""
+        """See :class:`~lgx.components.teacher.Teacher`."""
         self._task = task
         return self
 
@@ -163,11 +163,11 @@ def set_guide(method: Method, guide: Any) -> None:
         method._guide = guide
 
 
-def load_ancestor(name: str, task: Task, real: bool = False) -> Frozen | None:
+def load_ancestor(name: str, task: Task, real: bool = False) -> Teacher | None:
     """An ancestor by name, without downloading its weights, which do not matter; None where its shape is not at hand.
 
     Args:
-        name: What :func:`lgx.sources.load_source` reads.
+        name: What :func:`lgx.artifacts.pretrained.load_pretrained` reads.
         task: The task that it teaches.
         real: Whether it shall have weights.
 
@@ -177,11 +177,11 @@ def load_ancestor(name: str, task: Task, real: bool = False) -> Frozen | None:
     make: Callable[[Callable[[], nn.Module]], nn.Module] = (lambda build: build()) if real else fake
     if Path(name.removeprefix("local-dir:").removeprefix("gpt2:")).exists():
         with unset_fake_temporarily():
-            source = load_source(name)
-        return Frozen(Source(source.name, make(lambda: source.model), None, source.mean, source.std), task)
+            source = load_pretrained(name)
+        return Teacher(PretrainedNetwork(source.name, make(lambda: source.model), None, source.mean, source.std), task)
     if not timm.is_model(name.split(".")[0]):
         return None
     model: Any = make(lambda: timm.create_model(name, pretrained=False))
     about = model.pretrained_cfg or {}
     mean, std = about.get("mean") or IMAGENET_MEAN, about.get("std") or IMAGENET_STD
-    return Frozen(Source(name, model, None, tuple(mean), tuple(std)), task)
+    return Teacher(PretrainedNetwork(name, model, None, tuple(mean), tuple(std)), task)

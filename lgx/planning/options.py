@@ -14,7 +14,7 @@ class Options:
         nodes: Nodes; by default trainer.num_nodes.
         throughput: Training examples per second and GPU, as measured elsewhere: gives hours.
         tflops: What a GPU does at best, in TFLOP/s of the run's precision: gives hours with mfu.
-        mfu: Share of tflops that training reaches (model FLOPs utilisation).
+        mfu: Share of tflops that training reaches (model FLOPs utilization).
         measure: Run a few real steps of this configuration's network on synthetic data here, and scale their speed.
         samples: Training examples, in place of the number that is known of the set: 23976, or of several sets
             gtsrb=23976,ham10000=9013.

@@ -6,7 +6,6 @@ from typing import Any
 from jsonargparse import Namespace
 
 from lgx.errors import UserError
-from lgx.evaluation.cost import Training
 from lgx.methods import LSAMD, Method
 from lgx.planning.configured import Configured, configure
 from lgx.planning.cost import AncestorCost, StepCost, ancestor_cost, empty_batch, largest_task, step_cost
@@ -15,6 +14,7 @@ from lgx.planning.options import Options
 from lgx.planning.precision import precision_of
 from lgx.planning.state import checkpoint_bytes, learngene_bytes, optimizer_bytes
 from lgx.planning.steps import Steps, count_steps
+from lgx.results.cost import Training
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Memory:
         weights: Parameters and buffers of the network.
         ancestor: Those of the ancestor that guides the training.
         gradients: Gradients of the previous step, which lie there until this one's are made.
-        optimizer: The optimiser's state; None where it could not be counted.
+        optimizer: The optimizer's state; None where it could not be counted.
         buckets: Copies of the gradients that DDP exchanges.
         activations: What the backward pass needs.
     """
@@ -177,7 +177,7 @@ def plan_of(run: Configured) -> Plan:
     if problem:
         notes.append(problem)
     if state is None:
-        notes.append("Not counted: the optimiser's state, which its class makes on real parameters alone.")
+        notes.append("Not counted: the optimizer's state, which its class makes on real parameters alone.")
 
     own = cost.own / steps.batch
     training = Training((cost.forward + own) / 2, steps.epochs, 1, ancestor.forward / 2).work
@@ -245,7 +245,7 @@ def _notes(method: Method, sources: tuple[str, ...], options: Options, sharded: 
         notes.append("Counted as if every layer took the data set's own block, which costs most.")
     if sharded:
         notes.append(
-            "trainer.strategy shares weights, gradients and the optimiser's state among all GPUs; a whole layer comes "
+            "trainer.strategy shares weights, gradients and the optimizer's state among all GPUs; a whole layer comes "
             "on top."
         )
     if options.measure:

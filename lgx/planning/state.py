@@ -1,4 +1,4 @@
-"""What a run keeps beside the network: the optimiser's state, and files."""
+"""What a run keeps beside the network: the optimizer's state, and files."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,13 +13,13 @@ from lgx.planning.networks import fake_tensors
 
 
 def optimizer_bytes(method: Method) -> int | None:
-    """Bytes of the optimiser's state, found by a step of the optimiser itself on parameters without memory.
+    """Bytes of the optimizer's state, found by a step of the optimizer itself on parameters without memory.
 
     Args:
         method: The method, with its network.
 
     Returns:
-        None where the optimiser does not work on such parameters.
+        None where the optimizer does not work on such parameters.
 
     Raises:
         UserError: If it refuses the parameters or its options.
@@ -40,7 +40,7 @@ def optimizer_bytes(method: Method) -> int | None:
     except (
         RuntimeError,
         NotImplementedError,
-    ):  # fused optimisers have no kernel for meta tensors, but one for fake ones
+    ):  # fused optimizers have no kernel for meta tensors, but one for fake ones
         pass
     try:
         with fake_tensors():
@@ -63,7 +63,7 @@ def _state_after_a_step(method: Method, stand_in: Callable[[Tensor], nn.Paramete
 
 
 def checkpoint_bytes(method: Method, optimizer: int) -> int:
-    """Bytes of a checkpoint: the network, and the optimiser's state."""
+    """Bytes of a checkpoint: the network, and the optimizer's state."""
     return stored(list(method.network.state_dict().values())) + optimizer
 
 

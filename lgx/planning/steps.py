@@ -21,8 +21,8 @@ class Steps:
     """How long a run is.
 
     Attributes:
-        total: Optimiser steps.
-        per_epoch: Optimiser steps of an epoch.
+        total: Optimizer steps.
+        per_epoch: Optimizer steps of an epoch.
         batches_per_epoch: Batches of an epoch and process.
         accumulate: Batches whose gradients one step adds up.
         batch: Examples of a batch, per process.
@@ -40,7 +40,7 @@ class Steps:
 
     @property
     def effective_batch(self) -> int:
-        """Examples behind one optimiser step."""
+        """Examples behind one optimizer step."""
         return self.batch * self.accumulate * self.processes
 
     @property

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lgx.planning.plan import make_plan
-from lgx.sweeps import Job, load_sweep, option_arguments
+from lgx.runs.sweeps import RunSpec, load_sweep, option_arguments
 
 # Options that say where a start comes from, or what it is called, and not how long its training takes.
 _OF_NO_WEIGHT = ("model.initializer", "model.start", "model.label", "model.head", "data.root")
@@ -49,7 +49,7 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
     return SweepHours(total, len(jobs))
 
 
-def _weighty(job: Job) -> Iterator[str]:
+def _weighty(job: RunSpec) -> Iterator[str]:
     return (
         argument
         for key, value in job.options.items()

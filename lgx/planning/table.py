@@ -26,7 +26,7 @@ def plan_table(plan: Plan) -> Table:
 
 def _length(plan: Plan) -> Iterator[Line]:
     steps = plan.steps
-    yield "optimiser steps", f"{steps.total:,}", f"{steps.per_epoch:,} an epoch, {steps.epochs:.4g} epochs"
+    yield "optimizer steps", f"{steps.total:,}", f"{steps.per_epoch:,} an epoch, {steps.epochs:.4g} epochs"
     parts = f"{steps.batch:,} x {steps.accumulate} accumulated x {steps.processes} GPUs"
     yield "effective batch", f"{steps.effective_batch:,}", parts
     yield "examples seen", amount(steps.samples), f"{steps.samples_per_epoch:,} of {steps.training_examples:,} an epoch"
@@ -56,7 +56,7 @@ def _memory(plan: Plan) -> Iterator[Line]:
     if memory.ancestor:
         yield "  ancestor", size(memory.ancestor), ""
     yield "  gradients", size(memory.gradients), ""
-    yield "  optimiser", "?" if memory.optimizer is None else size(memory.optimizer), ""
+    yield "  optimizer", "?" if memory.optimizer is None else size(memory.optimizer), ""
     if memory.buckets:
         yield "  DDP's buckets", size(memory.buckets), "gradients on their way to the other GPUs"
 

@@ -1,0 +1,1 @@
+"""What lies on disk: learngenes, pretrained networks, task embeddings, model folders."""

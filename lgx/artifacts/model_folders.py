@@ -1,0 +1,107 @@
+"""Whether a model folder's ``config.json`` is that of the weights beside it, before a library builds what it says.
+
+timm and transformers build whatever the configuration asks for, in memory, and compare it with the weights afterwards.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+from torch import Tensor
+
+from lgx.architectures.gpt2 import FAMILY, GPT2Architecture
+from lgx.artifacts.metadata_schema import check_shapes, described_architecture
+from lgx.core.schema import CLASSES, LINE, MAPPING, at_most, check_fields, one_of, shortened
+from lgx.errors import UserError
+
+_AGAIN = "write the folder again"
+_LARGEST = 65_536
+_LAYERS = ("depth", "depths", "layers", "num_layers", "num_blocks")
+"""Arguments of timm's models that count what is built one by one."""
+
+_GPT2 = {
+    "n_layer": at_most(1000, 1),
+    "n_embd": at_most(_LARGEST, 1),
+    "n_head": at_most(_LARGEST, 1),
+    "n_positions": at_most(2**20, 1),
+    "vocab_size": at_most(2**24, 2),
+    "num_labels": CLASSES,
+    "attn_implementation": one_of("eager", "sdpa"),  # by other names transformers fetches code
+    "_attn_implementation": one_of("eager", "sdpa"),
+}
+
+
+def check_timm_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path) -> None:
+    """Refuse a configuration of timm's that asks for another network than the weights are of.
+
+    Args:
+        about: What ``config.json`` holds.
+        tensors: What ``model.safetensors`` holds.
+        config: The file, for the message.
+
+    Raises:
+        UserError: If a size, or the number of parameters, is out of all proportion to the weights.
+    """
+    about = check_fields(about, {"architecture": LINE, "model_args": MAPPING, "pretrained_cfg": MAPPING}, str(config))
+    for key, size in _sizes(about.get("model_args", {})):
+        most = len(tensors) if key in _LAYERS else _LARGEST
+        if not abs(size) <= most:
+            raise UserError(
+                f"{config}: model_args: {key} is {shortened(size)}, more than the weights beside it allow; {_AGAIN}"
+            )
+    try:
+        with torch.device("meta"):
+            expected = timm.create_model(f"local-dir:{config.parent}", pretrained=False).state_dict()
+    except Exception:  # some of timm's models cannot be built without memory; what is wrong otherwise, timm will say
+        return
+    # Not name by name: timm renames what others have trained.
+    wanted, there = (sum(tensor.numel() for tensor in each.values()) for each in (expected, tensors))
+    if wanted > 2 * there + 10**7:
+        raise UserError(f"{config}: asks for {wanted:,} parameters, model.safetensors holds {there:,}; {_AGAIN}")
+
+
+def check_gpt2_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path) -> None:
+    """Refuse a configuration of transformers that asks for another GPT-2 than the weights are of.
+
+    Args:
+        about: What ``config.json`` holds.
+        tensors: What ``model.safetensors`` holds.
+        config: The file, for the message.
+
+    Raises:
+        UserError: If a size is out of all proportion, parameters have other shapes, or it asks for code from elsewhere.
+    """
+    about = check_fields(about, _GPT2, str(config))
+    if "quantization_config" in about:
+        raise UserError(f"{config}: quantized weights are not read; save the model without quantization_config")
+    default = GPT2Architecture()
+    described = {
+        "family": FAMILY,
+        "depth": about.get("n_layer", default.depth),
+        "embed_dim": about.get("n_embd", default.embed_dim),
+        "num_heads": about.get("n_head", default.num_heads),
+        "max_len": about.get("n_positions", default.max_len),
+        "vocab_size": about.get("vocab_size", default.vocab_size),
+    }
+    architecture = described_architecture(described, str(config))
+    body = {f"transformer.{name.removeprefix('transformer.')}": tensor for name, tensor in tensors.items()}
+    layers = check_shapes(body, architecture, str(config))
+    if layers != architecture.depth:
+        raise UserError(
+            f"{config}: n_layer is {architecture.depth}, but model.safetensors holds {layers} layers; {_AGAIN}"
+        )
+
+
+def _sizes(arguments: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """All numbers of nested arguments, each with the name of its argument."""
+    waiting: list[tuple[str, Any]] = list(arguments.items())
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += [(key, inner) for inner in value]
+        elif isinstance(value, int | float):
+            yield key, value

@@ -1,0 +1,108 @@
+"""Task embeddings: what a task-aware hypernetwork knows of a task (TAL, Sec. 4)."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import lgx
+from lgx.artifacts.learngene import read_safetensors, write_safetensors
+from lgx.artifacts.metadata_schema import TASK
+from lgx.components.teacher import Teacher
+from lgx.core.schema import LINE, MAPPING, at_most, check_fields, mapping_of, parse_json
+from lgx.errors import UserError
+
+_KEY = "lgx_task_embeddings"
+_DESCRIPTION = {"ancestor": LINE, "images": mapping_of(at_most(2**62)), "tasks": mapping_of(MAPPING)}
+
+
+@dataclass(frozen=True)
+class TaskEmbeddings:
+    """Embeddings of tasks by one ancestor.
+
+    Attributes:
+        tensors: Task name -> mean class-token feature over the task's training images, (T,).
+        ancestor: What computed them: a path or a timm name.
+        images: Task name -> how many images went in.
+        tasks: Task name -> the task, as ``Task.to_dict`` gives it; lacks those that are known by bare images alone.
+    """
+
+    tensors: dict[str, Tensor]
+    ancestor: str = ""
+    images: dict[str, int] = field(default_factory=dict)
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        """T."""
+        return len(next(iter(self.tensors.values())))
+
+    def of(self, task: str, where: str) -> Tensor:
+        """One embedding, (T,).
+
+        Args:
+            task: Name of the task.
+            where: What holds the embeddings, for the message.
+
+        Raises:
+            UserError: If there is none of that name.
+        """
+        if task not in self.tensors:
+            raise UserError(
+                f"{where}: no embedding of task {task}, only of {', '.join(sorted(self.tensors))}; "
+                f"make one with `lgx embed --ancestor {self.ancestor or '…'} --data {task}`"
+            )
+        return self.tensors[task]
+
+    def save(self, path: str | Path) -> None:
+        """Write a safetensors file with its provenance, atomically.
+
+        Raises:
+            UserError: If the file cannot be written.
+        """
+        about = {
+            "ancestor": self.ancestor,
+            "images": self.images,
+            "tasks": self.tasks,
+            "lgx_version": lgx.__version__,
+        }
+        tensors = {name: tensor.float() for name, tensor in self.tensors.items()}
+        write_safetensors(path, tensors, {_KEY: json.dumps(about)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> "TaskEmbeddings":
+        """Read what ``lgx embed`` wrote.
+
+        Raises:
+            UserError: If the file is missing, damaged, or holds something else.
+        """
+        tensors, metadata = read_safetensors(path)
+        shapes = {tuple(tensor.shape) for tensor in tensors.values()}
+        are_numbers = all(tensor.is_floating_point() for tensor in tensors.values())
+        if _KEY not in metadata or len(shapes) != 1 or len(shapes.pop()) != 1 or not are_numbers:
+            raise UserError(f"{path}: holds no task embeddings; make them with `lgx embed --ancestor … --data …`")
+        place, remedy = f"{path}: its description is damaged", "make it again with `lgx embed`"
+        about = check_fields(parse_json(metadata[_KEY], place, remedy), _DESCRIPTION, place, complete=True)
+        tasks = {name: check_fields(task, TASK, f"{place}: task {name!r}") for name, task in about["tasks"].items()}
+        return cls(tensors, about["ancestor"], about["images"], tasks)
+
+
+def sum_features(ancestor: Teacher, batches: Iterable[Tensor]) -> tuple[Tensor, int]:
+    """Sum the ancestor's class-token features over images.
+
+    Args:
+        ancestor: The frozen ancestor.
+        batches: Images normalized for its task, (B, C, H, W) each.
+
+    Returns:
+        The sum in float64, (T,), and the number of images.
+    """
+    total, count = torch.zeros(ancestor.width, dtype=torch.float64), 0
+    for images in batches:
+        total += ancestor.features(images).double().sum(dim=0).cpu()
+        count += len(images)
+    return total, count

@@ -1,0 +1,1 @@
+"""What data modules and methods share."""

@@ -1,0 +1,144 @@
+"""``results.csv``: one row per measured value, the only form in which runs are compared."""
+
+import csv
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import NamedTuple
+
+from lgx.core.files import atomic_path
+from lgx.core.schema import LINE, shortened
+from lgx.errors import UserError
+
+
+class Evaluation(NamedTuple):
+    """One network on one task.
+
+    Attributes:
+        task: Name of the task.
+        architecture: Name of the architecture.
+        tag: What its tags begin with, e.g. ``val`` for ``val/acc``.
+    """
+
+    task: str
+    architecture: str
+    tag: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured value.
+
+    Attributes:
+        method: How the weights came about (``sws``, ``simple_lg``, ``random``, ...).
+        architecture: Name of the architecture, e.g. ``6-Small`` or ``depth=6,embed_dim=64,...``.
+        task: Name of the task.
+        split: ``val``, ``test``, or ``train`` (the loss that was minimized, whatever it is made of).
+        epochs: Epochs of training after initialization; 0 is evaluation without training.
+        metric: Name of the metric, e.g. ``acc`` (share in [0, 1]) or ``loss``.
+        value: The value.
+        seed: Seed of the run.
+        n: Number of examples that the value was measured on.
+        run: Folder of the run.
+        commit: Commit of the code (:func:`lgx.core.provenance.commit`); empty where unknown, like the next two.
+        config: Hash of the configuration, see :func:`lgx.core.provenance.config_hash`.
+        hardware: What it was measured on, e.g. ``2 x x86_64 CPU cores``.
+    """
+
+    method: str
+    architecture: str
+    task: str
+    split: str
+    epochs: int
+    metric: str
+    value: float
+    seed: int
+    n: int
+    run: str
+    commit: str = ""
+    config: str = ""
+    hardware: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, str, int, str, int, str]:
+        """What identifies the row: measuring again replaces it."""
+        return (
+            self.method, self.architecture, self.task, self.split, self.epochs, self.metric, self.seed, self.run,
+        )  # fmt: skip
+
+
+COLUMNS = tuple(field.name for field in fields(Row))
+_ORIGIN = ("commit", "config", "hardware")
+"""Columns that a file may lack."""
+
+
+def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
+    """Write rows as CSV with a header, atomically; of rows with one key the last one stays."""
+    unique = {row.key: row for row in rows}
+    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in unique.values())
+
+
+def read_rows(path: str | Path) -> list[Row]:
+    """Read rows that :func:`write_rows` wrote.
+
+    Raises:
+        UserError: If the file is missing, lacks a column, or a cell is no number where one is due; the sentence
+            names file and line.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such results file; a run writes it when it validates or tests")
+    with path.open(newline="", encoding="utf-8") as file:
+        return _parse(csv.DictReader(file), path)
+
+
+def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
+    rows = []
+    try:
+        missing = set(COLUMNS) - set(_ORIGIN) - set(reader.fieldnames or ())
+        if missing:
+            raise UserError(f"{path}: lacks the column(s) {', '.join(sorted(missing))}; expected {', '.join(COLUMNS)}")
+        for cells in reader:
+            rows.append(
+                Row(
+                    method=_text(cells["method"]),
+                    architecture=_text(cells["architecture"]),
+                    task=_text(cells["task"]),
+                    split=_text(cells["split"]),
+                    epochs=_whole(cells["epochs"]),
+                    metric=_text(cells["metric"]),
+                    value=float(cells["value"]),
+                    seed=_whole(cells["seed"]),
+                    n=_whole(cells["n"]),
+                    run=_text(cells["run"]),
+                    **{column: _text(cells[column]) for column in _ORIGIN if cells.get(column)},
+                )
+            )
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: no UTF-8 text ({error.reason}); take the file that the run wrote") from error
+    except (csv.Error, TypeError, ValueError) as error:
+        at = f"{path}, line {reader.line_num}"
+        raise UserError(f"{at}: {str(error)[:200]}; epochs, seed, n and value must be numbers") from error
+    return rows
+
+
+def _text(cell: str) -> str:
+    if not LINE.holds(cell):
+        raise ValueError(f"{shortened(cell)} is not {LINE.words}")
+    return cell
+
+
+def _whole(cell: str) -> int:
+    value = int(cell)
+    if abs(value) >= 2**63:
+        raise ValueError(f"{shortened(cell)} is too large")
+    return value
+
+
+def add_rows(path: str | Path, rows: Iterable[Row]) -> None:
+    """Add rows to a file that may not exist yet, atomically."""
+    old = read_rows(path) if Path(path).is_file() else []
+    write_rows(path, [*old, *rows])

@@ -1,0 +1,156 @@
+"""Index arithmetic of expansion: which learngene layer feeds which layer of a descendant.
+
+Pure functions; every one returns, for each of the descendant's layers front to back, the index of its source layer.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import Literal
+
+from lgx.errors import UserError
+
+Order = Literal["front_mid_last", "front_last_mid"]
+Repeat = Literal["neighbor", "cyclic"]
+
+
+def cyclic(num_stages: int, depth: int, order: Order = "front_mid_last") -> list[int]:
+    """Cyclic initialization (SWS, Sec. 3.3): hand out layers one stage at a time, keep the stage order.
+
+    Every stage gets one layer; the ``depth - num_stages`` layers beyond go to the stages one by one in a cyclic
+    order. ``front_mid_last`` (the paper's order1) goes through the stages front to back; ``front_last_mid`` (order2)
+    takes the first, the last, the second, the last but one, and so on inwards. The paper draws both for three
+    stages only (Fig. 3c); the inward order is our reading for more.
+
+    Args:
+        num_stages: Number of learngene layers, M.
+        depth: Layers of the descendant, at least M.
+        order: Which stage grows first.
+
+    Returns:
+        Source index of each layer, non-decreasing, length ``depth``.
+
+    Raises:
+        UserError: If ``depth`` is below ``num_stages``.
+    """
+    _check_depth(num_stages, depth)
+    if order == "front_mid_last":
+        turn = list(range(num_stages))
+    else:
+        turn = [i // 2 if i % 2 == 0 else num_stages - 1 - i // 2 for i in range(num_stages)]
+    counts = [1] * num_stages
+    for extra in range(depth - num_stages):
+        counts[turn[extra % num_stages]] += 1
+    return [stage for stage, count in enumerate(counts) for _ in range(count)]
+
+
+def random_assigned(num_stages: int, depth: int, seed: int = 0) -> list[int]:
+    """Random-assigned initialization (SWS, Sec. 3.3): any learngene layer for any layer.
+
+    Args:
+        num_stages: Number of learngene layers, M.
+        depth: Layers of the descendant.
+        seed: Seed of the draw.
+
+    Returns:
+        Source index of each layer, uniform and independent, length ``depth``.
+
+    Raises:
+        UserError: If ``depth`` is below ``num_stages``.
+    """
+    _check_depth(num_stages, depth)
+    rng = random.Random(seed)
+    return [rng.randrange(num_stages) for _ in range(depth)]
+
+
+def adjacent_stages(layers: Sequence[int]) -> list[list[int]]:
+    """Stages of searched layers: runs of layers that were neighbors in the ancestor (LSAMD, Fig. 3a).
+
+    Args:
+        layers: Ancestor layers that make the learngene, increasing.
+
+    Returns:
+        For each stage the positions in ``layers``, e.g. (0, 3, 4, 6, 7) -> [[0], [1, 2], [3, 4]].
+    """
+    stages: list[list[int]] = []
+    for position, layer in enumerate(layers):
+        if stages and layer == layers[position - 1] + 1:
+            stages[-1].append(position)
+        else:
+            stages.append([position])
+    return stages
+
+
+def selected(
+    layers: Sequence[int], depth: int, priority: str = "last_middle_first", repeat: Repeat = "neighbor"
+) -> list[int]:
+    """Expansion of a searched learngene (LSAMD, "Building Variable-Sized Des-Nets").
+
+    Every learngene layer is used once, in the ancestor's order; the ``depth - len(layers)`` layers beyond go to the
+    stages one at a time, in turns of ``priority``. The paper shows three stages and two turns; with more stages the
+    middle ones take their turns back to front, as last-middle-first does, and further turns go round.
+
+    Args:
+        layers: Ancestor layers that make the learngene, increasing.
+        depth: Layers of the descendant, at least ``len(layers)``.
+        priority: Which stages grow, in the order in which they do: some of ``first``, ``middle`` and ``last``, joined
+            by ``_``. A single stage is both first and last.
+        repeat: ``neighbor`` repeats a stage's last layer, ``cyclic`` the stage's layers in order.
+
+    Returns:
+        Position in ``layers`` of each layer's source, length ``depth``.
+
+    Raises:
+        UserError: If ``depth`` is below the number of layers, or ``priority`` names no stage that there is.
+    """
+    _check_depth(len(layers), depth)
+    stages = adjacent_stages(layers)
+    turn = _turns(priority, len(stages))
+    if not turn and depth > len(layers):
+        raise UserError(
+            f"priority {priority}: the learngene has {len(stages)} stage(s), none in the middle; name first or last"
+        )
+    sizes = [len(stage) for stage in stages]
+    for extra in range(depth - len(layers)):
+        sizes[turn[extra % len(turn)]] += 1
+    if repeat == "cyclic":
+        return [stage[i % len(stage)] for stage, size in zip(stages, sizes, strict=True) for i in range(size)]
+    return [stage[min(i, len(stage) - 1)] for stage, size in zip(stages, sizes, strict=True) for i in range(size)]
+
+
+def _turns(priority: str, num_stages: int) -> list[int]:
+    """Stages in the order in which they grow, each once."""
+    places = {"first": [0], "middle": list(range(num_stages - 2, 0, -1)), "last": [num_stages - 1]}
+    names = priority.split("_")
+    if not set(names) <= places.keys() or len(set(names)) < len(names):
+        raise UserError(
+            f"priority {priority!r}: expected some of first, middle and last, each once, joined by _, e.g. "
+            f"last_middle_first"
+        )
+    return list(dict.fromkeys(stage for name in names for stage in places[name]))
+
+
+def first_of_stages(stages: tuple[int, ...]) -> list[int]:
+    """Index of the first layer of each stage in a network with shared stages, e.g. (3, 3, 4) -> [0, 3, 6]."""
+    return [sum(stages[:i]) for i in range(len(stages))]
+
+
+def evenly_spaced(source: int, target: int) -> list[int]:
+    """``target`` indices spread evenly over ``range(source)``, strictly increasing (weight selection).
+
+    Xu et al., "Initializing Models with Larger Ones", 2024, Sec. 3 (uniform element selection). Integer arithmetic,
+    so that no rounding leads out of range.
+
+    Raises:
+        UserError: If ``target`` exceeds ``source``.
+    """
+    if target > source:
+        raise UserError(f"weight selection takes {target} of {source} elements: the descendant must not be wider")
+    return [(i * source) // target for i in range(target)]
+
+
+def _check_depth(num_stages: int, depth: int) -> None:
+    if depth < num_stages:
+        raise UserError(
+            f"depth {depth} is below the learngene's {num_stages} layers: every stage needs one; "
+            f"choose a depth of at least {num_stages}"
+        )

@@ -1,0 +1,40 @@
+"""What a descendant inherits beside its weights: classes, normalization, names."""
+
+from dataclasses import dataclass
+
+from lgx.artifacts.learngene import Learngene
+from lgx.core.batch import Kind
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Facts that a descendant inherits with its weights.
+
+    Attributes:
+        num_classes: Classes of the source's head; None without a source, 0 for a task that only images describe.
+        kind: What the source's head predicts; None without a source.
+        mean: Per-channel mean of its inputs; None where unknown.
+        std: Per-channel standard deviation of its inputs; None where unknown.
+        label_names: Names of the classes; None where unknown.
+        task: Name of the task that it was trained on; None where unknown.
+    """
+
+    num_classes: int | None = None
+    kind: Kind | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    label_names: tuple[str, ...] | None = None
+    task: str | None = None
+
+    @classmethod
+    def of_learngene(cls, learngene: Learngene) -> "Origin":
+        """Facts that a learngene file stores about its task."""
+        task = learngene.task
+        return cls(
+            num_classes=task.get("num_classes") or learngene.architecture.num_classes,
+            kind=learngene.architecture.kind,
+            mean=tuple(task["mean"]) if task.get("mean") else None,
+            std=tuple(task["std"]) if task.get("std") else None,
+            label_names=tuple(task["class_names"]) if task.get("class_names") else None,
+            task=task.get("name"),
+        )

@@ -1,0 +1,1 @@
+"""Baselines: fine-tuning and the starts that every method is compared with."""

@@ -1,0 +1,47 @@
+"""What all starts taken from one pretrained network share."""
+
+from functools import cached_property
+
+from lgx.architectures.family import Architecture
+from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.errors import UserError
+from lgx.initialization.base import Initializer
+from lgx.initialization.origin import Origin
+
+
+class FromSource(Initializer):
+    """An initializer that reads one trained network when it is first used.
+
+    Args:
+        source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    @cached_property
+    def loaded(self) -> PretrainedNetwork:
+        """The trained network."""
+        return load_pretrained(self.source)
+
+    @property
+    def stored_parameters(self) -> int:
+        """All parameters of the source."""
+        return sum(p.numel() for p in self.loaded.model.parameters())
+
+    def origin(self) -> Origin:
+        """What the source knows of its inputs and classes."""
+        source = self.loaded
+        known = source.architecture
+        classes = known.num_classes if known and source.has_head else 0
+        kind = known.kind if known else "classification"
+        return Origin(num_classes=classes or None, kind=kind, mean=source.mean, std=source.std)
+
+
+def check_heads(method: str, source: str, of_source: Architecture, architecture: Architecture) -> None:
+    """Refuse other heads: no shape depends on their number, but what attention computes does."""
+    if of_source.num_heads != architecture.num_heads:
+        raise UserError(
+            f"{method}: {source} has {of_source.num_heads} attention heads, the descendant {architecture.num_heads}; "
+            f"write num_heads={of_source.num_heads} in the architecture"
+        )

@@ -1,0 +1,76 @@
+"""The source as it is: pretrain-finetune."""
+
+from functools import cached_property
+from typing import cast
+
+from torch import Tensor
+
+from lgx.architectures.family import Architecture
+from lgx.architectures.gpt2 import GPT2Architecture
+from lgx.artifacts.learngene import SUFFIX, read_safetensors
+from lgx.core.batch import Kind, Task
+from lgx.errors import UserError
+from lgx.initialization.origin import Origin
+from lgx.methods.baselines.from_source import FromSource, check_heads
+
+
+class Pretrained(FromSource):
+    """The source as it is, for a descendant of the same depth and width (pretrain-finetune).
+
+    Position embedding and patch projection are resampled to another image or patch size; a GPT-2 may read shorter texts
+    than its source, and has a random head where that is a language model.
+
+    Args:
+        source: Learngene file of a whole network, folder or weights file that ``lgx init`` wrote, checkpoint, or timm
+            model name.
+        name: Name of the method in results, e.g. how a folder that ``lgx init`` wrote came about.
+    """
+
+    def __init__(self, source: str, name: str = "pretrained") -> None:
+        super().__init__(source)
+        self.name = name
+
+    @property
+    def method(self) -> str:
+        """``pretrained``, or the name given."""
+        return self.name
+
+    @property
+    def stored_parameters(self) -> int:
+        """All parameters of the source."""
+        return super().stored_parameters if self.bare is None else sum(t.numel() for t in self.bare.values())
+
+    @property
+    def bare(self) -> dict[str, Tensor] | None:
+        """Tensors of a bare weights file, which does not say its architecture; None for other sources."""
+        return self._file[0] if self._file else None
+
+    def origin(self) -> Origin:
+        """What the source knows; a bare file says it in its metadata or names."""
+        if self._file is None:
+            return super().origin()
+        tensors, metadata = self._file
+        is_text = any(name.startswith(GPT2Architecture.layers) for name in tensors)
+        head = tensors.get("head.bias", tensors.get("score.weight"))
+        return Origin(
+            num_classes=None if head is None else next(iter(head.shape), 0),
+            kind="text" if is_text else cast(Kind, metadata.get("kind", "classification")),
+        )
+
+    @cached_property
+    def _file(self) -> tuple[dict[str, Tensor], dict[str, str]] | None:
+        is_bare = self.source.endswith(".safetensors") and not self.source.endswith(SUFFIX)
+        return read_safetensors(self.source) if is_bare else None
+
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
+        """All parameters of the source."""
+        if self.bare is not None:
+            return self.bare
+        of_source = self.loaded.require_known("pretrained")
+        if of_source.depth != architecture.depth:
+            raise UserError(
+                f"pretrained: {self.source} has {of_source.depth} layers, the descendant {architecture.depth}; "
+                f"choose the same depth, or weight_selection for a shallower descendant"
+            )
+        check_heads("pretrained", self.source, of_source, architecture)
+        return dict(self.loaded.tensors)

@@ -1,0 +1,27 @@
+"""The random start that everything is compared with."""
+
+from torch import Tensor, nn
+
+from lgx.architectures.family import Architecture
+from lgx.architectures.zoo import ZooModel
+from lgx.core.batch import Task
+from lgx.initialization.base import Head, Initializer
+
+
+class RandomStart(Initializer):
+    """timm's or transformers' own random initialization; nothing is taken from anywhere."""
+
+    starts_any_model = True
+
+    @property
+    def method(self) -> str:
+        """``random``."""
+        return "random"
+
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
+        """Nothing: every parameter keeps its random start."""
+        return {}
+
+    def start_model(self, model: nn.Module, zoo: ZooModel, head: Head) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+        """Nothing: every parameter keeps its random start."""
+        return {}, ()

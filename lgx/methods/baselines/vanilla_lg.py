@@ -1,0 +1,63 @@
+"""Vanilla-LG: the last layers of an ancestor."""
+
+from typing import Literal
+
+from torch import Tensor
+
+from lgx.architectures.family import Architecture
+from lgx.artifacts.learngene import take_layers
+from lgx.core.batch import Task
+from lgx.errors import UserError
+from lgx.methods.baselines.from_source import FromSource, check_heads
+
+
+class VanillaLG(FromSource):
+    """The ancestor's last k layers, the rest random (Vanilla-LG).
+
+    Wang et al., "Learngene: From Open-World to Your Learning Task", 2022. The layers come below randomly initialized
+    ones (``position: front``); texts on it leave the place open, hence the option. Only whole layers are taken:
+    patch embedding, position embedding and head stay random, as in the descendants that SWS compares with.
+
+    Args:
+        source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
+        layers: How many layers, k.
+        position: Where they stand in the descendant.
+    """
+
+    def __init__(self, source: str, layers: int = 3, position: Literal["front", "back"] = "front") -> None:
+        super().__init__(source)
+        self.layers, self.position = layers, position
+
+    @property
+    def method(self) -> str:
+        """``vanilla_lg``."""
+        return "vanilla_lg"
+
+    @property
+    def stored_parameters(self) -> int:
+        """Parameters of the k layers."""
+        depth = self.loaded.require_vit("vanilla_lg").depth
+        last = tuple(f"blocks.{i}." for i in range(depth - self.layers, depth))
+        return sum(t.numel() for name, t in self.loaded.tensors.items() if name.startswith(last))
+
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
+        """The k layers at their place."""
+        of_source = self.loaded.require_vit("vanilla_lg")
+        check_heads("vanilla_lg", self.source, of_source, architecture)
+        depth = of_source.depth
+        if not 1 <= self.layers <= min(depth, architecture.depth):
+            raise UserError(
+                f"vanilla_lg: layers must be between 1 and {min(depth, architecture.depth)} (the shallower of ancestor "
+                f"and descendant), got {self.layers}"
+            )
+        blocks = {k: v for k, v in self.loaded.tensors.items() if k.startswith("blocks.")}
+        taken = take_layers(blocks, list(range(depth - self.layers, depth)))
+        if self.position == "front":
+            return taken
+        shift = architecture.depth - self.layers
+        return {_shift(name, shift): tensor for name, tensor in taken.items()}
+
+
+def _shift(name: str, by: int) -> str:
+    _, index, rest = name.split(".", 2)
+    return f"blocks.{int(index) + by}.{rest}"

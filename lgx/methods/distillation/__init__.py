@@ -1,0 +1,1 @@
+"""Distillation of an ancestor into a plain network (Simple-LG)."""

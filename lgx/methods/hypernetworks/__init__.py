@@ -1,0 +1,1 @@
+"""Hypernetworks: GHN-3, LoGAH, TAL."""

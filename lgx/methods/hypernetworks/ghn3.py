@@ -1,0 +1,25 @@
+"""GHN-3: a hypernetwork with a convolutional decoder."""
+
+from typing import Any
+
+from lgx.methods.hypernetworks.base import HypernetMethod
+
+
+class GHN3(HypernetMethod):
+    """GHN-3: convolutional decoder of dense weights (Knyazev et al., 2023).
+
+    Args:
+        max_shape: Largest (out, in, kernel height, kernel width) that is predicted; larger targets are tiled. The
+            decoder has 8 D × out × in parameters for it: 64 channels as released, where LoGAH can afford 2048.
+        kwargs: Arguments of ``HypernetMethod`` and of every method.
+    """
+
+    decoder = "conv"
+
+    def __init__(self, max_shape: tuple[int, int, int, int] = (64, 64, 16, 16), **kwargs: Any) -> None:
+        super().__init__(max_shape=max_shape, **kwargs)
+
+    @property
+    def method(self) -> str:
+        """``ghn3``."""
+        return "ghn3"

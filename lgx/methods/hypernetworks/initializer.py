@@ -1,0 +1,220 @@
+"""Starts predicted by a hypernetwork."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from lgx.architectures import Architecture, GPT2Architecture
+from lgx.architectures.zoo import ZooModel
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.core.batch import Task
+from lgx.core.schema import read_json
+from lgx.errors import UserError
+from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, tiled_parameters, trace
+from lgx.hypernet.checkpoints import read_config
+from lgx.initialization.base import Head, Initializer
+from lgx.initialization.origin import Origin
+
+
+class HypernetPrediction(Initializer):
+    """All parameters of a descendant in one forward pass of GHN-3, LoGAH or TAL.
+
+    Args:
+        hypernet: Learngene file of ``ghn3``, ``logah`` or ``tal``, or an official checkpoint.
+        config: JSON file with the hypernetwork's configuration, where the weights do not store it.
+        task: Task whose embedding a task-aware hypernetwork is told; by default the descendant's own.
+        task_embeddings: File of ``lgx embed`` with that task, for tasks that the learngene was not tuned on.
+        noise: Standard deviation of Gaussian noise, as a share of each matrix's own, that tells tiled and alike
+            neurons apart before fine-tuning.
+        seed: Seed of the noise.
+    """
+
+    starts_any_model = True
+
+    def __init__(
+        self,
+        hypernet: str,
+        config: str | None = None,
+        task: str | None = None,
+        task_embeddings: str | None = None,
+        noise: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        if noise < 0:
+            raise UserError(f"noise: must not be negative, got {noise}")
+        self.hypernet, self.config, self.noise, self.seed = hypernet, config, noise, seed
+        self.task, self.task_embeddings = task, task_embeddings
+
+    @cached_property
+    def loaded(self) -> Hypernet:
+        """The hypernetwork."""
+        if self.config is None:
+            return load(self.hypernet)
+        remedy = "give a JSON file with the hypernetwork's configuration"
+        return load(self.hypernet, read_config(read_json(self.config, remedy), self.config))
+
+    @property
+    def method(self) -> str:
+        """What the learngene was learned with; by the configuration for official checkpoints."""
+        return self.learngene.method if self.learngene else method_of(self.loaded.config)
+
+    @cached_property
+    def learngene(self) -> Learngene | None:
+        """The learngene; None for other files."""
+        return Learngene.load(self.hypernet) if self.hypernet.endswith(SUFFIX) else None
+
+    def origin(self) -> Origin:
+        """What the learngene stores of the task that parameters are predicted for."""
+        learngene = self.learngene
+        if learngene is None:
+            return Origin(num_classes=self.loaded.config.num_classes, kind="classification")
+        if self.task is None or self.embedding() is None:
+            return Origin.of_learngene(learngene)
+        task = self.known_tasks.tasks.get(self.task)
+        if task is None:  # only bare images describe it
+            return Origin(num_classes=0, kind=learngene.architecture.kind, task=self.task)
+        return Origin.of_learngene(replace(learngene, task=task))
+
+    @cached_property
+    def known_tasks(self) -> TaskEmbeddings:
+        """Tasks of the file given at the start, else those that the hypernetwork was tuned on."""
+        if self.task_embeddings:
+            return TaskEmbeddings.load(self.task_embeddings)
+        learngene = self.learngene
+        if learngene is None:
+            return TaskEmbeddings({})
+        return TaskEmbeddings(learngene.task_embeddings, learngene.ancestor, tasks=learngene.tasks)
+
+    def embedding(self, task: Task | None = None) -> Tensor | None:
+        """The embedding of ``task``, (T,), or of the task named at the start; None where the hypernetwork takes none.
+
+        Raises:
+            UserError: If no task is named, or its embedding is in neither file or of another width.
+        """
+        width = self.loaded.config.task_width
+        if width is None:
+            if self.task or self.task_embeddings:
+                raise UserError(f"{self.hypernet}: takes no task embedding; leave out task and task_embeddings")
+            return None
+        where, known = self.task_embeddings or self.hypernet, self.known_tasks
+        name = self.task or (task.name if task else None)
+        if name is None and len(known.tensors) == 1:
+            (name,) = known.tensors
+        if not known.tensors:
+            raise UserError(f"{where}: stores no task embeddings; give a file of `lgx embed` (--task_embeddings)")
+        if name is None:
+            raise UserError(f"{where}: name the task (--task), one of {', '.join(sorted(known.tensors))}")
+        if known.width != width:
+            raise UserError(
+                f"{where}: has embeddings of {known.width} numbers, but {self.hypernet} was tuned with {width}; make "
+                f"them with the same ancestor"
+            )
+        return known.of(name, where)
+
+    @property
+    def stored_parameters(self) -> int:
+        """Parameters of the hypernetwork."""
+        return sum(p.numel() for p in self.loaded.parameters())
+
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
+        """The predicted parameters.
+
+        Raises:
+            UserError: If a text model has another vocabulary than those that the hypernetwork was trained on, or the
+                hypernetwork cannot predict a network of this size.
+        """
+        trained = self.learngene.architecture if self.learngene else None
+        if isinstance(architecture, GPT2Architecture) and isinstance(trained, GPT2Architecture):
+            if architecture.vocab_size != trained.vocab_size:
+                raise UserError(
+                    f"{self.hypernet}: was trained on texts of {trained.vocab_size} tokens, but {architecture.name} "
+                    f"knows {architecture.vocab_size}; write vocab_size={trained.vocab_size} in the architecture"
+                )
+        embedding = self.embedding(task)
+        try:
+            with torch.no_grad():
+                return self._noisy(self.loaded.predict(architecture, embedding))
+        except UserError as error:
+            raise UserError(f"{self.hypernet}: {error}") from error
+
+    def for_model(self, model: nn.Module, graph: Graph) -> dict[str, Tensor]:
+        """Predict all parameters of any model.
+
+        Args:
+            model: Names and shapes of the parameters.
+            graph: What :func:`~lgx.hypernet.trace` makes of the model.
+
+        Returns:
+            Parameters under the model's names; class tokens, which no node stands for, are zero.
+        """
+        with torch.no_grad():
+            predicted = self._noisy(self.loaded.predict_graphs([graph], self.embedding())[0])
+        fitted = {}
+        for name, parameter in model.named_parameters():
+            tensor = predicted.get(name, parameter.new_zeros(()).expand_as(parameter))
+            if tensor.numel() != parameter.numel():
+                tensor = tensor[:, 1:]  # a position embedding without the class token's row
+            fitted[name] = tensor.reshape(parameter.shape).clone()
+        return fitted
+
+    def start_model(self, model: nn.Module, zoo: ZooModel, head: Head) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+        """Trace the model and predict all its parameters.
+
+        Raises:
+            UserError: If the model cannot be traced.
+        """
+        graph = trace(model, zoo.image, self.loaded.config.convention, zoo.name)
+        heads = {node.parameter for node in graph.nodes if node.head}
+        predicted = self.for_model(model, graph)
+        tensors = {name: t for name, t in predicted.items() if head == "keep" or name not in heads}
+        return tensors, self.tiled(graph, tensors)
+
+    def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
+        """What was tiled, and whether the task's embedding may mean something else to the hypernetwork."""
+        return (
+            *self.tiled(computational_graph(architecture, self.loaded.config.convention), taken),
+            *self._foreign_ancestor(),
+        )
+
+    def _foreign_ancestor(self) -> tuple[str, ...]:
+        """One line where embeddings were made with an ancestor of another name; it may be the same one, moved."""
+        tuned = self.learngene.ancestor if self.learngene else ""
+        if not self.task_embeddings or not tuned or self.known_tasks.ancestor in ("", tuned):
+            return ()
+        return (
+            f"check     {self.task_embeddings} is by {self.known_tasks.ancestor}, the learngene was tuned by {tuned}",
+        )
+
+    def tiled(self, graph: Graph, taken: Collection[str]) -> tuple[str, ...]:
+        """One line on the weights that are larger than what the hypernetwork predicts; none where all fit."""
+        config = self.loaded.config
+        names = [name for name in tiled_parameters(graph, config) if name in taken]
+        if not names:
+            return ()
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        largest = "x".join(map(str, config.max_shape))
+        what = "weight or bias" if len(names) == 1 else "weights and biases"
+        return (
+            f"tiled     {len(names)} {what} larger than the hypernetwork's max_shape {largest}: "
+            f"{', '.join(names[:3])}{more}",
+        )
+
+    def _noisy(self, predicted: dict[str, Tensor]) -> dict[str, Tensor]:
+        if self.noise:
+            generator = torch.Generator().manual_seed(self.seed)
+            for name, tensor in predicted.items():
+                if name.endswith("weight") and tensor.ndim > 1:
+                    noise = torch.randn(tensor.shape, generator=generator)
+                    predicted[name] = tensor + self.noise * tensor.std() * noise
+        return predicted
+
+
+def method_of(config: HypernetConfig) -> str:
+    """Name of the method that a configuration belongs to."""
+    if config.decoder == "conv":
+        return "ghn3"
+    return "logah" if config.layout == "official" else f"logah_{config.layout}"

@@ -1,0 +1,1 @@
+"""LSAMD: learngene selection across data sets."""

@@ -1,0 +1,59 @@
+"""Expanding a searched learngene: LSAMD."""
+
+from functools import cached_property
+
+from torch import Tensor
+
+from lgx.architectures.family import Architecture
+from lgx.artifacts.learngene import take_layers
+from lgx.core.batch import Task
+from lgx.errors import UserError
+from lgx.initialization.expansion import Repeat, selected
+from lgx.methods.layers import LayerExpansion
+
+
+class SelectedExpansion(LayerExpansion):
+    """Copy the searched layers in the ancestor's order, and repeat some where the descendant has more layers.
+
+    Shi et al., "Learngene Search Across Multiple Datasets for Building Variable-Sized Models" (LSAMD). Patch embedding,
+    position embedding, class token and norm are the ancestor's; the head starts at random.
+
+    Args:
+        learngene: Learngene file.
+        priority: Which stages grow, in the order in which they do: some of first, middle and last, joined by ``_``.
+        repeat: ``neighbor`` repeats a stage's last layer, ``cyclic`` the stage's layers in order.
+    """
+
+    learned_by = ("lsamd",)
+
+    def __init__(self, learngene: str, priority: str = "last_middle_first", repeat: Repeat = "neighbor") -> None:
+        super().__init__(learngene)
+        self.priority: str = priority
+        self.repeat: Repeat = repeat
+
+    @property
+    def method(self) -> str:
+        """``lsamd``, with what differs from the defaults: ``lsamd_first``, ``lsamd_last_cyclic``."""
+        priority = "" if self.priority == "last_middle_first" else f"_{self.priority}"
+        return self.loaded.method + priority + ("_cyclic" if self.repeat == "cyclic" else "")
+
+    @cached_property
+    def layers(self) -> list[int]:
+        """The ancestor's layers that the learngene is made of, counted from 0.
+
+        Raises:
+            UserError: If the file's list of layers contradicts its tensors.
+        """
+        layers = [int(layer) for layer in (self.loaded.selection or {}).get("layers", [])]
+        depth, stored = self.loaded.architecture.depth, self.loaded.num_layers
+        if len(layers) != stored or layers != sorted(set(layers)) or not set(layers) <= set(range(depth)):
+            raise UserError(
+                f"{self.learngene}: names layers {layers} of an ancestor of {depth}, but holds the tensors of {stored} "
+                f"layers; extract it again with `lgx extract`"
+            )
+        return layers
+
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
+        """The learngene's layers, expanded to the descendant's depth."""
+        tensors = self.tensors_for(architecture)
+        return take_layers(tensors, selected(self.layers, architecture.depth, self.priority, self.repeat))

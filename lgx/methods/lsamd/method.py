@@ -1,0 +1,264 @@
+"""LSAMD: learngene search across multiple data sets."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+import torch
+from lightning.pytorch.callbacks import WeightAveraging
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+from torchmetrics import Metric
+
+from lgx.artifacts.learngene import Learngene
+from lgx.components.metrics import metrics_for
+from lgx.components.optim import parameter_groups
+from lgx.components.teacher import renormalize
+from lgx.core.batch import Batch, Task, shared_metric
+from lgx.core.rows import Evaluation
+from lgx.errors import UserError
+from lgx.initialization import initialize
+from lgx.methods.base import Method
+from lgx.methods.baselines.pretrained import Pretrained
+from lgx.methods.lsamd.selection import SelectionRun, extract
+from lgx.methods.lsamd.super_ancestor import Routing, SuperAncestor
+
+
+class Preference(Metric):
+    """Per layer, the share of images that prefer the base block, and their mean P(h^B|x).
+
+    Args:
+        depth: Number of layers, L.
+    """
+
+    full_state_update = False
+    base: Tensor
+    probability: Tensor
+    images: Tensor
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.add_state("base", torch.zeros(depth), dist_reduce_fx="sum")
+        self.add_state("probability", torch.zeros(depth), dist_reduce_fx="sum")
+        self.add_state("images", torch.zeros(()), dist_reduce_fx="sum")
+
+    def update(self, probabilities: Tensor) -> None:
+        """Take P(h^B|x) of every layer and image, (L, B), into account."""
+        self.base += (probabilities >= 0.5).sum(dim=1)
+        self.probability += probabilities.sum(dim=1)
+        self.images += probabilities.shape[1]
+
+    def compute(self) -> tuple[Tensor, Tensor]:
+        """Both, (L,) each."""
+        return self.base / self.images, self.probability / self.images
+
+
+class LSAMD(Method):
+    """Selection the layers of an ancestor that many data sets use as they are; they are the learngene.
+
+    Shi et al., "Learngene Search Across Multiple Datasets for Building Variable-Sized Models" (LSAMD). Every layer of
+    the ancestor keeps its frozen base block and gets, per data set, a block that is trained (a copy at first) and an
+    adapter that chooses between the two. A base block that wins on more than ``threshold`` data sets joins the
+    learngene (Eq. 3). See :class:`~lgx.methods.lsamd.super_ancestor.SuperAncestor` for the routing.
+
+    The paper does not say what else is trained: ours are one block and adapter per layer and one head for each data
+    set, and nothing of the ancestor. Data sets then share nothing that is trained, so that one run may search all of
+    them (``MultiTask``), or one run each, to be merged by ``lgx extract``: then only the current data set's blocks,
+    as many parameters as the ancestor's layers have, lie on the device.
+
+    Args:
+        ancestor: Where the base blocks come from: learngene file, folder, checkpoint or timm model name.
+        routing: ``batch`` (the paper's choice) or ``image`` (its Table 3).
+        threshold: τ: a layer of the learngene is used by more than so many data sets; by default half of them.
+        learning_rates: Learning rate of some data sets by name, in place of the optimizer's (the paper's Table 5).
+        kwargs: Arguments of every method. ``arch`` is the ancestor's architecture.
+    """
+
+    varying_graph = True
+
+    def __init__(
+        self,
+        ancestor: str,
+        routing: Routing = "batch",
+        threshold: float | None = None,
+        learning_rates: dict[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if threshold is not None and threshold < 0:
+            raise UserError(f"model.threshold: must not be negative, got {threshold:g}")
+        if self.mix is not None:
+            raise UserError("model.mixup, model.cutmix: mixed images have no data set's own path; leave them at 0")
+        if self.drop_path_rate:
+            raise UserError("model.drop_path_rate: a layer that is left out chooses no block; leave it at 0")
+        self.ancestor, self.routing, self.threshold = ancestor, routing, threshold
+        self.learning_rates = learning_rates or {}
+
+    @property
+    def method(self) -> str:
+        """``lsamd``; ``lsamd_image`` with that routing."""
+        return "lsamd" if self.routing == "batch" else "lsamd_image"
+
+    @property
+    def super_ancestor(self) -> SuperAncestor:
+        """The network that is trained."""
+        return cast(SuperAncestor, self.network)
+
+    @property
+    def probabilities(self) -> dict[str, list[float]]:
+        """Mean P(h^B|x) of every data set and layer in the last validation."""
+        return {name: self.super_ancestor.branch(i).probability.tolist() for i, name in enumerate(self.tasks)}
+
+    # -- setting up ---------------------------------------------------------------------------------------------
+
+    def on_fit_start(self) -> None:
+        """Refuse averaged weights: paths are measured with one network, and another would be stored.
+
+        Raises:
+            UserError: If a callback averages weights.
+        """
+        trainer: Any = self.trainer  # its connectors give it its callbacks
+        if any(isinstance(callback, WeightAveraging) for callback in trainer.callbacks):
+            raise UserError("trainer.callbacks: a search does not average weights; leave WeightAveraging out")
+
+    def set_tasks(self, tasks: dict[str, Task]) -> None:
+        """Selection these data sets, each by its name.
+
+        Raises:
+            UserError: If one has fewer than two classes, or a learning rate is of none of them.
+        """
+        for name, task in tasks.items():
+            if task.num_classes < 2:
+                raise UserError(f"data {name}: {task.num_classes} class, nothing to search a path for; leave it out")
+        if unknown := self.learning_rates.keys() - tasks.keys():
+            raise UserError(
+                f"model.learning_rates: {', '.join(sorted(unknown))} is not searched; the data sets are "
+                f"{', '.join(tasks)}"
+            )
+        self.tasks = tasks
+        numbered = list(enumerate(tasks.values()))
+        self.eval_metrics = nn.ModuleDict(
+            {f"{split}_metrics_{number}": metrics_for(task) for split in ("val", "test") for number, task in numbered}
+        )
+        self.preferences = nn.ModuleList(Preference(self.architecture.depth) for _ in tasks)
+
+    def build_network(self) -> nn.Module:
+        """The ancestor with a branch for every data set."""
+        ancestor = Pretrained(self.ancestor)
+        source = ancestor.loaded
+        source.require_vit("a search")
+        self._mean, self._std = source.mean, source.std
+        architecture = self.architecture.replace(kind="classification")  # the base has no head of its own
+        base = cast(VisionTransformer, initialize(architecture, ancestor, head="new").model)
+        base.reset_classifier(0)
+        network = SuperAncestor(base, list(self.tasks.values()), self.routing)
+        trained = sum(p.numel() for p in network.branch(0).parameters())
+        self.print(f"searching  {len(self.tasks)} data set(s), {trained:,} parameters trained for each")
+        return network
+
+    def trained_groups(self) -> list[dict[str, Any]]:
+        """Each data set's own groups, with its own learning rate where it has one."""
+        groups = []
+        for number, name in enumerate(self.tasks):
+            rate = {"lr": self.learning_rates[name]} if name in self.learning_rates else {}
+            groups += [group | rate for group in parameter_groups(self.super_ancestor.branch(number))]
+        return groups
+
+    # -- training and evaluation --------------------------------------------------------------------------------
+
+    def route(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Logits (B, K) of a batch, and P(h^B|x) of every layer and image (L, B)."""
+        images = renormalize(batch.inputs, self.tasks[batch.task], self._mean, self._std)
+        return cast(tuple[Tensor, Tensor], self.network(images, self.number(batch.task)))
+
+    def number(self, task: str) -> int:
+        """Position of a data set."""
+        return list(self.tasks).index(task)
+
+    def training_losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Cross-entropy with labels."""
+        logits, _ = self.route(batch)
+        return {"loss": self.label_loss(logits, batch.targets)}
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Class probabilities, (B, K)."""
+        return self.route(batch)[0].float().softmax(dim=-1)
+
+    def evaluations(self, split: str) -> list[Evaluation]:
+        """The ancestor on every data set, each under its own tags."""
+        return [Evaluation(task, self.architecture.name, self.tag(split, task)) for task in self.tasks]
+
+    def _evaluate(self, batch: Batch, split: Literal["val", "test"]) -> None:
+        logits, probabilities = self.route(batch)
+        number, tag, main = self.number(batch.task), self.tag(split, batch.task), self.tasks[batch.task].metric
+        for name, metric in self._update(split, logits.float(), batch.targets, f"_{number}").items():
+            self.log(f"{tag}/{name}", metric, prog_bar=tag == split and name == main, on_step=False, on_epoch=True)
+        if split == "val":
+            cast(Metric, self.preferences[number]).update(probabilities)
+
+    def on_validation_epoch_end(self) -> None:
+        """Note which blocks each data set prefers; the mean over them is the best checkpoint's score.
+
+        Raises:
+            UserError: If no image of a data set was validated.
+        """
+        unseen = []
+        for number, (name, preference) in enumerate(zip(self.tasks, self.preferences, strict=True)):
+            share, probability = cast(Metric, preference).compute()
+            cast(Metric, preference).reset()
+            if share.isnan().any():
+                unseen.append(name)
+                continue
+            branch = self.super_ancestor.branch(number)
+            branch.base_share.copy_(share)
+            branch.probability.copy_(probability)
+            self.log(f"{self.tag('val', name)}/base_blocks", (share >= 0.5).float().sum())
+        trainer: Any = self.trainer
+        if unseen and not (trainer.sanity_checking or trainer.fast_dev_run):
+            raise UserError(
+                f"trainer.limit_val_batches: leaves no validation image of {', '.join(unseen)}, whose path is then "
+                f"unknown; raise it"
+            )
+        self._log_mean("val")
+
+    def on_test_epoch_end(self) -> None:
+        """Mean over the data sets."""
+        self._log_mean("test")
+
+    def _log_mean(self, split: str) -> None:
+        if len(self.tasks) > 1:
+            tasks = self.tasks.values()
+            scores = [self.metrics_of(split, f"_{i}")[task.metric].compute() for i, task in enumerate(tasks)]
+            self.log(f"{split}/{shared_metric(tasks)}", torch.stack(scores).mean(), prog_bar=True)
+
+    # -- what is kept -------------------------------------------------------------------------------------------
+
+    def describe(self) -> dict[str, Any]:
+        """See :class:`Method`; with what `lgx extract` needs."""
+        return {
+            **super().describe(),
+            "ancestor": self.ancestor,
+            "routing": self.routing,
+            "tasks": {name: task.to_dict() for name, task in self.tasks.items()},
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """See :class:`Method`.
+
+        Raises:
+            UserError: If the checkpoint is of a search over other data sets.
+        """
+        super().on_load_checkpoint(checkpoint)
+        stored = list(checkpoint["lgx"].get("tasks", {}))
+        if stored != list(self.tasks):
+            raise UserError(
+                f"--ckpt_path: holds a search over {', '.join(stored)}, this run is over {', '.join(self.tasks)}; "
+                f"give the same data sets in the same order"
+            )
+
+    def learngene(self, state: Mapping[str, Tensor]) -> Learngene | None:
+        """The base blocks that more than τ data sets use, and what is not a layer; None where τ selects none or all."""
+        try:
+            return extract([SelectionRun(self.describe(), state)], self.threshold)
+        except UserError as error:
+            self.print(f"no learngene yet: {error}; then `lgx extract`")
+            return None

@@ -1,0 +1,221 @@
+"""What a learngene search found: which ancestor layers each data set uses, and which of them make the learngene."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lgx.architectures.family import Architecture, vit_only
+from lgx.architectures.vit import ViTArchitecture
+from lgx.artifacts.learngene import Learngene, load_checkpoint, take_layers
+from lgx.artifacts.metadata_schema import AGAIN, TASK, check_shapes, described_architecture, is_weight
+from lgx.core.schema import LINE, MAPPING, check_fields, mapping_of, one_of
+from lgx.errors import UserError
+
+BASE = "base."
+_DESCRIPTION = {
+    "method": LINE,
+    "architecture": MAPPING,
+    "ancestor": LINE,
+    "routing": one_of("batch", "image"),
+    "tasks": mapping_of(MAPPING),
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Paths of several data sets through one super ancestor (LSAMD, Eq. 3).
+
+    Layers are numbered from 0, as timm's ``blocks`` are; the paper counts them from 1.
+
+    Attributes:
+        base_share: For every data set and layer, the share of the validation examples that prefer the base block.
+        routing: ``batch`` or ``image``.
+    """
+
+    base_share: Mapping[str, Sequence[float]]
+    routing: str
+
+    def __post_init__(self) -> None:
+        if not self.base_share or len({len(shares) for shares in self.base_share.values()}) != 1:
+            raise UserError("search: paths of at least one data set are needed, all with as many layers")
+        for task, shares in self.base_share.items():
+            if not all(map(isfinite, shares)):
+                raise UserError(f"search: the path of {task} is unknown; validate on it, then extract again")
+
+    @property
+    def paths(self) -> dict[str, list[bool]]:
+        """For every data set and layer, whether the base block is used: g_i(t)."""
+        return {task: [share >= 0.5 for share in shares] for task, shares in self.base_share.items()}
+
+    @property
+    def usage(self) -> list[int]:
+        """For every layer, how many data sets use its base block: G_i."""
+        return [sum(used) for used in zip(*self.paths.values(), strict=True)]
+
+    def layers(self, threshold: float | None = None) -> list[int]:
+        """The learngene: layers whose base block more than ``threshold`` data sets use.
+
+        Args:
+            threshold: τ; half the number of data sets by default, as in the paper.
+
+        Raises:
+            UserError: If no layer or every layer is selected.
+        """
+        tau, usage = self.threshold(threshold), self.usage
+        chosen = [layer for layer, used in enumerate(usage) if used > tau]
+        if 0 < len(chosen) < len(usage):
+            return chosen
+        possible = [t for t in sorted({0, *usage}) if 0 < sum(used > t for used in usage) < len(usage)]
+        hint = f"choose {' or '.join(map(str, possible))}" if possible else "train on, or on other data sets"
+        what = "all layers: every layer is" if chosen else "no layer: none is"
+        raise UserError(
+            f"threshold {tau:g} selects {what} used by more than {tau:g} of {len(self.base_share)} data sets "
+            f"(usage {' '.join(map(str, usage))}); {hint}"
+        )
+
+    def threshold(self, threshold: float | None = None) -> float:
+        """τ, half the number of data sets by default."""
+        return len(self.base_share) / 2 if threshold is None else threshold
+
+    def merged(self, other: "Selection") -> "Selection":
+        """Both searches as one.
+
+        Raises:
+            UserError: If a data set is in both, or they routed in different ways.
+        """
+        if twice := self.base_share.keys() & other.base_share.keys():
+            raise UserError(f"search: data set {', '.join(sorted(twice))} was searched twice; give one run of it")
+        if self.routing != other.routing:
+            raise UserError(f"search: one run routed by {self.routing}, another by {other.routing}; do not mix them")
+        return Selection({**self.base_share, **other.base_share}, self.routing)
+
+    def to_dict(self, threshold: float | None = None) -> dict[str, Any]:
+        """Plain types, with what the threshold selects."""
+        return {
+            "layers": self.layers(threshold),
+            "threshold": self.threshold(threshold),
+            "usage": self.usage,
+            "paths": self.paths,
+            "base_share": {task: list(shares) for task, shares in self.base_share.items()},
+            "routing": self.routing,
+        }
+
+
+def common_layers(one: Selection, other: Selection) -> dict[str, list[int]]:
+    """Layers whose base block both searches use, for every data set that both searched (LSAMD, Fig. 7)."""
+    both = {name: zip(path, other.paths[name], strict=True) for name, path in one.paths.items() if name in other.paths}
+    return {name: [layer for layer, used in enumerate(pairs) if all(used)] for name, pairs in both.items()}
+
+
+@dataclass(frozen=True)
+class SelectionRun:
+    """A trained super ancestor.
+
+    Attributes:
+        about: What its run says of itself: ancestor, architecture, routing, tasks.
+        state: State dict of the super ancestor.
+    """
+
+    about: Mapping[str, Any]
+    state: Mapping[str, Tensor]
+
+    @classmethod
+    def load(cls, path: str | Path) -> "SelectionRun":
+        """Read a run of LSAMD.
+
+        Args:
+            path: The run's folder, whose best checkpoint counts, or a checkpoint.
+
+        Raises:
+            UserError: If there is none, or it is of another method.
+        """
+        file = Path(path)
+        if file.is_dir():
+            found = [file / "checkpoints" / f"{kind}.ckpt" for kind in ("best", "last")]
+            file = next((checkpoint for checkpoint in found if checkpoint.is_file()), found[0])
+        checkpoint = load_checkpoint(file)
+        about, state = checkpoint.get("lgx"), checkpoint.get("state_dict")
+        if not isinstance(about, dict) or not isinstance(state, dict) or "routing" not in about:
+            method = about.get("method") if isinstance(about, dict) else "another program"
+            raise UserError(f"{file}: a checkpoint of {method}, not of a search (lsamd)")
+        prefix, place = "network.", f"{file}: what it says of itself is damaged"
+        check_fields(about, _DESCRIPTION, place, complete=True)
+        for name, task in about["tasks"].items():
+            check_fields(task, TASK, f"{place}: task {name!r}")
+        run = cls(about, {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)})
+        run._check(described_architecture(about["architecture"], place), str(file))
+        return run
+
+    def _check(self, architecture: Architecture, place: str) -> None:
+        """Refuse tensors that contradict the description."""
+        if wrong := next(
+            (name for name, tensor in self.state.items() if _is_read(name) and not is_weight(tensor)), None
+        ):
+            raise UserError(f"{place}: {wrong} is no tensor of floating-point numbers; {AGAIN}")
+        layers = check_shapes(self.base, vit_only(architecture, place).replace(kind="classification"), place)
+        for i, task in enumerate(self.about["tasks"]):
+            for what in ("base_share", "probability"):
+                measured = self.state.get(f"branches.{i}.{what}")
+                if measured is None or measured.shape != (architecture.depth,) or layers != architecture.depth:
+                    raise UserError(f"{place}: lacks the {what} of {task} in {architecture.depth} layers; {AGAIN}")
+
+    @property
+    def selection(self) -> Selection:
+        """The paths of its data sets, as its last validation found them."""
+        return Selection(self._measured("base_share"), str(self.about["routing"]))
+
+    @property
+    def probability(self) -> dict[str, list[float]]:
+        """Mean P(h^B|x) of every data set and layer."""
+        return self._measured("probability")
+
+    @property
+    def base(self) -> dict[str, Tensor]:
+        """The ancestor, without a head."""
+        return {name.removeprefix(BASE): tensor for name, tensor in self.state.items() if name.startswith(BASE)}
+
+    def same_ancestor(self, other: "SelectionRun") -> bool:
+        """Whether both searched the same ancestor."""
+        own, theirs = self.base, other.base
+        return own.keys() == theirs.keys() and all(torch.equal(tensor, theirs[name]) for name, tensor in own.items())
+
+    def _measured(self, what: str) -> dict[str, list[float]]:
+        return {name: self.state[f"branches.{i}.{what}"].tolist() for i, name in enumerate(self.about["tasks"])}
+
+
+def _is_read(name: str) -> bool:
+    return name.startswith(BASE) or name.endswith((".base_share", ".probability"))
+
+
+def extract(runs: Sequence[SelectionRun], threshold: float | None = None) -> Learngene:
+    """The base blocks that more than ``threshold`` data sets of all runs use, with what is not a layer.
+
+    Args:
+        runs: At least one.
+        threshold: τ; half the number of data sets by default.
+
+    Raises:
+        UserError: If the runs searched different ancestors, or a data set twice, or τ selects no layer or all.
+    """
+    first = runs[0]
+    for other in runs[1:]:
+        if not first.same_ancestor(other):
+            raise UserError(
+                f"search: {', '.join(other.about['tasks'])} was searched in another ancestor than "
+                f"{', '.join(first.about['tasks'])}; search all data sets in one"
+            )
+    found = reduce(Selection.merged, (run.selection for run in runs))
+    return Learngene(
+        "lsamd",
+        ViTArchitecture.from_dict(first.about["architecture"]).replace(kind="classification"),
+        take_layers(first.base, found.layers(threshold)),
+        ancestor=str(first.about["ancestor"]),
+        tasks={name: task for run in runs for name, task in run.about["tasks"].items()},
+        selection=found.to_dict(threshold),
+    )

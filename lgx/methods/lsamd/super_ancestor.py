@@ -1,0 +1,153 @@
+"""The super ancestor of LSAMD: an ancestor whose every layer has a second block for each data set."""
+
+import copy
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+
+from lgx.architectures.vit import decode_linearly
+from lgx.core.batch import Task
+
+Routing = Literal["batch", "image"]
+
+
+class DatasetAdapter(nn.Module):
+    """Which block of a layer an image prefers: ``P(h^D|x), P(h^B|x) = softmax(x W1 + softplus(x W2))`` (Eq. 1).
+
+    The paper does not say which token x is, nor where noise enters. Ours reads the class token, as heads do, and scales
+    ``softplus(x W2)`` by 1 + ε with ε ~ N(0, 1) in training (Shazeer et al., 2017), so that evaluation is Eq. 1 itself.
+    Both matrices start at zero: untrained, no block is preferred.
+
+    Args:
+        embed_dim: Width of the tokens, D.
+    """
+
+    def __init__(self, embed_dim: int) -> None:
+        super().__init__()
+        self.score = nn.Linear(embed_dim, 2, bias=False)
+        self.spread = nn.Linear(embed_dim, 2, bias=False)
+        nn.init.zeros_(self.score.weight)
+        nn.init.zeros_(self.spread.weight)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """P(h^B|x) of each image, (B,), from the tokens in front of a layer, (B, N, D)."""
+        token = tokens[:, 0]
+        spread = F.softplus(self.spread(token).float())
+        if self.training:
+            spread = spread * (1 + torch.randn_like(spread))
+        probabilities: Tensor = (self.score(token).float() + spread).softmax(dim=-1)
+        return probabilities[:, 1]
+
+
+class Branch(nn.Module):
+    """What one data set has of its own: a block and an adapter for every layer, and a head.
+
+    Args:
+        base: The ancestor; the blocks start as copies of its own.
+        num_classes: Outputs of the head.
+    """
+
+    base_share: Tensor
+    probability: Tensor
+
+    def __init__(self, base: VisionTransformer, num_classes: int) -> None:
+        super().__init__()
+        self.blocks = copy.deepcopy(base.blocks).requires_grad_(True)
+        self.adapters = nn.ModuleList(DatasetAdapter(base.embed_dim) for _ in base.blocks)
+        self.head = nn.Linear(base.embed_dim, num_classes)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        # What the last validation found, per layer; kept with the weights that it was measured on.
+        self.register_buffer("base_share", torch.full((len(base.blocks),), 0.5))
+        self.register_buffer("probability", torch.full((len(base.blocks),), 0.5))
+
+
+class SuperAncestor(nn.Module):
+    """A frozen ancestor with a branch per data set, through which every layer may be routed instead.
+
+    The branches share nothing that is trained: searching several data sets at once is searching each by itself.
+
+    The paper leaves open how the adapters learn. Ours get their gradient through a straight-through gate on what the
+    chosen block h adds to its input: with P its probability, a layer gives ``h(x) + (P − sg(P)) sg(h(x) − x)``, whose
+    value is exactly ``h(x)`` and whose gradient with respect to P says whether the block helps (sg: without gradient).
+
+    Args:
+        base: The ancestor; frozen here.
+        tasks: The data sets, classification or segmentation.
+        routing: ``batch`` sends the batch through the block that more than half of its images prefer, ``image`` each
+            image through its own.
+    """
+
+    def __init__(self, base: VisionTransformer, tasks: Sequence[Task], routing: Routing) -> None:
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.branches = nn.ModuleList(Branch(base, task.num_classes) for task in tasks)
+        self.kinds = [task.kind for task in tasks]
+        self.routing = routing
+
+    def branch(self, number: int) -> Branch:
+        """What data set ``number`` has of its own."""
+        return cast(Branch, self.branches[number])
+
+    def forward(self, images: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        """Route images of one data set.
+
+        Args:
+            images: (B, C, H, W), normalized as the ancestor's are.
+            number: Which data set.
+
+        Returns:
+            Logits (B, K), or (B, K, H, W) for segmentation, and P(h^B|x) of every layer and image, (L, B).
+        """
+        base, branch = self.base, self.branch(number)
+        x = base.norm_pre(base.patch_drop(base._pos_embed(base.patch_embed(images))))
+        probabilities = []
+        for block, own, adapter in zip(base.blocks, branch.blocks, branch.adapters, strict=True):
+            p_base = adapter(x)
+            x = self._route(x, p_base, block, own)
+            probabilities.append(p_base)
+        tokens = base.norm(x)
+        if self.kinds[number] == "segmentation":
+            logits = decode_linearly(tokens[:, base.num_prefix_tokens :], branch.head, base)
+        else:
+            logits = branch.head(base.forward_head(tokens, pre_logits=True))
+        return logits, torch.stack(probabilities)
+
+    def _route(self, x: Tensor, p_base: Tensor, base: nn.Module, own: nn.Module) -> Tensor:
+        """One layer, (B, N, D) -> (B, N, D)."""
+        prefers_base = p_base.detach() >= 0.5  # a tie goes to the base block, as in Eq. 3
+        if self.routing == "batch":
+            wins = self._majority(prefers_base)
+            routed: Tensor = base(x) if wins else own(x)
+            chosen_p = p_base if wins else 1 - p_base
+        else:
+            routed = _each_through_its_own(x, prefers_base, base, own)
+            chosen_p = torch.where(prefers_base, p_base, 1 - p_base)
+        if not torch.is_grad_enabled():
+            return routed
+        gate = (chosen_p - chosen_p.detach())[:, None, None].to(routed.dtype)  # 0 in value, 1 in gradient
+        return routed + gate * (routed - x).detach()
+
+    def _majority(self, prefers_base: Tensor) -> bool:
+        """Whether at least half of the batch prefers the base block; in training, of all processes' batch."""
+        lead = 2 * prefers_base.sum() - len(prefers_base)
+        if self.training and dist.is_available() and dist.is_initialized():
+            dist.all_reduce(lead)  # evaluation has batches that some processes lack: there each counts its own
+        return bool(lead >= 0)
+
+
+def _each_through_its_own(x: Tensor, prefers_base: Tensor, base: nn.Module, own: nn.Module) -> Tensor:
+    """Each image (B, N, D) through the block that it prefers (B,)."""
+    if prefers_base.all():
+        return cast(Tensor, base(x))
+    if not prefers_base.any():
+        return cast(Tensor, own(x))
+    routed = torch.empty_like(x)
+    for chosen, block in ((prefers_base, base), (~prefers_base, own)):
+        routed[chosen] = block(x[chosen]).to(x.dtype)
+    return routed

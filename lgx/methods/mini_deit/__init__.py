@@ -1,0 +1,1 @@
+"""Mini-DeiT: weight multiplexing."""

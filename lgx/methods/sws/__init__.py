@@ -1,0 +1,1 @@
+"""SWS: stage-wise weight sharing."""

@@ -1,0 +1,56 @@
+"""Expanding stage learngenes: SWS, and Simple-LG and Mini-DeiT, which expand the same way."""
+
+from typing import Literal
+
+from torch import Tensor
+
+from lgx.architectures.family import Architecture
+from lgx.artifacts.learngene import take_layers
+from lgx.core.batch import Task
+from lgx.initialization.expansion import Order, cyclic, random_assigned
+from lgx.methods.layers import LayerExpansion
+
+
+class StagewiseExpansion(LayerExpansion):
+    """Copy each learngene layer to its stage's layers (SWS, Sec. 3.3).
+
+    Xia et al., "Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models", 2024. A
+    learngene of ``simple_lg`` - the layers of a normally trained shallow network - expands the same way, and so does
+    one of ``mini_deit``, whose descendants go without the transformations of its layers.
+
+    Args:
+        learngene: Learngene file.
+        strategy: ``cyclic``, or ``random_assigned`` (Table 4, RI).
+        order: Which stage grows first under ``cyclic``: order1 or order2 of Table 4.
+        seed: Seed of ``random_assigned``.
+    """
+
+    learned_by = ("sws", "simple_lg", "mini_deit")
+
+    def __init__(
+        self,
+        learngene: str,
+        strategy: Literal["cyclic", "random_assigned"] = "cyclic",
+        order: Order = "front_mid_last",
+        seed: int = 0,
+    ) -> None:
+        super().__init__(learngene)
+        self.strategy, self.order, self.seed = strategy, order, seed
+
+    @property
+    def method(self) -> str:
+        """The learngene's method, with the strategy where it is not the default: ``sws``, ``sws_order2``."""
+        suffix = "_random_assigned" if self.strategy == "random_assigned" else ""
+        if self.strategy == "cyclic" and self.order == "front_last_mid":
+            suffix = "_order2"
+        return self.loaded.method + suffix
+
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
+        """The learngene's layers, expanded to the descendant's depth."""
+        tensors = self.tensors_for(architecture)
+        stages, depth = self.loaded.num_layers, architecture.depth
+        if self.strategy == "random_assigned":
+            layers = random_assigned(stages, depth, self.seed)
+        else:
+            layers = cyclic(stages, depth, self.order)
+        return take_layers(tensors, layers)

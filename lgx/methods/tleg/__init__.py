@@ -1,0 +1,1 @@
+"""TLEG: linear expansion of two layers."""

@@ -1,6 +1,0 @@
-"""Reproducing the papers' tables and figures: what runs, in which order."""
-
-from lgx.reproduction.recipes import FILE, SCALES, Recipe, Scale, load_recipe, load_recipes
-from lgx.reproduction.steps import Step, run_steps
-
-__all__ = ["FILE", "SCALES", "Recipe", "Scale", "Step", "load_recipe", "load_recipes", "run_steps"]

@@ -1,0 +1,224 @@
+"""What it costs to have N descendants: parameters to store, and training to do."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from lgx.results.tables import NONE, Cell, Table, method_order
+
+BACKWARD = 2
+"""A backward pass multiplies twice as often as a forward pass: for the gradients of the inputs and of the weights."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """An amount of training.
+
+    Attributes:
+        epochs: As the papers count: every epoch counts one, whatever the network and the data set.
+        macs: Multiply-accumulates, i.e. image passes x MACs; None where not known.
+        seconds: Wall time that was measured; None where it was not.
+    """
+
+    epochs: float = 0.0
+    macs: float | None = 0.0
+    seconds: float | None = 0.0
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(self.epochs + other.epochs, _sum(self.macs, other.macs), _sum(self.seconds, other.seconds))
+
+
+@dataclass(frozen=True)
+class Training:
+    """How one network was, or would be, trained.
+
+    Attributes:
+        macs: MACs of one image's forward pass; None where not known.
+        epochs: Epochs.
+        images: Images that passed, all epochs together; None where not known.
+        teacher_macs: MACs of one image through a frozen teacher, which has no backward pass; None where not known.
+        seconds: Wall time; None where not measured.
+    """
+
+    macs: float | None
+    epochs: float
+    images: float | None
+    teacher_macs: float | None = 0.0
+    seconds: float | None = None
+
+    @property
+    def work(self) -> Work:
+        """The amount of training: each image costs a forward and a backward pass, and the teacher's forward pass."""
+        if self.macs is None or self.images is None or self.teacher_macs is None:
+            return Work(self.epochs, None, self.seconds)
+        return Work(self.epochs, self.images * ((1 + BACKWARD) * self.macs + self.teacher_macs), self.seconds)
+
+
+@dataclass(frozen=True)
+class Descendant:
+    """A network that one wants to have, on one task.
+
+    Attributes:
+        architecture: Name of the architecture.
+        task: Name of the task.
+        macs: MACs of one image's forward pass.
+        parameters: Its parameters as they would be stored had it a pretraining of its own.
+        training: Its training on the task.
+    """
+
+    architecture: str
+    task: str
+    macs: float
+    parameters: int
+    training: Training
+
+
+@dataclass(frozen=True)
+class MethodCost:
+    """What one method costs for a set of descendants.
+
+    Attributes:
+        method: Name of the method.
+        architectures: How many architectures.
+        descendants: How many descendants: one per architecture and task.
+        stored: Parameters that must be stored to start all of them; None where not known.
+        each: Parameters to store if every architecture had a pretrained network of its own.
+        ancestor: Training of the ancestors, which the papers take as given.
+        learning: Training of what the descendants start from: learngene, hypernetwork, or pretrained networks.
+        tuning: Training of the descendants.
+        scratch: Training of the same descendants from scratch, as measured; None where it was not.
+        pretraining: What it would take to pretrain every architecture as long as the learngene was learned; None where
+            there is no learngene.
+    """
+
+    method: str
+    architectures: int
+    descendants: int
+    stored: int | None
+    each: int
+    ancestor: Work
+    learning: Work
+    tuning: Work
+    scratch: Work | None = None
+    pretraining: Work | None = None
+
+    @property
+    def total(self) -> Work:
+        """Training without the ancestor's."""
+        return self.learning + self.tuning
+
+    @property
+    def separately(self) -> Work | None:
+        """Pretraining every architecture, then the same training of the descendants."""
+        return None if self.pretraining is None else self.pretraining + self.tuning
+
+
+def method_cost(
+    method: str,
+    descendants: Sequence[Descendant],
+    learning: Sequence[Training] = (),
+    ancestors: Sequence[Training] = (),
+    stored: int | None = 0,
+    scratch: Mapping[tuple[str, str], Training] | None = None,
+    shared: bool = True,
+) -> MethodCost:
+    """Add up what a method costs.
+
+    Args:
+        method: Name of the method.
+        descendants: At least one, one per architecture and task.
+        learning: Trainings of what the descendants start from.
+        ancestors: Trainings of the ancestors behind it.
+        stored: Parameters that must be stored.
+        scratch: Trainings from scratch by architecture and task.
+        shared: Whether all descendants start from the same; False where each has a pretraining of its own.
+    """
+    kinds = list({d.architecture: d for d in descendants}.values())
+    alone = [(scratch or {}).get((d.architecture, d.task)) for d in descendants]
+    known = [training for training in alone if training is not None]
+    instead = [Training(kind.macs, run.epochs, run.images) for kind in kinds for run in learning]
+    return MethodCost(
+        method=method,
+        architectures=len(kinds),
+        descendants=len(descendants),
+        stored=stored,
+        each=sum(kind.parameters for kind in kinds),
+        ancestor=_total(ancestors),
+        learning=_total(learning),
+        tuning=_total(d.training for d in descendants),
+        scratch=_total(known) if len(known) == len(descendants) else None,
+        pretraining=_total(instead) if shared and learning else None,
+    )
+
+
+def storage_table(costs: Sequence[MethodCost]) -> Table:
+    """Parameters to store, in millions, or thousands where all are small."""
+    small = all(cost.each < 1e6 for cost in costs)
+    unit, letter = (1e3, "k") if small else (1e6, "M")
+
+    def cells(cost: MethodCost) -> list[str]:
+        stored, fewer, saved = NONE, NONE, NONE
+        if cost.stored is not None:
+            stored, fewer = f"{cost.stored / unit:.2f}", _ratio(cost.each, cost.stored)
+        if cost.stored:
+            saved = f"{100 * (1 - cost.stored / cost.each):.2f} %"
+        return [str(cost.architectures), stored, f"{cost.each / unit:.2f}", fewer, saved]
+
+    columns = ("architectures", f"stored ({letter})", f"a network each ({letter})", "times fewer", "saved")
+    return _table("Parameters stored to start all descendants", columns, costs, cells)
+
+
+def epochs_table(costs: Sequence[MethodCost]) -> Table:
+    """Training in epochs."""
+
+    def cells(cost: MethodCost) -> list[str]:
+        works = (cost.ancestor, cost.learning, cost.tuning)
+        others = (cost.scratch, cost.separately)
+        ratios = (_ratio(other.epochs if other else None, cost.total.epochs) for other in others)
+        return [str(cost.descendants), *(f"{work.epochs:g}" for work in works), *ratios]
+
+    columns = ("descendants", "ancestor", "learngene", "tuning", "scratch needs", "pretraining each needs")
+    return _table("Training in epochs", columns, costs, cells)
+
+
+def macs_table(costs: Sequence[MethodCost]) -> Table:
+    """Training in multiply-accumulates, and the hours that it took."""
+    works = [work for cost in costs for work in (cost.ancestor, cost.total) if work.macs]
+    unit, name = _unit(max((work.macs or 0 for work in works), default=0))
+
+    def amount(macs: float | None) -> str:
+        return NONE if macs is None else f"{macs / unit:.3g}"
+
+    def cells(cost: MethodCost) -> list[str]:
+        others = (cost.scratch, cost.separately)
+        ratios = (_ratio(other.macs if other else None, cost.total.macs) for other in others)
+        hours = NONE if cost.total.seconds is None else f"{cost.total.seconds / 3600:.3g}"
+        return [*(amount(work.macs) for work in (cost.ancestor, cost.learning, cost.tuning)), *ratios, hours]
+
+    columns = ("ancestor", "learngene", "tuning", "scratch needs", "pretraining each needs", "hours")
+    return _table(f"Training in image passes x MACs, {name}", columns, costs, cells)
+
+
+def _table(
+    title: str, columns: tuple[str, ...], costs: Sequence[MethodCost], cells: Callable[[MethodCost], list[str]]
+) -> Table:
+    ordered = sorted(costs, key=lambda cost: method_order(cost.method))
+    return Table(title, columns, tuple((cost.method, tuple(map(Cell, cells(cost)))) for cost in ordered))
+
+
+def _ratio(other: float | None, own: float | None) -> str:
+    return f"{other / own:.2f}x" if other is not None and own else NONE
+
+
+def _unit(largest: float) -> tuple[float, str]:
+    """The unit in which the largest amount has one to three digits before the point."""
+    units = ((1e18, "1e18"), (1e15, "1e15"), (1e12, "1e12"), (1e9, "1e9"))
+    return next((unit for unit in units if largest >= unit[0]), units[-1])
+
+
+def _total(trainings: Iterable[Training]) -> Work:
+    return reduce(Work.__add__, (training.work for training in trainings), Work())
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other

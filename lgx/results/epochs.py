@@ -1,0 +1,58 @@
+"""Which of a run's measurements stand for it: those at its start, and its last."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from lgx.core.rows import Row
+
+Run = tuple[str, str, str, str, int]
+
+
+def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[Row], list[str]]:
+    """Leave out what a run measured on its way: keep epoch 0 and each run's last.
+
+    Args:
+        rows: Rows of one metric and one split.
+        also: Other epochs to keep, those that a paper has numbers of.
+
+    Returns:
+        The rows that stay, and what to say about the others.
+    """
+    last = _last(rows)
+    kept = [row for row in rows if row.epochs in (0, *also, last[_run(row)])]
+    left_out = len(rows) - len(kept)
+    return kept, [f"{left_out} value(s) from the middle of training are left out of the tables."] if left_out else []
+
+
+def count_whole_runs(
+    rows: Sequence[Row], of_runs: Iterable[Row], also: Collection[int] = ()
+) -> tuple[list[Row], list[str]]:
+    """Let a test of the best checkpoint count as its run's: best epochs differ by seed, and would each stand alone.
+
+    Args:
+        rows: What :func:`last_epochs` keeps.
+        of_runs: All rows of the runs, of any split and metric, which say how long they are.
+        also: Epochs that stay as they are, those that a paper has numbers of.
+
+    Returns:
+        The rows, those of an earlier checkpoint with the epochs of the run, and what to say about these.
+    """
+    length = _last(of_runs)
+    counted = [
+        row if row.epochs in (0, *also) else replace(row, epochs=max(row.epochs, length.get(_run(row), 0)))
+        for row in rows
+    ]
+    earlier = sum(new.epochs != row.epochs for new, row in zip(counted, rows, strict=True))
+    note = f"{earlier} value(s) are of a checkpoint from before the end of its run, the best one perhaps."
+    return counted, [note] if earlier else []
+
+
+def _run(row: Row) -> Run:
+    return row.run, row.method, row.architecture, row.task, row.seed
+
+
+def _last(rows: Iterable[Row]) -> dict[Run, int]:
+    last: dict[Run, int] = {}
+    for row in rows:
+        last[_run(row)] = max(row.epochs, last.get(_run(row), 0))
+    return last

@@ -1,0 +1,241 @@
+"""The papers' tables, as ``experiments/paper_numbers.yaml`` holds them."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import yaml
+
+import lgx
+from lgx.core.rows import Row
+from lgx.errors import UserError
+
+FILE = Path("experiments/paper_numbers.yaml")
+# libyaml reads the file ten times faster; both loaders build plain values only.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_FIELDS = ("method", "architecture", "task", "epochs", "metric", "unit", "variant")
+_SIZES = {"T": "Tiny", "S": "Small", "B": "Base"}
+TRAINED_AS = {"random": "trained", "pretrained": "pretrain_finetune"}
+"""The framework's name of a start -> what a paper calls it once it is trained."""
+# TAL's data sets are those of the Visual Decathlon, which it calls by the names of the originals.
+_DECATHLON, _ORIGINAL = "decathlon_", {"flowers": "flowers102"}
+# Data sets that the framework calls by their publishers' names, the papers by shorter ones.
+_SHORT = {"oxford_iiit_pet": "pets", "stanford_cars": "cars196"}
+_OF_TRAINING, _AVERAGE = "train_", "average"
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """One number of a paper.
+
+    Attributes:
+        method: The framework's name of the method; empty where the number belongs to the architecture alone.
+        architecture: Name of the architecture, or empty.
+        task: Name of the task, or empty.
+        epochs: Epochs after initialization; 0 is untrained, None is not stated.
+        metric: ``acc``, ``params``, ``flops``, ``time``, ``lr``, ...
+        unit: ``percent``, ``M`` (1e6), ``G`` (1e9), ``hours`` or ``1``.
+        variant: What else tells two numbers apart, e.g. ``priority=last``; mostly empty.
+        value: The number in ``unit``; None where the paper has a word (``remark``) instead.
+        remark: That word, e.g. ``fail``; else empty.
+    """
+
+    method: str
+    architecture: str
+    task: str
+    epochs: int | None
+    metric: str
+    unit: str
+    variant: str
+    value: float | None
+    remark: str
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One table of a paper.
+
+    Attributes:
+        name: Key in the file, e.g. ``sws/table1``.
+        title: What the table shows.
+        source: Paper and number of the table.
+        notes: Contradictions and unreadable places.
+        rows: Its numbers, line by line.
+    """
+
+    name: str
+    title: str
+    source: str
+    notes: tuple[str, ...]
+    rows: tuple[PaperRow, ...]
+
+    def find(self, method: str, architecture: str, task: str, epochs: int, metric: str) -> float | None:
+        """The paper's number for what was measured, in the paper's unit; None unless there is exactly one.
+
+        The two names of one architecture (``Des-B-12``, ``12-Base``) are the same, and so are a paper's ``trained``
+        and the framework's ``random`` after training, ``pretrain_finetune`` and ``pretrained``; in TAL's tables also
+        ``aircraft`` and ``decathlon_aircraft``. Numbers whose epochs the paper does not state fit any number of epochs
+        but 0.
+        """
+        methods = {method, TRAINED_AS.get(method, method)} if epochs else {method}
+        found = [
+            row.value
+            for row in self.rows
+            if row.method in methods
+            and same_architecture(row.architecture, architecture)
+            and row.task == self.task_name(task)
+            and row.metric == metric
+            and (row.epochs == epochs or (row.epochs is None and epochs > 0))
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def task_name(self, task: str) -> str:
+        """The paper's name of a task: ``pets``; ``flowers102`` for ``decathlon_flowers`` in TAL's tables."""
+        if not (self.name.startswith("tal/") and task.startswith(_DECATHLON)):
+            return _SHORT.get(task, task)
+        short = task.removeprefix(_DECATHLON)
+        return _ORIGINAL.get(short, short)
+
+    def of_split(self, split: str) -> "PaperTable":
+        """The rows of one split. Those of the training split have metrics like ``train_loss``, here ``loss``."""
+        rows = (
+            replace(row, metric=row.metric.removeprefix(_OF_TRAINING))
+            for row in self.rows
+            if row.metric.startswith(_OF_TRAINING) == (split == "train")
+        )
+        return replace(self, rows=tuple(rows))
+
+
+def averages(rows: Iterable[Row], paper: PaperTable) -> list[Row]:
+    """Rows of the task ``average`` for a paper that has it, wherever all of its tasks were measured.
+
+    Args:
+        rows: Rows of one metric and one split.
+        paper: The paper's table; where it names no tasks beside ``average``, there are none.
+    """
+    tasks = {row.task for row in paper.rows}
+    if _AVERAGE not in tasks or len(tasks) == 1:
+        return []
+    groups: dict[tuple[str, str, int, int], dict[str, Row]] = {}
+    for row in rows:
+        groups.setdefault((row.method, row.architecture, row.epochs, row.seed), {})[paper.task_name(row.task)] = row
+    found = []
+    for measured in groups.values():
+        if tasks - {_AVERAGE} <= measured.keys():
+            members = [measured[task] for task in sorted(tasks - {_AVERAGE})]
+            mean, n = fmean(row.value for row in members), sum(row.n for row in members)
+            found.append(replace(members[0], task=_AVERAGE, value=mean, n=n))
+    return found
+
+
+def same_architecture(one: str, other: str) -> bool:
+    """Whether two names mean one architecture, as ``Des-S-6`` and ``6-Small`` do."""
+    return _plain_name(one) == _plain_name(other)
+
+
+def load_table(name: str, path: str | Path | None = None) -> PaperTable:
+    """Load one table.
+
+    Args:
+        name: Its key, e.g. ``sws/table1``.
+        path: File to read; by default ``experiments/paper_numbers.yaml`` under the current directory, else in the
+            repository that the package is installed from.
+
+    Raises:
+        UserError: If the file is missing or malformed or has no such table; the sentence lists the names nearest to
+            ``name`` and all of that paper.
+    """
+    file = _find_file(path)
+    entries = _read(file)
+    if name not in entries:
+        raise UserError(_unknown(name, list(entries), file))
+    try:
+        return _table(name, entries[name])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{file}, table {name}: {error}; the head of that file says how a table is written") from error
+
+
+def table_names(path: str | Path | None = None) -> list[str]:
+    """Names of all tables, in the file's order.
+
+    Raises:
+        UserError: If the file is missing or malformed.
+    """
+    return list(_read(_find_file(path)))
+
+
+def _plain_name(architecture: str) -> str:
+    named = re.fullmatch(r"Des-([TSB])-(\d+)", architecture)
+    return f"{named[2]}-{_SIZES[named[1]]}" if named else architecture
+
+
+def _find_file(path: str | Path | None) -> Path:
+    places = [Path(path)] if path is not None else [FILE, Path(lgx.__file__).resolve().parents[1] / FILE]
+    for place in places:
+        if place.is_file():
+            return place
+    looked = " and ".join(str(place) for place in places)
+    raise UserError(f"the papers' numbers are missing: looked for {looked}; run from the repository's folder")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        entries = yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"{file}: not readable as YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(entries, dict):
+        raise UserError(f"{file}: expected a mapping from names of tables to tables")
+    return {str(name): entry for name, entry in entries.items()}
+
+
+def _unknown(name: str, names: Sequence[str], file: Path) -> str:
+    paper = name.partition("/")[0]
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    own = [known for known in names if known.startswith(f"{paper}/")]
+    papers = sorted({known.partition("/")[0] for known in names})
+    hint = f"; nearest are {', '.join(close)}" if close else ""
+    listing = f"{paper} has {', '.join(own)}" if own else f"papers are {', '.join(papers)}"
+    return f"no table {name!r} in {file}{hint}; {listing}"
+
+
+def _table(name: str, entry: Mapping[str, Any]) -> PaperTable:
+    labels = list(entry["labels"])
+    columns = _columns(entry["columns"])
+    rows = []
+    for line in entry["rows"]:
+        if len(line) != len(labels) + len(columns):
+            raise ValueError(f"{line} has {len(line)} cells, expected {len(labels)} labels + {len(columns)} values")
+        given = dict(zip(labels, line, strict=False))
+        for column, cell in zip(columns, line[len(labels) :], strict=True):
+            if cell is not None:
+                rows.append(_row({**entry.get("all", {}), **column, **given}, cell))
+    return PaperTable(name, entry["title"], entry["source"], tuple(entry.get("notes", ())), tuple(rows))
+
+
+def _columns(columns: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]]) -> list[Mapping[str, Any]]:
+    if isinstance(columns, Mapping):
+        ((key, values),) = columns.items()
+        return [{key: value} for value in values]
+    return list(columns)
+
+
+def _row(given: Mapping[str, Any], cell: float | str) -> PaperRow:
+    unknown = set(given) - set(_FIELDS)
+    if unknown:
+        raise ValueError(f"unknown description {', '.join(sorted(unknown))}; known are {', '.join(_FIELDS)}")
+    word = isinstance(cell, str)
+    return PaperRow(
+        method=str(given.get("method", "")),
+        architecture=str(given.get("architecture", "")),
+        task=str(given.get("task", "")),
+        epochs=given.get("epochs"),
+        metric=str(given["metric"]),
+        unit=str(given["unit"]),
+        variant=str(given.get("variant", "")),
+        value=None if word else float(cell),
+        remark=str(cell) if word else "",
+    )

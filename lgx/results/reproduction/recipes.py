@@ -1,0 +1,143 @@
+"""The index: every table and figure of the papers, with what reproduces it at each scale."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lgx.core.plain_yaml import read_yaml
+from lgx.errors import UserError
+from lgx.results.claims import Claim
+from lgx.results.paper import table_names
+from lgx.results.reproduction.steps import Step
+
+FILE = Path("experiments/index.yaml")
+SCALES = ("pocket", "mini", "paper")
+_KEYS = {"title", "numbers", "claims", *SCALES}
+_LISTS = ("results", "measured", "tasks", "methods", "show")
+_SCALE_KEYS = {"steps", "metric", "split", *_LISTS}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a table is reproduced at one scale.
+
+    Attributes:
+        steps: Command lines, in their order.
+        results: Folders of runs, or files of rows, that hold what was measured.
+        measured: Committed files of rows that were measured before; may be empty.
+        tasks: The tasks that count; empty for all.
+        methods: The methods that count; empty for all.
+        metric: Metric that is compared.
+        split: Split that it is measured on.
+        show: Command lines that draw what is no table; ``{out}`` is the folder of the results.
+    """
+
+    steps: tuple[Step, ...]
+    results: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    metric: str = "acc"
+    split: str = "test"
+    show: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A table or figure of a paper.
+
+    Attributes:
+        name: ``tal/table2``.
+        title: What it shows.
+        numbers: Its table in ``experiments/paper_numbers.yaml``; None for a figure without printed numbers.
+        claims: What the paper says that it shows.
+        scales: How it is reproduced, by scale.
+    """
+
+    name: str
+    title: str
+    numbers: str | None
+    claims: tuple[Claim, ...]
+    scales: Mapping[str, Scale]
+
+    def at(self, scale: str) -> Scale:
+        """How it is reproduced at a scale.
+
+        Raises:
+            UserError: If there is no such scale, or not for this table.
+        """
+        if scale not in self.scales:
+            raise UserError(f"--scale {scale}: {self.name} has {', '.join(self.scales)}")
+        return self.scales[scale]
+
+
+def load_recipes(file: Path = FILE) -> dict[str, Recipe]:
+    """All tables and figures by name.
+
+    Raises:
+        UserError: If the index is missing or malformed.
+    """
+    if not file.is_file():
+        raise UserError(f"{file}: no such file; run from the repository's folder")
+    content = read_yaml(file, "it is a part of the repository")
+    if not isinstance(content, dict):
+        raise UserError(f"{file}: expected a mapping from names of tables to what reproduces them")
+    known = set(table_names())
+    recipes = {}
+    for name, entry in content.items():
+        if str(name).startswith("."):  # what several entries share
+            continue
+        try:
+            recipes[name] = _recipe(name, entry, known)
+        except UserError as error:
+            raise UserError(f"{file}, {name}: {error}") from error
+    return recipes
+
+
+def load_recipe(name: str, file: Path = FILE) -> Recipe:
+    """One table or figure.
+
+    Raises:
+        UserError: If there is none of that name; the sentence names the nearest.
+    """
+    recipes = load_recipes(file)
+    if name not in recipes:
+        close = difflib.get_close_matches(name, recipes, n=3, cutoff=0.5)
+        hint = f"nearest are {', '.join(close)}" if close else f"they are {', '.join(recipes)}"
+        raise UserError(f"{name!r} is no table or figure of the index; {hint}")
+    return recipes[name]
+
+
+def _recipe(name: str, entry: Any, known: set[str]) -> Recipe:
+    _check(entry, _KEYS, "the entry")
+    numbers = entry.get("numbers", name if name in known else None)
+    if numbers is not None and numbers not in known:
+        raise UserError(f"numbers {numbers!r}: no such table in the papers' numbers")
+    claims = tuple(map(Claim.parse, entry.get("claims", ())))
+    scales = {scale: _scale(scale, entry[scale]) for scale in SCALES if scale in entry}
+    if not scales or "title" not in entry:
+        raise UserError("needs a title and at least one of pocket, mini and paper")
+    return Recipe(name, str(entry["title"]), numbers, claims, scales)
+
+
+def _scale(name: str, entry: Any) -> Scale:
+    _check(entry, _SCALE_KEYS, name)
+    given: dict[str, Any] = {key: tuple(map(str, _flat(entry[key]))) for key in _LISTS if key in entry}
+    given |= {key: str(entry[key]) for key in ("metric", "split") if key in entry}
+    return Scale(tuple(map(Step.parse, _flat(entry.get("steps", ())))), **given)
+
+
+def _flat(value: Any) -> Sequence[Any]:
+    """One thing, or things in lists of lists: what several entries share is a list of its own."""
+    if not isinstance(value, list | tuple):
+        return [value]
+    return [item for part in value for item in (_flat(part) if isinstance(part, list) else [part])]
+
+
+def _check(entry: Any, known: set[str], what: str) -> None:
+    if not isinstance(entry, dict):
+        raise UserError(f"{what}: expected keys and values, got {str(entry)[:60]!r}")
+    if unknown := sorted(map(str, entry.keys() - known)):
+        raise UserError(f"{what}: unknown key {unknown[0]}; known are {', '.join(sorted(known))}")

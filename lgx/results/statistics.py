@@ -1,0 +1,118 @@
+"""Means, intervals and paired differences over seeds, and what they allow to be said."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, nan, sqrt
+from statistics import fmean, stdev
+
+from scipy.stats import t as student_t
+
+LEVEL = 0.95
+# Fewer pairs cannot give a two-sided p below 0.05 in a signed-rank or sign-flip test: the smallest is 2 / 2**n.
+_ENOUGH_FOR_RANKS = 6
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean over seeds.
+
+    Attributes:
+        mean: Arithmetic mean, in the unit of the values.
+        half_width: Half the width of the 95 % confidence interval (Student t); None with one seed, or where a value is
+            not finite: then the mean is no number.
+        n: Number of seeds.
+    """
+
+    mean: float
+    half_width: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Paired difference of two methods over the seeds that both have.
+
+    Attributes:
+        summary: Mean and interval of (method - baseline).
+        p: Two-sided p-value of the paired t-test; None without an interval, or when all differences are equal.
+    """
+
+    summary: Summary
+    p: float | None
+
+    @property
+    def claimable(self) -> bool:
+        """Whether the 95 % interval excludes 0."""
+        width = self.summary.half_width
+        return width is not None and abs(self.summary.mean) > width
+
+    @property
+    def marks(self) -> str:
+        """``*`` where claimable, and the p-value where there is one: ``*, p = 0.012``."""
+        star = "*" if self.claimable else ""
+        if self.p is None:
+            return star
+        return f"{star}, p < 0.001" if self.p < 0.001 else f"{star}, p = {self.p:.3f}"
+
+
+def summarize(values: Sequence[float]) -> Summary:
+    """Mean and 95 % confidence interval over seeds.
+
+    Args:
+        values: One value per seed.
+
+    Raises:
+        ValueError: If there is no value.
+    """
+    if not values:
+        raise ValueError("no value to summarize")
+    n = len(values)
+    if n == 1:
+        return Summary(values[0], None, 1)
+    if not all(map(isfinite, values)):
+        return Summary(nan, None, n)
+    quantile = float(student_t.ppf((1 + LEVEL) / 2, n - 1))
+    return Summary(fmean(values), quantile * stdev(values) / sqrt(n), n)
+
+
+def paired_difference(method: Mapping[int, float], baseline: Mapping[int, float]) -> Difference | None:
+    """Difference of two methods, paired by seed.
+
+    Args:
+        method: Value of the method by seed.
+        baseline: Value of the method to compare with, by seed.
+
+    Returns:
+        The difference; None if the two have no seed in common.
+    """
+    differences = [method[seed] - baseline[seed] for seed in sorted(set(method) & set(baseline))]
+    if not differences:
+        return None
+    summary = summarize(differences)
+    if summary.half_width is None or stdev(differences) == 0:
+        return Difference(summary, None)
+    t = summary.mean * sqrt(summary.n) / stdev(differences)
+    return Difference(summary, float(2 * student_t.sf(abs(t), summary.n - 1)))
+
+
+def caveat(counts: Sequence[int]) -> str:
+    """What can and cannot be claimed with these numbers of seeds, in a few sentences.
+
+    Args:
+        counts: Number of seeds of every cell of a table.
+    """
+    if not counts:
+        return ""
+    fewest, most = min(counts), max(counts)
+    if most == 1:
+        return "One seed per cell: there is no interval, and no difference between methods can be claimed."
+    parts = ["± is half of a 95 % confidence interval over seeds (Student t, which takes normal noise for granted)."]
+    if fewest == 1:
+        parts.append("Cells with one seed (1) have no interval; nothing can be claimed about them.")
+    if most < _ENOUGH_FOR_RANKS:
+        parts.append(
+            f"With at most {most} seeds no rank test can reach p < 0.05; only a paired interval that excludes 0 "
+            f"supports a difference."
+        )
+    parts.append("About one interval in twenty misses the true value, so a single cell of many proves little.")
+    return " ".join(parts)

@@ -1,0 +1,1 @@
+"""`lgx fit|validate|test|predict`: command line, callbacks, resume."""

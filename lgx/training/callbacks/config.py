@@ -1,0 +1,94 @@
+"""Keeping the configuration with the run."""
+
+import platform
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any
+
+import yaml
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.cli import SaveConfigCallback
+from lightning.pytorch.loggers import TensorBoardLogger
+
+import lgx
+from lgx.core.files import atomic_path
+from lgx.core.provenance import commit
+from lgx.training.callbacks.place import run_folder
+
+BEST = "hp/best_val"  # of the metric that the best checkpoint is chosen by
+_SHOWN = (
+    "model",
+    "data",
+    "seed_everything",
+    "trainer.max_",
+    "trainer.precision",
+    "trainer.accumulate",
+    "trainer.gradient_clip",
+)
+_MECHANICS = ("data.root", "data.in_memory", "data.num_workers", "data.shuffle_buffer", "model.compile")
+"""What says nothing of the learning, and would stand before the rest in TensorBoard's table, by the alphabet."""
+PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse")
+
+
+class SaveConfig(SaveConfigCallback):
+    """``config.yaml`` in the run's folder, as TensorBoard text, and as hyper-parameters.
+
+    Only ``fit`` writes it: evaluating a run must not change what the run was.
+    """
+
+    @cached_property
+    def text(self) -> str:
+        """The configuration of this process, without what belongs to this start and not to the run."""
+        config = self.config.clone()
+        config.ckpt_path, config.overwrite = None, False
+        return str(self.parser.dump(config, skip_none=False))
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Save once, on the first process, when training."""
+        commit()  # remembered now: the repository may move on while the run lasts
+        if stage == "fit" and trainer.is_global_zero and not self.already_saved:
+            self.save_config(trainer, pl_module, stage)
+            self.already_saved = True
+
+    def save_config(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Write the file and log it."""
+        text = self.text
+        versions = {package: version(package) for package in PACKAGES}
+        about = "".join(
+            f"# {k} {v}\n" for k, v in {"lgx": lgx.__version__, "python": platform.python_version(), **versions}.items()
+        )
+        folder = run_folder(trainer)
+        if folder is None:
+            return
+        with atomic_path(folder / "config.yaml") as temporary:
+            temporary.write_text(about + text)
+        for logger in trainer.loggers:
+            parameters = {
+                key: value
+                for key, value in flatten(yaml.safe_load(text)).items()
+                if key.startswith(_SHOWN) and not key.startswith(_MECHANICS)
+            }
+            if isinstance(logger, TensorBoardLogger):
+                # The HPARAMS tab shows only metrics that were named with the first hyper-parameters.
+                logger.log_hyperparams(parameters, {BEST: float("nan")})
+                logger.experiment.add_text("config", f"```yaml\n{text}\n```")
+            else:
+                logger.log_hyperparams(parameters)
+
+
+def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested configuration -> ``{"model.arch": …}``; class paths shorten to class names, nothing is left out but None.
+
+    Args:
+        config: Nested dictionaries of plain values.
+        prefix: Prepended to every key.
+    """
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if key == "class_path":
+            flat[prefix.removesuffix(".")] = str(value).rsplit(".", 1)[-1]
+        elif isinstance(value, dict):
+            flat.update(flatten(value, prefix if key == "init_args" else f"{prefix}{key}."))
+        elif value is not None:
+            flat[f"{prefix}{key}"] = value if isinstance(value, int | float | str | bool) else str(value)
+    return flat

@@ -1,0 +1,36 @@
+"""Writing the learngene when training ends."""
+
+import dataclasses
+from pathlib import Path
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from lgx.artifacts.learngene import SUFFIX, load_checkpoint
+from lgx.methods.base import Method
+from lgx.training.callbacks.place import best_checkpoint, run_folder
+
+
+class SaveLearngene(Callback):
+    """Write ``best.learngene.safetensors`` into the run's folder, from the best checkpoint where there is one."""
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Take the network of the best checkpoint, or the present one, and save its learngene."""
+        folder = run_folder(trainer)
+        if not trainer.is_global_zero or folder is None or not isinstance(pl_module, Method):
+            return
+        state, metrics = pl_module.state_dict(), {}
+        best = best_checkpoint(trainer)
+        if best is not None and Path(best.best_model_path).is_file():
+            state = load_checkpoint(best.best_model_path)["state_dict"]
+            if best.best_model_score is not None:
+                metrics = {str(best.monitor): float(best.best_model_score)}
+        prefix = "network."
+        learngene = pl_module.learngene(
+            {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+        )
+        if learngene is not None:
+            task = pl_module.task.to_dict() if pl_module.task else {}
+            path = folder / f"best{SUFFIX}"
+            complete = dataclasses.replace(learngene, task=task, metrics=metrics)
+            complete.save(path)
+            print(f"{complete.describe()}\n  file      {path}")

@@ -1,0 +1,36 @@
+"""Writing what ``lgx predict`` predicts."""
+
+import csv
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from lgx.core.files import atomic_path
+from lgx.methods.base import Method
+from lgx.training.callbacks.place import run_folder
+
+
+class SavePredictions(Callback):
+    """Write ``predictions.csv`` into the run's folder: index of the image, predicted class, its probability.
+
+    Each of several processes writes its own share, ``predictions.rank<r>.csv``.
+    """
+
+    def on_predict_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Write the file."""
+        batches = trainer.predict_loop.predictions
+        folder = run_folder(trainer)
+        if folder is None or not isinstance(pl_module, Method) or not batches:
+            return
+        probabilities = torch.cat(batches).cpu()  # (N, K)
+        rank, world = trainer.global_rank, trainer.world_size
+        indices = pl_module.data_module().predict_indices[: len(probabilities)]  # trainer.limit_predict_batches
+        names = pl_module.task.class_names if pl_module.task else ()
+        path = folder / ("predictions.csv" if world == 1 else f"predictions.rank{rank}.csv")
+        with atomic_path(path) as temporary, temporary.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["index", "class", "name", "probability"])
+            for index, value, chosen in zip(indices, *probabilities.max(dim=-1), strict=True):
+                label = int(chosen)
+                writer.writerow([index, label, names[label] if names else "", f"{float(value):.6f}"])
+        print(f"predicted  {path}")

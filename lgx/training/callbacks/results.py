@@ -1,0 +1,129 @@
+"""Writing measured values as rows."""
+
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from lgx.components.metrics import metric_names
+from lgx.components.resuming import seed_of
+from lgx.core.provenance import commit, config_hash, hardware
+from lgx.core.rows import Row, add_rows
+from lgx.methods.base import Method
+from lgx.training.callbacks.config import BEST, SaveConfig
+from lgx.training.callbacks.place import best_checkpoint, run_folder
+
+
+def origin(trainer: Trainer) -> dict[str, str]:
+    """Commit, configuration and hardware of what a trainer measures."""
+    callbacks = trainer.callbacks  # type: ignore[attr-defined]
+    config = next((config_hash(callback.text) for callback in callbacks if isinstance(callback, SaveConfig)), "")
+    on_gpu = trainer.strategy.root_device.type == "cuda"
+    return {"commit": commit(), "config": config, "hardware": hardware(on_gpu)}
+
+
+class SaveResults(Callback):
+    """Add rows to ``results.csv`` in the run's folder: each metric of a validation or test, each epoch's training loss.
+
+    The training loss is the mean over the epoch's examples of all processes, each under the weights of its step. What
+    an interrupted epoch has seen is kept in the checkpoint, so that a resumed run writes the same row; with several
+    processes, the first one's share then stands for all. Methods that evaluate untrained descendants have no such row:
+    what they train is not what their other rows are about.
+    """
+
+    def __init__(self) -> None:
+        self._epoch, self._seen = -1, 0
+        self._mean: Any = 0.0  # a tensor once it has seen a batch: nothing waits for the device at every step
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Take the batch into the epoch's mean."""
+        if self._epoch != trainer.current_epoch:
+            self._epoch, self._seen, self._mean = trainer.current_epoch, 0, 0.0
+        self._seen += len(batch.inputs)
+        loss = outputs["loss"] * trainer.accumulate_grad_batches  # Lightning has divided by it
+        self._mean = self._mean + (loss - self._mean) * (len(batch.inputs) / self._seen)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """A row of the training split."""
+        if not isinstance(pl_module, Method) or pl_module.evaluates_starts or self._epoch != trainer.current_epoch:
+            return
+        evaluations = pl_module.evaluations("train")
+        if len(evaluations) > 1:
+            return  # an epoch over several tasks has a loss of none of them
+        sums = torch.as_tensor([self._mean * self._seen, self._seen], device=pl_module.device)
+        total, seen = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
+        folder = run_folder(trainer)
+        if folder is None or not trainer.is_global_zero:
+            return
+        task, architecture, _ = evaluations[0]
+        row = Row(
+            method=pl_module.label,
+            architecture=architecture,
+            task=task,
+            split="train",
+            epochs=trainer.current_epoch + 1,
+            metric="loss",
+            value=total / seen,
+            seed=seed_of(),
+            n=int(seen),
+            run=str(folder),
+            **origin(trainer),
+        )
+        add_rows(folder / "results.csv", [row])
+
+    def state_dict(self) -> dict[str, Any]:
+        """The epoch so far."""
+        return {"epoch": self._epoch, "seen": self._seen, "mean": float(self._mean)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on within the epoch."""
+        self._epoch, self._seen, self._mean = state_dict["epoch"], state_dict["seen"], state_dict["mean"]
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Rows of the validation split."""
+        self._save(trainer, pl_module, "val")
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """The best validation score, for TensorBoard's HPARAMS tab."""
+        best = best_checkpoint(trainer)
+        if best is not None and best.best_model_score is not None:
+            for logger in trainer.loggers:
+                logger.log_metrics({BEST: float(best.best_model_score)}, step=trainer.global_step)
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Rows of the test split."""
+        self._save(trainer, pl_module, "test")
+
+    def _save(self, trainer: Trainer, method: LightningModule, split: str) -> None:
+        folder = run_folder(trainer)
+        if trainer.sanity_checking or folder is None or not trainer.is_global_zero:
+            return
+        if not isinstance(method, Method) or method.task is None:
+            return
+        # In fit, validation comes before the epoch is counted as ended.
+        epochs = trainer.current_epoch + 1 if trainer.state.fn == "fit" else method.epochs_trained
+        if method.evaluates_starts:
+            epochs = 0
+        rows, told = [], origin(trainer)
+        for task, architecture, tag in method.evaluations(split):
+            if f"{tag}/n" not in trainer.callback_metrics:
+                continue  # limit_val_batches left nothing of this task
+            rows += [
+                Row(
+                    method=method.label,
+                    architecture=architecture,
+                    task=task,
+                    split=split,
+                    epochs=epochs,
+                    metric=metric,
+                    value=float(trainer.callback_metrics[f"{tag}/{metric}"]),
+                    seed=seed_of(),
+                    n=int(trainer.callback_metrics[f"{tag}/n"]),
+                    run=str(folder),
+                    **told,
+                )
+                for metric in metric_names(method.tasks[task])
+            ]
+        add_rows(folder / "results.csv", rows)
