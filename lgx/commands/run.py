@@ -1,4 +1,4 @@
-"""Making a command line of a typed function, with jsonargparse."""
+"""Make a command line from a typed function, with jsonargparse."""
 
 import importlib
 import inspect
@@ -10,6 +10,7 @@ from docstring_parser import parse as parse_docstring
 from jsonargparse import ArgumentParser
 
 from lgx.errors import UserError
+from lgx.training.flags import add_flag, normalize_flags
 from lgx.training.parsing import parse
 
 
@@ -41,7 +42,19 @@ def run(command: str, argv: list[str]) -> None:
 
 
 def call(program: str, function: Callable[..., None], argv: list[str]) -> None:
-    """Required parameters become positional (a list: one or more), keyword-only and optional ones ``--options``."""
+    """Parse a command line and call a function with the arguments.
+
+    Required parameters become positional arguments (a list: one or more), booleans become flags, and keyword-only and
+    other optional parameters become ``--options``.
+
+    Args:
+        program: What the help calls the command, e.g. ``lgx compare``.
+        function: The function, with types and a docstring.
+        argv: What follows the program's name.
+
+    Raises:
+        UserError: For whatever is wrong with the arguments, in one sentence.
+    """
     parameters = inspect.signature(function).parameters
     positional = {
         name: parameter
@@ -58,8 +71,11 @@ def call(program: str, function: Callable[..., None], argv: list[str]) -> None:
             parser.add_argument(name, type=item, nargs="+", help=helps.get(name))
         else:
             parser.add_argument(name, type=parameter.annotation, help=helps.get(name))
-    parser.add_function_arguments(function, skip=set(positional))
-    arguments: dict[str, Any] = vars(parse(parser, argv))
+    flags = {name: parameter for name, parameter in parameters.items() if parameter.annotation is bool}
+    parser.add_function_arguments(function, as_group=False, skip={*positional, *flags})
+    for name, parameter in flags.items():
+        add_flag(parser, name, parameter.default, helps.get(name))
+    arguments: dict[str, Any] = vars(parse(parser, normalize_flags(argv, flags)))
     function(**{name: arguments[name] for name in parameters})
 
 
