@@ -46,7 +46,7 @@ nightly: slow ## the slow tests, and every table and figure at pocket scale
 	OMP_NUM_THREADS=1 $(BIN)/lgx reproduce all --scale pocket
 
 soak: $(READY) ## an hour of TAL, preempted or killed every few minutes, beside the same run in peace
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.soak
 
 gpu: $(READY) ## the tests that need a GPU
 	$(BIN)/pytest -m gpu

@@ -1,0 +1,286 @@
+"""``lgx data``: listing, preparing, and what a user reads when something is missing or damaged."""
+
+import gzip
+import hashlib
+import json
+import shutil
+import stat
+import urllib.error
+import zipfile
+from pathlib import Path
+
+import pytest
+from jsonargparse import auto_cli
+
+from data_modules import CIFAR10, DTD, SVHN, FashionMNIST, ShardedData
+from data_modules import prepare as preparing
+from data_modules.official import Archive
+from lgx.commands.data import COMMANDS, list_sets, prepare
+from lgx.errors import UserError
+from tests.support import fake_data
+
+TEN = list(CIFAR10.info.class_names)
+
+
+def zipped(folder: Path, target: Path, inside: str) -> None:
+    with zipfile.ZipFile(target, "w") as archive:
+        for path in sorted(folder.rglob("*.png")):
+            archive.write(path, f"{inside}/{path.relative_to(folder)}")
+
+
+@pytest.fixture
+def zips(tmp_path: Path) -> Path:
+    """A folder with train.zip and test.zip of CIFAR-10's class folders."""
+    source = tmp_path / "zips"
+    source.mkdir()
+    for k, split in enumerate(("train", "test")):
+        fake_data.class_tree(tmp_path / split, TEN, 2, k)
+        zipped(tmp_path / split, source / f"{split}.zip", split)
+    return source
+
+
+@pytest.fixture
+def idx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder like Debian's, with four small idx files whose md5 is expected."""
+    folder = tmp_path / "fashion-mnist"
+    fake_data.fashion_idx(folder, packed=True)
+    known = {
+        n: hashlib.md5(gzip.decompress((folder / f"{n}.gz").read_bytes())).hexdigest() for n in preparing.FASHION_IDX
+    }
+    monkeypatch.setattr(preparing, "FASHION_IDX", known)
+    return folder
+
+
+def visible(root: Path) -> list[str]:
+    return sorted(p.name for p in root.iterdir()) if root.exists() else []
+
+
+# -- list ------------------------------------------------------------------------------------------------------------
+
+
+def test_list_shows_every_set_as_a_table_and_as_json(
+    tmp_path: Path, zips: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    prepare("cifar10", root=str(tmp_path / "data"), source=str(zips))
+    capsys.readouterr()
+    list_sets(str(tmp_path / "data"))
+    table = capsys.readouterr().out
+    for name in ("cifar100", "imagenet", "pocket_world", "1,268,355"):
+        assert name in table
+    list_sets(str(tmp_path / "data"), json=True)
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert len(rows) == 59
+    assert [name for name, row in rows.items() if row["present"]] == ["cifar10"]
+    assert rows["fashion_mnist"]["sizes"] == {"train": 54_000, "val": 6_000, "test": 10_000}
+
+
+# -- prepare from a source -------------------------------------------------------------------------------------------
+
+
+def test_debians_idx_files_go_where_torchvision_expects_them(
+    tmp_path: Path, idx: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "data"
+    prepare("fashion_mnist", root=str(root), source=str(idx))
+    assert "54 train, 6 val, 20 test" in capsys.readouterr().out
+    assert len(FashionMNIST(root=str(root)).read("test")) == 20
+    assert visible(root) == ["fashion_mnist"]
+
+
+def test_an_idx_file_with_other_content_is_refused_and_nothing_is_left(tmp_path: Path, idx: Path) -> None:
+    (idx / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(b"other"))
+    with pytest.raises(UserError, match=r"t10k-labels-idx1-ubyte\.gz: its content has md5 .* expected"):
+        prepare("fashion_mnist", root=str(tmp_path / "data"), source=str(idx))
+    (idx / "t10k-labels-idx1-ubyte.gz").write_bytes(b"\x1f\x8b broken")
+    with pytest.raises(UserError, match="missing or damaged"):
+        prepare("fashion_mnist", root=str(tmp_path / "data"), source=str(idx))
+    assert visible(tmp_path / "data") == []
+
+
+def test_zips_of_class_folders_are_unpacked_and_sharded(tmp_path: Path, zips: Path) -> None:
+    root = tmp_path / "data"
+    prepare("cifar10", root=str(root), source=str(zips), shards=True, shard_size=7)
+    prepare("cifar10", root=str(root))  # already there: nothing to fetch
+    shards = ShardedData(name="cifar10_shards", root=str(root))
+    assert [len(shards.read(s)) for s in ("train", "val", "test")] == [18, 2, 20]
+    assert shards.info.sizes == (18, 2, 20)
+    assert shards.task.name == "cifar10"
+    assert visible(root) == ["cifar10", "cifar10_shards"]
+
+
+def test_class_folders_are_linked_not_copied(tmp_path: Path, zips: Path) -> None:
+    source = tmp_path / "tree"
+    for k, split in enumerate(("train", "test")):
+        fake_data.class_tree(source / split, TEN, 2, k)
+    prepare("cifar10", root=str(tmp_path / "data"), source=str(source))
+    assert (tmp_path / "data" / "cifar10").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside.png", "/tmp/outside.png", "train/a/../../../outside.png", "..\\outside.png"]
+)
+def test_a_zip_that_climbs_out_is_refused(tmp_path: Path, zips: Path, name: str) -> None:
+    with zipfile.ZipFile(zips / "test.zip", "a") as archive:
+        archive.writestr(name, b"x")
+    with pytest.raises(UserError, match="outside the folder"):
+        prepare("cifar10", root=str(tmp_path / "data"), source=str(zips))
+    assert visible(tmp_path / "data") == []
+
+
+def test_a_zip_with_a_symbolic_link_is_refused(tmp_path: Path, zips: Path) -> None:
+    link = zipfile.ZipInfo("train/link")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(zips / "test.zip", "a") as archive:
+        archive.writestr(link, "/etc/passwd")
+    with pytest.raises(UserError, match="symbolic link"):
+        prepare("cifar10", root=str(tmp_path / "data"), source=str(zips))
+
+
+def test_a_damaged_zip_leaves_nothing_half_written(tmp_path: Path, zips: Path) -> None:
+    data = bytearray((zips / "test.zip").read_bytes())
+    data[200:260] = b"\0" * 60
+    (zips / "test.zip").write_bytes(data)
+    with pytest.raises(UserError, match=r"test\.zip: a damaged or encrypted zip"):
+        prepare("cifar10", root=str(tmp_path / "data"), source=str(zips))
+    assert visible(tmp_path / "data") == []
+
+
+def test_an_interruption_leaves_nothing_half_written(
+    tmp_path: Path, zips: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(archive: zipfile.ZipFile, path: Path) -> None:
+        (Path(path) / "half").write_text("half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(zipfile.ZipFile, "extractall", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        prepare("cifar10", root=str(tmp_path / "data"), source=str(zips))
+    assert visible(tmp_path / "data") == []
+
+
+def test_archives_of_ones_own_are_unpacked_by_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_data.dtd(tmp_path / "made", monkeypatch)
+    archive = shutil.make_archive(str(tmp_path / "dtd"), "gztar", tmp_path / "made" / "dtd" / "dtd")
+    source = tmp_path / "downloads"
+    source.mkdir()
+    target = source / "dtd-r1.0.1.tar.gz"
+    Path(archive).rename(target)
+    with pytest.raises(UserError, match="wrong md5"):
+        prepare("dtd", root=str(tmp_path / "data"), source=str(source))
+    monkeypatch.setattr("torchvision.datasets.DTD._MD5", fake_data.md5(target))
+    monkeypatch.setattr(DTD, "archives", (Archive(DTD.archives[0].url, fake_data.md5(target), "dtd"),))
+    prepare("dtd", root=str(tmp_path / "data"), source=str(source))
+    assert len(DTD(root=str(tmp_path / "data")).read("val")) == 6
+    assert not list((tmp_path / "data").rglob("*.tar.gz"))
+    assert target.exists()
+
+
+# -- prepare by download ---------------------------------------------------------------------------------------------
+
+
+def test_a_download_without_network_says_what_to_fetch_and_where_to_put_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offline(*args: object) -> None:
+        raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr(preparing, "download_url", offline)
+    with pytest.raises(UserError) as error:
+        prepare("svhn", root=str(tmp_path / "data"))
+    sentence = str(error.value)
+    assert "train_32x32.mat could not be downloaded (no network)" in sentence
+    assert "test_32x32.mat into a folder of your own" in sentence
+    assert "--source FOLDER" in sentence
+    assert "\n" not in sentence
+    assert visible(tmp_path / "data") == []
+
+
+def test_an_interrupted_download_resumes_at_the_archive_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_data.svhn(tmp_path / "made", monkeypatch)
+    made = tmp_path / "made" / "svhn"
+    names = ("train_32x32.mat", "test_32x32.mat")
+    monkeypatch.setattr(SVHN, "archives", tuple(Archive(f"http://x/{n}", fake_data.md5(made / n)) for n in names))
+    fetched: list[str] = []
+
+    def fetch(url: str, folder: str, filename: str, md5: str) -> None:
+        fetched.append(url)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        if len(fetched) == 2:
+            (Path(folder) / filename).write_bytes(b"half")
+            raise KeyboardInterrupt
+        shutil.copy(made / url.rsplit("/", 1)[1], Path(folder) / filename)
+
+    monkeypatch.setattr(preparing, "download_url", fetch)
+    root = tmp_path / "data"
+    with pytest.raises(KeyboardInterrupt):
+        prepare("svhn", root=str(root))
+    assert not (root / "svhn").exists()
+    prepare("svhn", root=str(root))
+    assert fetched == ["http://x/train_32x32.mat", "http://x/test_32x32.mat", "http://x/test_32x32.mat"]
+    assert len(SVHN(root=str(root)).read("test")) == 20
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("imagenet", r"ImageNet may only be downloaded by registered users .*imagenet/val/<wnid>"),
+        ("fer2013", r"place it at .*fer2013/fer2013/fer2013\.csv"),
+        ("stanford_cars", r"cars_test_annos_withlabels\.mat into .*stanford_cars/stanford_cars"),
+    ],
+)
+def test_what_cannot_be_downloaded_says_what_to_place_where(tmp_path: Path, name: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        prepare(name, root=str(tmp_path))
+
+
+def test_downloading_can_be_switched_off(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="downloading is switched off; fetch https"):
+        prepare("cifar100", root=str(tmp_path), download=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("cifra10", "cifar10"), ("Fashion-MNIST", "fashion_mnist"), ("zzz", "lgx data list")]
+)
+def test_an_unknown_name_is_answered_with_the_nearest(name: str, near: str) -> None:
+    with pytest.raises(UserError, match=near):
+        prepare(name)
+
+
+def test_a_folder_that_holds_something_else_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "cifar10").mkdir()
+    (tmp_path / "cifar10" / "thesis.tex").write_text("mine")
+    with pytest.raises(UserError, match="exists but does not hold cifar10; move it away"):
+        prepare("cifar10", root=str(tmp_path))
+    assert (tmp_path / "cifar10" / "thesis.tex").read_text() == "mine"
+
+
+def test_a_source_without_anything_known_says_what_is_expected(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"holds nothing that is known of dtd; expected .* or dtd-r1\.0\.1\.tar\.gz"):
+        prepare("dtd", root=str(tmp_path / "data"), source=str(tmp_path / "empty"))
+    with pytest.raises(UserError, match="is not a folder"):
+        prepare("dtd", root=str(tmp_path / "data"), source=str(tmp_path / "absent"))
+
+
+# -- the command line ------------------------------------------------------------------------------------------------
+
+
+def test_the_functions_make_a_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    auto_cli(COMMANDS, args=["prepare", "pocket_digits", "--root", str(tmp_path)])
+    assert (tmp_path / "pocket" / "digits" / "index.json").exists()
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        auto_cli(COMMANDS, args=["prepare", "--help"])
+    shown = capsys.readouterr().out
+    for argument in ("--root", "--source", "--shards", "--shard_size", "--download"):
+        assert argument in shown
+
+
+@pytest.mark.parametrize("name", ["pocket", "pocket_digits", "mini"])
+def test_suites_that_lie_in_shards_need_no_others(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="lies in shards already; leave it out"):
+        prepare(name, root=str(tmp_path), shards=True)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,175 @@
+"""``lgx init`` writes what plain timm reads, or nothing at all."""
+
+import json
+import os
+import subprocess
+
+import pytest
+import torch
+
+from tests.support.command_line import ARCH, lgx, python
+
+READER = """
+import sys, torch, timm
+model = timm.create_model("local-dir:" + sys.argv[1], pretrained=True).eval()
+torch.save(model(torch.load(sys.argv[2])), sys.argv[3])
+assert "lgx" not in sys.modules
+"""
+
+
+def start(sws, out, *options):
+    base = ["init", "--learngene", sws / "best.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=3")]
+    return lgx(*base, "--out", out, *options)
+
+
+def test_plain_timm_gives_the_same_logits_without_lgx(sws, tmp_path):
+    from lgx.architectures import parse_architecture
+    from lgx.initialization import initialize
+    from lgx.methods import StagewiseExpansion
+
+    result = start(sws, tmp_path / "model")
+    assert result.code == 0, result.err
+    assert all(word in result.out for word in ("taken", "random", "stored", "built"))
+    image = torch.randn(2, 3, 16, 16)
+    torch.save(image, tmp_path / "image.pt")
+    done = python("-c", READER, tmp_path / "model", tmp_path / "image.pt", tmp_path / "logits.pt", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    architecture = parse_architecture(ARCH.replace("depth=4", "depth=3"), num_classes=3)
+    own = initialize(architecture, StagewiseExpansion(str(sws / "best.learngene.safetensors"))).model.eval()
+    assert torch.equal(own(image), torch.load(tmp_path / "logits.pt"))
+
+
+def test_the_folder_tells_size_normalization_classes_and_origin(sws, tmp_path):
+    assert start(sws, tmp_path / "model").code == 0
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert config["num_classes"] == 3
+    assert config["label_names"] == ["circle", "square", "stripe"]
+    assert config["pretrained_cfg"]["input_size"] == [3, 16, 16]
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert '"sws"' in card
+    assert "library_name: timm" in card
+
+
+def test_timm_adapts_the_head_of_what_init_wrote(sws, tmp_path):
+    import timm
+
+    assert start(sws, tmp_path / "model").code == 0
+    model = timm.create_model(f"local-dir:{tmp_path / 'model'}", pretrained=True, num_classes=7)
+    assert model(torch.randn(1, 3, 16, 16)).shape == (1, 7)
+
+
+def test_a_single_file_holds_the_weights_under_timms_names(sws, tmp_path):
+    from safetensors.torch import load_file
+
+    from lgx.architectures import parse_architecture
+
+    assert start(sws, tmp_path / "vit.safetensors").code == 0
+    model = parse_architecture(ARCH.replace("depth=4", "depth=3"), num_classes=3).build()
+    model.load_state_dict(load_file(tmp_path / "vit.safetensors"))
+
+
+def test_the_papers_sizes_load_as_checkpoint_path_of_timm(tmp_path):
+    import timm
+
+    path = tmp_path / "vit.safetensors"
+    assert lgx("init", "--arch", "3-Tiny", "--out", path).code == 0
+    model = timm.create_model("vit_tiny_patch16_224", depth=3, checkpoint_path=str(path))
+    assert len(model.blocks) == 3
+
+
+def test_a_new_head_has_the_asked_size_and_is_said_to_be_random(sws, tmp_path):
+    result = start(sws, tmp_path / "model", "--head", 11)
+    assert result.code == 0, result.err
+    assert "head" in next(line for line in result.out.splitlines() if line.startswith("random"))
+    assert json.loads((tmp_path / "model/config.json").read_text())["num_classes"] == 11
+
+
+def test_the_same_seed_writes_the_same_bytes(tmp_path):
+    for name in ("a", "b"):
+        assert lgx("init", "--arch", ARCH, "--out", tmp_path / f"{name}.safetensors", "--seed", 3).code == 0
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+
+
+def test_what_init_wrote_is_a_source_again(sws, tmp_path):
+    assert start(sws, tmp_path / "model").code == 0
+    arch = ARCH.replace("depth=4", "depth=3")
+    assert lgx("init", "--learngene", tmp_path / "model", "--arch", arch, "--out", tmp_path / "again").code == 0
+    a, b = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("model", "again"))
+    assert len(a) == len(b)
+
+
+MISTAKES = [
+    (["--arch", "depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16"], ("depth 1", "2 layers")),
+    (["--arch", "6-Small"], ("embed_dim 16", "only the depth may differ")),
+    (["--num_classes", 9], ("3 classes", "--head 9")),
+    (["--method", "weight_selection"], ("not a whole network",)),
+    (["--method", "swss"], ("swss", "known are")),
+    (["--learngene", "nowhere.learngene.safetensors"], ("nowhere.learngene.safetensors", "no such file")),
+    (["--out", "/proc/nowhere/model"], ("/proc/nowhere/model", "writable")),
+    (["--out", "/tmp/x.learngene.safetensors"], ("is what learngenes are called",)),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), MISTAKES, ids=[str(m[0][-1]) for m in MISTAKES])
+def test_a_mistake_leaves_one_sentence_and_no_file(sws, tmp_path, options, words):
+    result = start(sws, tmp_path / "model", *options)
+    assert result.code == 2
+    assert "Traceback" not in result.err
+    assert all(word in result.sentence for word in words), result.sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_other_things_is_not_replaced(sws, tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.txt").write_text("years of work")
+    result = start(sws, tmp_path / "precious")
+    assert result.code == 2
+    assert "is no model folder" in result.sentence
+    assert (tmp_path / "precious" / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 200 kB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", place], capture_output=True)
+    if mount.returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def test_a_full_disk_leaves_one_sentence_and_no_half_written_file(small_disk, sws):
+    for out in ("model", "vit.safetensors"):
+        result = lgx("init", "--arch", "6-Tiny", "--out", small_disk / out)
+        assert result.code == 2, result.err
+        assert "cannot write" in result.sentence
+        assert "Traceback" not in result.err
+    assert list(small_disk.iterdir()) == []
+
+
+def test_a_full_disk_during_training_keeps_the_last_checkpoint(small_disk, images):
+    from lgx.artifacts.learngene import load_checkpoint
+    from tests.support.command_line import arguments
+
+    wide = "--model.arch=depth=1,embed_dim=24,num_heads=2,patch_size=4,img_size=16"
+    result = lgx(*arguments("fit", "Ancestor", images, small_disk, "--name=r", wide, "--trainer.max_epochs=3"))
+    assert result.code == 2
+    assert "cannot write" in result.sentence
+    assert list(small_disk.rglob("*.tmp")) == []
+    for checkpoint in small_disk.rglob("*.ckpt"):
+        assert "state_dict" in load_checkpoint(checkpoint)
+
+
+def test_an_unwritable_place_is_named(sws, tmp_path):
+    if os.geteuid() == 0:
+        blocked = tmp_path / "file"
+        blocked.write_text("")
+        place = blocked / "model"
+    else:
+        place = tmp_path / "locked" / "model"
+        place.parent.mkdir(mode=0o500)
+    result = start(sws, place)
+    assert result.code == 2
+    assert str(place) in result.sentence

@@ -1,0 +1,168 @@
+"""HAM10000: its archives and layouts, its split by lesion, and what a user reads when something is wrong."""
+
+import csv
+import shutil
+import zipfile
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from data_modules import HAM10000, ShardedData
+from data_modules.catalogue import open_set
+from data_modules.images import ImageFiles
+from lgx.commands.data import prepare
+from lgx.errors import UserError
+from tests.support import fake_data
+
+SPLITS = ("train", "val", "test")
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with the unpacked files."""
+    fake_data.ham10000(tmp_path, monkeypatch)
+    return tmp_path
+
+
+@pytest.fixture
+def downloads(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the two zip files and the table."""
+    folder = tmp_path_factory.mktemp("downloads")
+    for part in (1, 2):
+        name = f"HAM10000_images_part_{part}"
+        with zipfile.ZipFile(folder / f"{name}.zip", "w") as archive:
+            for path in sorted((root / "ham10000" / name).iterdir()):
+                archive.write(path, path.name)
+    shutil.copy(root / "ham10000" / "HAM10000_metadata.csv", folder / "HAM10000_metadata")
+    return folder
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def contents(module: HAM10000) -> dict[str, list[str]]:
+    images = {split: module.read(split) for split in SPLITS}
+    assert all(isinstance(part, ImageFiles) for part in images.values())
+    return {s: [part.path(i).stem for i in range(len(part))] for s, part in images.items()}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("split_seed", [0, 1])
+def test_no_lesion_is_in_two_splits(root: Path, split_seed: int) -> None:
+    module = HAM10000(root=str(root), val_fraction=0.25, split_seed=split_seed)
+    rows = table(root / "ham10000" / "HAM10000_metadata.csv")
+    lesion_of = {row["image_id"]: row["lesion_id"] for row in rows}
+    parts = contents(module)
+    assert sorted(image for part in parts.values() for image in part) == sorted(lesion_of)
+    places = defaultdict(set)
+    for split, images in parts.items():
+        for image in images:
+            places[lesion_of[image]].add(split)
+    assert all(len(splits) == 1 for splits in places.values())
+    for split in SPLITS:
+        assert set(module.read(split).labels) == set(range(7))
+
+
+def test_the_test_split_does_not_depend_on_the_seed_of_val(root: Path) -> None:
+    one, two = (contents(HAM10000(root=str(root), split_seed=seed, val_fraction=0.2)) for seed in (0, 1))
+    assert one["test"] == two["test"]
+    assert one["val"] != two["val"]
+
+
+def test_a_lesion_with_two_diagnoses_stays_whole(root: Path) -> None:
+    path = root / "ham10000" / "HAM10000_metadata.csv"
+    rows = table(path)
+    for row in rows:
+        row["lesion_id"] = f"L{int(row['image_id'][-3:]) % 10}"
+    write(path, rows)
+    lesion_of = {row["image_id"]: row["lesion_id"] for row in rows}
+    parts = contents(HAM10000(root=str(root), val_fraction=0.3))
+    lesions = [{lesion_of[image] for image in parts[split]} for split in SPLITS]
+    assert sum(len(part) for part in lesions) == 10
+
+
+def write(path: Path, rows: list[dict[str, str]], delimiter: str = ",") -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_labels_are_the_diagnoses(root: Path) -> None:
+    module = HAM10000(root=str(root))
+    diagnosis = {row["image_id"]: row["dx"] for row in table(root / "ham10000" / "HAM10000_metadata.csv")}
+    images = contents(module)["train"]
+    assert [module.info.class_names[label] for label in module.read("train").labels] == [diagnosis[i] for i in images]
+
+
+def test_the_table_may_be_dataverses_tab_file(root: Path) -> None:
+    path = root / "ham10000" / "HAM10000_metadata.csv"
+    before = contents(HAM10000(root=str(root)))
+    write(path.with_suffix(".tab"), table(path), "\t")
+    path.unlink()
+    assert contents(HAM10000(root=str(root))) == before
+
+
+def test_zips_are_unpacked_and_sharded(root: Path, downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = tmp_path_factory.mktemp("other")
+    prepare("ham10000", root=str(other), source=str(downloads), shards=True)
+    assert contents(HAM10000(root=str(other))) == contents(HAM10000(root=str(root)))
+    shards = ShardedData(name="ham10000_shards", root=str(other)).read("test")
+    assert "jpg" in shards.samples[0]  # type: ignore[union-attr]
+    assert isinstance(open_set("ham10000", str(other)), HAM10000)
+
+
+def test_an_unpacked_folder_is_linked(root: Path) -> None:
+    prepare("ham10000", root=str(root / "other"), source=str(root / "ham10000"))
+    assert (root / "other" / "ham10000").is_symlink()
+
+
+def test_absent_files_say_what_to_fetch(tmp_path: Path, downloads: Path) -> None:
+    other = tmp_path / "other"
+    with pytest.raises(UserError, match=r"10\.7910/DVN/DBW86T .* --source"):
+        prepare("ham10000", root=str(other))
+    with pytest.raises(UserError, match=r"ham10000: nothing at .* `lgx data prepare ham10000"):
+        HAM10000(root=str(other)).setup("fit")
+    (downloads / "HAM10000_images_part_2.zip").unlink()
+    with pytest.raises(UserError, match=r"has only HAM10000_images_part_1\.zip; expected"):
+        prepare("ham10000", root=str(other), source=str(downloads))
+    (downloads / "HAM10000_images_part_1.zip").unlink()
+    with pytest.raises(UserError, match="has HAM10000_metadata but no images; expected"):
+        prepare("ham10000", root=str(other), source=str(downloads))
+    (downloads / "HAM10000_metadata").unlink()
+    with pytest.raises(UserError, match=r"holds nothing that is known of ham10000; .* or HAM10000_metadata with"):
+        prepare("ham10000", root=str(other), source=str(downloads))
+    assert not other.exists()
+
+
+def test_a_zip_that_climbs_out_is_refused(tmp_path: Path, downloads: Path) -> None:
+    with zipfile.ZipFile(downloads / "HAM10000_images_part_1.zip", "a") as archive:
+        archive.writestr("../outside.jpg", b"x")
+    with pytest.raises(UserError, match="outside the folder"):
+        prepare("ham10000", root=str(tmp_path / "other"), source=str(downloads))
+    assert list((tmp_path / "other").iterdir()) == []
+
+
+def test_a_missing_image_and_a_wrong_table_are_one_sentence(root: Path) -> None:
+    path = root / "ham10000" / "HAM10000_metadata.csv"
+    rows = table(path)
+    wrong = [
+        ([*rows, {**rows[0], "image_id": "ISIC_9999999"}], r"1 of 85 images .* missing below .*ISIC_9999999\.jpg"),
+        ([{**rows[0], "dx": "flu"}, *rows[1:]], r"HAM10000_metadata\.csv: unknown diagnosis flu, expected akiec"),
+        ([*rows, rows[0]], "names an image twice"),
+        ([{"image_id": row["image_id"], "dx": row["dx"]} for row in rows], "has no column lesion_id"),
+    ]
+    for content, sentence in wrong:
+        write(path, content)
+        with pytest.raises(UserError, match=sentence) as error:
+            HAM10000(root=str(root)).setup("fit")
+        assert "\n" not in str(error.value)
+
+
+def test_class_folders_serve_too(tmp_path: Path) -> None:
+    for k, split in enumerate(("train", "test")):
+        fake_data.class_tree(tmp_path / "ham10000" / split, list(HAM10000.info.class_names), 3, k)
+    module = HAM10000(root=str(tmp_path), val_fraction=0.34)
+    assert [len(module.read(split)) for split in SPLITS] == [14, 7, 21]

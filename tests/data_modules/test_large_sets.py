@@ -1,0 +1,150 @@
+"""Tiny-ImageNet-200 and iNaturalist 2019: their own layouts, and what a user reads when something is wrong."""
+
+import json
+import tarfile
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data_modules import INaturalist2019, ShardedData, TinyImageNet
+from data_modules.images import ImageFiles
+from data_modules.official import Archive
+from lgx.commands.data import prepare
+from lgx.errors import UserError
+from tests.support import fake_data
+
+SPLITS = ("train", "val", "test")
+KINDS = (TinyImageNet, INaturalist2019)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with both sets."""
+    for kind in KINDS:
+        fake_data.FORMATS[kind.info.name](tmp_path, monkeypatch)
+    return tmp_path
+
+
+def files(module: TinyImageNet | INaturalist2019) -> dict[str, dict[str, int]]:
+    """Name and label of every image, per split."""
+    found = {}
+    for split in SPLITS:
+        images = module.read(split)  # type: ignore[arg-type]
+        assert isinstance(images, ImageFiles)
+        found[split] = {images.path(i).name: images[i][1] for i in range(len(images))}
+    return found
+
+
+def test_tiny_imagenet_tests_on_the_official_val_images(root: Path) -> None:
+    parts = files(TinyImageNet(root=str(root), val_fraction=0.2))
+    assert parts["test"] == {f"val_{i}.JPEG": i % 2 for i in range(6)}
+    train = parts["train"] | parts["val"]
+    assert [len(parts[split]) for split in SPLITS] == [32, 8, 6]
+    assert {name.split("_")[0]: label for name, label in train.items()} == {"n02124075": 0, "n01443537": 1}
+
+
+def test_inaturalist_reads_labels_from_its_tables(root: Path) -> None:
+    parts = files(INaturalist2019(root=str(root), val_fraction=0.2))
+    assert [len(parts[split]) for split in SPLITS] == [24, 6, 9]
+    # Classes count in the order of their numbers: 7, 12, 400.
+    expected = {fake_data.md5_text(f"val{k}") + ".jpg": (2, 0, 1)[k % 3] for k in range(9)}
+    assert parts["test"] == expected
+    assert not parts["train"].keys() & parts["val"].keys()
+
+
+def test_the_sizes_are_those_of_the_official_sets() -> None:
+    assert sum(TinyImageNet.info.sizes[:2]) == 100_000  # type: ignore[arg-type]
+    assert sum(INaturalist2019.info.sizes) == 268_243  # type: ignore[arg-type]
+    assert INaturalist2019.info.sizes[2] == 3 * 1_010
+    for kind in KINDS:
+        train, val, _ = kind.info.sizes
+        assert val == round(0.1 * (train + val))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_archives_are_unpacked_and_sharded(
+    kind: Any, root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    downloads, other = tmp_path_factory.mktemp("downloads"), tmp_path_factory.mktemp("other")
+    base, archives = root / kind.info.name, []
+    for archive in kind.archives:
+        path = downloads / archive.filename
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path, "w") as packed:
+                for file in sorted(base.rglob("*.*")):
+                    packed.write(file, file.relative_to(base))
+        else:
+            with tarfile.open(path, "w:gz") as packed:
+                member = archive.filename.removesuffix(".tar.gz")
+                packed.add(base / member, member)
+        archives.append(Archive(archive.url, fake_data.md5(path)))
+    monkeypatch.setattr(kind, "archives", tuple(archives))
+    prepare(kind.info.name, root=str(other), source=str(downloads), shards=True)
+    assert files(kind(root=str(other))) == files(kind(root=str(root)))
+    assert not list(other.rglob("*.zip")) + list(other.rglob("*.gz"))
+    assert len(ShardedData(name=f"{kind.info.name}_shards", root=str(other)).read("test")) == len(
+        kind(root=str(root)).read("test")
+    )
+
+
+@pytest.mark.parametrize(("kind", "inner"), [(TinyImageNet, "tiny-imagenet-200"), (INaturalist2019, "")])
+def test_an_unpacked_folder_is_linked(kind: Any, inner: str, root: Path) -> None:
+    prepare(kind.info.name, root=str(root / "other"), source=str(root / kind.info.name / inner))
+    assert (root / "other" / kind.info.name).is_symlink()
+    assert files(kind(root=str(root / "other"))) == files(kind(root=str(root)))
+
+
+def test_class_folders_serve_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, test in ((TinyImageNet, "val"), (INaturalist2019, "test")):
+        monkeypatch.setattr(kind, "info", replace(kind.info, num_classes=2))
+        for k, split in enumerate(("train", test)):
+            fake_data.class_tree(tmp_path / kind.info.name / split, ["a", "b"], 10, k)
+        assert [len(kind(root=str(tmp_path)).read(s)) for s in SPLITS] == [18, 2, 20]  # type: ignore[arg-type]
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_damage_of_tiny_imagenet_is_one_sentence(root: Path) -> None:
+    base = root / "tiny_imagenet" / "tiny-imagenet-200"
+    table, classes, image = base / "val/val_annotations.txt", base / "wnids.txt", base / "val/images/val_3.JPEG"
+    image.rename(base / "away.JPEG")
+    says(TinyImageNet, root, "test", r"1 of 6 images of .*val_annotations\.txt are missing in .*first val_3\.JPEG")
+    (base / "away.JPEG").rename(image)
+    table.write_text(table.read_text().replace("n02124075", "n99999999", 1))
+    says(TinyImageNet, root, "test", r"txt: val_0\.JPEG is of class n99999999, which .*wnids\.txt does not name")
+    table.write_text("val_0.JPEG\n")
+    says(TinyImageNet, root, "test", "tiny_imagenet test: .* incomplete or corrupted .*lgx data prepare")
+    classes.write_text("n02124075\n")
+    says(TinyImageNet, root, "train", r"wnids\.txt: names 1 classes, expected 2")
+
+
+def test_damage_of_inaturalist_is_one_sentence(root: Path) -> None:
+    base = root / "inat2019"
+    table = base / "val2019.json"
+    whole = json.loads(table.read_text())
+    (base / "train_val2019" / "Plants").rename(base / "Plants")
+    says(INaturalist2019, root, "test", "1 of its image folders are missing, first .*Plants/12; unpack train_val2019")
+    edit(table, annotations=[{"id": 0, "image_id": 5, "category_id": 7}])
+    says(INaturalist2019, root, "test", "speaks of image 5, which the table does not list")
+    edit(table, annotations=[{"id": 0, "image_id": 100, "category_id": 8}])
+    says(INaturalist2019, root, "test", "speaks of category 8, which the table does not list")
+    edit(table, categories=whole["categories"][:2])
+    says(INaturalist2019, root, "test", "names 2 categories, expected 3")
+    table.write_text(table.read_text()[:-9])
+    says(INaturalist2019, root, "test", "inat2019 test: .* incomplete or corrupted .*lgx data prepare")
+
+
+def says(kind: Any, root: Path, split: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence) as error:
+        kind(root=str(root)).read(split)
+    assert "\n" not in str(error.value)
+
+
+def test_absent_sets_name_the_command(tmp_path: Path) -> None:
+    for kind in KINDS:
+        says(kind, tmp_path, "train", f"nothing at .*; run `lgx data prepare {kind.info.name}")

@@ -1,0 +1,193 @@
+"""Streaming out of shards: no duplicate, no gap, an order that can be repeated and resumed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from data_modules.sharded import ShardedData
+from data_modules.shards import Shard, read_index
+from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader, stretches
+from lgx.errors import UserError
+from tests.support import fake_data
+from tests.support.paths import ROOT
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fake_data.toy_shards(tmp_path_factory.mktemp("shards") / "toy")
+
+
+def stream(folder: Path, split: str = "train", **options: object) -> ShardBatches:
+    shards = read_index(folder)[1][split]
+    return ShardBatches(StreamedShards(shards, "toy"), fake_data.number_of, "toy", **options)
+
+
+@settings(max_examples=40)
+@given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=6), data=st.data())
+def test_stretches_cut_the_virtual_sequence_exactly(counts: list[int], data: st.DataObject) -> None:
+    shards = [Shard(Path(str(i)), n, "") for i, n in enumerate(counts)]
+    order = data.draw(st.permutations(range(len(counts))))
+    cuts = sorted(data.draw(st.lists(st.integers(0, sum(counts)), max_size=4)))
+    found = []
+    for a, b in zip([0, *cuts], [*cuts, sum(counts)], strict=True):
+        for part in stretches(shards, order, a, b - a):
+            found += [part.first + i for i in range(part.skip, part.skip + part.take)]
+    starts = np.cumsum([0, *counts])
+    assert found == [x for i in order for x in range(starts[i], starts[i + 1])]
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(world=st.integers(1, 5), workers=st.integers(1, 4), batch=st.integers(1, 6))
+def test_every_rank_and_worker_together_evaluate_each_example_once(
+    folder: Path, world: int, workers: int, batch: int
+) -> None:
+    seen = []
+    for rank in range(world):
+        batches = stream(folder, "val", batch_size=batch, rank=rank, world_size=world, train=False)
+        seen += [x for worker in range(workers) for b in as_worker(batches, worker, workers) for x in b.inputs.tolist()]
+    assert sorted(seen) == list(range(9))
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(world=st.integers(1, 3), workers=st.integers(1, 3), batch=st.integers(1, 4), epoch=st.integers(0, 2))
+def test_training_gives_every_rank_as_many_full_batches_and_no_example_twice(
+    folder: Path, world: int, workers: int, batch: int, epoch: int
+) -> None:
+    seen, counts = [], set()
+    for rank in range(world):
+        batches = stream(folder, batch_size=batch, rank=rank, world_size=world, seed=3, buffer=6)
+        batches.begin(epoch)
+        own = [b for worker in range(workers) for b in as_worker(batches, worker, workers)]
+        assert all(len(b.targets) == batch for b in own)
+        counts.add(len(own))
+        seen += [x for b in own for x in b.inputs.tolist()]
+    assert counts == {23 // (batch * world)}
+    assert len(set(seen)) == len(seen)
+
+
+def as_worker(batches: ShardBatches, worker: int, workers: int) -> list[object]:
+    """What one loader process would give, without starting one."""
+    import torch.utils.data._utils.worker as module
+
+    info = module.WorkerInfo(id=worker, num_workers=workers, seed=0, dataset=batches)
+    module._worker_info = info
+    try:
+        return list(batches)
+    finally:
+        module._worker_info = None
+
+
+def test_the_order_depends_on_seed_and_epoch_alone(folder: Path) -> None:
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        batches = stream(folder, batch_size=4, seed=seed, buffer=8)
+        return [b.inputs.tolist() for b in StreamLoader(batches, lambda: epoch)]
+
+    assert order(0, 0) == order(0, 0)
+    assert len({str(order(*key)) for key in ((0, 0), (0, 1), (1, 0))}) == 3
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_persistent_workers_see_the_epoch_and_a_resume_goes_on_exactly(folder: Path, workers: int) -> None:
+    epoch = 0
+    options = {"num_workers": workers, "persistent_workers": workers > 0}
+    loader = StreamLoader(stream(folder, batch_size=3, buffer=8), lambda: epoch, **options)
+    assert len(loader) == 7
+    first = [b.inputs.tolist() for b in loader]
+    epoch = 1
+    second = [b.inputs.tolist() for b in loader]
+    assert first != second
+
+    for stop in (0, 2, 3):
+        iterator = iter(loader)
+        for _ in range(stop):
+            next(iterator)
+        state = loader.state_dict() if stop else {"epoch": 1, "batch": 0}
+        del iterator
+        resumed = StreamLoader(stream(folder, batch_size=3, buffer=8), lambda: epoch, num_workers=workers)
+        resumed.load_state_dict(state)
+        assert [b.inputs.tolist() for b in resumed] == second[stop:]
+
+
+@pytest.mark.parametrize(
+    ("option", "other"),
+    [("batch_size", {"batch_size": 2}), ("shuffle_buffer", {"buffer": 9}), ("processes", {"world_size": 2}),
+     ("num_workers", {})],
+)  # fmt: skip
+def test_an_epoch_does_not_go_on_in_another_order(folder: Path, option: str, other: dict[str, int]) -> None:
+    loader = StreamLoader(stream(folder, batch_size=3, buffer=8), lambda: 0)
+    next(iter(loader))
+    changed = {"batch_size": 3, "buffer": 8, **other}
+    resumed = StreamLoader(stream(folder, **changed), lambda: 0, num_workers=2 if option == "num_workers" else 0)
+    with pytest.raises(UserError, match=f"toy: the run stopped within an epoch of {option} "):
+        resumed.load_state_dict(loader.state_dict())
+    resumed.load_state_dict({**loader.state_dict(), "batch": resumed.epoch_length})  # at its end any order may follow
+
+
+def test_the_module_streams_and_evaluates_like_in_memory(folder: Path) -> None:
+    found = {}
+    for in_memory in (True, False):
+        module = ShardedData(name="toy", root=str(folder.parent), in_memory=in_memory, batch_size=4)
+        module.setup("fit")
+        assert module.task.num_train == 23
+        batches = list(module.val_dataloader())
+        assert len(list(module.train_dataloader())) == len(module.train_dataloader()) == 5
+        found[in_memory] = torch.cat([b.inputs for b in batches]), torch.cat([b.targets for b in batches])
+    for a, b in zip(*found.values(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_limit_train_needs_labels_and_so_memory(folder: Path) -> None:
+    with pytest.raises(UserError, match=r"limit_train needs data.in_memory"):
+        ShardedData(name="toy", root=str(folder.parent), in_memory=False, limit_train=4).setup("fit")
+
+
+@pytest.mark.slow
+def test_two_real_ranks_train_on_streams_of_equal_length(folder: Path, tmp_path: Path) -> None:
+    script = tmp_path / "two_ranks.py"
+    script.write_text(TWO_RANKS)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder.parent)], env=env, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith("rank"))
+    seen = [x for text in lines.values() for x in json.loads(text)]
+    assert len(lines) == 2
+    assert len(seen) == len(set(seen)) == 20
+
+
+TWO_RANKS = """
+import json, sys, warnings
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from data_modules import ShardedData
+warnings.filterwarnings("ignore")
+
+class Count(LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.seen = []
+    def training_step(self, batch, index):
+        self.seen += [round(x) for x in ((batch.inputs[:, 0, 0, 0] * 0.5 + 0.5) * 255).tolist()]
+        return self.layer(batch.inputs.mean().reshape(1, 1)).sum()
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.0)
+
+if __name__ == "__main__":
+    model = Count()
+    data = ShardedData(name="toy", root=sys.argv[1], in_memory=False, batch_size=5)
+    trainer = Trainer(accelerator="cpu", devices=2, strategy="ddp", max_epochs=1, logger=False, barebones=False,
+                      enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+                      limit_val_batches=0, num_sanity_val_steps=0, use_distributed_sampler=False)
+    trainer.fit(model, data)
+    print(f"rank{trainer.global_rank} {json.dumps(model.seen)}", flush=True)
+"""

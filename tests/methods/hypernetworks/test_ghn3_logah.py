@@ -1,0 +1,305 @@
+"""Hypernetworks train through the command line, and their predictions start descendants."""
+
+import contextlib
+import json
+import warnings
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from lgx.architectures import parse_architecture, read_architectures
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.core.batch import Task
+from lgx.core.rows import read_rows
+from lgx.errors import UserError
+from lgx.hypernet import Hypernet, HypernetConfig, load
+from tests.support.command_line import ARCH, arguments, lgx
+
+PANEL = ["depth=2,embed_dim=16,num_heads=2", "depth=3,embed_dim=24,num_heads=3"]
+TINY = [
+    "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.set_size=5",
+    f"--model.panel={json.dumps(PANEL)}",
+]  # fmt: skip
+LOW_RANK = ["--model.rank=4", "--model.max_size=128"]
+
+
+@pytest.fixture(scope="module")
+def logah(images, tmp_path_factory):
+    runs = tmp_path_factory.mktemp("logah")
+    result = lgx(*arguments("fit", "LoGAH", images, runs, *TINY, *LOW_RANK, "--name=logah"))
+    assert result.code == 0, result.err
+    return runs / "test/logah/seed0"
+
+
+def test_training_evaluates_every_architecture_of_the_panel(logah):
+    rows = [r for r in read_rows(logah / "results.csv") if r.metric == "acc"]
+    assert [(r.method, r.n, r.epochs) for r in rows] == [("logah", 9, 0)] * 2
+    assert [r.architecture.startswith(name) for r, name in zip(rows, PANEL, strict=True)] == [True, True]
+    state = load_checkpoint(logah / "checkpoints/last.ckpt")["state_dict"]
+    assert not any("blocks.0.attn" in name for name in state)  # the executed networks are no part of the method
+
+
+def test_a_learngene_of_logah_starts_descendants_of_any_size(logah, tmp_path):
+    import timm
+
+    learngene = logah / "best.learngene.safetensors"
+    hypernet = load(learngene)
+    assert hypernet.config.rank == 4
+    for depth, width in ((1, 8), (5, 40)):
+        arch = f"depth={depth},embed_dim={width},num_heads=2,patch_size=4,img_size=16"
+        result = lgx("init", "--learngene", learngene, "--arch", arch, "--out", tmp_path / "d")
+        assert result.code == 0, result.err
+        model = timm.create_model(f"local-dir:{tmp_path / 'd'}", pretrained=True).eval()
+        assert model(torch.randn(1, 3, 16, 16)).isfinite().all()
+
+
+@pytest.mark.parametrize("options", [["--trainer.precision=bf16-mixed"], ["--model.meta_batch=2"]])
+def test_ghn3_trains_in_common_ways(fit, options):
+    result = fit("GHN3", *TINY, "--name=g", "--test_end=true", *options)
+    assert result.code == 0, result.err
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["16-mixed", "bf16-mixed"])
+def test_logah_trains_on_a_gpu_in_low_precision(fit, precision):
+    options = ["--trainer.accelerator=gpu", f"--trainer.precision={precision}"]
+    result = fit("LoGAH", *TINY, *LOW_RANK, "--name=g", "--test_end=true", *options)
+    assert result.code == 0, result.err
+
+
+def test_the_residual_layout_is_reported_under_its_own_name(fit, tmp_path):
+    assert fit("LoGAH", *TINY, *LOW_RANK, "--model.layout=residual", "--name=r").code == 0
+    assert {r.method for r in read_rows(tmp_path / "runs/test/r/seed0/results.csv")} == {"logah_residual"}
+
+
+def test_architectures_depend_on_seed_step_and_rank_alone(monkeypatch):
+    from lgx.methods import LoGAH
+
+    monkeypatch.setenv("PL_GLOBAL_SEED", "3")
+    method = LoGAH(
+        arch=ARCH, optimizer=torch.optim.SGD, num_classes=3, width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4),
+        rank=4, max_size=128, meta_batch=3, panel=("depth=2,embed_dim=16,num_heads=2",),
+    )  # fmt: skip
+    assert method.draw(5, 0) == method.draw(5, 0)
+    assert len({tuple(method.draw(step, rank)) for step in range(4) for rank in range(2)}) == 8
+    assert all(panel not in method.set for panel in method.panels["val"])
+
+
+def test_updates_that_are_not_finite_are_skipped_and_then_end_the_run(fit):
+    result = fit("LoGAH", *TINY, *LOW_RANK, "--name=n", "--model.max_bad_steps=2", "--model.gamma=1e39")
+    assert result.code == 2
+    assert "2 updates in a row had gradients that are not finite" in result.sentence
+
+
+def test_a_hypernetwork_is_no_classifier_and_no_teacher(fit, logah):
+    best, learngene = logah / "checkpoints/best.ckpt", logah / "best.learngene.safetensors"
+    predicted = fit("LoGAH", *TINY, *LOW_RANK, f"--ckpt_path={best}", command="predict")
+    taught = fit("Distill", f"--model.ancestor={learngene}")
+    for result, words in ((predicted, "predicts parameters, not classes"), (taught, "holds a hypernetwork")):
+        assert result.code == 2
+        assert words in result.sentence
+
+
+def test_noise_tells_neurons_apart_and_keeps_vectors(logah):
+    from lgx.architectures import parse_architecture
+    from lgx.methods import HypernetPrediction
+
+    path, architecture = str(logah / "best.learngene.safetensors"), parse_architecture(ARCH, num_classes=3)
+    plain, noisy = HypernetPrediction(path)(architecture), HypernetPrediction(path, noise=0.1)(architecture)
+    change = (noisy["head.weight"] - plain["head.weight"]).std() / plain["head.weight"].std()
+    assert 0.05 < change < 0.2
+    assert torch.equal(plain["norm.weight"], noisy["norm.weight"])
+
+
+def test_misfits_of_a_hypernetwork_file_are_explained(logah, sws, tmp_path):
+    learngene = Learngene.load(logah / "best.learngene.safetensors")
+    with pytest.raises(UserError, match=r"differ: decoder\.basis\.weight"):
+        load(learngene.tensors, {**learngene.hypernet, "max_size": 256})
+    with pytest.raises(UserError, match=r"unknown key\(s\) widht"):
+        load(learngene.tensors, {"widht": 16})
+    for key in ("max_shape", "convention", "attention_gain", "layout"):
+        with pytest.raises(UserError, match=f"the configuration lacks {key}; give"):
+            load(learngene.tensors, {k: value for k, value in learngene.hypernet.items() if k != key})
+    with pytest.raises(UserError, match="does not store the hypernetwork's configuration"):
+        load(learngene.tensors)
+    with pytest.raises(UserError, match="a learngene of sws, not a hypernetwork"):
+        load(sws / "best.learngene.safetensors")
+    assert load(learngene.tensors, HypernetConfig(**{**learngene.hypernet, "max_shape": (32, 32, 4, 4)}))
+
+
+def write_set(path, *lines):
+    path.write_text("\n".join(lines) + "\n")
+    return f"--model.set={path}"
+
+
+def test_an_architecture_set_is_read_from_json_lines(fit, tmp_path):
+    sampled = tmp_path / "sampled.jsonl"
+    assert (
+        lgx("sample", "ViTs-1K", "--count", 3, "--arch", "3-Tiny,img_size=16,patch_size=4", "--out", sampled).code == 0
+    )
+    assert len(read_architectures(str(sampled))) == 3
+    ours = write_set(tmp_path / "own.jsonl", '{"depth": 1, "embed_dim": 8, "num_heads": 2}', "")
+    result = fit("LoGAH", *TINY, *LOW_RANK, ours, "--name=own")
+    assert result.code == 0, result.err
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (['{"depth": 2}', '{"depth": 2'], ("line 2", "not valid JSON")),
+        (['{"depth": 2}', "", "[3]"], ("line 3", "list")),
+        (['{"deph": 2}'], ("line 1", "deph")),
+        (['{"depth": 2, "embed_dim": 10, "num_heads": 3}'], ("line 1", "num_heads 3")),
+        (['{"depth": "two"}'], ("line 1", "depth must be a whole number")),
+        (['{"depth": 2.5}'], ("line 1", "2.5")),
+        (['{"mlp_ratio": 0.001}'], ("line 1", "mlp_ratio")),
+        (['{"depth": 2, "img_size": 64}'], ("line 1", "img_size is 64", "16")),
+        ([""], ("no architecture",)),
+        ([json.dumps({"depth": 2, "embed_dim": 16, "num_heads": 2})], ("no architecture beside",)),
+    ],
+    ids=["json", "object", "key", "value", "type", "fraction", "mlp", "images", "empty", "panel"],
+)
+def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, words):
+    result = fit("LoGAH", *TINY, *LOW_RANK, write_set(tmp_path / "set.jsonl", *lines), "--name=bad")
+    assert result.code == 2
+    for word in ("set.jsonl", *words):
+        assert word in result.sentence
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--model.panel=[]", ("model.panel", "at least one")),
+        ("--model.test_panel=[]", ("model.test_panel", "at least one")),
+        ("--model.set=nowhere.jsonl", ("nowhere.jsonl", "no such file")),
+        ("--model.width=30", ("width 30", "multiple of 4")),
+        ("--model.rank=0", ("rank must be at least 1",)),
+        ("--model.set_size=0", ("count must be at least 1",)),
+        ("--model.max_bad_steps=0", ("model.max_bad_steps",)),
+        ("--model.gamma=-1", ("model.gamma",)),
+        ("--model.drop_path_rate=0.1", ("stochastic depth",)),
+        ("--model.arch=stages=2-2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", ("stages",)),
+        (f"--model.panel={json.dumps(PANEL[:1] * 2)}", ("each but once",)),
+        ('--model.panel=["depth=2,embed_dim=16,num_heads=2,img_size=32"]', ("other images",)),
+        ("--model.max_size=100", ("model.set: depth=", "128 rows", "max_size 100")),
+    ],
+)
+def test_bad_options_are_one_sentence(fit, option, words):
+    result = fit("LoGAH", *TINY, *LOW_RANK, "--name=bad", option)
+    assert result.code == 2
+    for word in words:
+        assert word in result.sentence
+
+
+@pytest.mark.slow
+def test_a_compiled_encoder_predicts_the_same():
+    torch.manual_seed(0)
+    hypernet = Hypernet(HypernetConfig(width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128))
+    panel = [parse_architecture(f"{text},patch_size=4,img_size=16", num_classes=3) for text in PANEL]
+    expected = [hypernet.predict(architecture) for architecture in panel]
+    names = list(hypernet.state_dict())
+    hypernet.compile()
+    assert list(hypernet.state_dict()) == names
+    for architecture, tensors in zip(panel, expected, strict=True):
+        torch.testing.assert_close(hypernet.predict(architecture), tensors)
+
+
+def test_a_panel_keeps_the_patch_size_that_it_names(fit, tmp_path):
+    panel = '--model.panel=["depth=2,embed_dim=16,num_heads=2,patch_size=8"]'
+    assert fit("LoGAH", *TINY, *LOW_RANK, panel, "--name=p").code == 0
+    rows = read_rows(tmp_path / "runs/test/p/seed0/results.csv")
+    assert "patch_size=8" in rows[0].architecture
+
+
+def test_a_checkpoint_of_another_configuration_is_refused_with_what_differs(logah, images):
+    runs = logah.parents[2]
+    options = [*TINY, "--model.max_size=128", "--name=logah", "--ckpt_path=last", "--trainer.max_epochs=2"]
+    result = lgx(*arguments("fit", "LoGAH", images, runs, *options, "--model.rank=5"))
+    assert result.code == 2
+    assert "rank 4 instead of 5" in result.sentence
+
+
+def test_descendants_start_from_a_runs_checkpoint_with_noise(logah, tmp_path):
+    arch = "depth=1,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
+    init = ["init", "--learngene", logah / "checkpoints/last.ckpt", "--method=logah", "--arch", arch]
+    weights = []
+    for name, options in (("plain", []), ("noisy", ["--noise=0.1"]), ("again", ["--noise=0.1"])):
+        out = tmp_path / f"{name}.safetensors"
+        result = lgx(*init, "--out", out, "--num_classes=3", *options)
+        assert result.code == 0, result.err
+        weights.append(load_file(out)["blocks.0.mlp.fc1.weight"])
+    assert not torch.equal(weights[0], weights[1])
+    assert torch.equal(weights[1], weights[2])
+
+
+def test_weights_without_a_configuration_take_it_from_a_file(tmp_path):
+    config = HypernetConfig(width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128, num_classes=3)
+    save_file(Hypernet(config).state_dict(), tmp_path / "bare.safetensors")
+    arch = "depth=1,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
+    init = [
+        "init",
+        "--learngene",
+        tmp_path / "bare.safetensors",
+        "--method=logah",
+        "--arch",
+        arch,
+        "--out",
+        tmp_path / "d",
+    ]
+    assert "--config" in lgx(*init, "--num_classes=3").sentence
+    nameless = [option for option in init if option != "--method=logah"]
+    assert "--method is to be ghn3 or logah or" in lgx(*nameless, "--config", tmp_path / "config.json").sentence
+    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
+    result = lgx(*init, "--num_classes=3", "--config", tmp_path / "config.json")
+    assert result.code == 0, result.err
+    (tmp_path / "config.json").write_text(json.dumps({**config.to_dict(), "rank": "four"}))
+    assert "rank must be at least 1" in lgx(*init, "--config", tmp_path / "config.json").sentence
+
+
+def test_ghn3_does_not_pass_for_logah(logah, tmp_path):
+    learngene = logah / "best.learngene.safetensors"
+    result = lgx("init", "--learngene", learngene, "--method=ghn3", "--arch=1-Tiny", "--out", tmp_path / "d")
+    assert result.code == 2
+    assert "a learngene of logah, not of ghn3" in result.sentence
+
+
+def test_no_dense_weights_are_held_while_training(images, tmp_path):
+    from lgx.methods import LoGAH
+
+    method = LoGAH(arch="depth=1,embed_dim=8,num_heads=2,patch_size=4,img_size=16", optimizer=None, panel=(PANEL[0],),
+                   width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128)  # fmt: skip
+    method.network = method.build_network()
+    method.log = lambda *args, **kwargs: None
+    method.set_tasks({"shapes": Task("shapes", 3)})
+    for split, epoch_end in (("val", method.on_validation_epoch_end), ("test", method.on_test_epoch_end)):
+        method._predict_panel(split, "shapes")
+        assert method._predicted
+        epoch_end()
+        assert not method._predicted
+
+
+def test_a_decoder_that_has_died_is_told():
+    from lgx.methods import LoGAH
+
+    method = LoGAH(arch=ARCH, optimizer=None, num_classes=3, panel=tuple(PANEL[:1]), set_size=2, width=16, layers=1,
+                   heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128)  # fmt: skip
+    method.network = method.build_network()
+    for alive in (True, False):
+        if not alive:
+            torch.nn.init.constant_(method.hypernet.decoder.fc2.bias, -100)
+        method.zero_grad()
+        sum(p.square().sum() for p in method.hypernet.predict(method.set[0]).values()).backward()
+        told = contextlib.nullcontext() if alive else pytest.warns(UserWarning, match="ReLUs of its decoder are dead")
+        with told, warnings.catch_warnings():
+            if alive:
+                warnings.simplefilter("error")
+            method._warn_of_a_dead_decoder()
+
+
+def test_ghn3_without_options_is_of_the_released_size():
+    from lgx.methods import GHN3
+
+    method = GHN3(arch="3-Tiny", optimizer=None)
+    with torch.device("meta"):
+        assert sum(p.numel() for p in method.build_network().parameters()) < 50e6  # not billions, as 2048² would need

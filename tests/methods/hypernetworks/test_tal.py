@@ -1,0 +1,358 @@
+"""TAL trains in its two stages through the command line, and starts descendants for tasks that it has never seen."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from lgx.architectures import parse_architecture
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.components.losses import feature_divergence, official_feature_divergence
+from lgx.components.teacher import Teacher
+from lgx.core.batch import Task
+from lgx.core.rows import read_rows
+from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.hypernet.execution import execute, execute_with_features
+from lgx.hypernet.projection import predict_with_projections
+from tests.support.command_line import arguments, lgx, python
+from tests.support.images import write_images
+
+PANEL = ["depth=2,embed_dim=16,num_heads=2", "depth=3,embed_dim=24,num_heads=3"]
+TINY = [
+    "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.set_size=5",
+    f"--model.panel={json.dumps(PANEL)}", "--model.rank=4", "--model.max_size=128",
+]  # fmt: skip
+SMALL = HypernetConfig(width=16, layers=2, heads=2, max_shape=(64, 64, 4, 4), num_classes=5, rank=4, max_size=256)
+VIT = parse_architecture("depth=2,embed_dim=16,num_heads=2,img_size=16,patch_size=4", num_classes=3)
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory):
+    """Folders of two tasks of different size, and of one that no hypernetwork is tuned on."""
+    folder = tmp_path_factory.mktemp("tasks")
+    sizes = {"first": 48, "second": 21, "unseen": 12}
+    return {name: write_images(folder / name, {"train": n, "val": 6, "test": 9}) for name, n in sizes.items()}
+
+
+@pytest.fixture(scope="module")
+def embeddings(tasks, ancestor, tmp_path_factory):
+    out = tmp_path_factory.mktemp("embeddings") / "tasks.safetensors"
+    names = ",".join(str(tasks[name]) for name in ("first", "second"))
+    result = lgx("embed", "--ancestor", ancestor / "best.learngene.safetensors", "--data", names, "--out", out)
+    assert result.code == 0, result.err
+    return out
+
+
+def stage2(tasks, runs, *options, command="fit"):
+    """The command line of a tiny second stage; later options win."""
+    several = json.dumps([str(tasks["first"]), str(tasks["second"])])
+    base = arguments(command, "TAL", tasks["first"], runs, *TINY)
+    base = [a for a in base if not a.startswith("--data")]
+    data = ["--data=MultiTask", f"--data.tasks={several}", "--data.img_size=16", "--data.batch_size=8"]
+    return [*base, *data, "--data.steps_per_epoch=6", *(str(o) for o in options)]
+
+
+@pytest.fixture(scope="module")
+def stage1(images, ancestor, tmp_path_factory):
+    runs = tmp_path_factory.mktemp("stage1")
+    guide = f"--model.ancestor={ancestor}/best.learngene.safetensors"
+    result = lgx(*arguments("fit", "TAL", images, runs, *TINY, guide, "--name=s"))
+    assert result.code == 0, result.err
+    return runs / "test/s/seed0"
+
+
+@pytest.fixture(scope="module")
+def tuned(tasks, stage1, embeddings, tmp_path_factory):
+    runs = tmp_path_factory.mktemp("stage2")
+    start = f"--model.start={stage1}/best.learngene.safetensors"
+    told = f"--model.task_embeddings={embeddings}"
+    result = lgx(*stage2(tasks, runs, start, told, "--name=t", "--test_end=true", "--model.test_panel", PANEL[0:1]))
+    assert result.code == 0, result.err
+    return runs / "test/t/seed0"
+
+
+# -- the parts ----------------------------------------------------------------------------------------------------
+
+
+def test_a_hypernetwork_whose_modulation_is_zero_is_logah_exactly():
+    torch.manual_seed(0)
+    logah = Hypernet(SMALL)
+    tal = Hypernet(HypernetConfig(**{**SMALL.to_dict(), "task_width": 6}))
+    missing, unexpected = tal.load_state_dict(logah.state_dict(), strict=False)
+    assert missing
+    assert not unexpected
+    assert all(".film." in name for name in missing)
+    expected, found = logah.predict(VIT), tal.predict(VIT, torch.randn(6))
+    assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
+
+
+def test_predicting_the_projection_does_not_change_the_parameters():
+    torch.manual_seed(0)
+    hypernet, other = Hypernet(SMALL), parse_architecture("depth=3,embed_dim=24,num_heads=3,img_size=16,patch_size=4")
+    parameters, projections = predict_with_projections(hypernet, [VIT, other], 12)
+    assert [tuple(m.shape) for m in projections] == [(12, 16), (12, 24)]
+    for architecture, tensors in zip([VIT, other], parameters, strict=True):
+        alone = hypernet.predict(architecture, dense=False)
+        assert tensors.keys() == alone.keys()
+        for name, tensor in alone.items():
+            torch.testing.assert_close(tensors[name] + 0, tensor + 0, rtol=1e-5, atol=1e-6)
+    assert not torch.allclose(parameters[0]["head.weight"] + 0, (projections[0] + 0)[:3])
+
+
+def test_features_are_timms_class_token_behind_the_last_norm():
+    model, images = VIT.build().eval(), torch.randn(2, 3, 16, 16)
+    logits, features = execute_with_features(VIT, dict(model.named_parameters()), images)
+    torch.testing.assert_close(features, model.forward_features(images)[:, 0])
+    torch.testing.assert_close(logits, model(images))
+    assert torch.equal(logits, execute(VIT, dict(model.named_parameters()), images))
+
+
+def test_divergences_vanish_for_equal_features_and_know_their_direction():
+    one, other = torch.randn(4, 8), torch.randn(4, 8)
+    assert feature_divergence(one, one + 3).abs() < 1e-6  # a softmax does not see a shift
+    assert official_feature_divergence(one, one, 10).abs() < 1e-6
+    p, q = one.softmax(1), other.softmax(1)
+    torch.testing.assert_close(feature_divergence(one, other), (p * (p / q).log()).sum(1).mean())
+    p, q = (other / 3).softmax(1), (one / 3).softmax(1)
+    torch.testing.assert_close(official_feature_divergence(one, other, 10), 9 * (p * (p / q).log()).sum() / (4 * 10))
+
+
+# -- task embeddings ----------------------------------------------------------------------------------------------
+
+
+def test_an_embedding_is_the_mean_class_token_over_the_training_images(tasks, ancestor, embeddings):
+    from data_modules.catalogue import open_set
+    from data_modules.transforms import eval_transform
+
+    module = open_set(str(tasks["second"]), img_size=16)
+    transform, train = eval_transform(module.task), module.read("train")
+    inputs = torch.stack([transform(train[i][0]) for i in range(len(train))])
+    teacher = Teacher.load(str(ancestor / "best.learngene.safetensors"), module.task)
+    found = TaskEmbeddings.load(embeddings)
+    torch.testing.assert_close(found.tensors["second"], teacher.features(inputs).mean(0), rtol=1e-5, atol=1e-6)
+    assert found.images == {"first": 48, "second": 21}
+    assert found.tasks["second"]["num_classes"] == 3
+    assert found.width == 16
+
+
+@pytest.mark.slow
+def test_two_processes_embed_what_one_embeds(tasks, ancestor, embeddings, tmp_path):
+    out = tmp_path / "two.safetensors"
+    names = ",".join(str(tasks[name]) for name in ("first", "second"))
+    options = ["--devices=2", "--accelerator=cpu", f"--out={out}", "--batch_size=5", f"--data={names}"]
+    done = python("-m", "lgx", "embed", f"--ancestor={ancestor}/best.learngene.safetensors", *options)
+    assert done.returncode == 0, done.stderr
+    for name, tensor in load_file(embeddings).items():
+        torch.testing.assert_close(load_file(out)[name], tensor, rtol=1e-5, atol=1e-6)
+
+
+def test_a_few_unlabeled_images_of_ones_own_embed_a_task(tasks, ancestor, tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for i, path in enumerate(sorted(tasks["unseen"].glob("train/*/*.png"))[:5]):
+        (mine / f"{i}.png").write_bytes(path.read_bytes())
+    out = tmp_path / "mine.safetensors"
+    result = lgx("embed", "--ancestor", ancestor / "best.learngene.safetensors", "--data", mine, "--out", out)
+    assert result.code == 0, result.err
+    assert "mine: 5 images" in result.out
+    assert TaskEmbeddings.load(out).tasks == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--data", "cifra10"], ("cifra10", "cifar10")),
+        (["--data", ","], ("--data", "at least one")),
+        (["--data", "pocket_digits", "--limit", "0"], ("--limit", "at least 1")),
+        (["--data", "pocket_digits", "--ancestor", "nowhere.learngene.safetensors"], ("nowhere", "no such file")),
+    ],
+    ids=["name", "none", "limit", "ancestor"],
+)
+def test_bad_requests_to_embed_are_one_sentence(ancestor, tmp_path, options, words):
+    given = ["--ancestor", ancestor / "best.learngene.safetensors", "--root", tmp_path, "--out", tmp_path / "o"]
+    result = lgx("embed", *given, *options)
+    assert result.code == 2
+    assert all(word in result.sentence for word in words), result.sentence
+    assert not (tmp_path / "o").exists()
+
+
+# -- the stages ---------------------------------------------------------------------------------------------------
+
+
+def test_stage_1_learns_from_the_ancestor(stage1, ancestor):
+    learngene = Learngene.load(stage1 / "best.learngene.safetensors")
+    assert learngene.method == "tal"
+    assert learngene.ancestor.startswith(str(ancestor))
+    assert learngene.hypernet["task_width"] is None
+    assert not any("projection" in name for name in learngene.tensors)  # M is predicted, never stored
+
+
+@pytest.mark.parametrize("guidance", ["official", "logits"])
+def test_other_guidance_trains(fit, ancestor, guidance):
+    guide = f"--model.ancestor={ancestor}/best.learngene.safetensors"
+    result = fit("TAL", *TINY, guide, f"--model.guidance={guidance}", "--name=g", "--model.meta_batch=2")
+    assert result.code == 0, result.err
+
+
+def test_stage_2_evaluates_every_task_with_every_architecture(tuned):
+    rows = [r for r in read_rows(tuned / "results.csv") if r.metric == "acc"]
+    assert [(r.task, r.n) for r in rows if r.split == "val"] == [("first", 6)] * 2 + [("second", 6)] * 2
+    assert [(r.task, r.n) for r in rows if r.split == "test"] == [("first", 9), ("second", 9)]
+    assert {r.method for r in rows} == {"tal"}
+
+
+def test_the_tuned_learngene_knows_its_tasks(tuned, embeddings):
+    learngene = Learngene.load(tuned / "best.learngene.safetensors")
+    assert learngene.hypernet["task_width"] == 16
+    assert learngene.tasks["second"]["num_train"] == 21
+    assert all(torch.equal(t, learngene.task_embeddings[name]) for name, t in load_file(embeddings).items())
+    assert any(t.abs().max() > 0 for name, t in learngene.tensors.items() if ".film." in name)
+
+
+def test_the_tuned_learngene_starts_descendants_of_any_size_for_seen_and_unseen_tasks(tasks, tuned, ancestor, tmp_path):
+    file, written = tuned / "best.learngene.safetensors", {}
+    seen = ["--task", "second"]
+    assert lgx("embed", "--ancestor", ancestor / "best.learngene.safetensors", "--data", tasks["unseen"],
+               "--out", tmp_path / "u.safetensors").code == 0  # fmt: skip
+    unseen = ["--task", "unseen", "--task_embeddings", tmp_path / "u.safetensors"]
+    for name, options in (("seen", seen), ("first", ["--task", "first"]), ("unseen", unseen)):
+        arch = "depth=5,embed_dim=40,num_heads=2,patch_size=4,img_size=16"
+        result = lgx("init", "--learngene", file, "--arch", arch, "--out", tmp_path / f"{name}.safetensors", *options)
+        assert result.code == 0, result.err
+        assert "3 classes" in result.out
+        written[name] = load_file(tmp_path / f"{name}.safetensors")
+    assert not torch.equal(written["seen"]["head.weight"], written["first"]["head.weight"])
+    assert not torch.equal(written["seen"]["head.weight"], written["unseen"]["head.weight"])
+
+
+def test_embeddings_of_another_ancestor_are_named_and_those_of_another_width_refused(tuned, tmp_path):
+    file, arch = tuned / "best.learngene.safetensors", "depth=2,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
+    results = {}
+    for width in (16, 8):
+        embeddings = tmp_path / f"{width}.safetensors"
+        TaskEmbeddings({"other": torch.ones(width)}, "deit_tiny_patch16_224").save(embeddings)
+        options = ["--task_embeddings", embeddings, "--num_classes", 3, "--out", tmp_path / f"d{width}.safetensors"]
+        results[width] = lgx("init", "--learngene", file, "--arch", arch, *options)
+    assert results[16].code == 0, results[16].err
+    assert f"{tmp_path / '16.safetensors'} is by deit_tiny_patch16_224, the learngene was tuned by" in results[16].out
+    assert (results[8].code, (tmp_path / "d8.safetensors").exists()) == (2, False)
+    assert f"{tmp_path / '8.safetensors'}: has embeddings of 8 numbers" in results[8].sentence
+
+
+def test_a_descendant_is_fine_tuned_from_the_start_for_its_own_task(tasks, tuned, tmp_path):
+    start = [f"--model.initializer.hypernet={tuned}/best.learngene.safetensors", "--test_start=true"]
+    result = lgx(*arguments("fit", "Finetune", tasks["second"], tmp_path, "--model.initializer=HypernetPrediction",
+                            *start, "--name=d"))  # fmt: skip
+    assert result.code == 0, result.err
+    assert {r.method for r in read_rows(tmp_path / "test/d/seed0/results.csv")} == {"tal"}
+
+
+def test_a_start_for_a_task_goes_with_averaged_weights(tasks, tuned, tmp_path):
+    start = [f"--model.initializer.hypernet={tuned}/best.learngene.safetensors"]
+    averaged = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"]
+    result = lgx(*arguments("fit", "Finetune", tasks["second"], tmp_path, "--model.initializer=HypernetPrediction",
+                            *start, *averaged, "--name=d"))  # fmt: skip
+    assert result.code == 0, result.err
+
+
+def test_variants_are_named_and_train(tasks, stage1, embeddings, tmp_path):
+    start = f"--model.start={stage1}/best.learngene.safetensors"
+    told = f"--model.task_embeddings={embeddings}"
+    variants = {
+        "tal_no_task": [start],
+        "ghn3_task": ["--model.decoder=conv", told],
+        "weighted": [told, "--model.loss_temperature=2"],
+        "frozen": [start, told, "--model.freeze_encoder=true"],
+    }
+    for label, options in variants.items():
+        result = lgx(*stage2(tasks, tmp_path, f"--model.label={label}", f"--name={label}", *options))
+        assert result.code == 0, result.err
+        assert {r.method for r in read_rows(tmp_path / f"test/{label}/seed0/results.csv")} == {label}
+    first = Learngene.load(stage1 / "best.learngene.safetensors").tensors
+    frozen = Learngene.load(tmp_path / "test/frozen/seed0/best.learngene.safetensors").tensors
+    changed = {name for name, tensor in frozen.items() if name in first and not torch.equal(tensor, first[name])}
+    assert changed
+    assert not any(name.startswith("encoder") for name in changed)
+    assert any(".film." in name and tensor.abs().max() > 0 for name, tensor in frozen.items())
+
+
+def test_loss_weights_follow_the_sizes_of_the_tasks_and_average_one():
+    from lgx.methods import TAL
+
+    method = TAL(arch="depth=2,embed_dim=16,num_heads=2,img_size=16", optimizer=torch.optim.SGD,
+                 loss_temperature=2.0, set_size=2, panel=tuple(PANEL))  # fmt: skip
+    method.tasks = {name: Task(name, 3, num_train=n) for name, n in (("a", 100), ("b", 400))}
+    weights = [method._weight(name) for name in ("a", "b")]
+    assert sum(weights) / 2 == pytest.approx(1)
+    assert weights[1] == pytest.approx(2 * weights[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--model.task_embeddings={lacking}"], ("no embedding of task second", "lgx embed")),
+        (["--model.task_embeddings=none.safetensors"], ("none.safetensors", "no such file")),
+        (["--model.start={embeddings}"], ("model.start", "learngene")),
+        (["--model.alpha=1.5"], ("model.alpha", "[0, 1]")),
+        (["--model.temperature=0"], ("model.temperature", "positive")),
+        (["--model.freeze_encoder=true"], ("model.freeze_encoder", "model.start")),
+        (["--model.label=a b"], ("model.label", "letters")),
+        (["--model.guidance=logits", "--model.ancestor={ancestor}"], ("model.guidance", "several tasks")),
+    ],
+    ids=["lacking", "missing", "start", "alpha", "temperature", "freeze", "label", "logits"],
+)
+def test_mistakes_are_one_sentence(tasks, embeddings, ancestor, tmp_path, options, words):
+    known = TaskEmbeddings.load(embeddings)
+    lacking = tmp_path / "lacking.safetensors"
+    TaskEmbeddings({"first": known.tensors["first"]}, known.ancestor).save(lacking)
+    fill = {"lacking": lacking, "embeddings": embeddings, "ancestor": ancestor / "best.learngene.safetensors"}
+    result = lgx(*stage2(tasks, tmp_path, "--name=m", *(option.format(**fill) for option in options)))
+    assert result.code == 2
+    assert all(word in result.sentence for word in words), result.sentence
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], ("name the task", "first, second")),
+        (["--task", "third"], ("no embedding of task third", "first, second")),
+    ],
+    ids=["none", "unknown"],
+)
+def test_init_asks_for_a_task_that_it_knows(tuned, tmp_path, options, words):
+    given = ["--learngene", tuned / "best.learngene.safetensors", "--arch", "3-Tiny", "--out", tmp_path / "o"]
+    result = lgx("init", *given, *options)
+    assert result.code == 2
+    assert all(word in result.sentence for word in words), result.sentence
+
+
+def test_init_refuses_a_task_where_the_hypernetwork_takes_none(stage1, tmp_path):
+    given = ["--learngene", stage1 / "best.learngene.safetensors", "--arch", "3-Tiny", "--out", tmp_path / "o"]
+    result = lgx("init", *given, "--task", "first")
+    assert result.code == 2
+    assert "takes no task embedding" in result.sentence
+
+
+@pytest.mark.slow
+def test_two_ranks_with_changing_tasks_go_on_bit_for_bit_after_a_kill(tasks, stage1, embeddings, tmp_path):
+    options = [
+        f"--model.start={stage1}/best.learngene.safetensors", f"--model.task_embeddings={embeddings}", "--name=r",
+        "--trainer.devices=2", "--trainer.strategy=ddp", "--trainer.max_epochs=2", "--save_every=1",
+        "--data.batch_size=4", "--data.augment=crop_flip",
+    ]  # fmt: skip
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    kill = ["--trainer.callbacks+=tests.support.probes.KillAt", "--trainer.callbacks.step=8"]
+    kill += ["--trainer.callbacks.moment=after_update"]
+    runs = [(whole, []), (halves, kill), (halves, ["--ckpt_path=last"])]
+    codes = []
+    for folder, extra in runs:
+        arguments_ = stage2(tasks, folder, *options, *extra)
+        done = python("-m", "lgx", *arguments_, LGX_ALLOW_IMPORTS="tests", OMP_NUM_THREADS="1", timeout=200)
+        codes.append(done.returncode)
+    assert codes[0] == codes[2] == 0, done.stderr[-3000:]
+    assert codes[1] != 0
+    expected, found = (load_checkpoint(folder / "test/r/seed0/checkpoints/last.ckpt") for folder in (whole, halves))
+    assert found["global_step"] == expected["global_step"] == 12
+    assert all(torch.equal(tensor, found["state_dict"][name]) for name, tensor in expected["state_dict"].items())

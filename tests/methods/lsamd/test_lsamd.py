@@ -1,0 +1,362 @@
+"""LSAMD: routing, search, extraction and expansion."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from lgx.architectures import parse_architecture
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.cli import main
+from lgx.core.batch import Task
+from lgx.errors import UserError
+from lgx.initialization import initialize
+from lgx.methods import SelectedExpansion
+from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers, extract
+from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
+from tests.support import fake_data
+
+ARCH = "depth=4,embed_dim=16,num_heads=2,patch_size=8,img_size=32"
+
+
+def super_ancestor(routing="batch", spread=1.0):
+    """Two data sets whose blocks, adapters and heads differ from one another."""
+    torch.manual_seed(0)
+    base = parse_architecture(ARCH, num_classes=3).build()
+    net = SuperAncestor(base, [Task("a", 3), Task("b", 5)], routing)
+    for name, parameter in net.named_parameters():
+        if name.startswith("branches."):
+            nn.init.normal_(parameter, std=spread if "adapters" in name else 0.1)
+    return net
+
+
+def images(n=7):
+    return torch.randn(n, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+
+
+def naive(net, x, number, routing):
+    """Every image by itself, with the equations spelt out."""
+    base, branch = net.base, net.branches[number]
+    tokens = base._pos_embed(base.patch_embed(x))
+    table = []
+    for i in range(len(base.blocks)):
+        cls = tokens[:, 0]
+        w1, w2 = branch.adapters[i].score.weight, branch.adapters[i].spread.weight
+        scores = cls @ w1.T + torch.log(1 + torch.exp(cls @ w2.T))
+        p_base = (scores.exp() / scores.exp().sum(1, keepdim=True))[:, 1]
+        wants = [float(p) >= 0.5 for p in p_base.detach()]
+        if routing == "batch":
+            wants = [sum(wants) >= len(wants) / 2] * len(wants)
+        rows = [(base.blocks[i] if w else branch.blocks[i])(t[None]) for w, t in zip(wants, tokens, strict=True)]
+        tokens = torch.cat(rows)
+        table.append((p_base, wants))
+    return branch.head(base.norm(tokens)[:, 0]), table
+
+
+@pytest.mark.parametrize("routing", ["batch", "image"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_routing_agrees_with_the_equations_spelt_out(routing, number):
+    net = super_ancestor(routing).eval()
+    logits, probabilities = net(images(), number)
+    expected, table = naive(net, images(), number, routing)
+    torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(probabilities, torch.stack([p for p, _ in table]), atol=1e-5, rtol=1e-5)
+    taken = {w for _, wants in table for w in wants}
+    assert taken == {True, False}, "the oracle shall see both kinds of block"
+
+
+def test_a_routed_layer_has_exactly_the_chosen_blocks_value_and_the_gates_gradient():
+    net = super_ancestor().train()
+    x = torch.randn(5, 17, 16)
+    base, own = net.base.blocks[0], net.branches[0].blocks[0]
+    for p, block in ((torch.full((5,), 0.9), base), (torch.full((5,), 0.2), own)):
+        p = p.requires_grad_()
+        routed = net._route(x, p, base, own)
+        assert torch.equal(routed, block(x))
+        (gradient,) = torch.autograd.grad(routed.square().sum(), p)
+        update = block(x) - x
+        chosen = torch.ones(5, requires_grad=True)
+        scaled = x + chosen[:, None, None] * update.detach()
+        (expected,) = torch.autograd.grad(scaled.square().sum(), chosen)
+        torch.testing.assert_close(gradient, expected if block is base else -expected, rtol=1e-3, atol=1e-3)
+
+
+def test_a_gate_gets_the_gradient_of_its_block_alone_in_image_routing():
+    net = super_ancestor("image").train()
+    x, p = torch.randn(4, 17, 16), torch.tensor([0.9, 0.1, 0.5, 0.4], requires_grad=True)
+    base, own = net.base.blocks[1], net.branches[0].blocks[1]
+    routed = net._route(x, p, base, own)
+    expected = torch.cat([base(x[:1]), own(x[1:2]), base(x[2:3]), own(x[3:])])
+    torch.testing.assert_close(routed, expected)
+    (gradient,) = torch.autograd.grad(routed[1].sum(), p)
+    assert gradient[1] != 0
+    assert gradient[[0, 2, 3]].abs().sum() == 0
+
+
+def test_an_untrained_search_is_the_ancestor():
+    base = parse_architecture(ARCH, num_classes=3).build().eval()
+    net = SuperAncestor(base, [Task("a", 3)], "batch").eval()
+    features = base.forward_head(base.forward_features(images()), pre_logits=True)
+    logits, probabilities = net(images(), 0)
+    assert (probabilities == 0.5).all()
+    torch.testing.assert_close(logits, net.branches[0].head(features))
+
+
+def test_noise_is_drawn_in_training_only():
+    adapter, tokens = DatasetAdapter(16), torch.randn(64, 3, 16)
+    torch.manual_seed(0)
+    assert adapter.train()(tokens).std() > 0.05
+    assert (adapter.eval()(tokens) == 0.5).all()
+
+
+SHARES = {"a": [0.9, 0.1, 0.6, 0.5], "b": [0.8, 0.2, 0.4, 0.5], "c": [1.0, 0.7, 0.1, 0.0], "d": [0.2, 0.1, 0.1, 0.9]}
+
+
+def test_usage_counts_the_data_sets_that_use_a_base_block():
+    search = Selection(SHARES, "batch")
+    assert search.usage == [3, 1, 1, 3]
+    assert search.layers() == [0, 3], "more than half of four data sets"
+    assert Selection({**SHARES, "e": SHARES["b"]}, "batch").layers() == [0, 3], "more than 2.5"
+
+
+@pytest.mark.parametrize(("threshold", "what"), [(3, "selects no layer"), (0, "selects all layers")])
+def test_a_threshold_of_no_or_all_layers_is_refused_with_those_that_would_do(threshold, what):
+    with pytest.raises(UserError, match=rf"threshold {threshold} {what}.*usage 3 1 1 3.*choose 1"):
+        Selection(SHARES, "batch").layers(threshold)
+
+
+def test_a_path_that_was_not_measured_is_refused():
+    with pytest.raises(UserError, match="the path of second is unknown"):
+        Selection({"first": [0.0, 1.0], "second": [float("nan")] * 2}, "batch")
+
+
+def test_searches_of_different_data_sets_add_up_and_others_are_refused():
+    one, other = Selection({"a": SHARES["a"]}, "batch"), Selection({"b": SHARES["b"]}, "batch")
+    assert one.merged(other).usage == [2, 0, 1, 2]
+    with pytest.raises(UserError, match="data set a was searched twice"):
+        one.merged(one)
+    with pytest.raises(UserError, match="routed by batch, another by image"):
+        one.merged(Selection({"b": SHARES["b"]}, "image"))
+    assert common_layers(one, Selection({"a": SHARES["c"]}, "image")) == {"a": [0]}
+
+
+# -- whole runs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ancestor(tmp_path_factory):
+    from lgx.architectures import ViTArchitecture
+
+    torch.manual_seed(3)
+    architecture: ViTArchitecture = parse_architecture(ARCH, num_classes=10)
+    path = tmp_path_factory.mktemp("ancestor") / "a.learngene.safetensors"
+    task = {"name": "x", "num_classes": 10, "mean": [0.4] * 3, "std": [0.2] * 3, "img_size": 32, "in_chans": 3}
+    Learngene("ancestor", architecture, architecture.build().state_dict(), task=task).save(path)
+    return path
+
+
+def arguments(ancestor, runs, data, *more, name="search"):
+    return [
+        "fit", "--model", "LSAMD", f"--model.ancestor={ancestor}", f"--model.arch={ARCH}",
+        "--model.optimizer=torch.optim.AdamW", "--model.optimizer.lr=1e-2",
+        "--data=MultiTask", f"--data.tasks={data}", "--data.img_size=32", "--data.batch_size=16",
+        f"--data.root={ancestor.parent / 'data'}", "--data.limit_train=96", "--data.limit_eval=40",
+        f"--runs_dir={runs}", "--experiment=t", f"--name={name}", "--trainer.max_epochs=2",
+        "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", *more,
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def searched(ancestor, tmp_path_factory):
+    """A search over three pocket tasks."""
+    runs = tmp_path_factory.mktemp("lsamd") / "runs"
+    tasks = "[pocket_digits,pocket_textures,pocket_persons]"
+    main(arguments(ancestor, runs, tasks, "--model.threshold=0", "--model.learning_rates={pocket_digits: 0.02}"))
+    return runs / "t/search/seed0"
+
+
+def test_base_blocks_stay_as_they_are_and_the_others_learn(searched, ancestor):
+    before, run = Learngene.load(ancestor).tensors, SelectionRun.load(searched)
+    assert run.base.keys() == {name for name in before if not name.startswith("head.")}
+    assert all(torch.equal(tensor, before[name]) for name, tensor in run.base.items())
+    for number in range(3):
+        moved = [
+            not torch.equal(run.state[f"branches.{number}.{name}"], before[name])
+            for name in before
+            if name.startswith("blocks.")
+        ]
+        assert any(moved)
+
+
+def test_paths_are_those_of_the_validation_images(searched, ancestor):
+    """The stored shares, counted anew from the checkpoint with the oracle's equations."""
+    from data_modules.catalogue import open_set
+    from lgx.components.teacher import renormalize
+
+    run = SelectionRun.load(searched)
+    architecture = parse_architecture(ARCH, num_classes=10)
+    network = SuperAncestor(architecture.build(), [Task("", n) for n in (10, 12, 2)], "batch").eval()
+    network.base.reset_classifier(0)
+    network.load_state_dict(dict(run.state))
+    for number, name in enumerate(run.about["tasks"]):
+        data = open_set(name, str(ancestor.parent / "data"), img_size=32)
+        data.setup("fit")
+        from data_modules.multi_task import MultiTask
+
+        multi = MultiTask((name,), str(ancestor.parent / "data"), img_size=32, batch_size=16, limit_eval=40)
+        multi.setup("fit")
+        count, total = torch.zeros(4), 0
+        with torch.no_grad():
+            for batch in multi.val_dataloader():
+                _, table = naive(network, renormalize(batch.inputs, data.task, (0.4,) * 3, (0.2,) * 3), number, "batch")
+                count += torch.tensor([float((p >= 0.5).sum()) for p, _ in table])
+                total += len(batch.inputs)
+        assert total == 40
+        assert run.selection.base_share[name] == pytest.approx((count / total).tolist(), abs=1e-6)
+
+
+def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(searched):
+    rows = (searched / "results.csv").read_text().splitlines()
+    for task in ("pocket_digits", "pocket_textures", "pocket_persons"):
+        assert any(row.startswith("lsamd,") and f",{task},val,2,acc," in row for row in rows)
+    assert "<svg" in (searched / "routing.svg").read_text()
+
+
+def test_classification_and_segmentation_are_searched_together(ancestor, tmp_path):
+    runs = tmp_path / "runs"
+    fake_data.MASKED_FORMATS["voc12"](ancestor.parent / "data")
+    main(arguments(ancestor, runs, "[pocket_persons,voc12]", "--data.batch_size=4", "--trainer.max_epochs=1"))
+    run = runs / "t/search/seed0"
+    rows = (run / "results.csv").read_text().splitlines()
+    assert any(",voc12,val,1,miou," in row for row in rows)
+    assert any(",pocket_persons,val,1,acc," in row for row in rows)
+    found = SelectionRun.load(run)
+    assert list(found.selection.paths) == ["pocket_persons", "voc12"]
+    assert found.state["branches.1.head.weight"].shape == (21, 16)
+
+
+def test_every_data_set_has_its_own_learning_rate(searched):
+    optimizer = load_checkpoint(searched / "checkpoints/last.ckpt")["optimizer_states"][0]
+    assert sorted({group["lr"] for group in optimizer["param_groups"]}) == [0.01, 0.02]
+
+
+def with_shares(run, shares):
+    """The same run, had its validation found these shares."""
+    measured = {f"branches.{i}.base_share": torch.tensor(row) for i, row in enumerate(shares)}
+    return SelectionRun(run.about, {**run.state, **measured})
+
+
+@pytest.fixture
+def learngene(searched, tmp_path):
+    """Layers 0, 2 and 3 of the ancestor."""
+    shares = [[1.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0]]
+    path = tmp_path / "l.learngene.safetensors"
+    extract([with_shares(SelectionRun.load(searched), shares)]).save(path)
+    return path
+
+
+def test_extraction_keeps_the_layers_and_says_where_they_come_from(learngene, ancestor):
+    found, source = Learngene.load(learngene), Learngene.load(ancestor).tensors
+    assert found.selection["layers"] == [0, 2, 3]
+    assert found.selection["usage"] == [2, 0, 3, 2]
+    assert found.selection["paths"]["pocket_persons"] == [False, False, True, True]
+    for position, layer in enumerate([0, 2, 3]):
+        assert torch.equal(found.tensors[f"blocks.{position}.mlp.fc1.weight"], source[f"blocks.{layer}.mlp.fc1.weight"])
+    assert not any(name.startswith("head.") for name in found.tensors)
+    assert "blocks.0 blocks.2 blocks.3 of the ancestor" in found.describe()
+
+
+@pytest.mark.parametrize(
+    ("options", "layers", "method"),
+    [
+        ({}, [0, 2, 3, 3, 3], "lsamd"),
+        ({"priority": "first"}, [0, 0, 0, 2, 3], "lsamd_first"),
+        ({"priority": "last", "repeat": "cyclic"}, [0, 2, 3, 2, 3], "lsamd_last_cyclic"),
+    ],
+)
+def test_a_descendant_gets_the_expanded_layers(learngene, ancestor, options, layers, method):
+    initializer = SelectedExpansion(str(learngene), **options)
+    if not options:
+        layers = [0, 0, 2, 3, 3]  # last, then first: two stages have no middle
+    architecture = parse_architecture(ARCH.replace("depth=4", "depth=5"), num_classes=7)
+    state, source = initialize(architecture, initializer).model.state_dict(), Learngene.load(ancestor).tensors
+    assert initializer.method == method
+    for target, layer in enumerate(layers):
+        name = "attn.qkv.weight"
+        assert torch.equal(state[f"blocks.{target}.{name}"], source[f"blocks.{layer}.{name}"])
+    assert torch.equal(state["pos_embed"], source["pos_embed"])
+
+
+def test_init_expands_a_searched_learngene(learngene, tmp_path, capsys):
+    arch = ARCH.replace("depth=4", "depth=6")
+    out = tmp_path / "d.safetensors"
+    main(["init", f"--learngene={learngene}", f"--arch={arch}", "--head=5", "--priority=last", f"--out={out}"])
+    assert "lsamd_last" in capsys.readouterr().out
+    assert out.exists()
+
+
+def test_a_learngene_whose_layers_contradict_its_tensors_is_refused(learngene, tmp_path):
+    import dataclasses
+
+    damaged = Learngene.load(learngene)
+    path = tmp_path / "damaged.learngene.safetensors"
+    dataclasses.replace(damaged, search={**damaged.selection, "layers": [0, 2]}).save(path)
+    with pytest.raises(UserError, match=r"names layers \[0, 2\] of an ancestor of 4, but holds the tensors of 3"):
+        initialize(parse_architecture(ARCH, num_classes=7), SelectedExpansion(str(path)))
+
+
+def test_neither_learngene_nor_super_ancestor_passes_for_a_whole_network(learngene, searched):
+    with pytest.raises(UserError, match="holds 3 layers of lsamd, not a whole network"):
+        load_pretrained(str(learngene))
+    with pytest.raises(UserError, match="holds a super ancestor"):
+        load_pretrained(str(searched / "checkpoints/best.ckpt"))
+
+
+def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, capsys):
+    for task in ("pocket_digits", "pocket_persons"):
+        main(arguments(ancestor, tmp_path / "runs", f"[{task}]", "--trainer.max_epochs=1", name=task))
+    runs = [str(tmp_path / f"runs/t/{task}/seed0") for task in ("pocket_digits", "pocket_persons")]
+    usage = [sum(used) for used in zip(*(SelectionRun.load(r).selection.paths[n] for r, n in
+             zip(runs, ("pocket_digits", "pocket_persons"), strict=True)), strict=True)]  # fmt: skip
+    possible = [t for t in (0, 1) if 0 < sum(u > t for u in usage) < 4]
+    out = tmp_path / "m.learngene.safetensors"
+    capsys.readouterr()
+    if not possible:
+        with pytest.raises(SystemExit):
+            main(["extract", *runs, f"--out={out}"])
+        assert "selects" in capsys.readouterr().err
+        assert not out.exists()
+        return
+    main(["extract", *runs, f"--out={out}", f"--threshold={possible[0]}", "--json=true"])
+    assert json.loads(capsys.readouterr().out)["usage"] == usage
+    main(["analyze", "paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}"])
+    assert "usage" in capsys.readouterr().out
+    assert "<svg" in (tmp_path / "p.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--model.learning_rates={cifar10: 0.1}"], "model.learning_rates: cifar10 is not searched"),
+        (["--model.threshold=-1"], "model.threshold: must not be negative"),
+        (["--model.mixup=0.5"], "no data set's own path"),
+        (["--model.drop_path_rate=0.1"], "model.drop_path_rate: a layer that is left out"),
+        (["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"], "leave WeightAveraging"),
+        (["--trainer.limit_val_batches=1"], "leaves no validation image of pocket_persons, whose path is then unknown"),
+    ],
+)
+def test_bad_options_get_one_sentence(ancestor, tmp_path, capsys, more, sentence):
+    with pytest.raises(SystemExit) as end:
+        main(arguments(ancestor, tmp_path / "runs", "[pocket_digits,pocket_persons]", *more))
+    error = capsys.readouterr().err
+    assert end.value.code == 2
+    assert sentence in error
+    assert "Traceback" not in error
+
+
+def test_a_run_of_another_method_is_no_search(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["extract", str(tmp_path), f"--out={tmp_path / 'x.learngene.safetensors'}"])
+    assert "no such checkpoint" in capsys.readouterr().err

@@ -1,0 +1,202 @@
+"""TLEG: every layer from two, in training and in descendants, against naive constructions."""
+
+import json
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from lgx.architectures import ViTArchitecture
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.components.optim import parameter_groups
+from lgx.errors import UserError
+from lgx.initialization import initialize
+from lgx.methods import LinearExpansion, StagewiseExpansion, initializer_for
+from lgx.methods.tleg.method import LinearlyExpandedViT
+from tests.support.command_line import ARCH, arguments, lgx
+from tests.training.test_ddp import train
+from tests.training.test_resume import final, kill_and_resume
+
+AUX = ViTArchitecture(4, 24, 3, patch_size=4, img_size=16, num_classes=5)
+STOCHASTIC = ["--trainer.max_epochs=3", "--save_every=1", "--data.batch_size=8", "--model.drop_path_rate=0.2"]
+
+
+@pytest.fixture
+def network() -> LinearlyExpandedViT:
+    torch.manual_seed(0)
+    return LinearlyExpandedViT(AUX)
+
+
+@pytest.fixture
+def batch() -> Tensor:
+    return torch.randn(3, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def learngene_file(network: LinearlyExpandedViT, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("t") / "best.learngene.safetensors")
+    Learngene("tleg", AUX, dict(network.state_dict())).save(path)
+    return path
+
+
+def naive(state: dict[str, Tensor], depth: int) -> nn.Module:
+    """A plain ViT whose weights are written layer by layer, as the formula reads."""
+    model = AUX.replace(depth=depth).build()
+    written = {k: v for k, v in state.items() if not k.startswith("blocks.")}
+    for name in [k.removeprefix("blocks.0.") for k in state if k.startswith("blocks.0.")]:
+        theta_b, theta_a = state[f"blocks.0.{name}"], state[f"blocks.1.{name}"]
+        for l in range(1, depth + 1):  # noqa: E741  # the paper's l
+            written[f"blocks.{l - 1}.{name}"] = theta_b + (l - 1) / depth * theta_a
+    model.load_state_dict(written)
+    return model
+
+
+def test_the_auxiliary_net_computes_what_a_plain_network_of_the_formulas_weights_does(network, batch):
+    assert_close(network.eval()(batch), naive(network.state_dict(), 4).eval()(batch))
+
+
+def test_gradients_are_the_chain_rule_over_all_layers(network, batch):
+    plain = naive(network.state_dict(), 4)
+    plain(batch).square().sum().backward()
+    network(batch).square().sum().backward()
+    of_layer = {name: p.grad for name, p in plain.named_parameters()}
+    for name, parameter in network.named_parameters():
+        if name.startswith("blocks."):
+            slope, short = name.startswith("blocks.1."), name.split(".", 2)[2]
+            terms = [of_layer[f"blocks.{l}.{short}"] * (l / 4 if slope else 1) for l in range(4)]  # noqa: E741
+            expected = torch.stack(terms).sum(0)
+        else:
+            expected = of_layer[name]
+        assert_close(parameter.grad, expected, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_gradients_agree_with_finite_differences():
+    torch.manual_seed(0)
+    small = LinearlyExpandedViT(ViTArchitecture(3, 4, 2, patch_size=4, img_size=8, num_classes=2)).double()
+    image = torch.randn(2, 3, 8, 8, dtype=torch.double)
+    names = ["blocks.0.attn.qkv.weight", "blocks.1.attn.qkv.weight", "blocks.1.norm1.weight", "pos_embed"]
+    values = [small.get_parameter(name).detach().clone().requires_grad_() for name in names]
+
+    def logits(*tensors: Tensor) -> Tensor:
+        return torch.func.functional_call(small, dict(zip(names, tensors, strict=True)), (image,))
+
+    assert torch.autograd.gradcheck(logits, values)
+
+
+def test_it_holds_two_layers_and_starts_with_norms_of_one(network):
+    assert sum(p.numel() for p in network.parameters()) == AUX.replace(depth=2).count_parameters()
+    assert set(network.state_dict()) == set(AUX.replace(depth=2).build("meta").state_dict())
+    assert torch.equal(network.blocks[0].norm1.weight, torch.ones(24))
+    assert torch.equal(network.blocks[1].norm2.weight, torch.zeros(24))
+    assert network.blocks[1].attn.qkv.weight.std() > 0
+    undecayed = parameter_groups(network)[0]["params"]
+    assert any(p is network.pos_embed for p in undecayed)
+
+
+def test_stochastic_depth_is_on_in_training_only(batch):
+    network = LinearlyExpandedViT(AUX, drop_path_rate=0.9)
+    assert not torch.equal(network.train()(batch), network(batch))
+    assert torch.equal(network.eval()(batch), network(batch))
+    network.training = True  # as Lightning does it after validation
+    assert not torch.equal(network(batch), network(batch))
+
+
+@pytest.mark.slow
+def test_a_compiled_network_computes_the_same(network, batch):
+    expected = network(batch)
+    network.compile(backend="aot_eager")
+    assert_close(network.eval()(batch), expected)
+    found = network.train()(batch)
+    assert_close(found, expected)
+    found.sum().backward()
+    assert all(p.grad is not None for p in network.parameters())
+    assert "blocks.1.attn.qkv.weight" in network.state_dict()
+
+
+def test_a_descendant_of_the_auxiliary_nets_depth_is_its_function(network, learngene_file, batch):
+    descendant = initialize(AUX, LinearExpansion(learngene_file)).model.eval()
+    assert torch.equal(network.eval()(batch), descendant(batch))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 7, 15])
+def test_descendants_of_any_depth_are_expanded_exactly(network, learngene_file, depth):
+    start = initialize(AUX.replace(depth=depth), LinearExpansion(learngene_file))
+    expected = naive(network.state_dict(), depth).state_dict()
+    for name, tensor in start.model.state_dict().items():
+        assert_close(tensor, expected[name], rtol=1e-6, atol=1e-8, msg=name)  # a rounding apart
+    assert start.random == ()
+    assert start.stored == AUX.replace(depth=2).count_parameters()
+
+
+def test_aux_b_learns_as_many_parameters_as_the_paper_says():
+    two = ViTArchitecture(2, 768, 12).count_parameters()
+    assert round(two / 1e6, 1) == 15.7  # SWS, Table 5
+
+
+def test_the_registry_finds_it_and_refuses_what_it_cannot_expand(learngene_file, tmp_path):
+    assert initializer_for(learngene_file).method == "tleg"
+    with pytest.raises(UserError, match="a learngene of tleg, not of sws"):
+        initializer_for(learngene_file, "sws")
+    with pytest.raises(UserError, match="a learngene of tleg; StagewiseExpansion expands those of sws or simple_lg"):
+        initialize(AUX, StagewiseExpansion(learngene_file))
+    with pytest.raises(UserError, match=r"embed_dim 24.*only the depth may differ"):
+        initialize(AUX.replace(embed_dim=48), LinearExpansion(learngene_file))
+    other = tmp_path / "sws.learngene.safetensors"
+    Learngene("sws", AUX.replace(stages=(2, 2)), {}).save(other)
+    with pytest.raises(UserError, match="a learngene of sws; LinearExpansion expands those of tleg"):
+        initialize(AUX, LinearExpansion(str(other)))
+
+
+def test_a_run_leaves_a_learngene_of_two_layers(fit, ancestor, tmp_path):
+    teacher = f"--model.ancestor={ancestor}/best.learngene.safetensors"
+    result = fit("TLEG", "--name=t", teacher, "--trainer.max_epochs=8")
+    assert result.code == 0, result.err
+    run = tmp_path / "runs/test/t/seed0"
+    learngene = Learngene.load(run / "best.learngene.safetensors")
+    assert (learngene.method, learngene.num_layers, learngene.architecture.depth) == ("tleg", 2, 4)
+    state = load_checkpoint(run / "checkpoints/last.ckpt")["state_dict"]
+    assert {name.split(".")[2] for name in state if ".blocks." in name} == {"0", "1"}
+    six, source = ARCH.replace("depth=4", "depth=6"), run / "best.learngene.safetensors"
+    written = lgx("init", "--learngene", source, "--arch", six, "--head", "3", "--out", tmp_path / "six")
+    assert written.code == 0, written.err
+    written = lgx("init", "--learngene", source, "--arch", six, "--out", tmp_path / "like")
+    assert written.code == 0, written.err
+    config = json.loads((tmp_path / "like/config.json").read_text())
+    assert (config["num_classes"], config["label_names"]) == (3, ["circle", "square", "stripe"])
+
+
+@pytest.mark.parametrize(
+    ("arch", "sentence"),
+    [("depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16", "and two are learned"),
+     ("stages=2-2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", "leave out stages")],
+)  # fmt: skip
+def test_an_auxiliary_net_that_cannot_be_is_refused(fit, arch, sentence):
+    result = fit("TLEG", f"--model.arch={arch}")
+    assert result.code == 2
+    assert sentence in result.sentence
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path):
+    whole = tmp_path / "whole"
+    assert lgx(*arguments("fit", "TLEG", images, whole, "--name=r", *STOCHASTIC)).code == 0
+    resumed = kill_and_resume(images, tmp_path / "runs", 8, "before_update", STOCHASTIC, "TLEG")
+    expected, found = final(whole / "test/r/seed0"), final(resumed)
+    assert all(torch.equal(v, found["state_dict"][k]) for k, v in expected["state_dict"].items())
+
+
+@pytest.mark.slow
+def test_two_processes_do_what_one_does(images, tmp_path):
+    one = torch.load(train(images, tmp_path, 1, 16, "TLEG") / "rank0.pt")
+    folder = train(images, tmp_path, 2, 8, "TLEG")
+    first, second = torch.load(folder / "rank0.pt"), torch.load(folder / "rank1.pt")
+    for name, tensor in one.items():
+        assert torch.equal(first[name], second[name]), name
+        assert_close(first[name], tensor, rtol=0, atol=1e-6)
+
+
+def test_its_two_layers_do_not_pass_for_a_whole_network(learngene_file):
+    with pytest.raises(UserError, match="holds 2 layers of tleg, not a whole network"):
+        load_pretrained(learngene_file)

@@ -1,0 +1,130 @@
+"""Every method on two real processes (gloo), with tasks and architectures that change from step to step.
+
+One pair of processes runs all of them, one after another: starting a pair takes longer than a run.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from lgx.artifacts.learngene import load_checkpoint
+from lgx.core.rows import read_rows
+from lgx.methods.lsamd.selection import SelectionRun
+from tests.support.command_line import arguments, free_port, lgx
+from tests.support.fake_text import SIZE, write_sets, write_vocabulary
+from tests.support.images import write_images
+
+HYPER = [
+    "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.set_size=5",
+    '--model.panel=["depth=2,embed_dim=16,num_heads=2"]', "--model.meta_batch=2",
+]  # fmt: skip
+LOW_RANK = [*HYPER, "--model.rank=4", "--model.max_size=1024"]
+STAGES = ["--model.stages=[2,2]"]
+TEXT = f"gpt2:depth=2,embed_dim=24,num_heads=3,max_len=40,vocab_size={SIZE}"
+LEARNGENE = "{ancestor}/best.learngene.safetensors"
+SEVERAL = ["--data=MultiTask", "--data.tasks=[{first},{second}]", "--data.steps_per_epoch=4"]
+TEXTS = [
+    f"--model.arch={TEXT}", "--data.root={texts}", "--data.max_len=40",
+    f"--data.vocab_size={SIZE}",
+]  # fmt: skip
+TEXT_HYPER = ["--model.set=GPTs-1K", '--model.panel=["gpt2:depth=2,embed_dim=16,num_heads=2"]']
+ONE_TEXT = ["--data=CoLA", *TEXTS]
+TWO_TEXTS = ["--data=MultiText", "--data.tasks=[cola,mrpc]", "--data.steps_per_epoch=4", *TEXTS]
+PRETRAINED = ["--model.initializer=Pretrained", f"--model.initializer.source={LEARNGENE}"]
+ACCUMULATE = "--trainer.accumulate_grad_batches=2"
+
+RUNS = {
+    "finetune": ["Finetune", *PRETRAINED],
+    "finetune_accumulated": ["Finetune", ACCUMULATE],
+    "finetune_sharded": ["Finetune", *PRETRAINED, "--trainer.strategy=sharded"],
+    "distill": ["Distill", f"--model.ancestor={LEARNGENE}", ACCUMULATE],
+    "sws": ["SWS", *STAGES, f"--model.ancestor={LEARNGENE}", ACCUMULATE],
+    "tleg": ["TLEG", ACCUMULATE],
+    "mini_deit": ["MiniDeiT", *STAGES, ACCUMULATE],
+    "lsamd": ["LSAMD", f"--model.ancestor={LEARNGENE}", *SEVERAL],
+    "lsamd_image": ["LSAMD", f"--model.ancestor={LEARNGENE}", *SEVERAL, "--model.routing=image", ACCUMULATE],
+    "ghn3": ["GHN3", *HYPER, ACCUMULATE],
+    "logah": ["LoGAH", *LOW_RANK],
+    "logah_aligned": ["LoGAH", *LOW_RANK, "--model.layout=aligned", ACCUMULATE],
+    "tal_guided": ["TAL", *LOW_RANK, f"--model.ancestor={LEARNGENE}", ACCUMULATE],
+    "tal": ["TAL", *LOW_RANK, *SEVERAL, "--model.task_embeddings={tasks}"],
+    "tal_accumulated": ["TAL", *LOW_RANK, *SEVERAL, "--model.task_embeddings={tasks}", ACCUMULATE],
+    "text_finetune": ["Finetune", *ONE_TEXT],
+    "text_finetune_sharded": ["Finetune", *ONE_TEXT, "--trainer.strategy=sharded"],
+    "text_logah": ["LoGAH", *LOW_RANK, *ONE_TEXT, *TEXT_HYPER],
+    "text_logah_aligned": ["LoGAH", *LOW_RANK, *ONE_TEXT, *TEXT_HYPER, "--model.layout=aligned", ACCUMULATE],
+    "text_tal": ["TAL", *LOW_RANK, *TWO_TEXTS, *TEXT_HYPER, ACCUMULATE],
+}
+
+
+@pytest.fixture(scope="module")
+def finished(images, ancestor, tmp_path_factory):
+    """Folder of all runs, and how each ended on both processes."""
+    folder = tmp_path_factory.mktemp("ranks")
+    sizes = {"first": 48, "second": 24}
+    places = {name: write_images(folder / name, {"train": n, "val": 9, "test": 9}) for name, n in sizes.items()}
+    texts = write_sets(folder / "texts")
+    write_vocabulary(texts / "gpt2_vocab")
+    tasks = folder / "tasks.safetensors"
+    learngene = ancestor / "best.learngene.safetensors"
+    done = lgx("embed", "--ancestor", learngene, "--data", ",".join(map(str, places.values())), "--out", tasks)
+    assert done.code == 0, done.err
+    fill = {**places, "ancestor": ancestor, "texts": texts, "tasks": tasks}
+    jobs = {}
+    for name, (method, *options) in RUNS.items():
+        own = [option.format(**fill) if option.count("{") == option.count("}") > 0 else option for option in options]
+        args = arguments("fit", method, images, folder / "runs", f"--name={name}")
+        if any(option.startswith("--data=") for option in own):
+            args = [a for a in args if not a.startswith("--data")]
+        if "--data=MultiTask" in own:
+            own += ["--data.img_size=16"]
+        own += ["--trainer.devices=2", "--data.batch_size=8", "--model.optimizer.eps=1e-4"]
+        if "sharded" not in name:
+            own += ["--trainer.strategy=ddp", "--trainer.callbacks+=tests.support.probes.RecordRank"]
+            own += [f"--trainer.callbacks.folder={folder}/record/{name}"]
+        jobs[name] = {"args": [*args, *own], "port": free_port()}
+    file = folder / "jobs.json"
+    file.write_text(json.dumps(jobs))
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "LGX_ALLOW_IMPORTS": "tests"}
+    command = [sys.executable, "-m", "tests.support.ranks"]
+    pair = [subprocess.Popen([*command, str(rank), "2", str(file)], env=env) for rank in range(2)]
+    for process in pair:
+        process.wait(timeout=170)
+    return folder, [json.loads((folder / f"jobs.json.{rank}").read_text()) for rank in range(2)]
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if "sharded" not in name])
+def test_ranks_end_bit_equal_and_count_every_sample_once(finished, name):
+    folder, ends = finished
+    assert [end[name] for end in ends] == ["", ""]
+    first, second = (torch.load(folder / "record" / name / f"rank{rank}.pt") for rank in range(2))
+    assert first
+    for key, tensor in first.items():
+        assert torch.equal(tensor, second[key]), key
+    seen = [json.loads((folder / "record" / name / f"rank{rank}.json").read_text()) for rank in range(2)]
+    assert seen[0]["seen"] != seen[1]["seen"]
+    assert {k: v for k, v in seen[0].items() if k != "seen"} == {k: v for k, v in seen[1].items() if k != "seen"}
+    counted = {row.n for row in read_rows(folder / "runs/test" / name / "seed0/results.csv") if row.split == "val"}
+    assert counted == ({9} if "text" not in name else counted)
+
+
+@pytest.mark.parametrize("name", ["finetune", "text_finetune"])
+def test_processes_that_share_every_layer_train_what_whole_copies_train(finished, name):
+    folder, ends = finished
+    assert [end[f"{name}_sharded"] for end in ends] == ["", ""]
+    whole, shared = (
+        load_checkpoint(folder / "runs/test" / run / "seed0/checkpoints/last.ckpt") for run in (name, f"{name}_sharded")
+    )
+    assert whole["state_dict"].keys() == shared["state_dict"].keys()
+    for key, tensor in whole["state_dict"].items():
+        torch.testing.assert_close(shared["state_dict"][key], tensor, rtol=0, atol=1e-5)
+
+
+def test_a_search_on_two_processes_counts_every_image_of_every_set_once(finished):
+    shares = SelectionRun.load(finished[0] / "runs/test/lsamd/seed0").selection.base_share
+    assert len(shares) == 2
+    assert all(round(9 * share, 4) == round(9 * share) for row in shares.values() for share in row)

@@ -1,0 +1,233 @@
+"""Full disks, places that refuse, files that break under a run: one sentence, and nothing half-written."""
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from lightning.pytorch import Callback
+
+from data_modules.shards import write_shards
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.core.files import as_os_error, atomic_path
+from lgx.errors import UserError
+from tests.support import fake_data
+from tests.support.command_line import ARCH, Result, arguments, lgx
+
+LIMIT = 60  # seconds that a command may take to its end
+
+
+@contextmanager
+def no_file_larger_than(limit: int) -> Iterator[None]:
+    """The system refuses to write more than so many bytes to any file."""
+    old, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # Python keeps what was cut off of it
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (old, hard))
+        sys.dont_write_bytecode = writes_bytecode
+
+
+@contextmanager
+def mounted(place: Path, *options: str) -> Iterator[Path]:
+    """A file system of its own; only root can mount one."""
+    place.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", place], capture_output=True)
+    if mount.returncode:
+        pytest.skip("mounting a file system needs root")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+@contextmanager
+def full(place: Path) -> Iterator[Path]:
+    """A disk without room."""
+    with mounted(place, "-o", "size=4k") as disk:
+        yield disk
+
+
+@contextmanager
+def read_only(place: Path) -> Iterator[Path]:
+    """A disk that nobody may write to."""
+    with mounted(place, "-o", "ro") as disk:
+        yield disk
+
+
+@contextmanager
+def taken(place: Path) -> Iterator[Path]:
+    """A file where a folder should be."""
+    place.write_text("taken")
+    yield place
+
+
+@contextmanager
+def limited(place: Path) -> Iterator[Path]:
+    """A folder in which no file may have more than 300 bytes."""
+    place.mkdir()
+    with no_file_larger_than(300):
+        yield place
+
+
+COMMANDS: dict[str, Callable[[Path, Path, Path], list[object]]] = {
+    "fit": lambda out, images, run: arguments("fit", "Ancestor", images, out / "runs", "--name=r"),
+    "init": lambda out, images, run: [
+        "init", "--learngene", run / "best.learngene.safetensors", "--arch", ARCH, "--out", out / "vit",
+    ],
+    "init of a file": lambda out, images, run: [
+        "init", "--learngene", run / "best.learngene.safetensors", "--arch", ARCH, "--out", out / "vit.safetensors",
+    ],
+    "embed": lambda out, images, run: [
+        "embed", "--ancestor", run / "best.learngene.safetensors", "--data", images, "--out", out / "e.safetensors",
+    ],
+    "export": lambda out, images, run: ["export", run / "checkpoints" / "best.ckpt", "--out", out / "vit"],
+    "compare": lambda out, images, run: ["compare", run, "--split=val", "--out", out / "report"],
+    "data": lambda out, images, run: ["data", "prepare", "pocket_digits", "--root", out / "data"],
+    "sample": lambda out, images, run: ["sample", "ViTs-1K", "--count=200", "--out", out / "set.jsonl"],
+}  # fmt: skip
+
+
+def quickly(*command: object) -> Result:
+    started = time.perf_counter()
+    result = lgx(*command)
+    assert time.perf_counter() - started < LIMIT
+    return result
+
+
+def leftovers(place: Path) -> list[str]:
+    """Names of temporary files and folders below a place."""
+    return [path.name for path in place.rglob("*") if path.name.startswith(".") or path.suffix in (".tmp", ".old")]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("disk", [full, read_only, taken, limited])
+def test_a_place_that_refuses_is_named_and_left_clean(tmp_path, images, ancestor, disk, name):
+    with disk(tmp_path / "disk") as place:
+        command = COMMANDS[name](place, images, ancestor)
+        if disk is full:
+            (place / "other").write_bytes(bytes(4096))
+        result = quickly(*command)
+        assert result.code in (1, 2), result.out
+        assert result.sentence.startswith(f"lgx {command[0]}: "), result.err
+        assert str(place) in result.sentence, result.sentence
+        assert "Traceback" not in result.err
+        assert leftovers(place) == []
+        if disk is taken:
+            assert place.read_text() == "taken"
+
+
+@pytest.mark.parametrize("name", ["init", "init of a file", "export", "compare", "sample"])
+def test_what_was_there_stays_where_the_disk_is_full(tmp_path, images, ancestor, name):
+    command = COMMANDS[name](tmp_path, images, ancestor)
+    assert lgx(*command).code == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with no_file_larger_than(300):
+        result = quickly(*command)
+    assert result.code == 2
+    assert "cannot write" in result.sentence
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_full_disk_ends_a_run_that_can_be_resumed(tmp_path, images):
+    base = arguments("fit", "Ancestor", images, tmp_path, "--name=r", "--ckpt_path=last")
+    assert lgx(*base).code == 0
+    folder = tmp_path / "test" / "r" / "seed0"
+    before = (folder / "checkpoints" / "last.ckpt").read_bytes()
+    with no_file_larger_than(len(before) // 2):
+        result = quickly(*base, "--trainer.max_epochs=2")
+    assert result.code == 2
+    assert f"cannot write {folder / 'checkpoints'}" in result.sentence
+    assert "not all of it could be written" in result.sentence
+    assert (folder / "checkpoints" / "last.ckpt").read_bytes() == before
+    assert leftovers(folder) == []
+    assert lgx(*base, "--trainer.max_epochs=2").code == 0
+    assert load_checkpoint(folder / "checkpoints" / "last.ckpt")["epoch"] == 1
+
+
+def test_a_disk_that_fills_under_the_curves_names_the_run(tmp_path, images, capfd):
+    base = arguments("fit", "Ancestor", images, tmp_path, "--name=r")
+    with no_file_larger_than(5000):  # the configuration has room, TensorBoard's file has not
+        result = quickly(*base)
+    assert result.code == 2
+    assert f"cannot write {tmp_path / 'test' / 'r' / 'seed0'}" in result.sentence
+    assert "resume with --ckpt_path last" in result.sentence
+    assert "Traceback" not in capfd.readouterr().err  # of TensorBoard's thread neither
+
+
+def test_shards_go_on_where_the_disk_was_full(tmp_path, monkeypatch):
+    images = fake_data.numbered(40)
+    whole = write_shards(images, tmp_path / "whole", "train", fake_data.TOY, shard_size=10).parent
+    first = (whole / "train-000000.tar").stat().st_size
+    folder = tmp_path / "toy"
+    write_shards(fake_data.numbered(5, "val"), folder, "val", fake_data.TOY)
+    with no_file_larger_than(first - 1), pytest.raises(UserError, match=r"write .*train-000000\.tar: File too large"):
+        write_shards(images, folder, "train", fake_data.TOY, shard_size=10)
+    assert [path.name for path in sorted(folder.iterdir())] == ["index.json", "val-000000.tar"]
+    write_shards(images, folder, "train", fake_data.TOY, shard_size=10)
+    for path in whole.glob("*.tar"):
+        assert (folder / path.name).read_bytes() == path.read_bytes()
+
+
+class Break(Callback):
+    """Cut a shard off in the middle when the second epoch begins."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+
+    def on_train_epoch_start(self, trainer, pl_module):
+        if trainer.current_epoch == 1:
+            self.path.write_bytes(self.path.read_bytes()[:5000])
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_shard_that_breaks_during_a_run_is_named(tmp_path, monkeypatch, workers):
+    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
+    for split, count in (("train", 24), ("val", 6)):
+        write_shards(fake_data.numbered(count, split), tmp_path / "toy", split, fake_data.TOY, shard_size=8)
+    shard = tmp_path / "toy" / "train-000001.tar"
+    whole = shard.read_bytes()
+    base = arguments("fit", "Ancestor", tmp_path, tmp_path / "runs", "--name=r")
+    base = [option for option in base if not option.startswith("--data")]
+    base += ["--data=ShardedData", f"--data.root={tmp_path}", "--data.name=toy", "--data.in_memory=false"]
+    base += ["--data.batch_size=4", "--data.img_size=16", f"--data.num_workers={workers}", "--trainer.max_epochs=3"]
+    result = quickly(*base, "--trainer.callbacks+=tests.project.test_disk.Break", f"--trainer.callbacks.path={shard}")
+    assert result.code == 2, result.err
+    assert result.sentence.startswith(f"lgx fit: shard {shard} is truncated or corrupted")
+    assert "Traceback" not in result.err
+    checkpoint = tmp_path / "runs" / "test" / "r" / "seed0" / "checkpoints" / "last.ckpt"
+    assert load_checkpoint(checkpoint)["epoch"] == 0
+    shard.write_bytes(whole)
+    assert lgx(*base, "--ckpt_path=last").code == 0
+
+
+def test_a_sentence_names_the_file_and_not_its_temporary_stand_in(tmp_path):
+    with no_file_larger_than(10), pytest.raises(UserError, match=r"cannot write .*folder/a\.txt") as caught:
+        with atomic_path(tmp_path / "folder") as outer, atomic_path(outer / "a.txt") as inner:
+            inner.write_text("x" * 100)
+    assert ".tmp" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_libraries_report_a_full_disk_as_the_system_does():
+    told = as_os_error(RuntimeError('I/O error: No space left on device (os error 28) at path "/x/.tmpA"'))
+    assert (told.errno, told.strerror) == (errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert "is the disk full?" in str(as_os_error(RuntimeError("[enforce fail at inline_container.cc:671] .\nmore")))
+
+
+@pytest.mark.parametrize("kept", [0, 1, 100, 0.5, 0.9, -1])
+def test_half_a_checkpoint_and_half_a_learngene_are_named(tmp_path, ancestor, kept):
+    for file, read in (("checkpoints/last.ckpt", load_checkpoint), ("best.learngene.safetensors", Learngene.load)):
+        data = (ancestor / file).read_bytes()
+        part = tmp_path / Path(file).name
+        part.write_bytes(data[: int(kept * len(data)) if isinstance(kept, float) else kept])
+        with pytest.raises(UserError, match="not an intact"):
+            read(part)

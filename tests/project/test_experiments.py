@@ -1,0 +1,77 @@
+"""Every file below experiments/ is valid, and every run of every sweep parses and builds."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lgx.architectures import parse_any_architecture
+from lgx.cli import TRAINING
+from lgx.runs.sweeps import load_sweep, option_arguments, run_arguments
+from lgx.runs.tuning import load_search
+from tests.support.command_line import lgx
+from tests.support.paths import EXPERIMENTS
+
+FILES = sorted(p for p in EXPERIMENTS.rglob("*.yaml") if p.name not in ("paper_numbers.yaml", "index.yaml"))
+SWEEPS = [p for p in FILES if "seeds" in yaml.safe_load(p.read_text())]
+SEARCHES = [p for p in FILES if "trials" in yaml.safe_load(p.read_text())]
+HARDWARE = [p for p in FILES if p.parent.name == "hardware"]
+CONFIGS = [p for p in FILES if p not in SWEEPS + SEARCHES + HARDWARE]
+
+SWEPT = {Path(job.config).resolve() for path in SWEEPS for job in load_sweep(path).runs}
+
+
+def test_every_configuration_says_at_its_top_what_it_is():
+    assert [path for path in CONFIGS if not path.read_text().startswith("# ")] == []
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in CONFIGS if p.resolve() not in SWEPT], ids=lambda p: str(p.relative_to(EXPERIMENTS))
+)
+def test_every_configuration_that_no_sweep_runs_parses(path):
+    result = lgx("fit", "--config", path, "--print_config")
+    assert result.code == 0, result.err
+    assert yaml.safe_load(result.out)["model"]["class_path"].startswith("lgx.methods.")
+
+
+@pytest.mark.parametrize("path", HARDWARE, ids=lambda p: p.stem)
+def test_hardware_goes_with_any_run_and_changes_nothing_else(path):
+    run = EXPERIMENTS / "sws/demo/sws.yaml"
+    plain, first, last = (
+        yaml.safe_load(lgx("fit", *(f"--config={p}" for p in files), "--print_config").out)
+        for files in ([run], [path, run], [run, path])
+    )
+    wanted = yaml.safe_load(path.read_text())
+    assert first["trainer"].items() >= {**wanted["trainer"], **(plain["trainer"] | wanted["trainer"])}.items()
+    assert first == last
+    assert all(first[key] == plain[key] for key in ("model", "data"))
+
+
+@pytest.mark.parametrize("path", SEARCHES, ids=lambda p: p.stem)
+def test_every_option_of_a_search_is_one_of_its_run(path):
+    search = load_search(path)
+    chosen = {name: value[0] if isinstance(value, list | tuple) else value.low for name, value in search.space.items()}
+    result = lgx("fit", "--config", search.config, *option_arguments({**search.options, **chosen}), "--print_config")
+    assert result.code == 0, result.err
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
+def test_every_run_of_every_sweep_parses(path):
+    sweep = load_sweep(path)
+    seen, chosen = set(), []
+    for job in sweep.runs:
+        if arch := job.options.get("model.arch"):
+            parse_any_architecture(arch)
+        # Runs that differ in plain values alone parse alike, and each class is looked at once with each set of options.
+        kinds = {(key, job.options.get(key)) for key in ("data", "model", "model.initializer")}
+        pieces = {(job.command, job.config, frozenset(job.options), kind) for kind in kinds}
+        if not pieces <= seen:
+            chosen.append(job)
+        seen |= pieces
+    for job in chosen:
+        command, *arguments = run_arguments(sweep, job)
+        assert command in TRAINING
+        arguments = [a for a in arguments if a not in ("--ckpt_path", "last")]
+        result = lgx(command, *arguments, "--print_config")
+        assert result.code == 0, result.err
+        assert yaml.safe_load(result.out)["model"]["class_path"].startswith("lgx.methods.")

@@ -1,0 +1,196 @@
+"""Killed without warning at random moments, every command leaves whole files, and goes on to what it would have done.
+
+The commands run in forks of a process that has imported everything, so that the moments fall into their work. Two
+moments each by default; ``pytest -m slow`` takes twenty.
+"""
+
+import contextlib
+import hashlib
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import cast
+
+import pytest
+import yaml
+
+from data_modules import CIFAR10
+from lgx.artifacts.learngene import load_checkpoint
+from lgx.cli import main
+from lgx.core.rows import read_rows
+from tests.support.command_line import ARCH, arguments
+from tests.support.fake_data import class_tree
+
+Command = list[object]
+Outcome = Callable[[Path], object]
+
+
+# Forks of a process that never trained: after some uses, torch's autograd refuses to run in forks of this one.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["lgx.methods", "lgx.training.cli", __name__])
+
+
+def work(args: list[str], folder: Path) -> None:
+    """What a fork does: the command line, in a process group of its own."""
+    os.setsid()
+    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.chdir(folder)
+    main(args)
+
+
+def start(args: Command, folder: Path) -> BaseProcess:
+    """Run a command line in a process that has imported everything."""
+    folder.mkdir(parents=True, exist_ok=True)
+    process = PROCESSES.Process(target=work, args=([str(a) for a in args], folder))
+    process.start()
+    return process
+
+
+def finish(args: Command, folder: Path) -> float:
+    """Run a command line to its end; returns the seconds it took."""
+    began = time.monotonic()
+    process = start(args, folder)
+    process.join()
+    assert process.exitcode == 0, (folder / "log").read_text()[-3000:]
+    return time.monotonic() - began
+
+
+def kill_during(args: Command, folder: Path, seconds: float) -> bool:
+    """Kill a command line after so many seconds; returns whether it was still running."""
+    process = start(args, folder)
+    process.join(seconds)
+    if process.exitcode is not None:
+        return False
+    with contextlib.suppress(ProcessLookupError):  # it had no group yet
+        os.killpg(cast(int, process.pid), signal.SIGKILL)
+    process.kill()
+    process.join()
+    return True
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Digest of every file that has its final name, but of the log."""
+    names = (p.relative_to(folder) for p in sorted(folder.rglob("*")) if p.is_file() and p.name != "log")
+    final = (name for name in names if not any(part.endswith(".tmp") for part in name.parts))
+    return {str(name): hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in final}
+
+
+def of_run(folder: Path) -> object:
+    """Weights, optimizer and rows of a run."""
+    run = folder / "runs/test/r/seed0"
+    last = load_checkpoint(run / "checkpoints/last.ckpt")
+    weights = {name: tensor.tolist() for name, tensor in last["state_dict"].items()}
+    rows = [(r.split, r.epochs, r.metric, r.value) for r in read_rows(run / "results.csv")]
+    learngene = hashlib.sha256((run / "best.learngene.safetensors").read_bytes()).hexdigest()
+    return weights, last["global_step"], rows, learngene
+
+
+def of_sweep(folder: Path) -> object:
+    """Collected rows, none of them twice."""
+    return [(r.method, r.epochs, r.metric, r.value, r.seed) for r in read_rows(folder / "all.csv")]
+
+
+@pytest.fixture(scope="module")
+def sweep_file(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sweep")
+    adamw = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
+    for name in ("Ancestor", "Finetune"):
+        config = {
+            "model": {"class_path": name, "init_args": {"arch": ARCH, "optimizer": adamw}},
+            "data": {
+                "class_path": "ImageFolderData",
+                "init_args": {"root": str(images), "img_size": 16, "batch_size": 16},
+            },
+            "trainer": {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False},
+            "test_start": True,
+            "test_end": True,
+        }
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(config))
+    start = {"model.initializer": "Pretrained", "model.initializer.source": "{runs}/a/seed0/best.learngene.safetensors"}
+    runs = [{"name": "a", "config": "Ancestor.yaml"}, {"name": "f", "config": "Finetune.yaml", "options": start}]
+    (folder / "sweep.yaml").write_text(yaml.safe_dump({"experiment": "s", "seeds": [0], "runs": runs}))
+    return folder / "sweep.yaml"
+
+
+@pytest.fixture(scope="module")
+def zips(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """CIFAR-10 as zip files of class folders, with 400 images."""
+    folder = tmp_path_factory.mktemp("zips")
+    for split, per_class in (("train", 30), ("test", 10)):
+        class_tree(folder / split, list(CIFAR10.info.class_names), per_class)
+        shutil.make_archive(str(folder / split), "zip", folder, split)
+        shutil.rmtree(folder / split)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def commands(
+    images: Path, ancestor: Path, sws: Path, sweep_file: Path, zips: Path
+) -> dict[str, tuple[Command, Outcome]]:
+    """Every command that writes, and what is compared of what it leaves."""
+    fit = ["--name=r", "--trainer.max_epochs=3", "--save_every=1", "--data.augment=crop_flip", "--test_start=true"]
+    init = ["init", "--learngene", sws / "best.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=7")]
+    prepare = ["data", "prepare", "cifar10", "--source", zips]
+    embed = ["embed", "--ancestor", ancestor / "best.learngene.safetensors", "--data", images]
+    return {
+        "fit": (arguments("fit", "Ancestor", images, Path("runs"), *fit, "--ckpt_path=last"), of_run),
+        "init": ([*init, "--seed", 3, "--out", "descendant"], contents),
+        "embed": ([*embed, "--out", "tasks.safetensors"], contents),
+        "data prepare": ([*prepare, "--root", "data", "--shards", "true", "--shard_size", 20], contents),
+        "sweep": (["sweep", sweep_file, "--results", "all.csv"], of_sweep),
+    }
+
+
+@pytest.fixture(scope="module")
+def undisturbed(commands, tmp_path_factory) -> Callable[[str], tuple[float, object]]:
+    known: dict[str, tuple[float, object]] = {}
+
+    def run(name: str) -> tuple[float, object]:
+        if name not in known:
+            folder = tmp_path_factory.mktemp(name.replace(" ", "_")) / "once"
+            args, outcome = commands[name]
+            seconds = min(finish(args, folder.with_name("twice")), finish(args, folder))  # the first also warms caches
+            known[name] = seconds, outcome(folder)
+        return known[name]
+
+    return run
+
+
+def check(name: str, count: int, commands, undisturbed, folder: Path) -> None:
+    """Kill a command at so many random moments of its time, each time a fresh one, and let each go on."""
+    args, outcome = commands[name]
+    seconds, expected = undisturbed(name)
+    rng, killed, places = random.Random(name), 0, (folder / str(k) for k in range(5 * count))
+    while killed < count:
+        place, moment = next(places), rng.random()
+        if not kill_during(args, place, moment * seconds):
+            continue  # this time it was quicker
+        killed += 1
+        if outcome is contents:  # what has its final name is whole, even before the command runs again
+            torn = {name for name, digest in contents(place).items() if expected[name] != digest}
+            assert torn <= {"data/cifar10_shards/index.json"}  # which grows by a split at a time
+        finish(args, place)
+        assert outcome(place) == expected, f"killed after {moment:.2f} of {seconds:.1f} s"
+
+
+NAMES = ["fit", "init", "embed", "data prepare", "sweep"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_killed_command_goes_on_to_the_same_result(name, commands, undisturbed, tmp_path):
+    check(name, 2, commands, undisturbed, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", NAMES)
+def test_twenty_kills_lose_nothing(name, commands, undisturbed, tmp_path):
+    check(name, 20, commands, undisturbed, tmp_path)

@@ -1,0 +1,187 @@
+"""Every command of the README runs, on stand-ins of the right shapes."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+import timm
+import torch
+from PIL import Image
+
+from lgx.architectures import GPT2Architecture, parse_architecture
+from lgx.artifacts.learngene import Learngene, take_layers
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.cli import COMMANDS, TRAINING
+from lgx.core.batch import Task
+from lgx.core.rows import Row, write_rows
+from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.methods.lsamd.super_ancestor import SuperAncestor
+from lgx.runs.tuning import load_search
+from tests.support.command_line import lgx
+from tests.support.fake_text import write_sets, write_vocabulary
+from tests.support.images import write_images
+from tests.support.paths import ROOT
+
+ARCH = "depth=12,embed_dim=48,num_heads=3,patch_size=8,img_size=32"
+
+
+def commands() -> list[str]:
+    blocks = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    return [re.sub(r"\s+#.*", "", line).strip() for line in lines if line.strip()]
+
+
+def test_a_newcomer_finds_purpose_commands_and_picture_in_the_first_40_lines():
+    head = "\n".join((ROOT / "README.md").read_text().splitlines()[:40])
+    assert "make demo" in head
+    assert "make test" in head
+    (picture,) = re.findall(r"!\[.+\]\((.+)\)", head)
+    assert (ROOT / picture).is_file()
+
+
+def test_every_target_of_the_readme_is_in_the_makefile():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"`make (\w+)`|^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE):
+        assert f"\n{''.join(target)}:" in makefile
+
+
+def test_every_link_to_a_file_leads_somewhere():
+    for link in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()):
+        assert (ROOT / link).exists(), link
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """A folder where the README's earlier steps have happened."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    arch = parse_architecture(ARCH, num_classes=10)
+    seven = arch.replace(depth=7)
+    auxiliary = arch.replace(stages=(3, 3, 3, 3))
+    sws = Learngene("sws", auxiliary, take_layers(auxiliary.build().state_dict(), [0, 3, 6, 9]))
+    sws.save("runs/demo_sws/sws/seed0/best.learngene.safetensors")
+    state = {f"network.{k}": v for k, v in seven.build().state_dict().items()}
+    about = {"architecture": seven.to_dict(), "task": {}, "epochs": 1, "method": "sws"}
+    (tmp_path / "runs/demo_sws/mine/seed0/checkpoints").mkdir(parents=True)
+    torch.save({"lgx": about, "state_dict": state}, "runs/demo_sws/mine/seed0/checkpoints/best.ckpt")
+    (tmp_path / "runs/demo_sws/mine/seed0/config.yaml").write_text(
+        (ROOT / "experiments/sws/demo/descendant.yaml").read_text()
+    )
+    shutil.copytree("runs/demo_sws/mine", "runs/mine/eight")
+    known = {f"pocket_{name}": {"num_classes": 10} for name in ("digits", "motions")}
+    embeddings = TaskEmbeddings({name: torch.randn(8) for name in known}, tasks=known)
+    config = HypernetConfig(
+        16, 1, 2, max_shape=(32, 32, 8, 8), num_classes=10, rank=4, max_size=512, layout="aligned", task_width=8
+    )
+    tensors = Hypernet(config).state_dict()
+    told = {f"task_embeddings.{name}": tensor for name, tensor in embeddings.tensors.items()}
+    tal = Learngene("tal", arch, tensors | told, hypernet=config.to_dict(), tasks=embeddings.tasks)
+    tal.save("runs/demo/tal/seed0/best.learngene.safetensors")
+    small = parse_architecture("depth=1,embed_dim=8,num_heads=2,patch_size=8,img_size=32", num_classes=10)
+    ancestor = Learngene("ancestor", small, small.build().state_dict())
+    ancestor.save("runs/demo/ancestor/seed0/best.learngene.safetensors")
+    embeddings.save("runs/demo/task_embeddings.safetensors")
+    searched = parse_architecture("depth=6,embed_dim=96,num_heads=3,patch_size=8,img_size=32", num_classes=10)
+    network = SuperAncestor(searched.build(), [Task(name, 10) for name in known], "batch")
+    for branch, shares in zip(network.branches, ([1.0, 0, 1, 0, 0, 1], [1.0, 1, 0, 0, 1, 0]), strict=True):
+        branch.base_share.copy_(torch.tensor(shares))
+    about = {"architecture": searched.to_dict(), "method": "lsamd", "ancestor": "a", "routing": "batch", "tasks": known}
+    (tmp_path / "runs/lsamd_pocket/lsamd/seed0/checkpoints").mkdir(parents=True)
+    state = {f"network.{k}": v for k, v in network.state_dict().items()}
+    torch.save({"lgx": about, "state_dict": state}, "runs/lsamd_pocket/lsamd/seed0/checkpoints/best.ckpt")
+    _write_text(tmp_path)
+    (tmp_path / "my_images").mkdir()
+    Image.new("RGB", (40, 40), "red").save(tmp_path / "my_images/1.png")
+    rows = [
+        Row(method, seven.name, "digits", "test", 0, "acc", 0.5, 0, 10, f"runs/demo_sws/{method}-7/seed0")
+        for method in ("random", "sws")
+    ]
+    for row in rows:
+        write_rows(f"{row.run}/results.csv", [row])
+        shutil.copy(ROOT / "experiments/sws/demo/descendant.yaml", f"{row.run}/config.yaml")
+    return tmp_path
+
+
+def _write_text(folder: Path) -> None:
+    """An ancestor and TAL for texts, with GPT-2's own number of tokens."""
+    write_vocabulary(write_sets(folder / "data") / "gpt2_vocab", size=50257)
+    gpt2 = GPT2Architecture(1, 8, 2, max_len=64)
+    runs = folder / "runs/text_mini"
+    ancestor = Learngene("ancestor", gpt2, gpt2.build().state_dict())
+    ancestor.save(runs / "ancestor/seed0/best.learngene.safetensors")
+    config = HypernetConfig(
+        16, 1, 2, max_shape=(64, 64, 4, 4), num_classes=2, rank=4, max_size=1024, layout="aligned", task_width=8,
+        vocab_size=50257,
+    )  # fmt: skip
+    tensors = Hypernet(config).state_dict() | {"task_embeddings.cola": torch.randn(8)}
+    tal = Learngene("tal", gpt2, tensors, hypernet=config.to_dict(), tasks={"cola": {"num_classes": 2}})
+    tal.save(runs / "tal/seed0/best.learngene.safetensors")
+
+
+@pytest.mark.usefixtures("workplace")
+def test_every_lgx_command_of_the_readme_runs():
+    ran = []
+    for line in commands():
+        program, *words = shlex.split(line)
+        if program in ("srun", "torchrun"):
+            program, *words = words[words.index("lgx") :]
+        if program != "lgx":
+            continue
+        command = words[0]
+        if command in TRAINING:  # parsed and checked in full, not trained
+            words = [w for w in words if w not in ("--ckpt_path", "last", "best")] + ["--print_config"]
+        elif command == "sweep":
+            words += ["--dry_run", "true"]
+        elif command == "tune":
+            load_search(words[1])
+            continue
+        elif command == "bench":
+            words = ["bench", "--size", "tiny", "--batch", "1", "--repeats", "1"]
+        elif command == "extract":  # the stand-in was searched over two data sets
+            words = ["1" if w == "2" else w for w in words]
+        elif command == "embed":  # one bare image stands for every set
+            words = ["my_images" if "pocket" in w else w for w in words]
+        elif command == "reproduce" and "--measured" not in words:
+            words += ["--dry_run", "true"] if "--list" not in words and "--dry_run" not in words else []
+            words = [w for w in words if w not in ("--tflops", "312")]
+        elif words[:2] == ["data", "prepare"]:
+            words = ["data", "prepare", "--help"]
+        result = lgx(*words)
+        assert result.code == 0, f"{line}: {result.err}"
+        ran.append(command)
+    assert set(ran) >= {
+        "fit",
+        "test",
+        "init",
+        "export",
+        "compare",
+        "sweep",
+        "data",
+        "arch",
+        "sample",
+        "doctor",
+        "plan",
+        "embed",
+        "analyze",
+        "extract",
+    }
+    assert set(ran) <= {*TRAINING, *COMMANDS}
+
+
+@pytest.mark.usefixtures("workplace")
+def test_the_five_commands_from_images_to_a_network_do_what_they_say(tmp_path):
+    shutil.rmtree("runs/mine")  # the stand-ins of what is made here
+    shutil.rmtree("my_images")
+    write_images(tmp_path / "my_images", {"train": 90, "test": 12})
+    section = (ROOT / "README.md").read_text().split("## My own images")[1].split("\n## ")[0]
+    (block,) = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    lines = block.replace("\\\n", " ").strip().splitlines()
+    assert len(lines) == 5
+    for line in lines:
+        words = ["3" if word == "5" else word for word in shlex.split(line)[1:]]  # classes
+        result = lgx(*words)
+        assert result.code == 0, f"{line}: {result.sentence}"
+    model = timm.create_model(f"local-dir:{tmp_path / 'my_network'}", pretrained=True)
+    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 3)

@@ -1,0 +1,291 @@
+"""Shards, images, texts, archives and folders of others: no code is run, nothing lands elsewhere, nothing explodes."""
+
+import gzip
+import io
+import json
+import os
+import pickle
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from data_modules.archives import check_tar, unzip
+from data_modules.classification import FGVCAircraft
+from data_modules.folder import ImageFolderData
+from data_modules.glue import CoLA
+from data_modules.images import ImageFiles, open_image, open_photo
+from data_modules.inaturalist import INaturalist2019
+from data_modules.mini_sources import read_zip
+from data_modules.sharded import ShardedData
+from data_modules.shards import write_shards
+from data_modules.small_images import CIFAR10
+from lgx.commands.data import prepare
+from lgx.errors import UserError
+from tests.support import fake_data, fake_text
+from tests.support.command_line import lgx
+from tests.support.hostile import Payload
+from tests.support.images import write_images
+
+
+@pytest.fixture
+def evidence(tmp_path: Path) -> Path:
+    """A file that nothing may write."""
+    return tmp_path / "evidence"
+
+
+# -- shards, images and texts ------------------------------------------------------------------------------------------
+
+
+def shard(path: Path, members: dict[str, bytes], **changes: Any) -> Path:
+    """A tar file in place of the first training shard of a set."""
+    with tarfile.open(path, "w") as tar:
+        for name, data in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return path
+
+
+def png(size: tuple[int, int] = (8, 8)) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", size).save(buffer, "png")
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    """A shard with one example in a set whose index expects one."""
+    for split in ("train", "val"):
+        write_shards(fake_data.numbered(1), tmp_path / "toy", split, fake_data.TOY)
+    return tmp_path / "toy" / "train-000000.tar"
+
+
+def read(shard_: Path) -> Any:
+    for in_memory in (False, True):
+        module = ShardedData(name="toy", root=str(shard_.parent.parent), in_memory=in_memory, batch_size=1, img_size=8)
+        module.setup("fit")
+        batch = next(iter(module.train_dataloader()))
+    return batch
+
+
+@pytest.mark.parametrize("suffix", ["pyd", "pkl", "pickle", "pth", "pt", "npy", "ten", "mp"])
+def test_members_of_shards_that_others_decode_stay_bytes(toy, evidence, suffix):
+    payload = pickle.dumps(Payload(evidence))
+    read(shard(toy, {"a.png": png(), "a.cls": b"0", f"a.{suffix}": payload}))
+    assert not evidence.exists()
+    shard(toy, {f"a.{suffix}": payload, "a.cls": b"0"})
+    with pytest.raises(UserError, match="cannot be decoded"):
+        read(toy)
+    assert not evidence.exists()
+
+
+def sparse(path: Path) -> None:
+    """A kilobyte that stands for a terabyte: a member with a hole (GNU's old form)."""
+    header = bytearray(tarfile.TarInfo("a.png").tobuf(tarfile.GNU_FORMAT))
+    header[156:157] = tarfile.GNUTYPE_SPARSE
+    header[124:136] = b"00000000000\0"
+    header[386:410] = b"00000000000\0" * 2
+    header[483:495] = b"\x80" + (2**40).to_bytes(11, "big")
+    header[148:156] = b" " * 8
+    header[148:156] = f"{sum(header):06o}\0 ".encode()
+    path.write_bytes(bytes(header) + b"\0" * 1024)
+
+
+def declared(path: Path) -> None:
+    """A member that says to have a terabyte."""
+    member = tarfile.TarInfo("a.png")
+    member.size = 2**40
+    path.write_bytes(member.tobuf(tarfile.GNU_FORMAT) + b"\0" * 1024)
+
+
+DAMAGE: dict[str, Callable[[Path], Any]] = {
+    "a hole": sparse,
+    "a terabyte": declared,
+    "compressed": lambda path: path.write_bytes(gzip.compress(path.read_bytes())),
+    "no class": lambda path: shard(path, {"a.png": png()}),
+    "a class beyond all": lambda path: shard(path, {"a.png": png(), "a.cls": b"999999"}),
+    "a negative class": lambda path: shard(path, {"a.png": png(), "a.cls": b"-1"}),
+    "a text for a class": lambda path: shard(path, {"a.png": png(), "a.cls": b"x"}),
+    "a line": lambda path: shard(path, {"a.png": png((1, 60_000)), "a.cls": b"0"}),
+    "postscript": lambda path: shard(
+        path, {"a.png": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "a.cls": b"0"}
+    ),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_hostile_shard_is_named(toy, name):
+    DAMAGE[name](toy)
+    with pytest.raises(UserError, match=r"train-000000\.tar"):
+        read(toy)
+
+
+def test_images_are_of_known_formats_and_no_programs(tmp_path):
+    picture = Image.new("RGB", (8, 8))
+    for form in ("tiff", "pcx", "sgi", "ico", "tga", "eps"):
+        picture.save(tmp_path / "x.png", form)
+        with pytest.raises(OSError, match="cannot identify"):
+            open_image(tmp_path / "x.png")
+    picture.save(tmp_path / "x.eps")
+    with Image.open(tmp_path / "x.eps") as opened, pytest.raises(OSError, match="Ghostscript"):
+        opened.load()  # as torchvision's readers would
+    for form in ("bmp", "gif", "jpeg", "png", "ppm", "webp"):
+        picture.save(tmp_path / "x.png", form)
+        assert open_photo(tmp_path / "x.png").size == (8, 8)
+
+
+def test_bombs_of_pixels_are_refused(tmp_path):
+    chunk = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+    header = struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n" + header + struct.pack(">I", 0) + b"IDAT")
+    with pytest.raises(Image.DecompressionBombError):
+        open_photo(tmp_path / "x.png")
+    Image.new("L", (60_000, 20)).save(tmp_path / "x.png")  # enlarged to 224 px it would have half a gigabyte
+    with pytest.raises(ValueError, match="more than 100 times"):
+        open_photo(tmp_path / "x.png")
+
+
+def test_a_field_of_a_hundred_megabytes_is_named(tmp_path):
+    fake_text.write_vocabulary(fake_text.write_sets(tmp_path) / "gpt2_vocab")
+    file = tmp_path / "cola" / "raw" / "in_domain_train.tsv"
+    with file.open("ab") as opened:
+        opened.truncate(0)
+        opened.write(b"gj04\t1\t\t")
+        opened.truncate(100 * 2**20)
+    with pytest.raises(UserError, match=r"in_domain_train\.tsv, line 1: more than"):
+        CoLA(root=str(tmp_path), vocab_size=fake_text.SIZE).setup("fit")
+
+
+# -- archives and folders ----------------------------------------------------------------------------------------------
+
+OUTSIDE = ["../evil", "/evil", "a/../../evil", "..\\evil", "\\evil", "C:\\evil", "./../evil"]
+
+
+def tar_with(path: Path, name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname, member.mode = kind, target, 0o6755
+        member.size = 4 if kind == tarfile.REGTYPE else 0
+        tar.addfile(member, io.BytesIO(b"evil") if kind == tarfile.REGTYPE else None)
+    return path
+
+
+MEMBERS = {
+    **{name: (name, tarfile.REGTYPE, "") for name in OUTSIDE},
+    "a symbolic link": ("fgvc-aircraft-2013b/link", tarfile.SYMTYPE, "/etc/passwd"),
+    "a symbolic link up": ("fgvc-aircraft-2013b/link", tarfile.SYMTYPE, "../../.."),
+    "a hard link": ("fgvc-aircraft-2013b/link", tarfile.LNKTYPE, "/etc/passwd"),
+    "a device": ("fgvc-aircraft-2013b/null", tarfile.CHRTYPE, ""),
+    "a pipe": ("fgvc-aircraft-2013b/pipe", tarfile.FIFOTYPE, ""),
+}
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_an_archive_that_torchvision_unpacks_writes_nothing_outside(tmp_path, name):
+    source, root = tmp_path / "source", tmp_path / "data"
+    source.mkdir()
+    member, kind, target = MEMBERS[name]
+    archive = tar_with(source / FGVCAircraft.archives[0].filename, member, kind, target)
+    result = lgx("data", "prepare", "fgvc_aircraft", "--root", root, "--source", source)
+    assert result.code == 2
+    assert str(archive) in result.sentence
+    assert repr(member)[1:-1] in result.sentence
+    assert sorted(p.name for p in tmp_path.rglob("*")) in (
+        [archive.name, "source"], sorted([archive.name, "source", "data"]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("unpack", [lambda path, out: unzip([path], out), lambda path, out: read_zip(path)])
+def test_a_zip_writes_nothing_outside(tmp_path, unpack, name):
+    path = tmp_path / "in" / "x.zip"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("train/a/1.png", png())
+        info = zipfile.ZipInfo("x")
+        info.filename = f"{name}.png"  # the constructor would mend it
+        archive.writestr(info, png())
+    with pytest.raises(UserError, match=r"x\.zip: its member .* outside the folder"):
+        unpack(path, tmp_path / "out")
+    assert [p.name for p in tmp_path.iterdir()] == ["in"]
+
+
+def test_links_in_a_zip_are_refused(tmp_path):
+    link = zipfile.ZipInfo("train/link.png")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr(link, "/etc/passwd")
+    for unpack in (lambda: unzip([tmp_path / "x.zip"], tmp_path / "out"), lambda: read_zip(tmp_path / "x.zip")):
+        with pytest.raises(UserError, match=r"x\.zip: its member 'train/link\.png' is a symbolic link"):
+            unpack()
+    assert not (tmp_path / "out").exists()
+
+
+def test_bombs_of_archives_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("train/a/1.png", bytes(2**29))
+    for unpack in (lambda: unzip([tmp_path / "x.zip"], tmp_path / "out"), lambda: read_zip(tmp_path / "x.zip")):
+        with pytest.raises(UserError, match="would unpack to more than 200 times"):
+            unpack()
+    with tarfile.open(tmp_path / "x.tar.gz", "w:gz", compresslevel=1) as tar:
+        member = tarfile.TarInfo("a")
+        member.size = 2**29
+        tar.addfile(member, io.BytesIO(bytes(2**29)))
+    with pytest.raises(UserError, match="would unpack to more than 200 times"):
+        check_tar(tmp_path / "x.tar.gz")
+
+
+def test_shards_hold_images_and_not_what_links_lead_to(tmp_path):
+    write_images(tmp_path / "mine", {"train": 6, "val": 3, "test": 3})
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    picture = tmp_path / "mine" / "train" / "circle" / "000.png"
+    kept = tmp_path / "kept.png"
+    picture.rename(kept)
+    picture.symlink_to(kept)  # a subset of links is a custom, and stays one
+    module = ImageFolderData(str(tmp_path / "mine"))
+    files = module.read("train")
+    assert isinstance(files, ImageFiles)
+    assert all(files.encoded(i) for i in range(len(files)))
+    for target in (secret, Path("/dev/zero"), Path("/nowhere")):
+        picture.unlink()
+        picture.symlink_to(target)
+        with pytest.raises(UserError, match=r"circle/000\.png (is no image|cannot be decoded)"):
+            write_shards(module.read("train"), tmp_path / "shards", "train", module.info)
+        with pytest.raises(UserError, match=r"circle/000\.png cannot be decoded"):
+            [module.read("train")[i] for i in range(6)]
+    assert not any(b"secret" in p.read_bytes() for p in tmp_path.rglob("*.tar"))
+
+
+def test_a_source_of_links_to_elsewhere_prepares_nothing_of_it(tmp_path):
+    source = tmp_path / "source"
+    for k, split in enumerate(("train", "test")):
+        fake_data.class_tree(source / split, list(CIFAR10.info.class_names), 2, k)
+    picture = next((source / "train").rglob("*.png"))
+    picture.unlink()
+    picture.symlink_to("/etc/passwd")
+    with pytest.raises(UserError, match="is no image"):
+        prepare("cifar10", root=str(tmp_path / "data"), source=str(source), shards=True)
+    assert not list((tmp_path / "data").rglob("*.tar"))
+    assert not any("root:" in p.read_text(errors="replace") for p in (tmp_path / "data").rglob("*") if p.is_file())
+
+
+def test_tables_name_files_within_their_folder(tmp_path, monkeypatch):
+    fake_data.inat2019(tmp_path, monkeypatch)
+    table = tmp_path / "inat2019" / "train2019.json"
+    content = json.loads(table.read_text())
+    for name in ("/etc/passwd", "../../secret.jpg"):
+        content["images"][0]["file_name"] = name
+        table.write_text(json.dumps(content))
+        with pytest.raises(UserError, match="outside its folder"):
+            INaturalist2019(root=str(tmp_path)).read("train")

@@ -1,0 +1,128 @@
+"""``lgx compare --cost``: computed from what real runs left on the disk, back to their ancestor."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lgx.architectures import parse_architecture
+from lgx.architectures.cost import cost_of
+from lgx.artifacts.learngene import Learngene
+from lgx.errors import UserError
+from lgx.results.comparison import find_results, merge
+from lgx.results.cost import MethodCost
+from lgx.results.schedules import method_costs
+from tests.support.command_line import ARCH, arguments, lgx
+
+DEPTHS = (3, 5)
+
+
+def arch(depth: int) -> str:
+    return ARCH.replace("depth=4", f"depth={depth}")
+
+
+@pytest.fixture(scope="module")
+def runs(images, ancestor, sws, tmp_path_factory):
+    """SWS, the ancestor's weights and scratch at two depths, two epochs each of three steps of 16 images."""
+    folder = tmp_path_factory.mktemp("cost")
+    starts = {
+        "sws": ["--model.initializer=StagewiseExpansion",
+                f"--model.initializer.learngene={sws}/best.learngene.safetensors"],
+        "weight_selection": ["--model.initializer=WeightSelection",
+                             f"--model.initializer.source={ancestor}/best.learngene.safetensors"],
+        "random": [],
+    }  # fmt: skip
+    for name, options in starts.items():
+        for depth in DEPTHS if name != "weight_selection" else DEPTHS[:1]:
+            more = [f"--model.arch={arch(depth)}", f"--name={name}-{depth}", "--test_end=true", *options]
+            result = lgx(*arguments("fit", "Finetune", images, folder, "--trainer.max_epochs=2", *more))
+            assert result.code == 0, result.err
+    return folder
+
+
+def costs_of(*folders: Path) -> dict[str, MethodCost]:
+    merged = merge(find_results([str(folder) for folder in folders]))
+    rows = [row for row in merged.rows if row.split == "test"]
+    return {cost.method: cost for cost in method_costs(rows, merged.rows, merged.folders)[0]}
+
+
+def macs(text: str) -> float:
+    return cost_of(parse_architecture(text, num_classes=3)).macs
+
+
+def test_what_a_learngene_costs_is_followed_back_to_the_ancestor(runs, sws):
+    cost = costs_of(runs)["sws"]
+    aux = macs(f"{ARCH},stages=2-2")
+    assert (cost.architectures, cost.descendants) == (2, 2)
+    assert cost.stored == Learngene.load(sws / "best.learngene.safetensors").num_parameters
+    assert cost.each == sum(parse_architecture(arch(d), num_classes=3).count_parameters() for d in DEPTHS)
+    assert (cost.ancestor.epochs, cost.learning.epochs, cost.tuning.epochs) == (8, 8, 4)
+    assert cost.ancestor.macs == 8 * 48 * 3 * macs(ARCH)
+    assert cost.learning.macs == 8 * 48 * (3 * aux + macs(ARCH))  # the ancestor teaches
+    assert cost.tuning.macs == sum(2 * 48 * 3 * macs(arch(d)) for d in DEPTHS)
+    assert cost.scratch == costs_of(runs)["random"].tuning
+    assert cost.pretraining.macs == sum(8 * 48 * 3 * macs(arch(d)) for d in DEPTHS)
+    assert cost.total.seconds > 0
+
+
+def test_scratch_stores_nothing_and_an_ancestor_is_taken_as_given(runs, ancestor):
+    found = costs_of(runs)
+    assert (found["random"].stored, found["random"].learning.epochs, found["random"].ancestor.epochs) == (0, 0, 0)
+    selected = found["weight_selection"]
+    assert selected.stored == Learngene.load(ancestor / "best.learngene.safetensors").num_parameters
+    assert (selected.ancestor.epochs, selected.learning.epochs, selected.pretraining) == (8, 0, None)
+
+
+def test_pretrained_networks_count_each_as_learned(runs, images, tmp_path):
+    folder = tmp_path / "runs"
+    for depth in DEPTHS:
+        one = arguments("fit", "Ancestor", images, folder, f"--model.arch={arch(depth)}", f"--name=big-{depth}")
+        assert lgx(*one).code == 0
+        source = f"--model.initializer.source={folder}/test/big-{depth}/seed0/best.learngene.safetensors"
+        more = [f"--model.arch={arch(depth)}", "--model.initializer=Pretrained", source, f"--name=pf-{depth}"]
+        assert lgx(*arguments("fit", "Finetune", images, folder, "--test_end=true", *more)).code == 0
+    cost = costs_of(folder)["pretrained"]
+    assert cost.stored == cost.each
+    assert (cost.ancestor.epochs, cost.learning.epochs, cost.tuning.epochs, cost.pretraining) == (0, 2, 2, None)
+
+
+def test_runs_that_were_moved_are_found_again(runs, sws, ancestor, tmp_path):
+    place = tmp_path / "elsewhere" / "test"
+    for run in (sws, ancestor, *(runs / "test").glob("sws-*/seed0")):
+        shutil.copytree(run, place / run.parent.name / "seed0")
+    for path in place.rglob("config.yaml"):
+        text = path.read_text().replace(str(sws.parents[2]), "gone").replace(str(ancestor.parents[2]), "gone")
+        path.write_text(text)
+    before, after = costs_of(runs)["sws"], costs_of(place.parent)["sws"]
+    assert (after.stored, after.learning, after.ancestor) == (before.stored, before.learning, before.ancestor)
+
+
+def test_the_command_prints_and_writes_it(runs, tmp_path):
+    result = lgx("compare", runs, "--cost", "true", "--out", tmp_path / "report")
+    assert result.code == 0, result.err
+    for words in ("Parameters stored to start all descendants", "Training in epochs", "image passes x MACs"):
+        assert words in result.out.replace("\n", " ")
+        assert words in (tmp_path / "report/report.html").read_text()
+        assert words in (tmp_path / "report/results.md").read_text()
+
+
+def test_an_unfinished_run_costs_epochs_but_no_known_macs(runs, tmp_path):
+    folder = tmp_path / "runs"
+    shutil.copytree(runs / "test/random-3", folder / "test/random-3")
+    (folder / "test/random-3/seed0/summary.json").write_text(json.dumps({})[:1])
+    cost = costs_of(folder)["random"]
+    assert (cost.tuning.epochs, cost.tuning.macs) == (2, None)
+
+
+def test_results_without_their_runs_are_refused_in_one_sentence(runs, tmp_path):
+    table = tmp_path / "results.csv"
+    shutil.copy(runs / "test/random-3/seed0/results.csv", table)
+    text = table.read_text().replace(str(runs), "gone")
+    table.write_text(text)
+    result = lgx("compare", table, "--cost", "true")
+    assert result.code == 2
+    assert "none of these results lies in the folder of a descendant's run" in result.sentence
+    (tmp_path / "config.yaml").write_text("model: 3")
+    with pytest.raises(UserError, match=r"config\.yaml: not the configuration of a run"):
+        costs_of(tmp_path)

@@ -1,0 +1,298 @@
+"""``lgx reproduce``: the index of tables and figures, its steps, and the verdicts on the papers' claims."""
+
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lgx.cli import COMMANDS, TRAINING
+from lgx.core.rows import Row, write_rows
+from lgx.errors import UserError
+from lgx.results.claims import Claim, judge
+from lgx.results.paper import load_table, table_names
+from lgx.results.reproduction import Step, load_recipes
+from tests.support.command_line import lgx
+from tests.support.fake_text import SIZE, write_sets, write_vocabulary
+from tests.support.paths import ROOT
+
+RECIPES = load_recipes()
+STEPS = sorted({str(step) for recipe in RECIPES.values() for how in recipe.scales.values() for step in how.steps})
+TABLES = {"tal": 9, "lsamd": 6, "sws": 6}
+FIGURES = ["tal/figure3", *(f"lsamd/figure{k}" for k in range(4, 8)), "sws/figure4", "sws/figure5"]
+
+
+def rows(method: str, values: list[float], epochs: int = 0, task: str = "shapes") -> list[Row]:
+    return [Row(method, "6-Small", task, "test", epochs, "acc", v, seed, 9, method) for seed, v in enumerate(values)]
+
+
+def test_every_table_and_figure_of_the_papers_is_in_the_index():
+    expected = {f"{paper}/table{k}" for paper, count in TABLES.items() for k in range(1, count + 1)} | set(FIGURES)
+    assert expected | {"tal/convergence", "tal/parameters"} <= RECIPES.keys()
+    listed = lgx("reproduce", "--list")
+    assert listed.code == 0
+    assert all(name in listed.out for name in RECIPES)
+
+
+def test_every_table_has_the_papers_scale_and_a_pocket_one_and_names_its_numbers():
+    for recipe in RECIPES.values():
+        assert {"pocket", "paper"} <= recipe.scales.keys(), recipe.name
+        if recipe.name in table_names():
+            assert recipe.numbers == recipe.name
+
+
+def test_the_readme_of_the_experiments_lists_every_table_with_its_sweeps_and_hours():
+    lines = (ROOT / "experiments/README.md").read_text().splitlines()
+    listed = {cells[1].strip(): cells for line in lines if len(cells := line.split("|")) == 7}
+    for recipe in RECIPES.values():
+        _, _, title, sweeps, hours, measured, _ = listed[recipe.name]
+        assert title.strip() == recipe.title
+        steps = [step.arguments for step in recipe.scales["paper"].steps]
+        assert re.findall(r"\]\((.*?)\)", sweeps) == [
+            file.removeprefix("experiments/") for command, file, *_ in steps if command == "sweep"
+        ]
+        assert (hours.strip() == "–") == (sweeps.strip() == "–")
+        assert hours.strip() == "–" or float(hours.replace(",", "")) > 0
+        how = recipe.scales.get("mini")
+        assert ("measured" in measured) == bool(how and how.measured)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_names_a_command_and_files_that_exist(step):
+    _, command, *rest = shlex.split(step)
+    assert command in {**COMMANDS, **TRAINING}
+    for word in rest:
+        if word.startswith("experiments/"):
+            assert Path(word).is_file(), word
+
+
+def test_methods_and_tasks_of_committed_rows_are_there():
+    for recipe in RECIPES.values():
+        for how in recipe.scales.values():
+            if how.measured and all(Path(file).is_file() for file in how.measured):
+                result = lgx("reproduce", recipe.name, "--scale", "mini", "--measured", "true", "--dry_run", "true")
+                assert result.code == 0, result.err
+
+
+def test_a_claim_holds_where_the_interval_of_paired_differences_excludes_zero():
+    one, other = rows("tal", [0.5, 0.6, 0.7]), rows("logah", [0.4, 0.5, 0.61])
+    verdict = judge(Claim("tal", "logah"), [*one, *other], "acc")
+    assert verdict.answer == "holds"
+    assert verdict.measured is not None
+    assert verdict.measured.summary.mean == pytest.approx(100 * (0.1 + 0.1 + 0.09) / 3)
+    assert judge(Claim("logah", "tal"), [*one, *other], "acc").answer == "does not hold"
+    assert judge(Claim("tal", "ghn3"), one, "acc").answer == "not measured"
+    assert judge(Claim("tal", "logah"), [one[0], other[0]], "acc").answer == "open"
+
+
+def test_of_losses_the_smaller_is_better():
+    losses = [*rows("tal", [1.0, 1.1, 1.2]), *rows("random", [2.0, 2.1, 2.25])]
+    assert judge(Claim("tal", "random"), losses, "loss").answer == "holds"
+
+
+def test_only_cells_that_both_methods_have_for_every_seed_count():
+    many = [*rows("tal", [0.5, 0.6]), *rows("tal", [0.0], task="other"), *rows("logah", [0.4, 0.5])]
+    many += rows("logah", [1.0, 1.0], task="other")
+    verdict = judge(Claim("tal", "logah"), many, "acc")
+    assert verdict.cells == 1
+    assert verdict.measured is not None
+    assert verdict.measured.summary.mean == pytest.approx(10)
+
+
+def test_auxiliary_nets_that_share_differently_are_compared():
+    nets = {"sws": "depth=4,embed_dim=16,stages=2-2", "tleg": "depth=4,embed_dim=16", "deeper": "depth=6,embed_dim=16"}
+    own = [replace(row, architecture=arch) for name, arch in nets.items() for row in rows(name, [0.5, 0.6])]
+    assert judge(Claim.parse("sws > tleg"), own, "acc").cells == 1
+    assert judge(Claim.parse("sws > deeper"), own, "acc").answer == "not measured"
+
+
+def test_a_claim_of_untrained_networks_leaves_trained_ones_out():
+    both = [
+        *rows("tal", [0.1, 0.2]),
+        *rows("logah", [0.2, 0.3]),
+        *rows("tal", [0.9, 0.9], 5),
+        *rows("logah", [0.1, 0.2], 5),
+    ]
+    assert judge(Claim.parse("tal > logah, untrained"), both, "acc").measured.summary.mean == pytest.approx(-10)
+    assert judge(Claim.parse("tal > logah, trained"), both, "acc").measured.summary.mean == pytest.approx(75)
+
+
+values = st.lists(st.floats(0, 1), min_size=2, max_size=5)
+
+
+@given(values, values)
+def test_turning_a_claim_round_turns_its_verdict_round(one, other):
+    measured = [*rows("a", one), *rows("b", other)]
+    there, back = (judge(Claim(*pair), measured, "acc") for pair in (("a", "b"), ("b", "a")))
+    assert there.measured.summary.mean == pytest.approx(-back.measured.summary.mean, abs=1e-9)
+    turned = {"holds": "does not hold", "does not hold": "holds", "open": "open"}
+    assert turned[there.answer] == back.answer
+
+
+@pytest.mark.parametrize(
+    ("table", "claim", "ahead"),
+    [
+        ("tal/table2", "tal > logah", 24.37),  # the mean that the notes recompute
+        ("sws/table3", "sws > simple_lg", 17.52),
+        ("lsamd/table3", "lsamd > lsamd_image", 7.569),
+        ("lsamd/table4", "lsamd_last > lsamd_first", 31.73 / 7),
+        ("tal/table8", "tal > tal_no_task", 12.66),
+        ("tal/table6", "tal > logah", 33.74 / 12),  # without the averages
+    ],
+)
+def test_what_a_paper_says_is_read_from_its_numbers(table, claim, ahead):
+    verdict = judge(Claim.parse(claim), [], "acc", load_table(table))
+    assert verdict.paper == pytest.approx(ahead, abs=0.005)
+
+
+def test_every_claim_with_printed_numbers_is_right_in_the_paper():
+    for recipe in RECIPES.values():
+        how = recipe.scales["paper"]
+        if recipe.numbers and how.results:
+            paper = load_table(recipe.numbers).of_split(how.split)
+            for claim in recipe.claims:
+                printed = judge(claim, [], how.metric, paper).paper
+                assert printed is None or printed > 0, f"{recipe.name}: {claim} is {printed}"
+
+
+@pytest.mark.parametrize("text", ["tal", "tal < logah", "tal > logah, soon", 3])
+def test_a_malformed_claim_is_one_sentence(text):
+    with pytest.raises(UserError, match="expected 'METHOD > METHOD'"):
+        Claim.parse(text)
+
+
+def test_what_a_step_makes_follows_from_its_out():
+    assert Step.parse("embed --ancestor x --out runs/e.safetensors").makes == "runs/e.safetensors"
+    assert Step.parse({"run": "fit --config a.yaml", "makes": "b"}).makes == "b"
+    assert Step.parse("sweep a.yaml").makes is None
+    for wrong in ({"makes": "b"}, "", 'sweep "a', 3, {"run": "x", "other": 1}):
+        with pytest.raises(UserError, match="step"):
+            Step.parse(wrong)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an index, in which commands run."""
+    (tmp_path / "experiments").mkdir()
+    for name in ("paper_numbers.yaml", "sws", "tal"):
+        (tmp_path / "experiments" / name).symlink_to(Path("experiments").resolve() / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_index(place: Path, **entry: object) -> None:
+    (place / "experiments" / "index.yaml").write_text(yaml.safe_dump({"sws/table3": {"title": "T", **entry}}))
+
+
+def test_a_table_is_made_from_nothing_and_made_again_from_what_is_there(place):
+    options = {"model.arch": "depth=1,embed_dim=24,num_heads=2,patch_size=8,img_size=32", "trainer.max_epochs": 1}
+    trained = {"config": str(Path("experiments/sws/demo/ancestor.yaml").absolute()), "options": options}
+    sweep = {"experiment": "e", "seeds": [0, 1], "runs": [{"name": "a", **trained}]}
+    (place / "s.yaml").write_text(yaml.safe_dump(sweep))
+    scale = {
+        "steps": ["data prepare pocket_digits --root data", "sweep s.yaml"],
+        "results": "runs/e",
+        "show": "data list",
+    }
+    write_index(place, claims=["ancestor > random"], pocket=scale)
+    first = lgx("reproduce", "sws/table3")
+    assert first.code == 0, first.err
+    assert "2 of 2 runs to do" in first.out
+    assert "ancestor > random" in first.out
+    assert "not measured" in first.out
+    report = place / "runs/reproduce/pocket/sws/table3"
+    assert {"report.html", "results.md", "results.csv"} <= {path.name for path in report.iterdir()}
+    assert "ancestor &gt; random" in (report / "report.html").read_text()
+    again = lgx("reproduce", "sws/table3")
+    assert again.code == 0, again.err
+    assert "0 of 2 runs to do" in again.out
+    planned = lgx("reproduce", "sws/table3", "--dry_run", "true")
+    assert "lgx sweep s.yaml" in planned.out
+    assert "runs to do" not in planned.out
+
+
+def test_committed_rows_are_shown_without_a_run(place):
+    write_rows(place / "rows.csv", [*rows("sws", [0.5, 0.6, 0.7]), *rows("simple_lg", [0.4, 0.5, 0.6])])
+    write_index(place, claims=["sws > simple_lg"], mini={"steps": "sweep missing.yaml", "measured": "rows.csv"})
+    result = lgx("reproduce", "sws/table3", "--scale", "mini", "--measured", "true")
+    assert result.code == 0, result.err
+    assert "+17.52" in result.out
+    assert "sws > simple_lg" in result.out
+
+
+def test_a_step_that_fails_ends_the_command_with_its_sentence(place):
+    write_index(place, pocket={"steps": ["sweep missing.yaml", "data list"]})
+    result = lgx("reproduce", "sws/table3")
+    assert result.code == 2
+    assert "missing.yaml" in result.sentence
+
+
+@pytest.mark.parametrize(
+    ("entry", "options", "words"),
+    [
+        ({"pocket": {}}, ["--scale", "mini"], "--scale mini: sws/table3 has pocket"),
+        ({"pocket": {"steps": "data list"}}, ["--measured", "true"], "was not measured at pocket scale"),
+        ({"pocket": {"step": "data list"}}, [], "unknown key step"),
+        ({"pocket": {}, "claims": ["a over b"]}, [], "expected 'METHOD > METHOD'"),
+        ({"pocket": {}, "numbers": "sws/table99"}, [], "no such table"),
+        ({}, [], "at least one of pocket, mini and paper"),
+    ],
+)  # fmt: skip
+def test_a_wrong_index_or_option_is_one_sentence(place, entry, options, words):
+    write_index(place, **entry)
+    result = lgx("reproduce", "sws/table3", *options)
+    assert result.code == 2
+    assert words in result.sentence
+
+
+def test_an_unknown_table_names_the_nearest():
+    result = lgx("reproduce", "sws/tabel3")
+    assert result.code == 2
+    assert "sws/table3" in result.sentence
+    assert "lgx reproduce: " in result.err
+
+
+def test_outside_the_repository_the_sentence_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "run from the repository's folder" in lgx("reproduce", "--list").sentence
+
+
+@pytest.mark.slow
+def test_the_table_of_texts_is_made_on_files_in_the_official_formats(place):
+    """TAL's Table 6 with tiny networks: the other tables have a pocket scale, no text set can be made of nothing."""
+    pytest.importorskip("transformers", reason="needs the nlp extra: pip install 'lgx[nlp]'")
+    (place / "experiments" / "text").symlink_to(ROOT / "experiments" / "text")
+    write_vocabulary(write_sets(place / "data") / "gpt2_vocab")
+    arch = f"gpt2:depth=2,embed_dim=16,num_heads=2,max_len=40,vocab_size={SIZE}"
+    small = {
+        "model.arch": arch, "model.set": "GPTs-1K", "model.set_size": 4, "model.panel": [arch],
+        "model.test_panel": [arch], "model.width": 16, "model.layers": 1, "model.heads": 2,
+        "model.max_shape": [64, 64, 4, 4], "model.rank": 4,
+        "model.max_size": 1024, "data.vocab_size": SIZE, "data.max_len": 40, "data.steps_per_epoch": 3,
+        "trainer.max_epochs": 1,
+    }  # fmt: skip
+    names = ["mrpc", "cola"]
+    runs = [
+        {"name": "tal", "config": "experiments/text/mini/tal.yaml",
+         "options": {**small, "data.tasks": names, "model.task_embeddings": "tasks.safetensors"}},
+        {"name": "logah-{task}", "config": "experiments/text/mini/logah.yaml", "options": small,
+         "matrix": {"task": {name: {"data.tasks": [name]} for name in names}}},
+    ]  # fmt: skip
+    (place / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0, 1], "runs": runs}))
+    ancestor = (
+        f"fit --model Ancestor --model.arch {arch} --model.optimizer torch.optim.AdamW --data CoLA --data.root data"
+    )
+    ancestor += f" --data.max_len 40 --data.vocab_size {SIZE} --data.batch_size 8 --trainer.max_epochs 1"
+    ancestor += " --experiment e --name a"
+    learned = "runs/e/a/seed0/best.learngene.safetensors"
+    embed = f"embed --ancestor {learned} --data mrpc,cola --max_len 40 --out tasks.safetensors"
+    steps = [{"run": ancestor, "makes": learned}, embed, "sweep s.yaml"]
+    write_index(place, claims=["tal > logah"], numbers="tal/table6", pocket={"steps": steps, "results": "runs/e"})
+    result = lgx("reproduce", "sws/table3")
+    assert result.code == 0, result.err
+    assert "tal > logah" in result.out
+    assert "not measured" not in result.out

@@ -1,0 +1,139 @@
+"""A sweep runs what is missing, in order, and nothing twice."""
+
+import shutil
+
+import pytest
+import yaml
+
+from lgx.core.rows import read_rows
+from lgx.errors import UserError
+from lgx.runs.sweeps import RunSpec, Sweep, load_sweep, pending_runs, run_arguments
+from tests.support.command_line import ARCH, lgx
+
+
+@pytest.fixture
+def sweep_file(images, tmp_path):
+    data = {"class_path": "ImageFolderData", "init_args": {"root": str(images), "img_size": 16, "batch_size": 16}}
+    adamw = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
+    trainer = {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
+    for name, model in {
+        "ancestor": {"class_path": "Ancestor"},
+        "sws": {"class_path": "SWS", "init_args": {"stages": [2, 2]}},
+        "descendant": {"class_path": "Finetune"},
+    }.items():
+        model["init_args"] = {**model.get("init_args", {}), "arch": ARCH, "optimizer": adamw}
+        config = {"model": model, "data": data, "trainer": trainer, "test_end": True}
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(config))
+    learngene = "{runs}/sws/seed{seed}/best.learngene.safetensors"
+    start = {"model.initializer": "StagewiseExpansion", "model.initializer.learngene": learngene}
+    sweep = {
+        "experiment": "s",
+        "seeds": [0],
+        "runs": [
+            {"name": "ancestor", "config": "ancestor.yaml"},
+            {
+                "name": "sws",
+                "config": "sws.yaml",
+                "options": {"model.ancestor": "{runs}/ancestor/seed{seed}/best.learngene.safetensors"},
+            },
+            {
+                "name": "{start}-{depth}",
+                "command": "test",
+                "config": "descendant.yaml",
+                "options": {"model.arch": ARCH.replace("depth=4", "depth={depth}")},
+                "matrix": {"depth": [2, 3], "start": {"sws": start, "random": {}}},
+            },
+        ],
+    }
+    path = tmp_path / "sweep.yaml"
+    path.write_text(yaml.safe_dump(sweep, sort_keys=False))
+    return path
+
+
+def test_matrices_expand_in_order_with_their_options(sweep_file):
+    sweep = load_sweep(sweep_file, "r")
+    assert [job.name for job in sweep.runs] == ["ancestor", "sws", "sws-2", "random-2", "sws-3", "random-3"]
+    last = sweep.runs[4]
+    assert last.folder == "r/s/sws-3/seed0"
+    assert last.options["model.initializer.learngene"] == "r/s/sws/seed0/best.learngene.safetensors"
+    assert "--untrained" in run_arguments(sweep, last)
+    assert run_arguments(sweep, sweep.runs[0])[0] == "fit"
+
+
+def test_a_sweep_runs_once_resumes_and_rebuilds_only_what_is_needed(sweep_file, tmp_path):
+    runs, results = tmp_path / "runs", tmp_path / "all.csv"
+    command = ["sweep", sweep_file, "--runs_dir", runs, "--results", results]
+    first = lgx(*command)
+    assert first.code == 0, first.err
+    assert "6 of 6 runs to do" in first.out
+    rows = [r for r in read_rows(results) if r.metric == "acc"]
+    assert {(r.method, r.epochs) for r in rows} == {("ancestor", 1), ("sws", 1), ("sws", 0), ("random", 0)}
+    assert "0 of 6 runs to do" in lgx(*command).out
+
+    sweep = load_sweep(sweep_file, str(runs))
+    kept = results.read_text().splitlines()
+    results.write_text("\n".join(line for line in kept if "sws-3" not in line) + "\n")
+    assert [job.name for job in pending_runs(sweep, results)] == ["sws-3"]
+    shutil.rmtree(runs / "s" / "sws")
+    assert [job.name for job in pending_runs(sweep, results)] == ["sws", "sws-3"]
+    shutil.rmtree(runs / "s" / "ancestor")
+    assert [job.name for job in pending_runs(sweep, results)] == ["ancestor", "sws", "sws-3"]
+
+
+def test_a_failed_run_does_not_stop_those_that_need_it_not(sweep_file, tmp_path):
+    content = yaml.safe_load(sweep_file.read_text())
+    content["runs"][1]["options"]["data.batch_size"] = 0
+    content["runs"][2]["matrix"]["depth"] = [2]
+    sweep_file.write_text(yaml.safe_dump(content, sort_keys=False))
+    result = lgx("sweep", sweep_file, "--runs_dir", tmp_path / "runs")
+    assert result.code == 2
+    assert result.sentence.startswith("lgx sweep: 1 of 4 runs failed: sws seed 0 (")
+    assert "batch_size" in result.sentence
+    assert "; 1 that need them were skipped" in result.sentence
+    rows = read_rows(tmp_path / "runs/s/measured.csv")
+    assert {row.method for row in rows} == {"ancestor", "random"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"sedes": [1]}, "experiment, seeds and runs"),
+        ({"runs": [{"name": "x"}]}, "name, config"),
+        ({"runs": [{"name": "{nope}", "config": "a.yaml"}]}, "nope"),
+        ({"runs": [{"name": "x", "config": "a.yaml", "command": "fti"}]}, "fit or test"),
+        ({"runs": [{"name": "x", "config": 3}]}, "config must be the name"),
+        ({"runs": [{"name": "x", "config": "a", "matrix": {"d": {6: "a"}}}]}, "matrix.d must map every value"),
+        ({"runs": [{"name": "{seed.x}", "config": "a"}]}, "unknown variable"),
+        ({"seeds": [True]}, "seeds must be"),
+    ],
+)
+def test_a_malformed_sweep_is_explained(sweep_file, change, words):
+    content = yaml.safe_load(sweep_file.read_text()) | change
+    sweep_file.write_text(yaml.safe_dump(content))
+    with pytest.raises(UserError, match=words):
+        load_sweep(sweep_file)
+
+
+def test_a_missing_or_broken_file_is_explained(tmp_path):
+    assert "no such file" in lgx("sweep", tmp_path / "no.yaml").sentence
+    (tmp_path / "list.yaml").write_text("- a")
+    assert "no mapping" in lgx("sweep", tmp_path / "list.yaml").sentence
+    (tmp_path / "broken.yaml").write_text("a: [")
+    assert "not valid YAML" in lgx("sweep", tmp_path / "broken.yaml").sentence
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (float("inf"), ".inf"),
+        (3e-4, "0.0003"),
+        (None, "null"),
+        (True, "true"),
+        (["mini_dtd10", 2], "[mini_dtd10, 2]"),
+        ({"a": [1, 2]}, "{a: [1, 2]}"),
+    ],
+)
+def test_options_reach_the_command_line_as_it_reads_them(tmp_path, value, text):
+    job = RunSpec("a", 0, str(tmp_path), "fit", "c.yaml", {"data.x": value})
+    assert run_arguments(Sweep("e", "runs", ()), job)[-1] == f"--data.x={text}"
+    assert yaml.safe_load(text) == value

@@ -1,0 +1,71 @@
+"""Run the command line on tiny networks."""
+
+import contextlib
+import io
+import os
+import random
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ARCH = "depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+def free_port() -> int:
+    """A port that no other process is handed in the meantime: those that systems choose themselves lie above."""
+    while True:
+        port = random.SystemRandom().randrange(15_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+class Result:
+    """What a command line printed and how it ended."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def sentence(self) -> str:
+        """The last line of stderr, where a mistake is explained."""
+        return self.err.strip().splitlines()[-1] if self.err.strip() else ""
+
+
+def lgx(*args: object) -> Result:
+    """Run the command line in this process."""
+    from lgx.cli import main
+
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main([str(a) for a in args])
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+def python(*args: object, cwd: Path | None = None, timeout: int = 120, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own."""
+    return subprocess.run(
+        [sys.executable, *(str(a) for a in args)],
+        capture_output=True, text=True, timeout=timeout, cwd=cwd, env={**os.environ, **env},
+    )  # fmt: skip
+
+
+def arguments(command: str, model: str, images: Path, runs: Path, *options: object) -> list[str]:
+    """The command line of a tiny run."""
+    base = [
+        command, "--model", model, f"--model.arch={ARCH}",
+        "--model.optimizer=torch.optim.AdamW", "--model.optimizer.lr=0.003",
+        "--model.scheduler=lgx.components.optim.WarmupCosine",
+        "--data=ImageFolderData", f"--data.root={images}", "--data.img_size=16", "--data.batch_size=16",
+        f"--runs_dir={runs}", "--experiment=test",
+        "--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.max_epochs=1",
+        "--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false",
+    ]  # fmt: skip
+    return [*base, *(str(o) for o in options)]

@@ -1,0 +1,293 @@
+"""Small real files of every kind that lgx reads, what reads them, and how the values in them are changed."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import yaml
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from data_modules.folder import ImageFolderData
+from data_modules.glue import CoLA, IMDBSubset
+from data_modules.segmentation import ADE20K, MaskedImages, TransformedMasks
+from data_modules.sharded import ShardedData
+from data_modules.transforms import MaskTransform
+from lgx.architectures import GPT2Architecture, ViTArchitecture
+from lgx.architectures.sets import read_architectures
+from lgx.artifacts.export import write_descendant
+from lgx.artifacts.learngene import Learngene, take_layers
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.core.batch import Task
+from lgx.core.rows import Row, read_rows, write_rows
+from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.initialization import initialize
+from lgx.methods import initializer_for
+from lgx.methods.lsamd.selection import SelectionRun, extract
+from lgx.runs.sweeps import load_sweep
+from tests.support import fake_data, fake_text
+from tests.support.images import draw, write_images
+
+TINY = ViTArchitecture(2, 16, 2, patch_size=4, img_size=8, num_classes=3)
+SMALL_HYPERNET = HypernetConfig(
+    width=8, layers=1, heads=2, max_shape=(16, 16, 4, 4), rank=2, max_size=64, num_classes=3, task_width=4
+)
+TASK = Task("shapes", 3, num_train=5, img_size=8, class_names=("a", "b", "c")).to_dict()
+
+
+class Victim(NamedTuple):
+    """A file that is damaged, and what reads it.
+
+    Attributes:
+        make: Writes what is needed into a folder; returns the file to damage.
+        read: Reads the file, as the commands do.
+    """
+
+    make: Callable[[Path], Path]
+    read: Callable[[Path], Any]
+
+
+# -- files and their readers -----------------------------------------------------------------------------------------
+
+
+def make_learngene(folder: Path) -> Path:
+    file = folder / "a.learngene.safetensors"
+    shared = TINY.replace(depth=4, stages=(2, 2))
+    tensors = take_layers(shared.build().state_dict(), [0, 2])
+    Learngene("sws", shared, tensors, "teacher", TASK, {"val/acc": 0.5}).save(file)
+    return file
+
+
+def make_ancestor(folder: Path) -> Path:
+    file = folder / "b.learngene.safetensors"
+    Learngene("ancestor", TINY, TINY.build().state_dict(), "", TASK, {"val/acc": 0.5}).save(file)
+    return file
+
+
+def make_searched(folder: Path) -> Path:
+    file = folder / "c.learngene.safetensors"
+    extract([SelectionRun.load(make_search(folder))]).save(file)
+    return file
+
+
+def make_hypernet(folder: Path) -> Path:
+    file = folder / "d.learngene.safetensors"
+    tensors = {**Hypernet(SMALL_HYPERNET).state_dict(), "task_embeddings.shapes": torch.ones(4)}
+    Learngene("tal", TINY, tensors, "t", TASK, hypernet=SMALL_HYPERNET.to_dict(), tasks={"shapes": TASK}).save(file)
+    return file
+
+
+def make_embeddings(folder: Path) -> Path:
+    file = folder / "e.safetensors"
+    TaskEmbeddings({"shapes": torch.ones(4)}, "teacher", {"shapes": 5}, {"shapes": TASK}).save(file)
+    return file
+
+
+def make_checkpoint(folder: Path) -> Path:
+    file = folder / "f.ckpt"
+    about = {"method": "ancestor", "architecture": TINY.to_dict(), "task": TASK, "epochs": 1}
+    state = {f"network.{name}": tensor for name, tensor in TINY.build().state_dict().items()}
+    torch.save({"state_dict": state, "lgx": about, "pytorch-lightning_version": "2.6"}, file)
+    return file
+
+
+def make_search(folder: Path) -> Path:
+    file = folder / "g.ckpt"
+    about = {"method": "lsamd", "architecture": TINY.to_dict(), "ancestor": "t", "routing": "batch"}
+    about |= {"tasks": {"shapes": TASK, "stripes": TASK}}
+    state = {f"network.base.{k}": v for k, v in TINY.build().state_dict().items() if not k.startswith("head.")}
+    for i, share in enumerate(([0.9, 0.1], [0.8, 0.6])):
+        for what in ("base_share", "probability"):
+            state[f"network.branches.{i}.{what}"] = torch.tensor(share)
+    torch.save({"state_dict": state, "lgx": about}, file)
+    return file
+
+
+def make_hypernet_checkpoint(folder: Path) -> Path:
+    file = folder / "h.pt"
+    config = {**SMALL_HYPERNET.to_dict(), "task_width": None}
+    torch.save({"state_dict": Hypernet(HypernetConfig(**config)).state_dict(), "hypernet": config}, file)
+    return file
+
+
+def make_timm_folder(folder: Path) -> Path:
+    write_descendant(folder / "model", TINY.build(), TINY)
+    return folder / "model" / "config.json"
+
+
+def make_gpt2_folder(folder: Path) -> Path:
+    from lgx.artifacts.export_gpt2 import write_text_descendant
+
+    architecture = GPT2Architecture(1, 8, 2, max_len=16, vocab_size=32)
+    write_text_descendant(folder / "gpt2", architecture.build())
+    return folder / "gpt2" / "config.json"
+
+
+def make_shards(folder: Path) -> Path:
+    fake_data.toy_shards(folder)
+    return sorted(folder.rglob("train-*.tar"))[0]
+
+
+def read_shards(file: Path) -> None:
+    for in_memory in (True, False):
+        module = ShardedData(name=file.parent.name, root=str(file.parent.parent), in_memory=in_memory, batch_size=4)
+        module.setup("fit")
+        next(iter(module.train_dataloader()))
+
+
+def make_images(suffix: str, **options: Any) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        write_images(folder, {"train": 3, "val": 3})
+        file = folder / "train" / "circle" / f"picture{suffix}"
+        draw(0, np.random.default_rng(0)).save(file, **options)
+        return file
+
+    return make
+
+
+def read_images(file: Path) -> None:
+    module = ImageFolderData(str(file.parents[2]), img_size=8, augment="crop_flip")
+    for example in module.transformed(module.read("train"), train=True):
+        assert example[0].shape == (3, 8, 8)
+
+
+def make_mask(folder: Path) -> Path:
+    draw(0, np.random.default_rng(0)).save(folder / "image.png")
+    Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16) % 150).save(folder / "mask.png")
+    return folder / "mask.png"
+
+
+def read_mask(file: Path) -> None:
+    pair = (file.parent / "image.png", file)
+    task = Task("ade20k", 150, kind="segmentation", img_size=8)
+    TransformedMasks(MaskedImages([pair], ADE20K.meanings, "ade20k train"), MaskTransform(task))[0]
+
+
+def make_text(name: str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        fake_text.write_vocabulary(fake_text.write_sets(folder) / "gpt2_vocab")
+        return folder / name
+
+    return make
+
+
+def read_text(file: Path) -> None:
+    root = next(parent for parent in file.parents if (parent / "gpt2_vocab").is_dir())
+    kind = CoLA if "cola" in file.parts else IMDBSubset
+    kind(root=str(root), vocab_size=fake_text.SIZE, batch_size=2).setup("fit")
+
+
+def make_results(folder: Path) -> Path:
+    rows = [Row("sws", "6-Small", "shapes", "test", 1, "acc", 0.5, seed, 12, "runs/a") for seed in range(3)]
+    write_rows(folder / "results.csv", rows)
+    return folder / "results.csv"
+
+
+def make_architectures(folder: Path) -> Path:
+    lines = [json.dumps({"name": "x", **TINY.replace(depth=depth).to_dict()}) for depth in (1, 2, 3)]
+    (folder / "set.jsonl").write_text("\n".join(lines))
+    return folder / "set.jsonl"
+
+
+def make_sweep(folder: Path) -> Path:
+    run = {"name": "sws-{depth}", "config": "run.yaml", "options": {"model.arch": "{depth}-Small", "data.seed": 1}}
+    content = {"experiment": "demo", "seeds": [0, 1], "runs": [{**run, "matrix": {"depth": [3, 6]}}]}
+    (folder / "run.yaml").write_text("model: Ancestor\n")
+    (folder / "sweep.yaml").write_text(yaml.safe_dump(content))
+    return folder / "sweep.yaml"
+
+
+def load_metadata(file: Path) -> dict[str, Any]:
+    with safe_open(file, "pt") as opened:
+        return {key: json.loads(text) for key, text in opened.metadata().items()}
+
+
+def save_metadata(file: Path, content: dict[str, Any]) -> None:
+    save_file(load_file(file), file, metadata={key: json.dumps(value) for key, value in content.items()})
+
+
+def load_json(file: Path) -> Any:
+    return (
+        [json.loads(line) for line in file.read_text().splitlines()]
+        if file.suffix == ".jsonl"
+        else json.loads(file.read_text())
+    )
+
+
+def save_json(file: Path, content: Any) -> None:
+    is_lines = file.suffix == ".jsonl" and isinstance(content, list)
+    file.write_text("\n".join(map(json.dumps, content)) if is_lines else json.dumps(content))
+
+
+def load_rows(file: Path) -> Any:
+    return list(csv.reader(file.open()))
+
+
+def save_rows(file: Path, content: Any) -> None:
+    if isinstance(content, list) and all(isinstance(row, list) for row in content):
+        with file.open("w", newline="", errors="surrogatepass") as opened:
+            csv.writer(opened).writerows(content)
+
+
+def start(file: Path) -> None:
+    initialize(TINY.replace(depth=3), initializer_for(str(file)), head="new")
+
+
+def load_saved(file: Path) -> Any:
+    return torch.load(file, weights_only=True)
+
+
+def save_saved(file: Path, content: Any) -> None:
+    torch.save(content, file)
+
+
+def read_source(file: Path) -> None:
+    load_pretrained(str(file)).model(torch.ones(1, 3, 8, 8))
+
+
+VICTIMS: dict[str, Victim] = {
+    "learngene": Victim(make_learngene, start),
+    "ancestor": Victim(make_ancestor, read_source),
+    "searched": Victim(make_searched, start),
+    "hypernetwork": Victim(make_hypernet, start),
+    "embeddings": Victim(make_embeddings, lambda file: TaskEmbeddings.load(file).of("shapes", str(file))),
+    "checkpoint": Victim(make_checkpoint, read_source),
+    "search": Victim(make_search, lambda file: extract([SelectionRun.load(file)])),
+    "saved hypernetwork": Victim(
+        make_hypernet_checkpoint, lambda file: initialize(TINY, initializer_for(str(file), "logah"))
+    ),
+    "timm folder": Victim(make_timm_folder, lambda file: load_pretrained(str(file.parent))),
+    "gpt2 folder": Victim(make_gpt2_folder, lambda file: load_pretrained(str(file.parent))),
+    "shard": Victim(make_shards, read_shards),
+    "index of shards": Victim(lambda folder: make_shards(folder).parent / "index.json", read_shards),
+    "png": Victim(make_images(".png"), read_images),
+    "jpg": Victim(make_images(".jpg"), read_images),
+    "webp": Victim(make_images(".webp"), read_images),
+    "bmp": Victim(make_images(".bmp"), read_images),
+    "ppm": Victim(make_images(".ppm"), read_images),
+    "gif called png": Victim(make_images(".png", format="gif"), read_images),
+    "mask": Victim(make_mask, read_mask),
+    "cola": Victim(make_text("cola/raw/in_domain_train.tsv"), read_text),
+    "imdb": Victim(make_text("imdb_subset/train.jsonl"), read_text),
+    "vocabulary": Victim(make_text("gpt2_vocab/encoder.json"), read_text),
+    "merges": Victim(make_text("gpt2_vocab/vocab.bpe"), read_text),
+    "results": Victim(make_results, read_rows),
+    "architectures": Victim(make_architectures, lambda file: read_architectures(str(file), TINY)),
+    "sweep": Victim(make_sweep, load_sweep),
+}
+
+METADATA, JSON, SAVED = (load_metadata, save_metadata), (load_json, save_json), (load_saved, save_saved)
+VALUES: dict[str, tuple[Callable[[Path], Any], Callable[[Path, Any], object]]] = {
+    **dict.fromkeys(("learngene", "ancestor", "searched", "hypernetwork", "embeddings"), METADATA),
+    **dict.fromkeys(("checkpoint", "search", "saved hypernetwork"), SAVED),
+    **dict.fromkeys(("timm folder", "gpt2 folder", "index of shards", "imdb", "vocabulary", "architectures"), JSON),
+    "results": (load_rows, save_rows),
+    "sweep": (lambda file: yaml.safe_load(file.read_text()), lambda file, new: file.write_text(yaml.safe_dump(new))),
+}
+"""How the values in a file are read and written."""

@@ -1,0 +1,49 @@
+"""Two real processes (gloo) do what one does."""
+
+import json
+
+import pytest
+import torch
+
+from lgx.core.rows import read_rows
+from tests.support.command_line import arguments, python
+
+EXACT = ["--trainer.max_epochs=2", "--data.augment=crop_flip", "--model.optimizer.eps=1e-4"]
+
+
+def train(images, tmp_path, devices, batch, method="Ancestor", *options):
+    folder = tmp_path / f"record{devices}"
+    args = arguments(
+        "fit", method, images, tmp_path / f"runs{devices}", "--name=r", *EXACT, *options,
+        f"--data.batch_size={batch}", f"--trainer.devices={devices}",
+        f"--trainer.strategy={'ddp' if devices > 1 else 'auto'}",
+        "--trainer.callbacks+=tests.support.probes.RecordRank", f"--trainer.callbacks.folder={folder}",
+    )  # fmt: skip
+    done = python("-m", "lgx", *args, LGX_ALLOW_IMPORTS="tests", OMP_NUM_THREADS="1", timeout=150)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+@pytest.mark.parametrize("method", ["Ancestor", pytest.param("SWS", marks=pytest.mark.slow)])
+def test_two_processes_with_half_the_batch_each_equal_one_with_the_whole(images, tmp_path, method):
+    options = ["--model.stages=[2,2]"] if method == "SWS" else []
+    one = train(images, tmp_path, 1, 16, method, *options)
+    two = train(images, tmp_path, 2, 8, method, *options)
+    single, first, second = (torch.load(p) for p in (one / "rank0.pt", two / "rank0.pt", two / "rank1.pt"))
+    for name, tensor in single.items():
+        assert torch.equal(first[name], second[name]), name
+        torch.testing.assert_close(first[name], tensor, rtol=0, atol=1e-6)
+    seen = [json.loads((folder / f"rank{r}.json").read_text()) for folder, r in ((one, 0), (two, 0), (two, 1))]
+    for whole, a, b in zip(seen[0]["seen"], seen[1]["seen"], seen[2]["seen"], strict=True):
+        assert a + b == pytest.approx(whole)
+    assert [s["val/n"] for s in seen] == [9, 9, 9]
+    assert seen[1]["val/acc"] == seen[2]["val/acc"] == pytest.approx(seen[0]["val/acc"])
+    assert seen[1]["val/loss"] == pytest.approx(seen[0]["val/loss"], abs=1e-5)
+    alone, together = (training_losses(tmp_path / f"runs{devices}/test/r/seed0") for devices in (1, 2))
+    assert [(epochs, n) for epochs, n, _ in together] == [(1, 48), (2, 48)]
+    for one_loss, two_loss in zip(alone, together, strict=True):
+        assert two_loss == pytest.approx(one_loss, abs=1e-5)
+
+
+def training_losses(run):
+    return [(r.epochs, r.n, r.value) for r in read_rows(run / "results.csv") if r.split == "train"]

@@ -1,0 +1,185 @@
+"""Training through the command line, on real images, with real checkpoints."""
+
+import json
+
+import pytest
+import torch
+import yaml
+
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.core.rows import read_rows
+from tests.support.command_line import lgx
+
+
+def test_an_ancestor_learns_and_leaves_a_complete_run(ancestor):
+    rows = [r for r in read_rows(ancestor / "results.csv") if r.metric == "acc"]
+    losses = [r for r in read_rows(ancestor / "results.csv") if r.split == "train"]
+    assert [(r.epochs, r.metric, r.n) for r in losses] == [(epoch, "loss", 48) for epoch in range(1, 9)]
+    assert losses[-1].value < losses[0].value
+    assert [r.epochs for r in rows] == list(range(1, 9))
+    assert max(r.value for r in rows) >= 0.6  # chance is 1/3
+    assert {(r.method, r.task, r.split, r.n, r.seed) for r in rows} == {("ancestor", "shapes", "val", 9, 0)}
+    assert yaml.safe_load((ancestor / "config.yaml").read_text())["trainer"]["max_epochs"] == 8
+    assert json.loads((ancestor / "summary.json").read_text())["steps"] == 24
+    assert (ancestor / "checkpoints" / "last.ckpt").is_file()
+    learngene = Learngene.load(ancestor / "best.learngene.safetensors")
+    assert learngene.method == "ancestor"
+    assert learngene.task["name"] == "shapes"
+    best = load_checkpoint(ancestor / "checkpoints" / "best.ckpt")
+    assert torch.equal(learngene.tensors["head.weight"], best["state_dict"]["network.head.weight"])
+    assert learngene.metrics["val/acc"] == pytest.approx(max(r.value for r in rows))
+
+
+def test_a_variant_has_its_own_name_in_results_and_its_method_in_the_learngene(fit, tmp_path):
+    result = fit("SWS", "--model.stages=[3,1]", "--model.label=sws_31", "--name=variant")
+    assert result.code == 0, result.err
+    assert "method     sws_31 on" in result.out
+    run = tmp_path / "runs/test/variant/seed0"
+    assert {row.method for row in read_rows(run / "results.csv")} == {"sws_31"}
+    assert Learngene.load(run / "best.learngene.safetensors").method == "sws"
+    start = [
+        "--model.initializer=StagewiseExpansion",
+        f"--model.initializer.learngene={run}/best.learngene.safetensors",
+    ]
+    for name, label in (("plain", "sws"), ("named", "sws_31")):
+        result = fit("Finetune", *start, f"--name={name}", *(["--model.label=sws_31"] if name == "named" else []))
+        assert result.code == 0, result.err
+        assert {row.method for row in read_rows(tmp_path / f"runs/test/{name}/seed0/results.csv")} == {label}
+    result = fit("Finetune", "--model.label=a b")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "model.label: letters" in result.err
+
+
+def test_sws_trains_one_layer_per_stage_and_never_its_teacher(sws, ancestor):
+    checkpoint = load_checkpoint(sws / "checkpoints" / "last.ckpt")
+    state = checkpoint["state_dict"]
+    assert torch.equal(state["network.blocks.0.attn.qkv.weight"], state["network.blocks.1.attn.qkv.weight"])
+    assert not torch.equal(state["network.blocks.1.attn.qkv.weight"], state["network.blocks.2.attn.qkv.weight"])
+    assert all(name.startswith("network.") for name in state)
+    learngene = Learngene.load(sws / "best.learngene.safetensors")
+    assert learngene.num_layers == 2
+    assert learngene.architecture.stages == (2, 2)
+    assert learngene.ancestor == f"{ancestor}/best.learngene.safetensors"
+    optimized = sum(len(group["params"]) for group in checkpoint["optimizer_states"][0]["param_groups"])
+    assert optimized == 2 * 12 + 8  # two layers of 12 tensors; patches, class token, positions, norm, head
+
+
+def test_the_training_row_is_the_mean_over_the_epochs_examples(fit, tmp_path):
+    from lgx.results.curves import read_curves
+
+    values = []
+    for name, accumulated in (("each", 1), ("all", 3)):
+        options = [f"--trainer.accumulate_grad_batches={accumulated}", "--trainer.log_every_n_steps=1"]
+        assert fit("Ancestor", f"--name={name}", "--model.optimizer.lr=0", *options).code == 0
+        (row,) = [r for r in read_rows(tmp_path / f"runs/test/{name}/seed0/results.csv") if r.split == "train"]
+        assert (row.method, row.task, row.epochs, row.metric, row.n) == ("ancestor", "shapes", 1, "loss", 48)
+        values.append(row.value)
+    steps = read_curves(tmp_path / "runs/test/each/seed0")["train/loss"].values
+    assert len(steps) == 3
+    assert values == pytest.approx([sum(steps) / 3] * 2)
+
+
+def test_a_descendant_is_tested_untrained_and_trained(fit, sws, tmp_path):
+    result = fit(
+        "Finetune", "--model.arch=depth=3,embed_dim=16,num_heads=2,patch_size=4,img_size=16",
+        "--model.initializer=StagewiseExpansion",
+        f"--model.initializer.learngene={sws}/best.learngene.safetensors",
+        "--name=d", "--test_start=true", "--test_end=true",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    rows = [r for r in read_rows(tmp_path / "runs/test/d/seed0/results.csv") if r.metric == "acc" and r.split == "test"]
+    assert [(r.method, r.epochs, r.n) for r in rows] == [("sws", 0, 12), ("sws", 1, 12)]
+    assert "taken" in result.out
+    assert "effective" in result.out
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(fit, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert fit("Ancestor", f"--name={name}", f"--seed_everything={seed}", "--data.augment=crop_flip").code == 0
+    a, b, c = (
+        load_checkpoint(tmp_path / f"runs/test/{name}/seed{seed}/checkpoints/last.ckpt")["state_dict"]
+        for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    )
+    assert all(torch.equal(a[k], b[k]) for k in a)
+    assert not torch.equal(a["network.head.weight"], c["network.head.weight"])
+
+
+def test_validate_and_test_of_a_checkpoint_agree_with_the_run(fit, ancestor, tmp_path):
+    result = fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=again", command="validate")
+    assert result.code == 0, result.err
+    best = max((r for r in read_rows(ancestor / "results.csv") if r.metric == "acc"), key=lambda r: r.value)
+    (again,) = [r for r in read_rows(tmp_path / "runs/test/again/seed0/results.csv") if r.metric == "acc"]
+    assert (again.value, again.epochs, again.n) == (best.value, best.epochs, best.n)
+
+
+def test_predict_gives_probabilities_for_every_test_image(fit, ancestor):
+    result = fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=p", command="predict")
+    assert result.code == 0, result.err
+
+
+def test_predict_may_end_after_some_batches(fit, ancestor, tmp_path):
+    some = ["--data.batch_size=5", "--trainer.limit_predict_batches=1"]
+    result = fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=p", *some, command="predict")
+    assert result.code == 0, result.err
+    lines = (tmp_path / "runs/test/p/seed0/predictions.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["index", *map(str, range(10))]  # twice as many as in training
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--trainer.precision=bf16-mixed"],
+        ["--trainer.accumulate_grad_batches=2"],
+        ["--model.mixup=0.8", "--model.cutmix=1.0", "--model.label_smoothing=0.1"],
+        ["--model.drop_path_rate=0.1", "--data.augment=randaugment"],
+        ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"],
+        ["--trainer.fast_dev_run=true"],
+        ["--data.num_workers=1"],
+    ],
+    ids=["bf16", "accumulation", "mixup", "drop_path", "ema", "fast_dev_run", "workers"],
+)
+def test_common_ways_of_training_work(fit, options):
+    result = fit("Ancestor", "--name=x", *options)
+    assert result.code == 0, result.err
+
+
+def test_distillation_reports_its_parts(fit, ancestor, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    result = fit(
+        "Distill", f"--model.ancestor={ancestor}/best.learngene.safetensors", "--model.alpha=0.25", "--name=d",
+        "--trainer.log_every_n_steps=1",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    events = EventAccumulator(str(tmp_path / "runs/test/d/seed0"))
+    events.Reload()
+    loss, labels, distilled = (
+        [e.value for e in events.Scalars(f"train/{name}")] for name in ("loss", "loss_labels", "loss_distillation")
+    )
+    assert len(loss) == 3
+    assert loss == pytest.approx([0.75 * a + 0.25 * b for a, b in zip(labels, distilled, strict=True)], rel=1e-5)
+    assert "val/acc" in events.Tags()["scalars"]
+    assert events.Tensors("config/text_summary")
+
+
+def test_a_teacher_of_other_classes_is_refused(fit, tmp_path):
+    from lgx.architectures import parse_architecture
+    from tests.support.command_line import ARCH
+
+    path = tmp_path / "other.learngene.safetensors"
+    other = parse_architecture(ARCH, num_classes=7)
+    Learngene("ancestor", other, dict(other.build().state_dict())).save(path)
+    result = fit("SWS", "--model.stages=[2,2]", f"--model.ancestor={path}")
+    assert result.code == 2
+    assert "predicts 7 classes, but task shapes has 3" in result.sentence
+
+
+def test_exported_best_checkpoint_is_the_runs_network(ancestor, tmp_path):
+    import timm
+
+    assert lgx("export", ancestor / "checkpoints/best.ckpt", "--out", tmp_path / "model").code == 0
+    model = timm.create_model(f"local-dir:{tmp_path / 'model'}", pretrained=True)
+    state = load_checkpoint(ancestor / "checkpoints/best.ckpt")["state_dict"]
+    assert all(torch.equal(v, state[f"network.{k}"]) for k, v in model.state_dict().items())
+    task = load_checkpoint(ancestor / "checkpoints/best.ckpt")["lgx"]["task"]
+    assert list(model.pretrained_cfg["mean"]) == task["mean"]

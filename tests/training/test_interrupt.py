@@ -1,0 +1,44 @@
+"""Ctrl-C ends a run cleanly, and the run goes on afterwards."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from lgx.artifacts.learngene import load_checkpoint
+from tests.support.command_line import arguments, lgx
+
+
+def _listen() -> None:
+    """A shell starts background jobs deaf to Ctrl-C, and they pass that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_ctrl_c_during_fit_says_one_sentence_and_keeps_the_last_checkpoint(images, tmp_path):
+    options = ["--name=r", "--trainer.max_epochs=100000"]
+    args = arguments("fit", "Ancestor", images, tmp_path, *options)
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run = subprocess.Popen(
+        [sys.executable, "-m", "lgx", *args],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+        preexec_fn=_listen,
+    )
+    last = tmp_path / "test/r/seed0/checkpoints/last.ckpt"
+    deadline = time.monotonic() + 100
+    while not last.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 130, err
+    assert "Traceback" not in err
+    assert err.strip().splitlines()[-1] == (
+        "lgx fit: interrupted; finished files are intact, a run resumes with --ckpt_path last"
+    )
+    assert list(tmp_path.rglob("*.tmp")) == []
+    epochs = load_checkpoint(last)["lgx"]["epochs"]
+    args[args.index("--trainer.max_epochs=100000")] = f"--trainer.max_epochs={epochs + 1}"
+    assert lgx(*args, "--ckpt_path=last").code == 0
+    assert load_checkpoint(last)["lgx"]["epochs"] == epochs + 1

@@ -1,0 +1,123 @@
+"""A run that the cluster ends saves its state after a whole step, is requeued, and goes on bit for bit."""
+
+import os
+import signal
+
+import pytest
+import torch
+
+from lgx.artifacts.learngene import load_checkpoint
+from tests.support.command_line import arguments, lgx, python
+
+OPTIONS = ["--name=r", "--trainer.max_epochs=3", "--data.batch_size=8", "--data.augment=crop_flip"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(images, tmp_path_factory):
+    runs = tmp_path_factory.mktemp("undisturbed")
+    assert lgx(*arguments("fit", "Ancestor", images, runs, *OPTIONS)).code == 0
+    return load_checkpoint(runs / "test/r/seed0/checkpoints/last.ckpt")
+
+
+@pytest.fixture(autouse=True)
+def probes(monkeypatch):
+    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
+
+
+def signalled(images, runs, number, *options):
+    """Train, and send a signal between the second step's backward pass and its update."""
+    probe = ["--trainer.callbacks+=tests.support.probes.SignalAt", "--trainer.callbacks.step=1"]
+    probe += [f"--trainer.callbacks.number={int(number)}"]
+    return lgx(*arguments("fit", "Ancestor", images, runs, *OPTIONS, *options, "--ckpt_path=last", *probe))
+
+
+def assert_goes_on(images, runs, undisturbed, *options):
+    assert lgx(*arguments("fit", "Ancestor", images, runs, *OPTIONS, *options, "--ckpt_path=last")).code == 0
+    resumed = load_checkpoint(runs / "test/r/seed0/checkpoints/last.ckpt")
+    assert resumed["global_step"] == undisturbed["global_step"]
+    for name, tensor in undisturbed["state_dict"].items():
+        assert torch.equal(tensor, resumed["state_dict"][name]), name
+
+
+def test_sigterm_saves_after_the_step_in_hand(images, tmp_path, undisturbed):
+    ended = signalled(images, tmp_path, signal.SIGTERM)
+    assert ended.code == 143, ended.err
+    last = tmp_path / "test/r/seed0/checkpoints/last.ckpt"
+    assert ended.sentence == (f"lgx fit: SIGTERM: saved {last}; the run resumes with --ckpt_path last")
+    assert "Traceback" not in ended.err
+    assert load_checkpoint(last)["global_step"] == 2
+    assert_goes_on(images, tmp_path, undisturbed)
+
+
+def test_a_step_of_accumulated_gradients_is_finished_first(images, tmp_path):
+    accumulate = "--trainer.accumulate_grad_batches=2"
+    whole, runs = tmp_path / "whole", tmp_path / "runs"
+    assert lgx(*arguments("fit", "Ancestor", images, whole, *OPTIONS, accumulate)).code == 0
+    assert signalled(images, runs, signal.SIGTERM, accumulate).code == 143
+    assert_goes_on(images, runs, load_checkpoint(whole / "test/r/seed0/checkpoints/last.ckpt"), accumulate)
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """A job of SLURM, as far as a process sees: its variables, and an ``scontrol`` that notes what it is asked."""
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    scontrol = folder / "scontrol"
+    note = f'test -e "$LAST" && echo "$@" >> {folder}/asked'
+    scontrol.write_text(f"#!/bin/sh\n{note}\necho Job is held >&2\nexit ${{REFUSES:-0}}\n")
+    scontrol.chmod(0o755)
+    variables = {
+        "PATH": f"{folder}:{os.environ['PATH']}", "LAST": str(tmp_path / "test/r/seed0/checkpoints/last.ckpt"),
+        "SLURM_JOB_ID": "777", "SLURM_JOB_NAME": "lgx", "SLURM_NTASKS": "1", "SLURM_NTASKS_PER_NODE": "1",
+        "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_JOB_NODELIST": "localhost",
+    }  # fmt: skip
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return folder / "asked"
+
+
+def test_slurm_requeues_the_job_once_the_state_is_saved(images, tmp_path, undisturbed, slurm):
+    ended = signalled(images, tmp_path, signal.SIGUSR1)
+    assert ended.code == 0, ended.err
+    assert ended.sentence.endswith("job 777 is requeued")
+    assert slurm.read_text().split() == ["requeue", "777"]
+    assert list(tmp_path.rglob("hpc_ckpt*")) == []
+    assert_goes_on(images, tmp_path, undisturbed)  # still within the job, as it is after a requeue
+
+
+def test_a_job_of_an_array_is_requeued_by_its_own_number(images, tmp_path, slurm, monkeypatch):
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "700")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    signalled(images, tmp_path, signal.SIGUSR1)
+    assert slurm.read_text().split() == ["requeue", "700_3"]
+
+
+def test_what_slurm_refuses_is_said(images, tmp_path, slurm, monkeypatch):
+    monkeypatch.setenv("REFUSES", "1")
+    ended = signalled(images, tmp_path, signal.SIGUSR1)
+    assert ended.code == 138, ended.err
+    assert "`scontrol requeue 777` failed (Job is held); submit the job again" in ended.sentence
+    assert (tmp_path / "test/r/seed0/checkpoints/last.ckpt").exists()
+
+
+def test_the_signals_mean_what_they_did_before(images, tmp_path):
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)]
+    signalled(images, tmp_path, signal.SIGTERM)
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)] == before
+
+
+@pytest.mark.slow
+def test_two_processes_leave_together_whichever_was_told(images, tmp_path):
+    """Only the second process is signalled."""
+    probe = [
+        "--trainer.callbacks+=tests.support.probes.SignalAt",
+        "--trainer.callbacks.step=1",
+        "--trainer.callbacks.rank=1",
+    ]
+    probe += [f"--trainer.callbacks.number={int(signal.SIGTERM)}"]
+    two = ["--trainer.devices=2", "--trainer.strategy=ddp"]
+    ended = python("-m", "lgx", *arguments("fit", "Ancestor", images, tmp_path, *OPTIONS, *probe, *two))
+    assert ended.returncode == 143, ended.stderr
+    assert "SIGTERM: saved" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert load_checkpoint(tmp_path / "test/r/seed0/checkpoints/last.ckpt")["global_step"] == 2

@@ -1,0 +1,111 @@
+"""A run killed without warning goes on bit for bit as if nothing had happened."""
+
+import random
+
+import pytest
+import torch
+
+from lgx.artifacts.learngene import load_checkpoint
+from lgx.core.rows import read_rows
+from tests.support.command_line import arguments, lgx, python
+
+# Randomness wherever there can be some: augmentation, mixup, stochastic depth.
+OPTIONS = [
+    "--trainer.max_epochs=3", "--save_every=1", "--data.augment=randaugment", "--model.mixup=0.8",
+    "--model.drop_path_rate=0.2", "--data.batch_size=8", "--trainer.accumulate_grad_batches=2",
+]  # fmt: skip
+
+
+def final(run):
+    return load_checkpoint(run / "checkpoints" / "last.ckpt")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(images, tmp_path_factory):
+    runs = tmp_path_factory.mktemp("undisturbed")
+    assert lgx(*arguments("fit", "Ancestor", images, runs, "--name=r", *OPTIONS)).code == 0
+    return runs / "test/r/seed0"
+
+
+def kill_and_resume(images, runs, step, moment, options, method="Ancestor"):
+    base = arguments("fit", method, images, runs, "--name=r", *options)
+    probe = ["--trainer.callbacks+=tests.support.probes.KillAt", f"--trainer.callbacks.step={step}"]
+    probe += [f"--trainer.callbacks.moment={moment}"]
+    killed = python("-m", "lgx", *base, *probe, LGX_ALLOW_IMPORTS="tests", OMP_NUM_THREADS="1")
+    assert killed.returncode == -9, killed.stderr
+    assert list(runs.rglob("*.tmp")) == []
+    assert lgx(*base, "--ckpt_path=last").code == 0
+    return runs / "test/r/seed0"
+
+
+SLOW = pytest.mark.slow
+CASES = [(random.Random(k).randrange(1, 8), moment) for k, moment in enumerate(["before_update", "after_update"])]
+
+
+@pytest.mark.parametrize(
+    ("step", "moment"), [CASES[0], pytest.param(*CASES[1], marks=SLOW), pytest.param(3, "validation", marks=SLOW)]
+)
+def test_a_killed_run_equals_the_undisturbed_one_bit_for_bit(images, undisturbed, tmp_path, step, moment):
+    resumed = kill_and_resume(images, tmp_path / "runs", step, moment, OPTIONS)
+    expected, found = final(undisturbed), final(resumed)
+    assert found["global_step"] == expected["global_step"] == 9
+    for name, tensor in expected["state_dict"].items():
+        assert torch.equal(tensor, found["state_dict"][name]), name
+    for index, state in expected["optimizer_states"][0]["state"].items():
+        for name, value in state.items():
+            assert torch.equal(value, found["optimizer_states"][0]["state"][index][name]), name
+    assert found["lr_schedulers"] == expected["lr_schedulers"]
+    rows, again = (
+        [(r.epochs, r.metric, r.value) for r in read_rows(run / "results.csv")] for run in (undisturbed, resumed)
+    )
+    assert rows == again
+
+
+def test_resuming_from_the_end_of_an_epoch_starts_the_next(images, tmp_path):
+    options = ["--trainer.max_epochs=3", "--data.augment=crop_flip"]
+    whole = tmp_path / "whole"
+    assert lgx(*arguments("fit", "Ancestor", images, whole, "--name=r", *options)).code == 0
+    resumed = kill_and_resume(images, tmp_path / "runs", 5, "before_update", options)
+    expected, found = final(whole / "test/r/seed0"), final(resumed)
+    assert all(torch.equal(v, found["state_dict"][k]) for k, v in expected["state_dict"].items())
+
+
+def test_last_of_a_run_that_never_saved_starts_it(images, tmp_path):
+    result = lgx(*arguments("fit", "Ancestor", images, tmp_path, "--name=r", "--ckpt_path=last"))
+    assert result.code == 0, result.err
+
+
+def test_a_run_killed_before_it_saved_anything_starts_anew(images, tmp_path):
+    run = kill_and_resume(images, tmp_path, 1, "before_update", ["--test_start=true"])
+    rows = [(r.split, r.epochs) for r in read_rows(run / "results.csv") if r.metric == "acc"]
+    assert rows == [("test", 0), ("val", 1)]
+
+
+def test_a_checkpoint_resumes_and_never_overrides_what_was_typed(images, undisturbed, tmp_path):
+    checkpoint = undisturbed / "checkpoints/last.ckpt"
+    result = lgx(
+        *arguments(
+            "fit",
+            "Ancestor",
+            images,
+            tmp_path,
+            "--name=typed",
+            *OPTIONS,
+            "--trainer.max_epochs=4",
+            "--model.label_smoothing=0.3",
+            f"--ckpt_path={checkpoint}",
+        )
+    )
+    assert result.code == 0, result.err
+    text = (tmp_path / "test/typed/seed0/config.yaml").read_text()
+    assert "label_smoothing: 0.3" in text
+    assert "hyper_parameters" not in load_checkpoint(checkpoint)
+
+
+def test_a_checkpoint_of_another_architecture_is_refused(images, undisturbed, tmp_path):
+    other = "--model.arch=depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
+    path = f"--ckpt_path={undisturbed}/checkpoints/last.ckpt"
+    result = lgx(*arguments("fit", "Ancestor", images, tmp_path, "--name=o", other, path))
+    assert result.code == 2
+    assert "holds architecture depth=4" in result.sentence
+    assert "depth=2" in result.sentence

@@ -1,0 +1,77 @@
+"""Whatever dies during a run, the run ends soon, says why, and goes on from its last checkpoint."""
+
+import signal
+import subprocess
+import sys
+from multiprocessing import resource_sharer
+
+import pytest
+
+from lgx.artifacts.learngene import load_checkpoint
+from lgx.errors import UserError
+from tests.support.command_line import arguments, lgx, python
+
+OPTIONS = ["--name=r", "--trainer.max_epochs=4", "--data.batch_size=8"]
+TWO = ["--trainer.devices=2", "--trainer.strategy=ddp"]
+
+
+def died(images, runs, *probe):
+    command = arguments("fit", "Ancestor", images, runs, *OPTIONS, *probe)
+    ended = python("-m", "lgx", *command, LGX_ALLOW_IMPORTS="tests", OMP_NUM_THREADS="1")
+    assert ended.returncode not in (0, None)
+    return ended
+
+
+def test_a_data_loading_process_that_dies_ends_the_run_with_a_sentence(images, tmp_path):
+    ended = died(images, tmp_path, "--trainer.callbacks+=tests.support.probes.KillWorker", "--data.num_workers=2")
+    assert ended.returncode == 1
+    # Another loading process may have printed that it lost this one, but the last word is ours.
+    assert ended.stderr.strip().splitlines()[-1].startswith("lgx fit: a data loading process was killed")
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_a_death_amid_handing_over_a_batch_is_told_as_one(fit, monkeypatch, heard):
+    # A killed process' sockets close a moment before it counts as dead. Then a reset connection, or the end of what it
+    # had to say, is all that is seen of it.
+    def hand_over(sharer):
+        with sharer._listener.accept() as caller:
+            _ = caller.recv() if heard else caller.poll(None)
+
+    monkeypatch.setattr(resource_sharer._ResourceSharer, "_serve", hand_over)
+    ended = fit("Ancestor", "--data.num_workers=1")
+    assert (ended.code, "Traceback" in ended.err) == (1, False)
+    assert ended.sentence.startswith("lgx fit: a data loading process was killed")
+
+
+@pytest.mark.parametrize("hides", [TypeError, UserError])
+def test_a_death_is_told_where_another_error_hides_it(monkeypatch, hides):
+    def run(argv):
+        try:
+            raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
+        except RuntimeError as death:  # as inspect.getfullargspec does, where the signal may find a program
+            raise hides("unsupported callable") from death
+
+    monkeypatch.setattr("lgx.cli.run_command", run)
+    ended = lgx("fit")
+    assert (ended.code, "Traceback" in ended.err) == (1, False)
+    assert ended.sentence.startswith("lgx fit: a data loading process was killed")
+
+
+def test_a_run_whose_output_is_no_longer_read_does_not_count_as_done(images, tmp_path):
+    command = [sys.executable, "-m", "lgx", *arguments("fit", "Ancestor", images, tmp_path, "--name=r")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        run.stdout.close()
+        assert "Traceback" not in run.stderr.read()
+    assert run.returncode == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_process_that_dies_takes_the_others_along_and_the_run_goes_on(images, tmp_path, rank):
+    probe = ["--trainer.callbacks+=tests.support.probes.KillAt", "--trainer.callbacks.step=4"]
+    probe += [f"--trainer.callbacks.rank={rank}"]
+    ended = died(images, tmp_path, *TWO, *probe)
+    assert "Traceback" not in ended.stderr
+    last = tmp_path / "test/r/seed0/checkpoints/last.ckpt"
+    assert load_checkpoint(last)["global_step"] == 3
+    assert list(tmp_path.rglob("*.tmp")) == []
+    assert lgx(*arguments("fit", "Ancestor", images, tmp_path, *OPTIONS, "--ckpt_path=last")).code == 0
