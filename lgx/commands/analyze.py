@@ -46,7 +46,7 @@ def tasks(
 
     from lgx.core.files import atomic_path
     from lgx.errors import UserError
-    from lgx.methods import HypernetPrediction
+    from lgx.methods.hypernetworks.initializer import HypernetPrediction
     from lgx.methods.hypernetworks.task_map import task_map
     from lgx.results.figures import task_figure, to_svg
 

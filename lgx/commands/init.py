@@ -67,7 +67,7 @@ def init(
     from lgx.commands.export import write
     from lgx.errors import UserError
     from lgx.initialization import initialize, initialize_zoo
-    from lgx.methods import initializer_for
+    from lgx.methods.initializers import initializer_for
 
     for option, count in (("head", head), ("num_classes", num_classes)):
         if count is not None and count < 1:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from lgx.architectures.family import Architecture
 from lgx.architectures.vit import ViTArchitecture
 from lgx.architectures.zoo import ZooModel
+from lgx.artifacts.learngene import Learngene
 from lgx.core.batch import Task
 from lgx.errors import UserError
 from lgx.initialization.origin import Origin
@@ -54,6 +55,20 @@ class Initializer(ABC):
         Raises:
             UserError: If the architecture does not suit the source.
         """
+
+    @classmethod
+    def check_learngene(cls, source: str, method: str, learngene: Learngene | None) -> None:
+        """Refuse a source that another method has made; by default any source suits.
+
+        Args:
+            source: What the user named.
+            method: Method whose initializer is to read it.
+            learngene: The source where it is a learngene file.
+
+        Raises:
+            UserError: If it does not suit.
+        """
+        return None
 
     def origin(self) -> Origin:
         """What a descendant inherits beside the weights; empty without a source."""

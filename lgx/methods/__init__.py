@@ -1,27 +1,19 @@
-"""Methods: importing this package makes every one of them known to the CLI by its short name."""
+"""Methods: one folder each, with its LightningModule, its networks, its initializer and its MethodSpec.
 
-from lgx.methods.base import Method
-from lgx.methods.baselines.finetune import Ancestor, Finetune
-from lgx.methods.baselines.pretrained import Pretrained
-from lgx.methods.baselines.random import RandomStart
-from lgx.methods.baselines.vanilla_lg import VanillaLG
-from lgx.methods.baselines.weight_selection import WeightSelection
-from lgx.methods.distillation.method import Distill
-from lgx.methods.hypernetworks.ghn3 import GHN3
-from lgx.methods.hypernetworks.initializer import HypernetPrediction
-from lgx.methods.hypernetworks.logah import LoGAH
-from lgx.methods.hypernetworks.tal import TAL
-from lgx.methods.lsamd.initializer import SelectedExpansion
-from lgx.methods.lsamd.method import LSAMD
-from lgx.methods.mini_deit.method import MiniDeiT
-from lgx.methods.registry import INITIALIZERS, initializer_for
-from lgx.methods.sws.initializer import StagewiseExpansion
-from lgx.methods.sws.method import SWS
-from lgx.methods.tleg.initializer import LinearExpansion
-from lgx.methods.tleg.method import TLEG
+``from lgx.methods import SWS`` imports a method, or an initializer such as ``Pretrained``, when it is first used: the
+specs alone, which help and tables read, import neither torch nor a method.
+"""
 
-__all__ = [
-    "GHN3", "INITIALIZERS", "LSAMD", "SWS", "TAL", "TLEG", "Ancestor", "Distill", "Finetune", "HypernetPrediction",
-    "LinearExpansion", "LoGAH", "Method", "MiniDeiT", "Pretrained", "RandomStart", "SelectedExpansion",
-    "StagewiseExpansion", "VanillaLG", "WeightSelection", "initializer_for",
-]  # fmt: skip
+from importlib import import_module
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    """Import a method's or an initializer's class by its short name."""
+    is_class = name[:1].isupper()  # the import system also asks for submodules here
+    registry = import_module(f"{__name__}.registry") if is_class else None
+    path = registry and ("lgx.methods.base:Method" if name == "Method" else registry.class_path(name))
+    if not registry or not path:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = registry.imported(path)
+    return found

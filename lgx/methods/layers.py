@@ -1,33 +1,43 @@
 """What all expansions of a learngene's layers share."""
 
 from functools import cached_property
-from typing import ClassVar
 
 from torch import Tensor
 
 from lgx.architectures.family import Architecture, vit_only
-from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization.base import Initializer
 from lgx.initialization.origin import Origin
+from lgx.methods.registry import specs
 
 
 class LayerExpansion(Initializer):
     """An initializer that makes the layers of a descendant from those of a learngene file.
 
-    Patch embedding, position embedding, class token, norm and head come along.
+    Patch embedding, position embedding, class token, norm and head come along. It expands the learngenes of every
+    method whose spec names it as the default initializer.
 
     Args:
-        learngene: Learngene file.
-
-    Attributes:
-        learned_by: Methods whose learngenes it expands.
+        source: Learngene file.
     """
 
-    learned_by: ClassVar[tuple[str, ...]]
+    def __init__(self, source: str) -> None:
+        self.source = source
 
-    def __init__(self, learngene: str) -> None:
-        self.learngene = learngene
+    @classmethod
+    def check_learngene(cls, source: str, method: str, learngene: Learngene | None) -> None:
+        """Refuse what is no learngene of a method that it expands."""
+        if learngene is None:
+            raise UserError(f"{source}: no learngene file; {method} expands the best{SUFFIX} of a run")
+        if learngene.method not in cls.expanded_methods():
+            raise UserError(f"{source}: a learngene of {learngene.method}, not of {method}; leave out --method")
+
+    @classmethod
+    def expanded_methods(cls) -> list[str]:
+        """Names of the methods whose learngenes it expands."""
+        classes = ((spec, spec.initializer_class()) for spec in specs().values())
+        return [name for spec, found in classes if found and issubclass(cls, found) for name in spec.names]
 
     @cached_property
     def loaded(self) -> Learngene:
@@ -36,11 +46,11 @@ class LayerExpansion(Initializer):
         Raises:
             UserError: If it was learned by another method, whose layers mean something else.
         """
-        learngene = Learngene.load(self.learngene)
-        if learngene.method not in self.learned_by:
+        learngene = Learngene.load(self.source)
+        if learngene.method not in (known := self.expanded_methods()):
             raise UserError(
-                f"{self.learngene}: a learngene of {learngene.method}; {type(self).__name__} expands those of "
-                f"{' or '.join(self.learned_by)}"
+                f"{self.source}: a learngene of {learngene.method}; {type(self).__name__} expands those of "
+                f"{' or '.join(known)}"
             )
         return learngene
 
@@ -60,12 +70,12 @@ class LayerExpansion(Initializer):
             UserError: If they have not: only the depth may differ.
         """
         architecture = vit_only(architecture, self.method)
-        own = vit_only(self.loaded.architecture, self.learngene)
+        own = vit_only(self.loaded.architecture, self.source)
         if (own.embed_dim, own.num_heads, own.mlp_ratio) != (
             architecture.embed_dim, architecture.num_heads, architecture.mlp_ratio,
         ):  # fmt: skip
             raise UserError(
-                f"{self.learngene}: its layers have embed_dim {own.embed_dim}, num_heads {own.num_heads}, mlp_ratio "
+                f"{self.source}: its layers have embed_dim {own.embed_dim}, num_heads {own.num_heads}, mlp_ratio "
                 f"{own.mlp_ratio:g}; the descendant has {architecture.embed_dim}, {architecture.num_heads}, "
                 f"{architecture.mlp_ratio:g}: only the depth may differ"
             )

@@ -1,85 +1,142 @@
-"""Initializers by the name of their method."""
+"""All methods: those below this folder, and those of other installed packages.
 
-import inspect
-from collections.abc import Callable
-from typing import Any
+A method is declared by a :class:`~lgx.methods.spec.MethodSpec`. Every folder of this package has a module ``spec`` with
+a tuple ``SPECS``. Another package names a spec, or a tuple of them, in its entry points::
 
-from lgx.artifacts.learngene import SUFFIX, Learngene
+    [project.entry-points."lgx.methods"]
+    my_method = "my_package.spec:SPEC"
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
+
+import lgx.methods
 from lgx.errors import UserError
-from lgx.initialization.base import Initializer
-from lgx.methods.baselines.pretrained import Pretrained
-from lgx.methods.baselines.random import RandomStart
-from lgx.methods.baselines.vanilla_lg import VanillaLG
-from lgx.methods.baselines.weight_selection import WeightSelection
-from lgx.methods.hypernetworks.initializer import HypernetPrediction
-from lgx.methods.layers import LayerExpansion
-from lgx.methods.lsamd.initializer import SelectedExpansion
-from lgx.methods.sws.initializer import StagewiseExpansion
-from lgx.methods.tleg.initializer import LinearExpansion
+from lgx.methods.spec import Look, MethodSpec, imported
 
-INITIALIZERS: dict[str, Callable[..., Initializer]] = {
-    "random": RandomStart,
-    "pretrained": Pretrained,
-    "vanilla_lg": VanillaLG,
-    "weight_selection": WeightSelection,
-    "sws": StagewiseExpansion,
-    "simple_lg": StagewiseExpansion,
-    "mini_deit": StagewiseExpansion,
-    "tleg": LinearExpansion,
-    "lsamd": SelectedExpansion,
-    "ghn3": HypernetPrediction,
-    "logah": HypernetPrediction,
-    "logah_residual": HypernetPrediction,
-    "logah_aligned": HypernetPrediction,
-    "tal": HypernetPrediction,
-}
-"""Method name -> class. Every class but ``random`` takes the file or folder as its first argument."""
+if TYPE_CHECKING:
+    from lgx.initialization import Initializer
+    from lgx.methods.base import Method
+
+GROUP = "lgx.methods"
+"""Group of the entry points of other packages."""
 
 
-def initializer_for(source: str | None = None, method: str | None = None, **options: Any) -> Initializer:
-    """Find the initializer.
-
-    Args:
-        source: Learngene file, folder, checkpoint or timm name; None for ``random``.
-        method: Name of the method; by default what the learngene file says, ``pretrained`` for other sources.
-        options: Further arguments of the initializer; those that are None count as not given.
+@cache
+def specs() -> dict[str, MethodSpec]:
+    """Every known method by its name, in the order of tables and help.
 
     Raises:
-        UserError: If the method is unknown or does not take an option, or the source is missing or of another method.
+        UserError: If another package's entry point cannot be loaded, is no spec, or takes a name that is taken.
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    if source is None:
-        if method not in (None, "random"):
-            raise UserError(f"method {method}: needs --learngene (a learngene file, a folder or a timm name)")
-        _check_options(RandomStart, "random", given)
-        return RandomStart()
-    learngene = Learngene.load(source) if source.endswith(SUFFIX) else None
-    stored = learngene.method if learngene else None
-    if learngene and learngene.hypernet and method in (None, stored):
-        _check_options(HypernetPrediction, learngene.method, given)  # of any name: variants have their own
-        return HypernetPrediction(source, **given)
-    if method is None:
-        method = stored if stored in INITIALIZERS else "pretrained"
-    if method not in INITIALIZERS:
-        raise UserError(f"method {method!r} is unknown; known are {', '.join(INITIALIZERS)}")
-    if method == "random":
-        raise UserError(f"method random takes nothing from {source}; leave out --learngene")
-    found = INITIALIZERS[method]
-    if isinstance(found, type) and issubclass(found, LayerExpansion) and stored not in found.learned_by:
-        what = f"a learngene of {stored}, not of {method}; leave out --method" if stored else "no learngene file"
-        raise UserError(f"{source}: {what}; {method} expands the best{SUFFIX} of a run")
-    if found is HypernetPrediction and stored not in (None, method):
-        raise UserError(f"{source}: a learngene of {stored}, not of {method}; leave out --method")
-    _check_options(found, method, given)
-    return found(source, **given)
+    found: dict[str, MethodSpec] = {}
+    owners: dict[str, str] = {}
+    for owner, spec in (*_own(), *_of_other_packages()):
+        for name in spec.names:
+            if name in owners:
+                raise UserError(f"{owner}: declares the method {name!r}, which {owners[name]} declares already")
+            owners[name] = owner
+        found[spec.name] = spec
+    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
 
 
-def _check_options(initializer: Callable[..., Initializer], method: str, given: dict[str, Any]) -> None:
-    for name in given:
-        if not _takes(initializer, name):
-            takers = [other for other, found in INITIALIZERS.items() if _takes(found, name)]
-            raise UserError(f"--{name}: method {method} does not take it; --method is to be {' or '.join(takers)}")
+def find_spec(name: str) -> MethodSpec | None:
+    """The spec of a method by its name, an alias, or a variant's name in results; None where nobody declares it."""
+    return _by_any_name().get(name)
 
 
-def _takes(initializer: Callable[..., Initializer], option: str) -> bool:
-    return option in inspect.signature(initializer).parameters
+def spec_of(learngene_method: str, content: str | None = None) -> MethodSpec | None:
+    """The spec behind a learngene file.
+
+    Args:
+        learngene_method: What the file names as its method; a variant may have a name of its own.
+        content: What the file holds. Hypernetworks of any name start descendants in the same way.
+    """
+    if (spec := find_spec(learngene_method)) is not None or content != "hypernetwork":
+        return spec
+    return next(spec for spec in specs().values() if spec.learngene == content)
+
+
+@cache
+def looks() -> dict[str, Look]:
+    """How each declared name is shown, in the order of tables."""
+    return {look.name: look for spec in specs().values() for look in spec.looks or (Look(spec.name, spec.name, ""),)}
+
+
+@cache
+def method_classes() -> dict[str, "type[Method]"]:
+    """Classes that ``lgx fit --model`` trains, by class name."""
+    classes = (spec.method_class() for spec in specs().values())
+    return {found.__name__: found for found in classes if found is not None}
+
+
+@cache
+def initializer_classes() -> dict[str, "type[Initializer]"]:
+    """Default initializers of all methods, by class name."""
+    classes = (spec.initializer_class() for spec in specs().values())
+    return {found.__name__: found for found in classes if found is not None}
+
+
+def load_all() -> None:
+    """Import every method and initializer, which makes them known to the command line by their short names."""
+    for name, found in (method_classes() | initializer_classes()).items():
+        if found.__module__.startswith(f"{lgx.methods.__name__}."):
+            getattr(lgx.methods, name)  # saved configurations then name the class by this shortest path
+
+
+def class_path(name: str) -> str | None:
+    """Path ``package.module:Class`` of a method's or initializer's class by its short name; None where unknown."""
+    paths = (path for spec in specs().values() for path in (spec.module, spec.initializer) if path)
+    return next((path for path in paths if path.endswith(f":{name}")), None)
+
+
+def names_with_initializer() -> list[str]:
+    """Names that ``lgx init --method`` accepts."""
+    return [name for spec in specs().values() if spec.initializer for name in spec.names]
+
+
+@cache
+def _by_any_name() -> dict[str, MethodSpec]:
+    variants = {look.name: spec for spec in specs().values() for look in spec.looks}
+    return variants | {name: spec for spec in specs().values() for name in spec.names}
+
+
+def _own() -> Iterator[tuple[str, MethodSpec]]:
+    for module in iter_modules(lgx.methods.__path__):
+        if module.ispkg:
+            declared = import_module(f"{lgx.methods.__name__}.{module.name}.spec")
+            yield from ((f"lgx.methods.{module.name}", spec) for spec in declared.SPECS)
+
+
+def _of_other_packages() -> Iterator[tuple[str, MethodSpec]]:
+    for entry in entry_points(group=GROUP):
+        package = entry.dist.name if entry.dist else entry.value
+        for spec in _loaded(entry, package):
+            yield f"package {package}", spec
+
+
+def _loaded(entry: EntryPoint, package: str) -> Iterable[MethodSpec]:
+    try:
+        value = entry.load()
+    except Exception as error:  # the other package's own code runs here, and may raise anything
+        raise UserError(
+            f"package {package}: its entry point {entry.name} = {entry.value} of group {GROUP} cannot be loaded "
+            f"({type(error).__name__}: {error}); repair or uninstall the package"
+        ) from error
+    declared = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(spec, MethodSpec) for spec in declared):
+        raise UserError(
+            f"package {package}: its entry point {entry.name} = {entry.value} names {type(value).__name__}, expected a "
+            f"MethodSpec or a tuple of them"
+        )
+    return declared
+
+
+__all__ = [
+    "GROUP", "class_path", "find_spec", "imported", "initializer_classes", "load_all", "looks", "method_classes",
+    "names_with_initializer", "spec_of", "specs",
+]  # fmt: skip

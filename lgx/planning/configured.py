@@ -12,7 +12,9 @@ from lightning.pytorch.cli import LightningArgumentParser
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.warnings import quiet
 from lgx.errors import UserError
-from lgx.methods import TAL, Method
+from lgx.methods import registry
+from lgx.methods.base import Method
+from lgx.methods.hypernetworks.tal import TAL
 from lgx.planning.options import Options
 from lgx.training.cli import BASES, LgxCLI, _within
 from lgx.training.parsing import explain, restrict_imports
@@ -52,6 +54,7 @@ def configure(argv: list[str]) -> Configured:
         UserError: For whatever is wrong with them, in one sentence.
     """
     quiet()
+    registry.load_all()
     restrict_imports()
     try:
         cli = _PlanCLI(["fit", *argv])

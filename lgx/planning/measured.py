@@ -7,7 +7,7 @@ import torch
 
 from lgx.benchmark.steps import device
 from lgx.errors import UserError
-from lgx.methods import Method
+from lgx.methods.base import Method
 from lgx.methods.hypernetworks.base import HypernetMethod
 from lgx.planning.cost import AncestorCost, StepCost, empty_batch, largest_task, mean_over, spread
 from lgx.planning.networks import ancestor_name, load_ancestor, network_of, set_guide

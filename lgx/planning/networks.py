@@ -21,8 +21,11 @@ from lgx.components.teacher import Teacher
 from lgx.core.batch import Task
 from lgx.hypernet import Hypernet
 from lgx.hypernet.lowrank import LowRankTensor
-from lgx.methods import LSAMD, TAL, Distill, Method
+from lgx.methods.base import Method
+from lgx.methods.distillation.method import Distill
 from lgx.methods.hypernetworks.base import HypernetMethod
+from lgx.methods.hypernetworks.tal import TAL
+from lgx.methods.lsamd.method import LSAMD
 from lgx.methods.lsamd.super_ancestor import SuperAncestor
 
 N = TypeVar("N", bound=nn.Module)

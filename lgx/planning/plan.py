@@ -6,7 +6,8 @@ from typing import Any
 from jsonargparse import Namespace
 
 from lgx.errors import UserError
-from lgx.methods import LSAMD, Method
+from lgx.methods.base import Method
+from lgx.methods.lsamd.method import LSAMD
 from lgx.planning.configured import Configured, configure
 from lgx.planning.cost import AncestorCost, StepCost, ancestor_cost, empty_batch, largest_task, step_cost
 from lgx.planning.measured import measure

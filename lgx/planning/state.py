@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from lgx.errors import UserError
-from lgx.methods import LSAMD, Method
+from lgx.methods.base import Method
+from lgx.methods.lsamd.method import LSAMD
 from lgx.planning.cost import stored
 from lgx.planning.networks import fake_tensors
 

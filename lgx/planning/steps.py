@@ -12,7 +12,7 @@ from lightning.pytorch import LightningDataModule
 from data_modules import ImageDataModule, ShardedData, TextDataModule
 from data_modules.several import SeveralSets
 from lgx.errors import UserError
-from lgx.methods import Method
+from lgx.methods.base import Method
 from lgx.planning.options import Options
 
 

@@ -19,7 +19,10 @@ from lgx.core.plain_yaml import read_yaml
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
 from lgx.initialization import Initializer
-from lgx.methods import Ancestor, Distill, Finetune, Method, Pretrained
+from lgx.methods.base import Method
+from lgx.methods.baselines.finetune import Ancestor, Finetune
+from lgx.methods.baselines.pretrained import Pretrained
+from lgx.methods.distillation.method import Distill
 from lgx.results.cost import Descendant, MethodCost, Training, method_cost
 
 _SOURCES = ("learngene", "source")

@@ -18,12 +18,12 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 import data_modules  # noqa: F401  # makes the data modules known by their short names
-import lgx.methods  # noqa: F401  # makes the methods known by their short names
 from lgx.core.allocator import keep_freed_memory
 from lgx.core.batch import Kind
 from lgx.core.warnings import quiet
 from lgx.errors import UserError
 from lgx.initialization import Initializer
+from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.callbacks import (
     Announce,
@@ -58,6 +58,7 @@ def run(argv: list[str]) -> None:
         UserError: For a user's mistake.
     """
     quiet()
+    registry.load_all()
     restrict_imports()
     check_configs(argv)
     try:

@@ -17,7 +17,7 @@ from lgx.core.plain_yaml import check_yaml, read_yaml
 from lgx.errors import UserError
 
 _PACKAGES = {
-    "lgx.methods": "lgx", "lgx.initialization": "lgx", "lgx.training.callbacks": "lgx", "lgx.components.optim": "lgx",
+    "lgx.training.callbacks": "lgx", "lgx.components.optim": "lgx",
     "data_modules": "data_modules",
     "torch.optim": "torch.optim", "torch.optim.lr_scheduler": "torch.optim", "timm.optim": "timm.optim",
     "lightning.pytorch.accelerators": "lightning", "lightning.pytorch.callbacks": "lightning",
@@ -66,7 +66,12 @@ def _restrict(allowed: list[str], denied: list[str]) -> None:
 @cache
 def _known_classes() -> dict[str, type]:
     """Public classes by path."""
-    return {
+    from lgx.methods import registry  # imports torch, which the commands that take no class do without
+
+    found: dict[str, type] = registry.method_classes() | registry.initializer_classes()
+    known = {f"{value.__module__}.{name}": value for name, value in found.items()}
+    known |= {f"lgx.methods.{name}": value for name, value in found.items() if value.__module__.startswith("lgx.")}
+    return known | {
         f"{package}.{name}": value
         for package, home in _PACKAGES.items()
         for name, value in vars(importlib.import_module(package)).items()

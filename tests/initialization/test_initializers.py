@@ -9,7 +9,8 @@ from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import Learngene, take_layers
 from lgx.errors import UserError
 from lgx.initialization import initialize
-from lgx.methods import Pretrained, RandomStart, StagewiseExpansion, VanillaLG, WeightSelection, initializer_for
+from lgx.methods import Pretrained, RandomStart, StagewiseExpansion, VanillaLG, WeightSelection
+from lgx.methods.initializers import initializer_for
 
 BIG = ViTArchitecture(6, 24, 3, patch_size=4, img_size=16, num_classes=5)
 TASK = {"name": "shapes", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.2, 0.2]}

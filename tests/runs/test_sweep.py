@@ -25,7 +25,7 @@ def sweep_file(images, tmp_path):
         config = {"model": model, "data": data, "trainer": trainer, "test_end": True}
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(config))
     learngene = "{runs}/sws/seed{seed}/best.learngene.safetensors"
-    start = {"model.initializer": "StagewiseExpansion", "model.initializer.learngene": learngene}
+    start = {"model.initializer": "StagewiseExpansion", "model.initializer.source": learngene}
     sweep = {
         "experiment": "s",
         "seeds": [0],
@@ -55,7 +55,7 @@ def test_matrices_expand_in_order_with_their_options(sweep_file):
     assert [job.name for job in sweep.runs] == ["ancestor", "sws", "sws-2", "random-2", "sws-3", "random-3"]
     last = sweep.runs[4]
     assert last.folder == "r/s/sws-3/seed0"
-    assert last.options["model.initializer.learngene"] == "r/s/sws/seed0/best.learngene.safetensors"
+    assert last.options["model.initializer.source"] == "r/s/sws/seed0/best.learngene.safetensors"
     assert "--untrained" in run_arguments(sweep, last)
     assert run_arguments(sweep, sweep.runs[0])[0] == "fit"
 

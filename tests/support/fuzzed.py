@@ -28,7 +28,7 @@ from lgx.core.batch import Task
 from lgx.core.rows import Row, read_rows, write_rows
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization import initialize
-from lgx.methods import initializer_for
+from lgx.methods.initializers import initializer_for
 from lgx.methods.lsamd.selection import SelectionRun, extract
 from lgx.runs.sweeps import load_sweep
 from tests.support import fake_data, fake_text

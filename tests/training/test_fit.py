@@ -39,7 +39,7 @@ def test_a_variant_has_its_own_name_in_results_and_its_method_in_the_learngene(f
     assert Learngene.load(run / "best.learngene.safetensors").method == "sws"
     start = [
         "--model.initializer=StagewiseExpansion",
-        f"--model.initializer.learngene={run}/best.learngene.safetensors",
+        f"--model.initializer.source={run}/best.learngene.safetensors",
     ]
     for name, label in (("plain", "sws"), ("named", "sws_31")):
         result = fit("Finetune", *start, f"--name={name}", *(["--model.label=sws_31"] if name == "named" else []))
@@ -83,7 +83,7 @@ def test_a_descendant_is_tested_untrained_and_trained(fit, sws, tmp_path):
     result = fit(
         "Finetune", "--model.arch=depth=3,embed_dim=16,num_heads=2,patch_size=4,img_size=16",
         "--model.initializer=StagewiseExpansion",
-        f"--model.initializer.learngene={sws}/best.learngene.safetensors",
+        f"--model.initializer.source={sws}/best.learngene.safetensors",
         "--name=d", "--test_start=true", "--test_end=true",
     )  # fmt: skip
     assert result.code == 0, result.err

@@ -24,7 +24,7 @@ class HypernetPrediction(Initializer):
     """All parameters of a descendant in one forward pass of GHN-3, LoGAH or TAL.
 
     Args:
-        hypernet: Learngene file of ``ghn3``, ``logah`` or ``tal``, or an official checkpoint.
+        source: Learngene file of ``ghn3``, ``logah`` or ``tal``, or an official checkpoint.
         config: JSON file with the hypernetwork's configuration, where the weights do not store it.
         task: Task whose embedding a task-aware hypernetwork is told; by default the descendant's own.
         task_embeddings: File of ``lgx embed`` with that task, for tasks that the learngene was not tuned on.
@@ -37,7 +37,7 @@ class HypernetPrediction(Initializer):
 
     def __init__(
         self,
-        hypernet: str,
+        source: str,
         config: str | None = None,
         task: str | None = None,
         task_embeddings: str | None = None,
@@ -46,16 +46,22 @@ class HypernetPrediction(Initializer):
     ) -> None:
         if noise < 0:
             raise UserError(f"noise: must not be negative, got {noise}")
-        self.hypernet, self.config, self.noise, self.seed = hypernet, config, noise, seed
+        self.source, self.config, self.noise, self.seed = source, config, noise, seed
         self.task, self.task_embeddings = task, task_embeddings
+
+    @classmethod
+    def check_learngene(cls, source: str, method: str, learngene: Learngene | None) -> None:
+        """Refuse a learngene of another method."""
+        if learngene is not None and learngene.method != method:
+            raise UserError(f"{source}: a learngene of {learngene.method}, not of {method}; leave out --method")
 
     @cached_property
     def loaded(self) -> Hypernet:
         """The hypernetwork."""
         if self.config is None:
-            return load(self.hypernet)
+            return load(self.source)
         remedy = "give a JSON file with the hypernetwork's configuration"
-        return load(self.hypernet, read_config(read_json(self.config, remedy), self.config))
+        return load(self.source, read_config(read_json(self.config, remedy), self.config))
 
     @property
     def method(self) -> str:
@@ -65,7 +71,7 @@ class HypernetPrediction(Initializer):
     @cached_property
     def learngene(self) -> Learngene | None:
         """The learngene; None for other files."""
-        return Learngene.load(self.hypernet) if self.hypernet.endswith(SUFFIX) else None
+        return Learngene.load(self.source) if self.source.endswith(SUFFIX) else None
 
     def origin(self) -> Origin:
         """What the learngene stores of the task that parameters are predicted for."""
@@ -98,9 +104,9 @@ class HypernetPrediction(Initializer):
         width = self.loaded.config.task_width
         if width is None:
             if self.task or self.task_embeddings:
-                raise UserError(f"{self.hypernet}: takes no task embedding; leave out task and task_embeddings")
+                raise UserError(f"{self.source}: takes no task embedding; leave out task and task_embeddings")
             return None
-        where, known = self.task_embeddings or self.hypernet, self.known_tasks
+        where, known = self.task_embeddings or self.source, self.known_tasks
         name = self.task or (task.name if task else None)
         if name is None and len(known.tensors) == 1:
             (name,) = known.tensors
@@ -110,7 +116,7 @@ class HypernetPrediction(Initializer):
             raise UserError(f"{where}: name the task (--task), one of {', '.join(sorted(known.tensors))}")
         if known.width != width:
             raise UserError(
-                f"{where}: has embeddings of {known.width} numbers, but {self.hypernet} was tuned with {width}; make "
+                f"{where}: has embeddings of {known.width} numbers, but {self.source} was tuned with {width}; make "
                 f"them with the same ancestor"
             )
         return known.of(name, where)
@@ -131,7 +137,7 @@ class HypernetPrediction(Initializer):
         if isinstance(architecture, GPT2Architecture) and isinstance(trained, GPT2Architecture):
             if architecture.vocab_size != trained.vocab_size:
                 raise UserError(
-                    f"{self.hypernet}: was trained on texts of {trained.vocab_size} tokens, but {architecture.name} "
+                    f"{self.source}: was trained on texts of {trained.vocab_size} tokens, but {architecture.name} "
                     f"knows {architecture.vocab_size}; write vocab_size={trained.vocab_size} in the architecture"
                 )
         embedding = self.embedding(task)
@@ -139,7 +145,7 @@ class HypernetPrediction(Initializer):
             with torch.no_grad():
                 return self._noisy(self.loaded.predict(architecture, embedding))
         except UserError as error:
-            raise UserError(f"{self.hypernet}: {error}") from error
+            raise UserError(f"{self.source}: {error}") from error
 
     def for_model(self, model: nn.Module, graph: Graph) -> dict[str, Tensor]:
         """Predict all parameters of any model.

@@ -19,15 +19,13 @@ class SelectedExpansion(LayerExpansion):
     position embedding, class token and norm are the ancestor's; the head starts at random.
 
     Args:
-        learngene: Learngene file.
+        source: Learngene file.
         priority: Which stages grow, in the order in which they do: some of first, middle and last, joined by ``_``.
         repeat: ``neighbor`` repeats a stage's last layer, ``cyclic`` the stage's layers in order.
     """
 
-    learned_by = ("lsamd",)
-
-    def __init__(self, learngene: str, priority: str = "last_middle_first", repeat: Repeat = "neighbor") -> None:
-        super().__init__(learngene)
+    def __init__(self, source: str, priority: str = "last_middle_first", repeat: Repeat = "neighbor") -> None:
+        super().__init__(source)
         self.priority: str = priority
         self.repeat: Repeat = repeat
 
@@ -48,7 +46,7 @@ class SelectedExpansion(LayerExpansion):
         depth, stored = self.loaded.architecture.depth, self.loaded.num_layers
         if len(layers) != stored or layers != sorted(set(layers)) or not set(layers) <= set(range(depth)):
             raise UserError(
-                f"{self.learngene}: names layers {layers} of an ancestor of {depth}, but holds the tensors of {stored} "
+                f"{self.source}: names layers {layers} of an ancestor of {depth}, but holds the tensors of {stored} "
                 f"layers; extract it again with `lgx extract`"
             )
         return layers

@@ -19,22 +19,20 @@ class StagewiseExpansion(LayerExpansion):
     one of ``mini_deit``, whose descendants go without the transformations of its layers.
 
     Args:
-        learngene: Learngene file.
+        source: Learngene file.
         strategy: ``cyclic``, or ``random_assigned`` (Table 4, RI).
         order: Which stage grows first under ``cyclic``: order1 or order2 of Table 4.
         seed: Seed of ``random_assigned``.
     """
 
-    learned_by = ("sws", "simple_lg", "mini_deit")
-
     def __init__(
         self,
-        learngene: str,
+        source: str,
         strategy: Literal["cyclic", "random_assigned"] = "cyclic",
         order: Order = "front_mid_last",
         seed: int = 0,
     ) -> None:
-        super().__init__(learngene)
+        super().__init__(source)
         self.strategy, self.order, self.seed = strategy, order, seed
 
     @property

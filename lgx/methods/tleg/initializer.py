@@ -21,10 +21,8 @@ class LinearExpansion(LayerExpansion):
     be any.
 
     Args:
-        learngene: Learngene file.
+        source: Learngene file.
     """
-
-    learned_by = ("tleg",)
 
     @property
     def method(self) -> str:

@@ -242,7 +242,7 @@ def test_embeddings_of_another_ancestor_are_named_and_those_of_another_width_ref
 
 
 def test_a_descendant_is_fine_tuned_from_the_start_for_its_own_task(tasks, tuned, tmp_path):
-    start = [f"--model.initializer.hypernet={tuned}/best.learngene.safetensors", "--test_start=true"]
+    start = [f"--model.initializer.source={tuned}/best.learngene.safetensors", "--test_start=true"]
     result = lgx(*arguments("fit", "Finetune", tasks["second"], tmp_path, "--model.initializer=HypernetPrediction",
                             *start, "--name=d"))  # fmt: skip
     assert result.code == 0, result.err
@@ -250,7 +250,7 @@ def test_a_descendant_is_fine_tuned_from_the_start_for_its_own_task(tasks, tuned
 
 
 def test_a_start_for_a_task_goes_with_averaged_weights(tasks, tuned, tmp_path):
-    start = [f"--model.initializer.hypernet={tuned}/best.learngene.safetensors"]
+    start = [f"--model.initializer.source={tuned}/best.learngene.safetensors"]
     averaged = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"]
     result = lgx(*arguments("fit", "Finetune", tasks["second"], tmp_path, "--model.initializer=HypernetPrediction",
                             *start, *averaged, "--name=d"))  # fmt: skip

@@ -8,7 +8,8 @@ from torch.testing import assert_close
 from lgx.architectures import NAMES, ViTArchitecture
 from lgx.artifacts.learngene import Learngene, load_checkpoint
 from lgx.initialization import initialize
-from lgx.methods import StagewiseExpansion, initializer_for
+from lgx.methods import StagewiseExpansion
+from lgx.methods.initializers import initializer_for
 from lgx.methods.mini_deit.method import MiniDeiT, MultiplexedAttention, MultiplexedMlp
 from tests.support.command_line import ARCH, lgx
 

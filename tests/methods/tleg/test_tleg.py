@@ -13,7 +13,8 @@ from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.optim import parameter_groups
 from lgx.errors import UserError
 from lgx.initialization import initialize
-from lgx.methods import LinearExpansion, StagewiseExpansion, initializer_for
+from lgx.methods import LinearExpansion, StagewiseExpansion
+from lgx.methods.initializers import initializer_for
 from lgx.methods.tleg.method import LinearlyExpandedViT
 from tests.support.command_line import ARCH, arguments, lgx
 from tests.training.test_ddp import train

@@ -1,0 +1,57 @@
+"""The baselines: random start, pretrain-finetune, ancestors, Vanilla-LG, weight selection."""
+
+from typing import Literal
+
+from lgx.methods.spec import BLACK, GRAY, ORANGE, PINK, Look, MethodSpec
+
+_KINDS: tuple[Literal["classification", "segmentation", "text"], ...] = ("classification", "segmentation", "text")
+
+RANDOM = MethodSpec(
+    name="random",
+    paper="Random initialization of timm and transformers; no paper",
+    url="https://github.com/huggingface/pytorch-image-models",
+    looks=(Look("random", "random start", GRAY), Look("trained", "trained from a random start", GRAY, "--")),
+    initializer="lgx.methods.baselines.random:RandomStart",
+    kinds=_KINDS,
+    order=10,
+)
+PRETRAINED = MethodSpec(
+    name="pretrained",
+    paper="Pretrain-finetune: the ancestor's weights as they are; no paper of its own",
+    url="https://github.com/huggingface/pytorch-image-models",
+    looks=(
+        Look("pretrained", "pretrained", BLACK),
+        Look("pretrain_finetune", "pretrain-finetune", BLACK, "--"),
+    ),
+    module="lgx.methods.baselines.finetune:Finetune",
+    initializer="lgx.methods.baselines.pretrained:Pretrained",
+    kinds=_KINDS,
+    order=20,
+)
+ANCESTOR = MethodSpec(
+    name="ancestor",
+    paper="A network trained with labels; no paper of its own",
+    url="https://github.com/huggingface/pytorch-image-models",
+    looks=(Look("ancestor", "ancestor", BLACK, ":"),),
+    module="lgx.methods.baselines.finetune:Ancestor",
+    learngene="network",
+    kinds=_KINDS,
+    order=30,
+)
+VANILLA_LG = MethodSpec(
+    name="vanilla_lg",
+    paper="Wang et al., Learngene: From Open-World to Your Learning Task, AAAI 2022",
+    url="https://arxiv.org/abs/2106.06788",
+    looks=(Look("vanilla_lg", "Vanilla-LG", PINK),),
+    initializer="lgx.methods.baselines.vanilla_lg:VanillaLG",
+    order=40,
+)
+WEIGHT_SELECTION = MethodSpec(
+    name="weight_selection",
+    paper="Xu et al., Initializing Models with Larger Ones, ICLR 2024",
+    url="https://arxiv.org/abs/2311.18823",
+    looks=(Look("weight_selection", "weight selection", ORANGE),),
+    initializer="lgx.methods.baselines.weight_selection:WeightSelection",
+    order=50,
+)
+SPECS = (RANDOM, PRETRAINED, ANCESTOR, VANILLA_LG, WEIGHT_SELECTION)

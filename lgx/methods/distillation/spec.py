@@ -1,0 +1,17 @@
+"""The declaration of distillation, whose learngene SWS calls Simple-LG."""
+
+from lgx.methods.spec import GREEN, Look, MethodSpec
+
+SIMPLE_LG = MethodSpec(
+    name="simple_lg",
+    paper="Xia et al., Exploring Learngene via Stage-wise Weight Sharing (Simple-LG), IJCAI 2024; "
+    "Hinton et al., Distilling the Knowledge in a Neural Network, 2015",
+    url="https://arxiv.org/abs/2404.16897",
+    looks=(Look("simple_lg", "Simple-LG", GREEN),),
+    module="lgx.methods.distillation.method:Distill",
+    initializer="lgx.methods.sws.initializer:StagewiseExpansion",
+    learngene="network",
+    kinds=("classification", "segmentation", "text"),
+    order=80,
+)
+SPECS = (SIMPLE_LG,)

@@ -1,0 +1,16 @@
+"""Mini-DeiT's declaration."""
+
+from lgx.methods.spec import SKY, Look, MethodSpec
+
+MINI_DEIT = MethodSpec(
+    name="mini_deit",
+    paper="Zhang et al., MiniViT: Compressing Vision Transformers with Weight Multiplexing, CVPR 2022",
+    url="https://arxiv.org/abs/2204.07154",
+    looks=(Look("mini_deit", "Mini-DeiT", SKY, "--"),),
+    module="lgx.methods.mini_deit.method:MiniDeiT",
+    initializer="lgx.methods.sws.initializer:StagewiseExpansion",
+    learngene="layers",
+    kinds=("classification", "segmentation"),
+    order=70,
+)
+SPECS = (MINI_DEIT,)

@@ -1,0 +1,90 @@
+"""What a method declares of itself: all that the rest of lgx knows of a particular method."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from lgx.core.batch import Kind
+    from lgx.initialization import Initializer
+    from lgx.methods.base import Method
+
+Content = Literal["network", "layers", "hypernetwork"]
+"""What a learngene holds: a whole network, some layers, or a hypernetwork."""
+
+Dash = Literal["-", "--", ":", "-."]
+
+BLACK, GRAY, BLUE, SKY = "#000000", "#8c8c8c", "#0072b2", "#56b4e9"
+GREEN, ORANGE, RED, PINK = "#009e73", "#e69f00", "#d55e00", "#cc79a7"
+"""Okabe and Ito's palette, readable with color blindness; gray replaces its yellow, which is too faint on white."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How tables and figures show one name of the results.
+
+    Attributes:
+        name: The name in ``results.csv``: the method's own, or that of a variant, e.g. ``sws_order2``.
+        label: Words for a legend, e.g. ``SWS, order 2``.
+        color: Color of its lines, ``#rrggbb``.
+        dash: Dash of its lines.
+    """
+
+    name: str
+    label: str
+    color: str
+    dash: Dash = "-"
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """A method's declaration. It imports nothing heavy: classes are named by their path and loaded when needed.
+
+    Attributes:
+        name: Name in results, in ``lgx init --method`` and in learngene files, e.g. ``sws``.
+        paper: Authors, title, venue and year of the paper.
+        url: Where the paper can be read.
+        looks: How tables and figures show the method and its variants, in the order of tables. Without an own entry
+            the method is shown by its name.
+        module: Path of the class that ``lgx fit --model`` trains, ``package.module:Class``; None for a pure start.
+        initializer: Path of the default initializer of a descendant, likewise; None where the method gives no start.
+        learngene: What the method's learngene holds; None without one.
+        kinds: Kinds of task that the method knows.
+        aliases: Further names that ``lgx init --method`` accepts.
+        order: Place among the methods in tables and help; equal numbers are ordered by name.
+    """
+
+    name: str
+    paper: str
+    url: str
+    looks: tuple[Look, ...] = ()
+    module: str | None = None
+    initializer: str | None = None
+    learngene: Content | None = None
+    kinds: tuple["Kind", ...] = ("classification",)
+    aliases: tuple[str, ...] = ()
+    order: int = 1000
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name and its aliases."""
+        return (self.name, *self.aliases)
+
+    @property
+    def label(self) -> str:
+        """Words for a legend; the name where no look says more."""
+        return next((look.label for look in self.looks if look.name == self.name), self.name)
+
+    def method_class(self) -> "type[Method] | None":
+        """Import the class that ``lgx fit --model`` trains."""
+        return None if self.module is None else imported(self.module)
+
+    def initializer_class(self) -> "type[Initializer] | None":
+        """Import the default initializer."""
+        return None if self.initializer is None else imported(self.initializer)
+
+
+def imported(path: str) -> Any:
+    """The object at ``package.module:name``."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)

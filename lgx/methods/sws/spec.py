@@ -1,0 +1,21 @@
+"""SWS's declaration."""
+
+from lgx.methods.spec import BLUE, Look, MethodSpec
+
+SWS = MethodSpec(
+    name="sws",
+    paper="Xia et al., Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models, "
+    "IJCAI 2024",
+    url="https://arxiv.org/abs/2404.16897",
+    looks=(
+        Look("sws_random_assigned", "SWS, random-assigned", BLUE, ":"),
+        Look("sws_order2", "SWS, order 2", BLUE, "--"),
+        Look("sws", "SWS", BLUE),
+    ),
+    module="lgx.methods.sws.method:SWS",
+    initializer="lgx.methods.sws.initializer:StagewiseExpansion",
+    learngene="layers",
+    kinds=("classification", "segmentation"),
+    order=90,
+)
+SPECS = (SWS,)

@@ -1,0 +1,16 @@
+"""TLEG's declaration."""
+
+from lgx.methods.spec import SKY, Look, MethodSpec
+
+TLEG = MethodSpec(
+    name="tleg",
+    paper="Xia et al., Transformer as Linear Expansion of Learngene, AAAI 2024",
+    url="https://arxiv.org/abs/2312.05614",
+    looks=(Look("tleg", "TLEG", SKY),),
+    module="lgx.methods.tleg.method:TLEG",
+    initializer="lgx.methods.tleg.initializer:LinearExpansion",
+    learngene="layers",
+    kinds=("classification", "segmentation"),
+    order=60,
+)
+SPECS = (TLEG,)
