@@ -5,6 +5,7 @@ from lgx.architectures.gpt2 import GPT2Architecture
 from lgx.architectures.names import (
     GPT2_NAMES,
     NAMES,
+    name_of,
     parse_any_architecture,
     parse_architecture,
     parse_for,
@@ -22,6 +23,7 @@ __all__ = [
     "ViTArchitecture",
     "architecture_from_dict",
     "architecture_set",
+    "name_of",
     "parse_any_architecture",
     "parse_architecture",
     "parse_for",

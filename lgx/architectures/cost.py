@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures.family import Architecture
+from lgx.architectures.names import name_of
 from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
 
@@ -42,7 +43,7 @@ def cost_of(architecture: Architecture, way: Way = "whole") -> Cost:
     if way == "whole":
         return Cost(architecture.count_parameters(), architecture.count_macs())
     if not isinstance(architecture, ViTArchitecture):
-        raise UserError(f"architecture {architecture.name}: LSAMD counts image models only; leave out --count modules")
+        raise UserError(f"architecture {name_of(architecture)}: LSAMD counts images only; leave out --count modules")
     model = architecture.build("meta").eval()
     outside = (model.pos_embed, model.cls_token)
     parameters = sum(p.numel() for p in model.parameters() if all(p is not other for other in outside))

@@ -36,7 +36,12 @@ GPT2_NAMES: dict[str, GPT2Architecture] = {f"{depth}-GPT2": GPT2Architecture(dep
 """``3-GPT2`` (TAL): GPT-2 small, 768 wide with 12 heads, at any depth. 1024 tokens, 2 classes."""
 
 
-def name_of(architecture: ViTArchitecture) -> str | None:
+def name_of(architecture: Architecture) -> str:
+    """The papers' name where there is one (``6-Small``, ``6-GPT2``), else the spec of :meth:`Architecture.spec`."""
+    return architecture.name
+
+
+def vit_name_of(architecture: ViTArchitecture) -> str | None:
     """The first of the papers' names that fits, whatever the class count; None where none does."""
     plain = architecture.replace(num_classes=1000)
     return next((name for name, named in NAMES.items() if named == plain), None)

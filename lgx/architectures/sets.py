@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 from lgx.architectures.family import Architecture, architecture_from_dict
 from lgx.architectures.gpt2 import GPT2Architecture
+from lgx.architectures.names import name_of
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.schema import parse_json, shortened
 from lgx.errors import UserError
@@ -88,8 +89,8 @@ def sample_architectures(
     base = base or family()
     if not isinstance(base, family):
         raise UserError(
-            f"architecture set {name} holds other networks than {base.name}; for images take ViTs-1K or ViTs+-1K, for "
-            f"text GPTs-1K"
+            f"architecture set {name} holds other networks than {name_of(base)}; for images "
+            f"take ViTs-1K or ViTs+-1K, for text GPTs-1K"
         )
     shared = {"stages": None} if isinstance(base, ViTArchitecture) else {}
     for _ in range(count):

@@ -106,9 +106,9 @@ class ViTArchitecture:
     @property
     def name(self) -> str:
         """The papers' name where there is one (``6-Small``), else the spec that :meth:`spec` gives."""
-        from lgx.architectures.names import name_of
+        from lgx.architectures.names import vit_name_of
 
-        return name_of(self.replace(kind="classification")) or self.spec()
+        return vit_name_of(self.replace(kind="classification")) or self.spec()
 
     def spec(self) -> str:
         """``depth=6,embed_dim=64,...``: what differs from the defaults, readable by ``parse_architecture``.

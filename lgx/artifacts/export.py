@@ -10,7 +10,7 @@ from timm.models import save_for_hf
 from torch import nn
 
 import lgx
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures import ViTArchitecture
 from lgx.architectures.zoo import ZooModel
 from lgx.core.files import as_os_error, atomic_path
 from lgx.errors import UserError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import lgx
-from lgx.architectures.gpt2 import GPT2Architecture
+from lgx.architectures import GPT2Architecture
 from lgx.artifacts.export import WRITTEN
 from lgx.artifacts.learngene import write_safetensors
 from lgx.core.extras import nlp_extra

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import lgx
-from lgx.architectures.family import Architecture
+from lgx.architectures import Architecture, name_of
 from lgx.artifacts.metadata_schema import AGAIN, TASK, check_shapes, count_layers, described_architecture
 from lgx.artifacts.pickles import check_checkpoint
 from lgx.core.files import as_os_error, atomic_path
@@ -150,7 +150,7 @@ class Learngene:
             what += f" ({' '.join(f'blocks.{layer}' for layer in self.selection['layers'])} of the ancestor)"
         return (
             f"learngene of {self.method}: {what}, {self.num_parameters:,} parameters\n"
-            f"  network   {self.architecture.name}, {self.architecture.num_classes} classes\n"
+            f"  network   {name_of(self.architecture)}, {self.architecture.num_classes} classes\n"
             f"  ancestor  {self.ancestor or 'none (labels alone)'}\n"
             f"  task      {', '.join(self.tasks) or self.task.get('name', 'unknown')}\n"
             f"  measured  {measured}"

@@ -6,8 +6,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from lgx.architectures.family import Architecture, architecture_from_dict
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures import Architecture, ViTArchitecture, architecture_from_dict
 from lgx.core.batch import Kind
 from lgx.core.schema import CLASSES, LINE, NUMBERS, POSITIVE, Field, at_most, check_fields, list_of, one_of
 from lgx.errors import UserError

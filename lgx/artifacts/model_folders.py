@@ -11,7 +11,8 @@ import timm
 import torch
 from torch import Tensor
 
-from lgx.architectures.gpt2 import FAMILY, GPT2Architecture
+from lgx.architectures import GPT2Architecture
+from lgx.architectures.gpt2 import FAMILY
 from lgx.artifacts.metadata_schema import check_shapes, described_architecture
 from lgx.core.schema import CLASSES, LINE, MAPPING, at_most, check_fields, one_of, shortened
 from lgx.errors import UserError

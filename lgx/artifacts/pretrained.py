@@ -9,9 +9,8 @@ import timm
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from lgx.architectures.family import Architecture, vit_only
-from lgx.architectures.gpt2 import FAMILY, GPT2Architecture
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of, vit_only
+from lgx.architectures.gpt2 import FAMILY
 from lgx.artifacts.learngene import SUFFIX, Learngene, load_checkpoint, read_safetensors
 from lgx.artifacts.metadata_schema import AGAIN, TASK, check_shapes, count_layers, described_architecture, is_weight
 from lgx.artifacts.model_folders import check_gpt2_folder, check_timm_folder
@@ -151,7 +150,7 @@ def _network(
         model.load_state_dict({key: tensor.float() for key, tensor in tensors.items()}, assign=True)
     except RuntimeError as error:
         first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
-        raise UserError(f"{name}: its tensors are not those of {architecture.name}: {first}") from error
+        raise UserError(f"{name}: its tensors are not those of {name_of(architecture)}: {first}") from error
     if isinstance(architecture, GPT2Architecture):
         return PretrainedNetwork(name, model.eval(), architecture)
     channels = architecture.in_chans

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures import ViTArchitecture
 from lgx.benchmark.steps import autocast, device, images, ordinary_step, training_step
 from lgx.benchmark.timing import measure, peak_mb
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph

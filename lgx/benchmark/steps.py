@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures import ViTArchitecture
 
 PRECISIONS = {"32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures import ViTArchitecture
 from lgx.benchmark.steps import autocast, device, images, ordinary_step, training_step
 from lgx.benchmark.timing import measure
 from lgx.components.losses import distillation_loss

@@ -23,7 +23,7 @@ def export(checkpoint: str, *, out: str, tokenizer: str | None = None) -> None:
 
     from timm.models.vision_transformer import VisionTransformer
 
-    from lgx.architectures import ViTArchitecture
+    from lgx.architectures import ViTArchitecture, name_of
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.errors import UserError
 
@@ -33,7 +33,7 @@ def export(checkpoint: str, *, out: str, tokenizer: str | None = None) -> None:
         raise UserError(f"{checkpoint}: export needs a ViT, got {type(source.model).__name__}")
     facts = {"source": Path(checkpoint).name}
     write(out, source.model, architecture, source.mean, source.std, card=facts, tokenizer=tokenizer)
-    print(f"written   {out}: {architecture.name}, {architecture.num_classes} classes")
+    print(f"written   {out}: {name_of(architecture)}, {architecture.num_classes} classes")
 
 
 def write(
@@ -62,7 +62,7 @@ def write(
         UserError: If the tokenizer cannot be read or is of another vocabulary, or there is no place for one; or if the
             file would pass for a learngene.
     """
-    from lgx.architectures import GPT2Architecture
+    from lgx.architectures import GPT2Architecture, ViTArchitecture, name_of
     from lgx.artifacts.export import write_descendant
     from lgx.artifacts.learngene import SUFFIX
     from lgx.errors import UserError
@@ -80,5 +80,6 @@ def write(
         write_text_descendant(out, text_model, loaded, label_names, card)
         return
     if tokenizer:
-        raise UserError(f"--tokenizer: belongs to a text model, but {architecture.name} reads images; leave it out")
+        name = name_of(architecture) if isinstance(architecture, ViTArchitecture) else architecture.name
+        raise UserError(f"--tokenizer: belongs to a text model, but {name} reads images; leave it out")
     write_descendant(out, model, architecture, mean, std, label_names, card)

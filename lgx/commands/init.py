@@ -61,7 +61,7 @@ def init(
     """
     import torch
 
-    from lgx.architectures import Architecture, parse_for
+    from lgx.architectures import Architecture, name_of, parse_for
     from lgx.architectures.zoo import ZooModel, names_zoo, parse_zoo_model
     from lgx.artifacts.export import check_place
     from lgx.commands.export import write
@@ -94,7 +94,8 @@ def init(
         architecture = parse_for(arch, origin.kind, classes)
         start = initialize(architecture, initializer, head="new" if head else "keep")
     print(f"method    {initializer.method}{f' from {learngene}' if learngene else ''}")
-    print(f"built     {architecture.name}, {architecture.num_classes} classes")
+    name = architecture.name if isinstance(architecture, ZooModel) else name_of(architecture)
+    print(f"built     {name}, {architecture.num_classes} classes")
     print(start.describe())
     write(
         out,

@@ -15,12 +15,12 @@ def sample(name: str, count: int = 1000, seed: int = 1, out: str | None = None, 
         arch: Gives image size, patch size, channels and classes, e.g. 12-Tiny,img_size=32,patch_size=4; of text models
             longest text and vocabulary, e.g. 6-GPT2,max_len=128.
     """
-    from lgx.architectures import parse_any_architecture, sample_architectures
+    from lgx.architectures import name_of, parse_any_architecture, sample_architectures
     from lgx.core.files import atomic_path
 
     base = parse_any_architecture(arch) if arch else None
     lines = [
-        json.dumps({"name": architecture.name, **architecture.to_dict()}) + "\n"
+        json.dumps({"name": name_of(architecture), **architecture.to_dict()}) + "\n"
         for architecture in sample_architectures(name, count, seed, base)
     ]
     if out is None:

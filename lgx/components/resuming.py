@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from lgx.architectures import Architecture, architecture_from_dict
+from lgx.architectures import Architecture, architecture_from_dict, name_of
 from lgx.errors import UserError
 
 
@@ -31,9 +31,9 @@ def check_resumable(about: Mapping[str, Any], method: str, architecture: Archite
         )
     stored = architecture_from_dict(about["architecture"]) if "architecture" in about else None
     if stored != architecture:
-        held = f"architecture {stored.name} for {stored.kind}" if stored else "an unknown architecture"
+        held = f"architecture {name_of(stored)} for {stored.kind}" if stored else "an unknown architecture"
         raise UserError(
-            f"--ckpt_path: holds {held}, this run has {architecture.name} for {architecture.kind}; "
+            f"--ckpt_path: holds {held}, this run has {name_of(architecture)} for {architecture.kind}; "
             f"--ckpt_path resumes a run, use an initializer to start from other weights"
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures.gpt2 import GPT2Architecture
+from lgx.architectures import GPT2Architecture
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.core.batch import Task
 from lgx.errors import UserError

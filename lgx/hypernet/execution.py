@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from lgx.architectures.family import Architecture
-from lgx.architectures.gpt2 import GPT2Architecture
+from lgx.architectures import Architecture, GPT2Architecture
 from lgx.hypernet.lowrank import LowRankTensor
 
 if TYPE_CHECKING:

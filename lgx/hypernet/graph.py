@@ -13,9 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lgx.architectures.family import Architecture
-from lgx.architectures.gpt2 import GPT2Architecture
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of
 from lgx.errors import UserError
 
 VOCABULARY = (
@@ -114,12 +112,12 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
         return Graph(_gpt2_nodes(architecture, convention), distances)
     if architecture.stages is not None:
         raise UserError(
-            f"architecture {architecture.name}: has layers that share weights, which hypernetworks do not predict; "
+            f"architecture {name_of(architecture)}: has layers that share weights, which hypernetworks do not predict; "
             f"leave out stages"
         )
     if architecture.num_classes < 1:
         raise UserError(
-            f"architecture {architecture.name}: has no class head (num_classes 0), but hypernetworks predict one; "
+            f"architecture {name_of(architecture)}: has no class head (num_classes 0), but hypernetworks predict one; "
             f"give it at least 1 class"
         )
     distances = _distances(_VIT_STEM, architecture.depth, 3, convention, cutoff)

@@ -9,8 +9,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures.family import Architecture
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures import Architecture, ViTArchitecture
 from lgx.errors import UserError
 from lgx.hypernet.batch import GraphBatch
 from lgx.hypernet.conv_decoder import ConvDecoder

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lgx.architectures.family import Architecture
+from lgx.architectures import Architecture
 from lgx.hypernet.execution import execute, execute_with_features
 from lgx.hypernet.hypernet import Hypernet
 from lgx.hypernet.lowrank import frobenius_norm

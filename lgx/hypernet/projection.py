@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from lgx.architectures.family import Architecture
+from lgx.architectures import Architecture
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
 from lgx.hypernet.hypernet import Hypernet, add_class_token
 

@@ -11,8 +11,7 @@ from timm.layers import resample_abs_pos_embed, resample_patch_embed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from lgx.architectures.family import Architecture
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures import Architecture, ViTArchitecture, name_of
 from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.learngene import Learngene
 from lgx.core.batch import Task
@@ -155,7 +154,7 @@ def initialize(
     kind, head_weight = initializer.origin().kind, f"{architecture.head}weight"
     if kind is not None and (kind == "text") != (architecture.kind == "text"):
         raise UserError(
-            f"{initializer.method}: its source is for {kind}, {architecture.name} for {architecture.kind}; give a "
+            f"{initializer.method}: its source is for {kind}, {name_of(architecture)} for {architecture.kind}; give a "
             f"source for {architecture.kind}"
         )
     model = architecture.build("meta", drop_rate)
@@ -176,13 +175,13 @@ def initialize(
     expected = model.state_dict()
     for name, tensor in tensors.items():
         if name not in expected:
-            raise UserError(f"{initializer.method}: gives {name}, which {architecture.name} lacks")
+            raise UserError(f"{initializer.method}: gives {name}, which {name_of(architecture)} lacks")
         if tensor.shape != expected[name].shape:
             sizes = "embed_dim, mlp_ratio, patch_size and in_chans"
             if architecture.kind == "text":
                 sizes = "embed_dim and vocab_size, and at most the max_len"
             raise UserError(
-                f"{initializer.method}: {name} has shape {tuple(tensor.shape)}, but {architecture.name} needs "
+                f"{initializer.method}: {name} has shape {tuple(tensor.shape)}, but {name_of(architecture)} needs "
                 f"{tuple(expected[name].shape)}; choose the {sizes} of the source"
             )
     shares = isinstance(architecture, ViTArchitecture) and architecture.stages is not None

@@ -18,6 +18,7 @@ from lgx.architectures import (
     Architecture,
     GPT2Architecture,
     ViTArchitecture,
+    name_of,
     parse_for,
     vit_only,
 )
@@ -95,7 +96,9 @@ class Method(LightningModule, ABC):
             if not 0 <= rate < 1:
                 raise UserError(f"model.{option}: a share in [0, 1), got {rate}")
             if rate and (kind == "text") != (wanted == "text"):
-                raise UserError(f"model.{option}: is for {wanted} models, {architecture.name} is none; leave it at 0")
+                raise UserError(
+                    f"model.{option}: is for {wanted} models, not for {name_of(architecture)}; leave it at 0"
+                )
         self.optimizer, self.scheduler = optimizer, scheduler
         self.label_smoothing, self.drop_path_rate, self.dropout = label_smoothing, drop_path_rate, dropout
         self.compile_network = compile
@@ -188,7 +191,7 @@ class Method(LightningModule, ABC):
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """What evaluation measures."""
-        return [Evaluation(self.task.name if self.task else "", self.architecture.name, split)]
+        return [Evaluation(self.task.name if self.task else "", name_of(self.architecture), split)]
 
     def metrics_of(self, split: str, suffix: str = "") -> MetricCollection:
         """The metrics of ``val`` or ``test``; ``suffix`` tells several architectures or tasks apart."""

@@ -4,7 +4,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from lgx.architectures.family import Architecture, vit_only
+from lgx.architectures import Architecture, vit_only
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization.base import Initializer

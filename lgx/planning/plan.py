@@ -5,6 +5,7 @@ from typing import Any
 
 from jsonargparse import Namespace
 
+from lgx.architectures import name_of
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.methods.lsamd.method import LSAMD
@@ -196,7 +197,7 @@ def plan_of(run: Configured) -> Plan:
     )
     return Plan(
         model=type(method).__name__,
-        architecture=method.architecture.name,
+        architecture=name_of(method.architecture),
         task=", ".join(method.tasks),
         gpus=gpus,
         nodes=nodes,

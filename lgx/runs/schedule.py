@@ -3,13 +3,13 @@
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from lgx.errors import UserError
 from lgx.core.rows import add_rows, read_rows
+from lgx.errors import UserError
 from lgx.runs.executors import Failure
 from lgx.runs.pool import Pool
 from lgx.runs.report import explain
-from lgx.runs.work import Work
 from lgx.runs.sweeps import RunSpec, Sweep, needed_files, run_arguments
+from lgx.runs.work import Work
 
 
 def works_of(sweep: Sweep, jobs: list[RunSpec]) -> dict[str, Work]:

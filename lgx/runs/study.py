@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lgx.errors import UserError
 from lgx.core.extras import sweep_extra
+from lgx.errors import UserError
 from lgx.runs.executors import Failure
 from lgx.runs.pool import Pool
 from lgx.runs.schedule import jobs_folder
-from lgx.runs.work import Work
 from lgx.runs.sweeps import run_arguments
 from lgx.runs.tuning import Range, Search, score
+from lgx.runs.work import Work
 
 with sweep_extra("searching"):
     import optuna

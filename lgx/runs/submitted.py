@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lgx.errors import UserError
 from lgx.core.extras import sweep_extra
+from lgx.errors import UserError
 from lgx.runs.executors import Failure, Outcome, Ticket
 from lgx.runs.work import PATIENCE, RunFailed, Work, do
 

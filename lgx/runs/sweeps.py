@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from lgx.errors import UserError
+from lgx.core.plain_yaml import read_yaml
 from lgx.core.rows import read_rows
 from lgx.core.schema import shortened
-from lgx.core.plain_yaml import read_yaml
+from lgx.errors import UserError
 
 _RUN_KEYS = {"name", "command", "config", "options", "matrix"}
 MOST = 100_000

@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Literal
 
-from lgx.errors import UserError
 from lgx.core.rows import read_rows
+from lgx.errors import UserError
 from lgx.runs.sweeps import RunSpec, Sweep, in_one_line, read_mapping
 
 _KEYS = {"experiment", "config", "metric", "direction", "trials", "space"}

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lgx.architectures import NAMES, ViTArchitecture, parse_architecture, sample_architectures
+from lgx.architectures import NAMES, ViTArchitecture, name_of, parse_architecture, sample_architectures
 from lgx.errors import UserError
 
 # SWS, Tables 1-3: depth, parameters (M), "FLOPs" (G), i.e. MACs, of Des-B at 1000 classes.
@@ -75,7 +75,7 @@ valid = st.builds(
 @given(valid)
 def test_spec_and_name_round_trip(architecture):
     assert parse_architecture(architecture.spec()) == architecture
-    assert parse_architecture(architecture.name) == architecture
+    assert parse_architecture(name_of(architecture)) == architecture
     assert ViTArchitecture.from_dict(architecture.to_dict()) == architecture
 
 

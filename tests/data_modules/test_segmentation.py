@@ -17,7 +17,7 @@ from data_modules.catalogue import OFFICIAL, open_set
 from data_modules.prepare import bring
 from data_modules.segmentation import SegmentationSet
 from data_modules.transforms import MaskTransform
-from lgx.architectures import ViTArchitecture, parse_architecture
+from lgx.architectures import ViTArchitecture, name_of, parse_architecture
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene, load_checkpoint
 from lgx.components.metrics import label_loss, metric_names, metrics_for, update_metrics
@@ -165,7 +165,7 @@ def test_the_decoder_scores_each_patch_and_upsamples():
     scores = torch.stack([vit.head(tokens[:, i]) for i in range(36)], dim=-1).view(2, 5, 6, 6)
     torch.testing.assert_close(logits, F.interpolate(scores, scale_factor=4, mode="bilinear"))
     torch.testing.assert_close(decoder.forward_head(decoder.forward_features(images), pre_logits=True), tokens.mean(1))
-    assert (pixels.spec(), pixels.name) == (small.spec(), small.name)
+    assert (pixels.spec(), name_of(pixels)) == (small.spec(), name_of(small))
     six = ViTArchitecture(6, 384, 6, kind="segmentation")
     assert six.name == "6-Small"
     old = {key: value for key, value in small.to_dict().items() if key != "kind"}

@@ -6,7 +6,6 @@ import pytest
 
 from lgx.errors import UserError
 from lgx.training.flags import normalize_flags
-
 from tests.conftest import lgx
 
 NAMES = ("json", "dry_run")

@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from lgx.architectures.family import Architecture
+from lgx.architectures import Architecture
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.errors import UserError
 from lgx.initialization.base import Initializer

@@ -5,8 +5,7 @@ from typing import cast
 
 from torch import Tensor
 
-from lgx.architectures.family import Architecture
-from lgx.architectures.gpt2 import GPT2Architecture
+from lgx.architectures import Architecture, GPT2Architecture
 from lgx.artifacts.learngene import SUFFIX, read_safetensors
 from lgx.core.batch import Kind, Task
 from lgx.errors import UserError

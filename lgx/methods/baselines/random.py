@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from lgx.architectures.family import Architecture
+from lgx.architectures import Architecture
 from lgx.architectures.zoo import ZooModel
 from lgx.core.batch import Task
 from lgx.initialization.base import Head, Initializer

@@ -3,7 +3,7 @@
 from einops import rearrange
 from torch import Tensor
 
-from lgx.architectures.family import Architecture, vit_only
+from lgx.architectures import Architecture, vit_only
 from lgx.core.batch import Task
 from lgx.errors import UserError
 from lgx.initialization.expansion import evenly_spaced

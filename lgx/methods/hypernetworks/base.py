@@ -11,7 +11,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, architecture_set, parse_like
+from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, architecture_set, name_of, parse_like
 from lgx.artifacts.learngene import Learngene
 from lgx.components.metrics import metrics_for
 from lgx.components.resuming import check_same_options, seed_of
@@ -147,7 +147,7 @@ class HypernetMethod(Method):
                 try:
                     hypernet.check(shallow)
                 except UserError as error:
-                    raise UserError(f"model.{option}: {architecture.name}: {error}") from error
+                    raise UserError(f"model.{option}: {name_of(architecture)}: {error}") from error
 
     def task_embedding(self, task: str) -> Tensor | None:
         """What the hypernetwork is told of a task, (T,); None for hypernetworks that are told nothing."""
@@ -226,7 +226,7 @@ class HypernetMethod(Method):
     def evaluations(self, split: str) -> list[Evaluation]:
         """Every architecture of the panel on every task, each under its own tags."""
         return [
-            Evaluation(task, architecture.name, f"{self.tag(split, task)}/{architecture.name}")
+            Evaluation(task, name_of(architecture), f"{self.tag(split, task)}/{name_of(architecture)}")
             for task in self.tasks
             for architecture in self.panels[split]
         ]
@@ -239,7 +239,7 @@ class HypernetMethod(Method):
             logits = execute(architecture, parameters, batch.inputs).float()
             metrics = self._update(split, logits, batch.targets, f"_{number}_{i}")
             for name, metric in metrics.items():
-                self.log(f"{tag}/{architecture.name}/{name}", metric, on_step=False, on_epoch=True)
+                self.log(f"{tag}/{name_of(architecture)}/{name}", metric, on_step=False, on_epoch=True)
 
     def _predict_panel(self, split: str, task: str) -> None:
         classes, embedding = self.tasks[task].num_classes, self.task_embedding(task)
@@ -308,6 +308,6 @@ def _panel(option: str, texts: tuple[str, ...], base: Architecture) -> list[Arch
         if any(getattr(member, key) != getattr(base, key) for key in (one, other)):
             raise UserError(f"model.{option}: {text} takes other {what} than model.arch; leave out {one} and {other}")
         members.append(member)
-    if not members or len({member.name for member in members}) < len(members):
+    if not members or len({name_of(member) for member in members}) < len(members):
         raise UserError(f"model.{option}: give at least one architecture to evaluate, and each but once")
     return members

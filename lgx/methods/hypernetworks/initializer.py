@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, GPT2Architecture
+from lgx.architectures import Architecture, GPT2Architecture, name_of
 from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
@@ -137,8 +137,9 @@ class HypernetPrediction(Initializer):
         if isinstance(architecture, GPT2Architecture) and isinstance(trained, GPT2Architecture):
             if architecture.vocab_size != trained.vocab_size:
                 raise UserError(
-                    f"{self.source}: was trained on texts of {trained.vocab_size} tokens, but {architecture.name} "
-                    f"knows {architecture.vocab_size}; write vocab_size={trained.vocab_size} in the architecture"
+                    f"{self.source}: was trained on texts of {trained.vocab_size} tokens, but "
+                    f"{name_of(architecture)} knows {architecture.vocab_size}; "
+                    f"write vocab_size={trained.vocab_size} in the architecture"
                 )
         embedding = self.embedding(task)
         try:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lgx.architectures import Architecture
+from lgx.architectures import Architecture, name_of
 from lgx.hypernet import Hypernet, computational_graph
 
 DEPTHS = range(3, 13)
@@ -108,7 +108,7 @@ def project(embedded: Mapping[str, Tensor], architectures: Sequence[Architecture
     first, second = np.nan_to_num(pca.explained_variance_ratio_).tolist()
     members = [(task, architecture) for task in embedded for architecture in architectures]
     points = tuple(
-        Point(task, architecture.name, _parameters(architecture), float(x), float(y))
+        Point(task, name_of(architecture), _parameters(architecture), float(x), float(y))
         for (task, architecture), (x, y) in zip(members, plane, strict=True)
     )
     tasks = [task for task, _ in members]

@@ -4,7 +4,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from lgx.architectures.family import Architecture
+from lgx.architectures import Architecture
 from lgx.artifacts.learngene import take_layers
 from lgx.core.batch import Task
 from lgx.errors import UserError

@@ -9,6 +9,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torchmetrics import Metric
 
+from lgx.architectures import name_of
 from lgx.artifacts.learngene import Learngene
 from lgx.components.metrics import metrics_for
 from lgx.components.optim import parameter_groups
@@ -185,7 +186,7 @@ class LSAMD(Method):
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """The ancestor on every data set, each under its own tags."""
-        return [Evaluation(task, self.architecture.name, self.tag(split, task)) for task in self.tasks]
+        return [Evaluation(task, name_of(self.architecture), self.tag(split, task)) for task in self.tasks]
 
     def _evaluate(self, batch: Batch, split: Literal["val", "test"]) -> None:
         logits, probabilities = self.route(batch)

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lgx.architectures.family import Architecture, vit_only
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.artifacts.learngene import Learngene, load_checkpoint, take_layers
 from lgx.artifacts.metadata_schema import AGAIN, TASK, check_shapes, described_architecture, is_weight
 from lgx.core.schema import LINE, MAPPING, check_fields, mapping_of, one_of

@@ -4,7 +4,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from lgx.architectures.family import Architecture
+from lgx.architectures import Architecture
 from lgx.artifacts.learngene import take_layers
 from lgx.core.batch import Task
 from lgx.initialization.expansion import Order, cyclic, random_assigned

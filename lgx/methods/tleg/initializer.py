@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from lgx.architectures.family import Architecture
+from lgx.architectures import Architecture
 from lgx.core.batch import Task
 from lgx.errors import UserError
 from lgx.methods.layers import LayerExpansion

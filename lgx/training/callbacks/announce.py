@@ -2,6 +2,7 @@
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from lgx.architectures import name_of
 from lgx.methods.base import Method
 
 
@@ -18,7 +19,7 @@ class Announce(Callback):
         rates = sorted({float(g.get("initial_lr", g["lr"])) for o in trainer.optimizers for g in o.param_groups})
         parameters = sum(p.numel() for p in pl_module.parameters() if p.requires_grad)
         print(
-            f"method     {pl_module.label} on {pl_module.architecture.name}: {parameters:,} trainable parameters\n"
+            f"method     {pl_module.label} on {name_of(pl_module.architecture)}: {parameters:,} trainable parameters\n"
             f"batch      {effective} effective = {per_process} x {processes} process(es) x {accumulate} accumulated\n"
             f"rate       {', '.join(f'{r:g}' for r in rates)} as configured, not rescaled by the batch\n"
             f"steps      {pl_module.known_steps() or 'until stopped'}, precision {trainer.precision}\n"
