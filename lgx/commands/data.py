@@ -32,7 +32,7 @@ def list_sets(root: str = "data", json: bool = False) -> None:
 
     console = Console()
     wide = console.width >= 130
-    hint = None if wide else "--json true shows licenses and sources too"
+    hint = None if wide else "--json shows licenses and sources too"
     table = Table(title=f"Data sets (root: {root})", caption=hint)
     for heading in ("name", "here", "classes", "train", "val", "test"):
         table.add_column(heading, justify="left" if heading in ("name", "here") else "right", no_wrap=True)

@@ -135,7 +135,7 @@ def test_the_command_draws_the_papers_ten_descendants(learngene, tmp_path):
 def test_json_has_all_points_of_the_tasks_and_architectures_asked_for(learngene, tmp_path):
     archs = "depth=1,embed_dim=16,num_heads=2;2-Tiny;3-Tiny,patch_size=8"
     result = analyze(
-        learngene, "--archs", archs, "--tasks=dunes,dots", "--json=true", "--heads=own", "--out", tmp_path / "m.svg"
+        learngene, "--archs", archs, "--tasks=dunes,dots", "--json", "--heads=own", "--out", tmp_path / "m.svg"
     )
     assert result.code == 0, result.err
     said = json.loads(result.out)
@@ -211,7 +211,7 @@ def test_all_forms_of_a_network_compare(ancestor, tmp_path):
     assert lgx("init", "--arch", ARCH, "--num_classes=3", "--seed=1", "--out", tmp_path / "folder").code == 0
     others = f"{form},{tmp_path / 'folder'}"
     command = ["analyze", "parameters", "--start", start, "--trained", trained, "--other", others]
-    result = lgx(*command, "--json=true")
+    result = lgx(*command, "--json")
     assert result.code == 0, result.err
     said = json.loads(result.out)
     state = load_checkpoint(trained)["state_dict"]

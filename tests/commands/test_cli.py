@@ -47,7 +47,7 @@ def test_version():
 
 
 def test_arch_prints_json():
-    rows = json.loads(lgx("arch", "6-Small", "Aux-B", "--json", "true").out)
+    rows = json.loads(lgx("arch", "6-Small", "Aux-B", "--json").out)
     assert [r["name"] for r in rows] == ["6-Small", "Aux-B"]
     assert rows[1]["parameters"] == 36_952_552
     assert rows[0]["macs"] > 2e9

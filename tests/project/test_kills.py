@@ -144,7 +144,7 @@ def commands(
         "fit": (arguments("fit", "Ancestor", images, Path("runs"), *fit, "--ckpt_path=last"), of_run),
         "init": ([*init, "--seed", 3, "--out", "descendant"], contents),
         "embed": ([*embed, "--out", "tasks.safetensors"], contents),
-        "data prepare": ([*prepare, "--root", "data", "--shards", "true", "--shard_size", 20], contents),
+        "data prepare": ([*prepare, "--root", "data", "--shards", "--shard_size", 20], contents),
         "sweep": (["sweep", sweep_file, "--results", "all.csv"], of_sweep),
     }
 

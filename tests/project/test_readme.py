@@ -133,7 +133,7 @@ def test_every_lgx_command_of_the_readme_runs():
         if command in TRAINING:  # parsed and checked in full, not trained
             words = [w for w in words if w not in ("--ckpt_path", "last", "best")] + ["--print_config"]
         elif command == "sweep":
-            words += ["--dry_run", "true"]
+            words += ["--dry_run"]
         elif command == "tune":
             load_search(words[1])
             continue
@@ -144,7 +144,7 @@ def test_every_lgx_command_of_the_readme_runs():
         elif command == "embed":  # one bare image stands for every set
             words = ["my_images" if "pocket" in w else w for w in words]
         elif command == "reproduce" and "--measured" not in words:
-            words += ["--dry_run", "true"] if "--list" not in words and "--dry_run" not in words else []
+            words += ["--dry_run"] if "--list" not in words and "--dry_run" not in words else []
             words = [w for w in words if w not in ("--tflops", "312")]
         elif words[:2] == ["data", "prepare"]:
             words = ["data", "prepare", "--help"]

@@ -503,7 +503,7 @@ def test_commands_refuse_what_does_not_belong_together(root, tal, ancestor, tmp_
         ("embed", "--ancestor", whole, "--data", "cifar10", "--root", root): "cifar10 is an image set",
         ("sample", "ViTs-1K", "--arch", "6-GPT2"): "ViTs-1K holds other networks",
         ("data", "prepare", "cola", "--root", tmp_path): "unpack cola_public",
-        ("data", "prepare", "cola", "--root", root, "--shards", "true"): "texts need no shards",
+        ("data", "prepare", "cola", "--root", root, "--shards"): "texts need no shards",
         ("data", "prepare", "cola", "--root", tmp_path, "--source", "/nowhere"): "/nowhere is not a folder",
     }  # fmt: skip
     for words, sentence in cases.items():
@@ -543,7 +543,7 @@ def test_text_sets_are_listed_and_linked(root, tmp_path):
     assert (done.code, "20 train, 5 test texts" in done.out) == (0, True), done.err
     assert (tmp_path / "data/rte").is_symlink()
     listed = {
-        row["name"]: row for row in json.loads(lgx("data", "list", "--root", tmp_path / "data", "--json", "true").out)
+        row["name"]: row for row in json.loads(lgx("data", "list", "--root", tmp_path / "data", "--json").out)
     }
     assert [listed[name]["present"] for name in ("rte", "cola")] == [True, False]
     (tmp_path / "broken").mkdir()

@@ -99,7 +99,7 @@ def test_runs_that_were_moved_are_found_again(runs, sws, ancestor, tmp_path):
 
 
 def test_the_command_prints_and_writes_it(runs, tmp_path):
-    result = lgx("compare", runs, "--cost", "true", "--out", tmp_path / "report")
+    result = lgx("compare", runs, "--cost", "--out", tmp_path / "report")
     assert result.code == 0, result.err
     for words in ("Parameters stored to start all descendants", "Training in epochs", "image passes x MACs"):
         assert words in result.out.replace("\n", " ")
@@ -120,7 +120,7 @@ def test_results_without_their_runs_are_refused_in_one_sentence(runs, tmp_path):
     shutil.copy(runs / "test/random-3/seed0/results.csv", table)
     text = table.read_text().replace(str(runs), "gone")
     table.write_text(text)
-    result = lgx("compare", table, "--cost", "true")
+    result = lgx("compare", table, "--cost")
     assert result.code == 2
     assert "none of these results lies in the folder of a descendant's run" in result.sentence
     (tmp_path / "config.yaml").write_text("model: 3")

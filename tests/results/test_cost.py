@@ -62,7 +62,7 @@ def test_lgx_arch_prints_both_ways():
     assert "36.11" in modules.out
     assert "7.09" in modules.out
     assert "without position embedding" in modules.out
-    (row,) = json.loads(lgx("arch", "Des-B-5", "--num_classes", "100", "--count", "modules", "--json", "true").out)
+    (row,) = json.loads(lgx("arch", "Des-B-5", "--num_classes", "100", "--count", "modules", "--json").out)
     assert (row["parameters"], row["depth"]) == (36_108_388, 5)
 
 

@@ -74,7 +74,7 @@ def test_methods_and_tasks_of_committed_rows_are_there():
     for recipe in RECIPES.values():
         for how in recipe.scales.values():
             if how.measured and all(Path(file).is_file() for file in how.measured):
-                result = lgx("reproduce", recipe.name, "--scale", "mini", "--measured", "true", "--dry_run", "true")
+                result = lgx("reproduce", recipe.name, "--scale", "mini", "--measured", "--dry_run")
                 assert result.code == 0, result.err
 
 
@@ -210,7 +210,7 @@ def test_a_table_is_made_from_nothing_and_made_again_from_what_is_there(place):
     again = lgx("reproduce", "sws/table3")
     assert again.code == 0, again.err
     assert "0 of 2 runs to do" in again.out
-    planned = lgx("reproduce", "sws/table3", "--dry_run", "true")
+    planned = lgx("reproduce", "sws/table3", "--dry_run")
     assert "lgx sweep s.yaml" in planned.out
     assert "runs to do" not in planned.out
 
@@ -218,7 +218,7 @@ def test_a_table_is_made_from_nothing_and_made_again_from_what_is_there(place):
 def test_committed_rows_are_shown_without_a_run(place):
     write_rows(place / "rows.csv", [*rows("sws", [0.5, 0.6, 0.7]), *rows("simple_lg", [0.4, 0.5, 0.6])])
     write_index(place, claims=["sws > simple_lg"], mini={"steps": "sweep missing.yaml", "measured": "rows.csv"})
-    result = lgx("reproduce", "sws/table3", "--scale", "mini", "--measured", "true")
+    result = lgx("reproduce", "sws/table3", "--scale", "mini", "--measured")
     assert result.code == 0, result.err
     assert "+17.52" in result.out
     assert "sws > simple_lg" in result.out
@@ -235,7 +235,7 @@ def test_a_step_that_fails_ends_the_command_with_its_sentence(place):
     ("entry", "options", "words"),
     [
         ({"pocket": {}}, ["--scale", "mini"], "--scale mini: sws/table3 has pocket"),
-        ({"pocket": {"steps": "data list"}}, ["--measured", "true"], "was not measured at pocket scale"),
+        ({"pocket": {"steps": "data list"}}, ["--measured"], "was not measured at pocket scale"),
         ({"pocket": {"step": "data list"}}, [], "unknown key step"),
         ({"pocket": {}, "claims": ["a over b"]}, [], "expected 'METHOD > METHOD'"),
         ({"pocket": {}, "numbers": "sws/table99"}, [], "no such table"),

@@ -329,7 +329,7 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, caps
         assert "selects" in capsys.readouterr().err
         assert not out.exists()
         return
-    main(["extract", *runs, f"--out={out}", f"--threshold={possible[0]}", "--json=true"])
+    main(["extract", *runs, f"--out={out}", f"--threshold={possible[0]}", "--json"])
     assert json.loads(capsys.readouterr().out)["usage"] == usage
     main(["analyze", "paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}"])
     assert "usage" in capsys.readouterr().out
