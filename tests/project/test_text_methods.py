@@ -542,9 +542,7 @@ def test_text_sets_are_listed_and_linked(root, tmp_path):
     done = lgx("data", "prepare", "rte", "--root", tmp_path / "data", "--source", root / "rte")
     assert (done.code, "20 train, 5 test texts" in done.out) == (0, True), done.err
     assert (tmp_path / "data/rte").is_symlink()
-    listed = {
-        row["name"]: row for row in json.loads(lgx("data", "list", "--root", tmp_path / "data", "--json").out)
-    }
+    listed = {row["name"]: row for row in json.loads(lgx("data", "list", "--root", tmp_path / "data", "--json").out)}
     assert [listed[name]["present"] for name in ("rte", "cola")] == [True, False]
     (tmp_path / "broken").mkdir()
     done = lgx("data", "prepare", "cola", "--root", tmp_path / "data", "--source", tmp_path / "broken")

@@ -6,7 +6,7 @@ import pytest
 
 from lgx.errors import UserError
 from lgx.training.flags import normalize_flags
-from tests.conftest import lgx
+from tests.support.command_line import lgx
 
 NAMES = ("json", "dry_run")
 
