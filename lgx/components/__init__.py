@@ -1,1 +1,1 @@
-"""Parts that methods are built from: losses, metrics, optimizer groups, mixup, teacher, sharding."""
+"""Parts that methods share: losses, metrics, optimizer groups and schedules, mixup, the frozen teacher, sharding."""

@@ -1,61 +1,97 @@
-"""Losses as pure functions."""
+"""Losses as pure functions.
+
+Shapes: B examples, K classes, T features, H and W the height and width of an image.
+"""
 
 import torch.nn.functional as F
 from torch import Tensor
 
+from lgx.core.batch import IGNORE
 
-def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
-    """Soft cross-entropy between teacher and student predictions (SWS, Eq. 2; Hinton et al., 2015).
 
-    ``CE(softmax(p_s / τ), softmax(p_t / τ))``, mean over the batch. The paper does not scale it by τ²; nor do we.
+def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
+    """Mean cross-entropy between logits and labels.
 
     Args:
-        student: Logits p_s, (B, K); of pixels (B, K, H, W), all of which count, labeled or not.
-        teacher: Logits p_t, likewise.
+        logits: (B, K), or (B, K, H, W) for segmentation.
+        targets: Class indices (B,), class probabilities (B, K), or class indices of pixels (B, H, W). Pixels whose
+            index is :data:`~lgx.core.batch.IGNORE` are left out.
+        label_smoothing: ε in [0, 1].
+
+    Returns:
+        Scalar. It is 0 for a segmentation batch without any labeled pixel.
+    """
+    if targets.ndim != 3:
+        return F.cross_entropy(logits, targets, label_smoothing=label_smoothing)
+    total = F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum", label_smoothing=label_smoothing)
+    return total / (targets != IGNORE).sum().clamp(min=1)  # without a labeled pixel: 0, not 0 / 0
+
+
+def label_losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy of each example, or of each labeled pixel.
+
+    Args:
+        logits: (B, K), or (B, K, H, W) for segmentation.
+        targets: Class indices (B,), or class indices of pixels (B, H, W).
+
+    Returns:
+        (B,), or (N,) for N labeled pixels.
+    """
+    losses = F.cross_entropy(logits, targets, reduction="none", ignore_index=IGNORE if targets.ndim == 3 else -100)
+    return losses[targets != IGNORE] if targets.ndim == 3 else losses
+
+
+def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
+    """Soft cross-entropy between the predictions of a teacher and a student (Hinton et al., 2015; SWS, Eq. 2).
+
+    ``CE(softmax(p_s / τ), softmax(p_t / τ))``, averaged over the batch. Like the SWS paper, it is not scaled by τ².
+
+    Args:
+        student: Logits p_s, (B, K), or (B, K, H, W) for segmentation. All pixels count, labeled or not.
+        teacher: Logits p_t of the same shape.
         temperature: τ > 0.
 
     Returns:
-        Scalar, at least the entropy of the teacher's softened prediction.
+        Scalar. It is at least the entropy of the teacher's softened prediction.
     """
     return F.cross_entropy(student.float() / temperature, (teacher.float() / temperature).softmax(dim=1))
 
 
-def feature_divergence(student: Tensor, ancestor: Tensor) -> Tensor:
-    """Divergence of a network's class-token features from the ancestor's (TAL, Eq. 4).
+def feature_divergence(student: Tensor, teacher: Tensor) -> Tensor:
+    """Divergence of a student's projected features from the teacher's features (TAL, Eq. 4).
 
-    ``KL(softmax(E M) ‖ softmax(E_ancestor))`` over the T features, mean over the batch.
+    ``KL(softmax(E M) ‖ softmax(E_anc))`` over the T features, averaged over the batch.
 
     Args:
         student: Projected features E M, (B, T).
-        ancestor: The ancestor's features, (B, T).
+        teacher: Features E_anc of the ancestor, (B, T).
 
     Returns:
         Scalar, at least 0.
     """
-    return F.kl_div(_log_shares(ancestor), _log_shares(student), log_target=True, reduction="batchmean")
+    return F.kl_div(_log_softmax(teacher), _log_softmax(student), log_target=True, reduction="batchmean")
 
 
-def official_feature_divergence(
-    student: Tensor, ancestor: Tensor, num_classes: int, temperature: float = 3.0
-) -> Tensor:
-    """The same as TAL's official code has it, which departs from Eq. 4 in four ways.
+def official_feature_divergence(student: Tensor, teacher: Tensor, num_classes: int, temperature: float = 3.0) -> Tensor:
+    """The loss that TAL's official code computes in place of Eq. 4.
 
-    ``τ² Σ KL(softmax(E_ancestor / τ) ‖ softmax(E M / τ)) / (B K)``: the arguments change places, a temperature comes
-    in, and the sum is divided by the number of logits, which makes it as good as nothing where K is large.
+    ``τ² Σ KL(softmax(E_anc / τ) ‖ softmax(E M / τ)) / (B K)``. Compared with :func:`feature_divergence`, the two
+    arguments are swapped, a temperature is added, and the sum is divided by the number of logits, B K, which makes the
+    loss negligible for large K.
 
     Args:
         student: Projected features E M, (B, T).
-        ancestor: The ancestor's features, (B, T).
+        teacher: Features E_anc of the ancestor, (B, T).
         num_classes: K.
-        temperature: τ.
+        temperature: τ > 0.
 
     Returns:
         Scalar, at least 0.
     """
-    shares = _log_shares(student / temperature), _log_shares(ancestor / temperature)
-    total = F.kl_div(*shares, log_target=True, reduction="sum")
+    log_probabilities = _log_softmax(student / temperature), _log_softmax(teacher / temperature)
+    total = F.kl_div(*log_probabilities, log_target=True, reduction="sum")
     return total * temperature**2 / (len(student) * num_classes)
 
 
-def _log_shares(features: Tensor) -> Tensor:
+def _log_softmax(features: Tensor) -> Tensor:
     return features.float().log_softmax(dim=-1)

@@ -13,18 +13,21 @@ from lgx.errors import UserError
 
 
 class WarmupCosine(LambdaLR):
-    """Linear warm-up, then half a cosine down to a share of the base learning rate. Stepped after every update.
+    """Linear warm-up followed by a cosine decay (Loshchilov and Hutter, 2017); stepped after every optimizer step.
 
     Args:
-        optimizer: Given by the method.
-        total_steps: Given by the method: optimizer steps of the whole run.
-        warmup: Share of ``total_steps`` spent warming up, in [0, 1).
-        final: Learning rate at the end, as a share of the base learning rate.
+        optimizer: Set by the method.
+        total_steps: Set by the method: optimizer steps of the whole run.
+        warmup: Share of ``total_steps`` used for the warm-up, in [0, 1).
+        final: Final learning rate as a share of the base learning rate.
+
+    Raises:
+        UserError: If ``warmup`` is outside [0, 1).
     """
 
     def __init__(self, optimizer: Optimizer, total_steps: int, warmup: float = 0.05, final: float = 0.0) -> None:
         if not 0 <= warmup < 1:
-            raise UserError(f"scheduler.warmup: a share of the run in [0, 1), got {warmup}")
+            raise UserError(f"scheduler.warmup: must be a share of the run in [0, 1), got {warmup}")
         warm = round(warmup * total_steps)
 
         def factor(step: int) -> float:
@@ -37,11 +40,11 @@ class WarmupCosine(LambdaLR):
 
 
 class Poly(LambdaLR):
-    """Polynomial decay to zero: (1 - t/T)^power. Stepped after every update (LSAMD, appendix).
+    """Polynomial decay to zero, (1 - t / T)^power (LSAMD, appendix); stepped after every optimizer step.
 
     Args:
-        optimizer: Given by the method.
-        total_steps: Given by the method: optimizer steps of the whole run, T.
+        optimizer: Set by the method.
+        total_steps: Set by the method: T, optimizer steps of the whole run.
         power: Exponent.
     """
 
@@ -50,18 +53,19 @@ class Poly(LambdaLR):
 
 
 def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
-    """Two groups: matrices decay, vectors and embeddings do not.
+    """Split trainable parameters into two groups: matrices have weight decay; vectors and embeddings have none.
 
     Args:
-        module: Network whose trainable parameters to group. Its ``no_weight_decay()``, which timm's ViTs have, names
-            position embedding and class token.
+        module: The network. If it has ``no_weight_decay()``, as timm's ViTs do, the parameters that it names (position
+            embedding and class token) have no weight decay either.
 
     Returns:
-        Groups for an optimizer. Decayed matrices take the optimizer's own ``weight_decay``.
+        Parameter groups for an optimizer, without empty ones. The group with weight decay sets no value of its own, so
+        that the optimizer's ``weight_decay`` applies.
     """
     names: Callable[[], set[str]] = getattr(module, "no_weight_decay", set)
     groups: list[dict[str, Any]] = param_groups_weight_decay(module, weight_decay=1.0, no_weight_decay_list=names())
     for group in groups:
         if group["weight_decay"]:
-            del group["weight_decay"]  # the optimizer's own value counts
+            del group["weight_decay"]  # so that the optimizer's value applies
     return [group for group in groups if group["params"]]

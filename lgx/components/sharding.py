@@ -1,4 +1,4 @@
-"""Networks that are too large for one device: each process keeps a share of every layer (FSDP2)."""
+"""Sharded training (FSDP2) of networks that are too large for one device."""
 
 from lightning.pytorch.strategies import ModelParallelStrategy, StrategyRegistry
 from torch import nn
@@ -7,28 +7,29 @@ from torch.distributed.fsdp import fully_shard
 from lgx.errors import UserError
 
 
-class Sharded(ModelParallelStrategy):
-    """``trainer.strategy: sharded``: every process keeps a share of each layer and trains on data of its own.
+class ShardedStrategy(ModelParallelStrategy):
+    """``trainer.strategy: sharded``: each process stores a shard of every layer and trains on its own batches (FSDP2).
 
-    Left to itself, Lightning's ``ModelParallelStrategy`` takes the processes of a node for tensor-parallel ones: layers
-    sharded over its data-parallel mesh are then not shared at all, and every process silently trains alone. Checkpoints
-    are whole files, as with every other strategy.
+    By default, Lightning's ``ModelParallelStrategy`` puts all processes of a node on the tensor-parallel dimension of
+    the device mesh. The data-parallel dimension then has size 1, so a network sharded over it is not sharded at all,
+    and each process trains its own copy without a warning. This strategy puts all processes on the data-parallel
+    dimension. Checkpoints are single files, as with every other strategy.
     """
 
     def __init__(self) -> None:
         super().__init__(tensor_parallel_size=1, save_distributed_checkpoint=False)
 
     def setup_environment(self) -> None:
-        """Take all processes for data-parallel ones."""
+        """Put all processes on the data-parallel dimension."""
         self._data_parallel_size = self.num_nodes * self.num_processes
         super().setup_environment()
 
     def shard(self, network: nn.Module, layers: str) -> None:
-        """Shard a network in place, layer by layer, so that one whole layer at a time lies on a device.
+        """Shard a network in place, layer by layer, so that a device holds one whole layer at a time.
 
         Args:
-            network: timm's or transformers' network.
-            layers: How its layers' names begin, ``blocks.``.
+            network: A network of timm or transformers.
+            layers: Common prefix of the layers' names, e.g. ``blocks.``.
         """
         mesh = self.device_mesh["data_parallel"]
         for layer in network.get_submodule(layers.removesuffix(".")).children():
@@ -36,14 +37,17 @@ class Sharded(ModelParallelStrategy):
         fully_shard(network, mesh=mesh)
 
 
-StrategyRegistry.register("sharded", Sharded, description=Sharded.__doc__ or "")
+StrategyRegistry.register("sharded", ShardedStrategy, description=ShardedStrategy.__doc__ or "")
 
 
-def refuse_other_shards(strategy: object) -> None:
-    """Refuse strategies that shard but know nothing of how.
+def check_sharding_strategy(strategy: object) -> None:
+    """Refuse Lightning's ``ModelParallelStrategy``, which expects that the module shards its own network.
+
+    Args:
+        strategy: The trainer's strategy.
 
     Raises:
-        UserError: If the strategy is one.
+        UserError: If it is a ``ModelParallelStrategy`` other than :class:`ShardedStrategy`.
     """
-    if isinstance(strategy, ModelParallelStrategy) and not isinstance(strategy, Sharded):
-        raise UserError("trainer.strategy: ModelParallelStrategy leaves the sharding to the network; write sharded")
+    if isinstance(strategy, ModelParallelStrategy) and not isinstance(strategy, ShardedStrategy):
+        raise UserError("trainer.strategy: ModelParallelStrategy does not shard the network; use sharded instead")

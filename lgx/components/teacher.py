@@ -1,4 +1,4 @@
-"""A teacher as a value: never trained, never saved, never in train mode."""
+"""A frozen network that a loss compares with."""
 
 import copy
 from typing import Any
@@ -8,24 +8,29 @@ from torch import Tensor, nn
 
 from lgx.architectures import GPT2Architecture
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.components.normalization import renormalize
 from lgx.core.batch import Task
 from lgx.errors import UserError
 
 
 class Teacher:
-    """A frozen network that is no part of the module that holds it.
+    """A frozen network that a loss compares with, usually the ancestor.
 
-    Not an ``nn.Module``: assigning it to a LightningModule registers nothing, so its weights are in no optimizer,
-    checkpoint, EMA copy or DDP bucket. It follows the device of its inputs and sees its own normalization.
+    It is not an ``nn.Module``. A LightningModule that holds it therefore registers no submodule: its weights are in no
+    optimizer, checkpoint, EMA copy or DDP bucket, and it never switches to train mode. It moves to the device of its
+    inputs and normalizes them as it was trained to.
 
     Args:
         source: The trained network.
-        task: The task whose normalization the inputs carry.
+        task: The task whose normalization the inputs have.
+
+    Attributes:
+        name: Name or path that the network was loaded from.
     """
 
     def __init__(self, source: PretrainedNetwork, task: Task) -> None:
         self.name = source.name
-        self._model: nn.Module = source.model.requires_grad_(False).eval()
+        self._model: Any = source.model.requires_grad_(False).eval()
         self._mean, self._std = source.mean, source.std
         self._task = task
 
@@ -34,37 +39,17 @@ class Teacher:
         """Load a teacher for a task.
 
         Args:
-            name: What :func:`lgx.artifacts.pretrained.load_pretrained` reads.
-            task: The task it shall teach.
-            features_only: Whether its features alone are wanted, so that its classes do not matter.
+            name: A source that :func:`lgx.artifacts.pretrained.load_pretrained` reads.
+            task: The task to teach.
+            features_only: Whether only :meth:`features` will be used; then its classes need not be the task's.
 
         Raises:
-            UserError: If it cannot be read, or its kind, classes, image size or channels are not the task's.
+            UserError: If the source cannot be read, or if the network's kind, classes, image size or channels are not
+                the task's.
         """
         source = load_pretrained(name)
-        kind = source.architecture.kind if source.architecture else "classification"
-        if (kind == "text") != (task.kind == "text"):
-            raise UserError(
-                f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; for text take a GPT-2, for "
-                f"images an image model"
-            )
-        if not source.has_head and not features_only:
-            raise UserError(
-                f"ancestor {name}: has no head that was trained to classify; adapt it first with "
-                f"`lgx fit --model Ancestor`"
-            )
-        if kind != task.kind and not features_only:
-            raise UserError(
-                f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; adapt it first with "
-                f"`lgx fit --model Ancestor --model.head new`"
-            )
+        _check_kind(source, task, name, features_only)
         architecture = source.architecture
-        classes = architecture.num_classes if architecture else getattr(source.model, "num_classes", task.num_classes)
-        if classes != task.num_classes and not features_only:
-            raise UserError(
-                f"ancestor {name}: predicts {classes} classes, but task {task.name} has {task.num_classes}; "
-                f"adapt it first with `lgx fit --model Ancestor`"
-            )
         if isinstance(architecture, GPT2Architecture):
             architecture.check_texts(task, f"ancestor {name}")
             return cls(source, task)
@@ -83,30 +68,43 @@ class Teacher:
             ) from error
         return teacher
 
+    @property
+    def model(self) -> nn.Module:
+        """The frozen network, a timm model or a GPT-2, on the device where it was last used."""
+        model: nn.Module = self._model
+        return model
+
+    @property
+    def width(self) -> int:
+        """Width T of :meth:`features`."""
+        return int(self._model.num_features)
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of parameters of the network."""
+        return sum(parameter.numel() for parameter in self._model.parameters())
+
     @torch.no_grad()
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Logits of the frozen network.
+        """Predict logits.
 
         Args:
             inputs: Images normalized for the task, (B, C, H, W), or token ids, (B, N).
 
         Returns:
-            Logits, (B, K), or (B, K, H, W) of a network for segmentation, without gradient.
+            Logits, (B, K), or (B, K, H, W) for segmentation, without gradient.
         """
-        logits: Tensor = self._on(inputs.device)(self._renormalized(inputs))
+        logits: Tensor = self._model_on(inputs.device)(self._renormalized(inputs))
         return logits
-
-    @property
-    def width(self) -> int:
-        """Width T of :meth:`features`."""
-        return int(self._on(None).num_features)
 
     @torch.no_grad()
     def features(self, inputs: Tensor) -> Tensor:
-        """The class token behind the last norm, or pooled features, as the network has it.
+        """Compute the features that precede the classification head.
 
-        Of a GPT-2 the mean over the text's own tokens behind the last norm: causal attention gives it no token that a
-        pretrained one has made a summary of the text. TAL does not say what it takes.
+        For an image model these are the class token after the last norm, or the pooled features if it pools. For a
+        GPT-2 they are the mean, after the last norm, over the text's tokens without padding: attention is causal, so
+        no single token of a pretrained GPT-2 is trained to summarize the text. The TAL paper does not say which
+        features of a GPT-2 it uses.
 
         Args:
             inputs: Images normalized for the task, (B, C, H, W), or token ids, (B, N).
@@ -114,7 +112,7 @@ class Teacher:
         Returns:
             Features, (B, T), without gradient.
         """
-        model = self._on(inputs.device)
+        model = self._model_on(inputs.device)
         if self._task.kind == "text":
             mean: Tensor = model.mean_features(inputs)
             return mean
@@ -122,7 +120,7 @@ class Teacher:
         return features
 
     def for_task(self, task: Task) -> "Teacher":
-        """The same network, reading inputs that are normalized for another task."""
+        """A teacher with the same network for inputs that are normalized for another task."""
         other = copy.copy(self)
         other._task = task
         return other
@@ -130,28 +128,35 @@ class Teacher:
     def _renormalized(self, inputs: Tensor) -> Tensor:
         return renormalize(inputs, self._task, self._mean, self._std)
 
-    def _on(self, device: torch.device | None) -> Any:
-        """The network (a timm model or a GPT-2), on a device."""
-        if device is not None and next(self._model.parameters()).device != device:
+    def _model_on(self, device: torch.device) -> Any:
+        if next(self._model.parameters()).device != device:
             self._model.to(device)
         return self._model
 
 
-def renormalize(inputs: Tensor, task: Task, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
-    """Turn inputs normalized for ``task`` into inputs normalized with another mean and std.
-
-    Args:
-        inputs: (B, C, H, W); token ids, (B, N), are not normalized at all.
-        task: Whose ``mean`` and ``std`` the inputs carry.
-        mean: The wanted mean, C values.
-        std: The wanted standard deviation, C values.
-
-    Returns:
-        (B, C, H, W); the inputs themselves where nothing changes.
-    """
-    if task.kind == "text" or (mean, std) == (task.mean, task.std):
-        return inputs
-    old_mean, old_std, new_mean, new_std = (
-        inputs.new_tensor(values).view(1, -1, 1, 1) for values in (task.mean, task.std, mean, std)
-    )
-    return (inputs * old_std + old_mean - new_mean) / new_std
+def _check_kind(source: PretrainedNetwork, task: Task, name: str, features_only: bool) -> None:
+    """Refuse a network whose kind, head or classes do not fit the task."""
+    architecture = source.architecture
+    kind = architecture.kind if architecture else "classification"
+    if (kind == "text") != (task.kind == "text"):
+        raise UserError(
+            f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; choose a GPT-2 for text and an "
+            f"image model for images"
+        )
+    if features_only:
+        return
+    if not source.has_head:
+        raise UserError(
+            f"ancestor {name}: has no head that was trained to classify; adapt it first with `lgx fit --model Ancestor`"
+        )
+    if kind != task.kind:
+        raise UserError(
+            f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; adapt it first with "
+            f"`lgx fit --model Ancestor --model.head new`"
+        )
+    classes = architecture.num_classes if architecture else getattr(source.model, "num_classes", task.num_classes)
+    if classes != task.num_classes:
+        raise UserError(
+            f"ancestor {name}: predicts {classes} classes, but task {task.name} has {task.num_classes}; "
+            f"adapt it first with `lgx fit --model Ancestor`"
+        )

@@ -1,4 +1,4 @@
-"""The metrics of GLUE's tasks that are no accuracy, as scikit-learn defines them."""
+"""Metrics of GLUE tasks other than accuracy, as scikit-learn defines them."""
 
 import torch
 from torch import Tensor
@@ -6,14 +6,18 @@ from torchmetrics.classification import MulticlassConfusionMatrix, MulticlassF1S
 
 
 class Matthews(MulticlassConfusionMatrix):
-    """Matthews correlation coefficient, in [-1, 1]; of K classes Gorodkin's (2004).
+    """Matthews correlation coefficient, in [-1, 1]; for K > 2 classes the generalization by Gorodkin (2004).
 
-    0 where all predictions or all targets are of one class, like scikit-learn's. Torchmetrics' own gives such a
-    predictor a value that depends on the counts (0.04 on 20 examples), and 1 where the targets are of one class too.
+    It is 0 if all predictions or all targets belong to one class, as in scikit-learn. Torchmetrics' own metric depends
+    on the counts in that case (0.04 on 20 examples) and is 1 if predictions and targets belong to the same class.
     """
 
     def compute(self) -> Tensor:
-        """The coefficient over all batches and ranks."""
+        """Compute the coefficient over all batches and ranks.
+
+        Returns:
+            Scalar, float32.
+        """
         counts = super().compute().double()
         total, targets, predicted = counts.sum(), counts.sum(dim=1), counts.sum(dim=0)
         covariance = counts.trace() * total - targets @ predicted
@@ -22,7 +26,7 @@ class Matthews(MulticlassConfusionMatrix):
 
 
 class PositiveF1(MulticlassF1Score):
-    """F1 of class 1, the positive one of two; 0 where it is neither predicted nor true.
+    """F1 of the positive class, class 1 of two; 0 if class 1 is in neither the predictions nor the targets.
 
     Args:
         num_classes: K.
@@ -32,6 +36,10 @@ class PositiveF1(MulticlassF1Score):
         super().__init__(num_classes, average="none")
 
     def compute(self) -> Tensor:
-        """The score over all batches and ranks."""
+        """Compute the score over all batches and ranks.
+
+        Returns:
+            Scalar in [0, 1].
+        """
         scores: Tensor = super().compute()
         return scores[1]

@@ -23,11 +23,12 @@ from lgx.architectures import (
     vit_only,
 )
 from lgx.artifacts.learngene import Learngene
-from lgx.components.metrics import label_loss, metrics_for, update_metrics
-from lgx.components.mixing import make_mixup
+from lgx.components.checkpoint_checks import check_resumable, seed_of
+from lgx.components.losses import label_loss
+from lgx.components.metrics import metrics_for, update_metrics
+from lgx.components.mixup import make_mixup
 from lgx.components.optim import parameter_groups
-from lgx.components.resuming import check_resumable, seed_of
-from lgx.components.sharding import Sharded, refuse_other_shards
+from lgx.components.sharding import ShardedStrategy, check_sharding_strategy
 from lgx.core.batch import Batch, Kind, Task
 from lgx.core.rows import Evaluation
 from lgx.errors import UserError
@@ -256,8 +257,8 @@ class Method(LightningModule, ABC):
             Method.setup(self, str(self.trainer.state.fn))
         self.network = self.build_network()
         strategy = None if self._trainer is None else self.trainer.strategy
-        refuse_other_shards(strategy)
-        if isinstance(strategy, Sharded):
+        check_sharding_strategy(strategy)
+        if isinstance(strategy, ShardedStrategy):
             if not self.shards:
                 raise UserError(f"trainer.strategy: the network of {self.method} cannot be sharded; use ddp")
             strategy.shard(self.network, self.architecture.layers)

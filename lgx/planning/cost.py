@@ -88,7 +88,7 @@ def ancestor_cost(method: Method) -> tuple[AncestorCost, str | None]:
                 f"Not counted: the ancestor {name}, whose files are not here; name a model of timm in its place "
                 f"(--model.ancestor deit_base_patch16_224, say) to count one of that size."
             )
-        model = ancestor._on(None)
+        model = ancestor.model
         inputs = empty_batch(method, task, 2).inputs
         try:
             with FlopCounterMode(display=False) as counter:

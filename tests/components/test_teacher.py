@@ -7,7 +7,8 @@ from timm.models import save_for_hf
 from torch import nn
 
 from lgx.components.losses import distillation_loss
-from lgx.components.teacher import Teacher, renormalize
+from lgx.components.normalization import renormalize
+from lgx.components.teacher import Teacher
 from lgx.core.batch import Task
 from lgx.errors import UserError
 
@@ -45,12 +46,12 @@ def test_a_teacher_is_no_part_of_the_module_that_holds_it(folder):
             self.teacher = Teacher.load(str(folder), TASK)
 
     holder = Holder().train()
-    before = {k: v.clone() for k, v in holder.teacher._model.state_dict().items()}
+    before = {k: v.clone() for k, v in holder.teacher.model.state_dict().items()}
     assert set(holder.state_dict()) == {"layer.weight", "layer.bias"}
     assert len(list(holder.parameters())) == 2
     logits = holder.teacher(torch.randn(4, 3, 32, 32))
     assert not logits.requires_grad
-    assert all(torch.equal(before[k], v) for k, v in holder.teacher._model.state_dict().items())  # BatchNorm as well
+    assert all(torch.equal(before[k], v) for k, v in holder.teacher.model.state_dict().items())  # BatchNorm as well
 
 
 def test_misfits_are_explained(folder):

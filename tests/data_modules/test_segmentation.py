@@ -20,7 +20,8 @@ from data_modules.transforms import MaskTransform
 from lgx.architectures import ViTArchitecture, name_of, parse_architecture
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene, load_checkpoint
-from lgx.components.metrics import label_loss, metric_names, metrics_for, update_metrics
+from lgx.components.losses import label_loss
+from lgx.components.metrics import metric_names, metrics_for, update_metrics
 from lgx.components.teacher import Teacher
 from lgx.core.batch import IGNORE, Task
 from lgx.core.rows import read_rows
@@ -332,7 +333,7 @@ def test_a_checkpoint_of_another_kind_is_not_resumed(root, run, tmp_path):
     del about["lgx"]["architecture"]["kind"]  # as classifiers of earlier versions were saved
     torch.save(about, tmp_path / "old.ckpt")
     done = lgx(*command(root, tmp_path, f"--ckpt_path={tmp_path}/old.ckpt", name="Ancestor", verb="test"))
-    assert (done.code, "for classification, this run has" in done.sentence) == (2, True)
+    assert (done.code, "for classification, but this run has" in done.sentence) == (2, True)
 
 
 # -- what a user reads when something is wrong -----------------------------------------------------------------------
@@ -402,7 +403,7 @@ def test_shards_of_masks_are_refused(root, tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        ("Finetune", ["--model.mixup=0.8"], "model.mixup, model.cutmix: mix the classes of whole images"),
+        ("Finetune", ["--model.mixup=0.8"], "model.mixup, model.cutmix: mix the labels of whole images"),
         ("Finetune", ["--data.augment=randaugment"], "data.augment: randaugment would part images and masks of ade20k"),
         (
             "LoGAH",

@@ -54,7 +54,7 @@ def test_a_folder_that_cannot_be_replaced_stays(tmp_path):
 def test_a_checkpoint_of_another_method_is_refused(fit, ancestor):
     result = fit("Finetune", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", command="test")
     assert result.code == 2
-    assert "holds a network of method ancestor, this run is of random" in result.sentence
+    assert "holds a network of method ancestor, but this run is of method random" in result.sentence
 
 
 def test_a_checkpoint_within_the_first_epoch_is_not_untrained(fit, tmp_path):

@@ -20,8 +20,9 @@ from lgx.artifacts.export_gpt2 import write_text_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.components.normalization import renormalize
 from lgx.components.optim import parameter_groups
-from lgx.components.teacher import Teacher, renormalize
+from lgx.components.teacher import Teacher
 from lgx.core.batch import Task
 from lgx.errors import UserError
 from lgx.hypernet.execution import execute
@@ -442,7 +443,7 @@ def test_images_and_texts_never_mix(root):
         ("LSAMD", ["--model.ancestor=x"], "model LSAMD: is for image models"),
         ("Finetune", ["--model.drop_path_rate=0.1"], "model.drop_path_rate: is for image models"),
         ("Finetune", ["--model.dropout=1"], "model.dropout: a share in [0, 1)"),
-        ("Finetune", ["--model.mixup=0.2"], "leave them at 0 for text"),
+        ("Finetune", ["--model.mixup=0.2"], "leave both at 0 for text"),
         ("LoGAH", [], "ViTs-1K holds other networks"),
         ("LoGAH", ["--model.set=GPTs-1K"], "model.panel: architecture '3-Tiny': reads images"),
         ("LoGAH", [*HYPER, "--model.dropout=0.1"], "neither stochastic depth nor dropout"),

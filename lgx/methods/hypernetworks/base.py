@@ -13,8 +13,8 @@ from torch.optim import Optimizer
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, architecture_set, name_of, parse_like
 from lgx.artifacts.learngene import Learngene
+from lgx.components.checkpoint_checks import check_same_options, seed_of
 from lgx.components.metrics import metrics_for
-from lgx.components.resuming import check_same_options, seed_of
 from lgx.core.batch import Batch, Task, shared_metric
 from lgx.core.rows import Evaluation
 from lgx.errors import UserError

@@ -12,8 +12,8 @@ from torchmetrics import Metric
 from lgx.architectures import name_of
 from lgx.artifacts.learngene import Learngene
 from lgx.components.metrics import metrics_for
+from lgx.components.normalization import renormalize
 from lgx.components.optim import parameter_groups
-from lgx.components.teacher import renormalize
 from lgx.core.batch import Batch, Task, shared_metric
 from lgx.core.rows import Evaluation
 from lgx.errors import UserError

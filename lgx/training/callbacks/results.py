@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from lgx.components.checkpoint_checks import seed_of
 from lgx.components.metrics import metric_names
-from lgx.components.resuming import seed_of
 from lgx.core.provenance import commit, config_hash, hardware
 from lgx.core.rows import Row, add_rows
 from lgx.methods.base import Method

@@ -193,7 +193,7 @@ def test_base_blocks_stay_as_they_are_and_the_others_learn(searched, ancestor):
 def test_paths_are_those_of_the_validation_images(searched, ancestor):
     """The stored shares, counted anew from the checkpoint with the oracle's equations."""
     from data_modules.catalogue import open_set
-    from lgx.components.teacher import renormalize
+    from lgx.components.normalization import renormalize
 
     run = SelectionRun.load(searched)
     architecture = parse_architecture(ARCH, num_classes=10)

@@ -1,0 +1,37 @@
+"""Mixup (Zhang et al., 2018) and CutMix (Yun et al., 2019), as timm implements them."""
+
+import math
+
+from timm.data import Mixup
+
+from lgx.architectures import Architecture
+from lgx.errors import UserError
+
+
+def make_mixup(mixup: float, cutmix: float, label_smoothing: float, architecture: Architecture) -> Mixup | None:
+    """Build timm's Mixup.
+
+    Args:
+        mixup: α of Mixup; 0 switches it off.
+        cutmix: α of CutMix; 0 switches it off.
+        label_smoothing: ε in [0, 1], which timm applies to the mixed labels.
+        architecture: The network that is trained; decides the number of classes.
+
+    Returns:
+        The function that mixes a batch, or None if both are off.
+
+    Raises:
+        UserError: If an α is negative, infinite or NaN, or if the architecture does not classify images.
+    """
+    for option, alpha in (("mixup", mixup), ("cutmix", cutmix)):
+        if not 0 <= alpha < math.inf:
+            raise UserError(f"model.{option}: must be 0 or a positive finite number, got {alpha}")
+    if mixup == 0 and cutmix == 0:
+        return None
+    if architecture.kind != "classification":
+        raise UserError(
+            f"model.mixup, model.cutmix: mix the labels of whole images; leave both at 0 for {architecture.kind}"
+        )
+    return Mixup(
+        mixup_alpha=mixup, cutmix_alpha=cutmix, label_smoothing=label_smoothing, num_classes=architecture.num_classes
+    )
