@@ -29,6 +29,10 @@ class Initializer(ABC):
 
     starts_any_model: ClassVar[bool] = False
     """Whether it also starts models of timm and torchvision that are no ViTs of lgx, see :meth:`start_model`."""
+    shared: ClassVar[bool] = True
+    """Whether one stored source starts descendants of several architectures; False where each needs its own."""
+    is_random: ClassVar[bool] = False
+    """Whether the whole start is random: training from it is training from scratch."""
 
     @property
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -65,6 +65,8 @@ class Method(LightningModule, ABC):
     reads_text: bool = False  # whether it knows text models too
     varying_graph: bool = False  # whether a step may leave some of the parameters without a gradient
     shards: bool = False  # whether the network is one of its architecture, whose layers processes may share
+    trains: ClassVar[Literal["descendant", "ancestor", "learngene"]] = "learngene"  # what a run of it trains
+    teacher_option: ClassVar[str | None] = None  # constructor argument that names the teacher
     evaluates_starts: bool = False  # whether what it evaluates are untrained descendants: epoch 0 in the results
 
     def __init__(

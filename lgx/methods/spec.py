@@ -51,6 +51,9 @@ class MethodSpec:
         learngene: What the method's learngene holds; None without one.
         kinds: Kinds of task that the method knows.
         aliases: Further names that ``lgx init --method`` accepts.
+        trained_name: What papers call a descendant of this start after training; None where it keeps the name.
+        variants: Options that are a part of the method's name in results, each with the value that the name leaves
+            out, as the papers' tables write it: ``order=1``.
         order: Place among the methods in tables and help; equal numbers are ordered by name.
     """
 
@@ -63,6 +66,8 @@ class MethodSpec:
     learngene: Content | None = None
     kinds: tuple["Kind", ...] = ("classification",)
     aliases: tuple[str, ...] = ()
+    trained_name: str | None = None
+    variants: tuple[str, ...] = ()
     order: int = 1000
 
     @property

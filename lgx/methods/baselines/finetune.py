@@ -22,6 +22,7 @@ class Finetune(Method):
         kwargs: Arguments of every method.
     """
 
+    trains = "descendant"
     reads_text = True
     shards = True
 
@@ -54,6 +55,8 @@ class Ancestor(Finetune):
     Args:
         kwargs: Arguments of every method.
     """
+
+    trains = "ancestor"
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -25,6 +25,8 @@ class Pretrained(FromSource):
         name: Name of the method in results, e.g. how a folder that ``lgx init`` wrote came about.
     """
 
+    shared = False
+
     def __init__(self, source: str, name: str = "pretrained") -> None:
         super().__init__(source)
         self.name = name

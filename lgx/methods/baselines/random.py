@@ -12,6 +12,7 @@ class RandomStart(Initializer):
     """timm's or transformers' own random initialization; nothing is taken from anywhere."""
 
     starts_any_model = True
+    is_random = True
 
     @property
     def method(self) -> str:

@@ -13,6 +13,7 @@ RANDOM = MethodSpec(
     looks=(Look("random", "random start", GRAY), Look("trained", "trained from a random start", GRAY, "--")),
     initializer="lgx.methods.baselines.random:RandomStart",
     kinds=_KINDS,
+    trained_name="trained",
     order=10,
 )
 PRETRAINED = MethodSpec(
@@ -26,6 +27,7 @@ PRETRAINED = MethodSpec(
     module="lgx.methods.baselines.finetune:Finetune",
     initializer="lgx.methods.baselines.pretrained:Pretrained",
     kinds=_KINDS,
+    trained_name="pretrain_finetune",
     order=20,
 )
 ANCESTOR = MethodSpec(

@@ -27,6 +27,7 @@ class Distill(Method):
     """
 
     reads_text = True
+    teacher_option = "ancestor"
 
     def __init__(
         self, ancestor: str | None = None, alpha: float = 0.5, temperature: float = 1.0, **kwargs: Any

@@ -67,6 +67,8 @@ class TAL(HypernetMethod):
         kwargs: Arguments of ``HypernetMethod`` and of every method.
     """
 
+    teacher_option = "ancestor"
+
     def __init__(
         self,
         ancestor: str | None = None,

@@ -11,6 +11,7 @@ LSAMD = MethodSpec(
     initializer="lgx.methods.lsamd.initializer:SelectedExpansion",
     learngene="layers",
     kinds=("classification", "segmentation"),
+    variants=("routing=batch", "priority=last-middle-first"),
     order=100,
 )
 SPECS = (LSAMD,)

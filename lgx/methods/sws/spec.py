@@ -16,6 +16,7 @@ SWS = MethodSpec(
     initializer="lgx.methods.sws.initializer:StagewiseExpansion",
     learngene="layers",
     kinds=("classification", "segmentation"),
+    variants=("order=1",),
     order=90,
 )
 SPECS = (SWS,)
