@@ -1,7 +1,7 @@
 """Supervised training from a start: descendants, and the ancestor itself."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -22,7 +22,7 @@ class Finetune(Method):
         kwargs: Arguments of every method.
     """
 
-    trains = "descendant"
+    trains: ClassVar[Literal["descendant", "ancestor", "learngene"]] = "descendant"
     reads_text = True
     shards = True
 
