@@ -38,6 +38,7 @@ from lgx.training.callbacks import (
 )
 from lgx.training.callbacks.config import SaveConfig
 from lgx.training.callbacks.preemption import signals_restored
+from lgx.training.migrations import migrate_argv
 from lgx.training.parsing import check_configs, explain, restrict_imports
 from lgx.training.restoring import CheckRestored, blamed, check_run
 from lgx.training.summary import SUMMARY, write_summary
@@ -61,6 +62,7 @@ def run(argv: list[str]) -> None:
     registry.load_all()
     restrict_imports()
     check_configs(argv)
+    argv = migrate_argv(argv)
     try:
         with signals_restored():
             LgxCLI(argv)

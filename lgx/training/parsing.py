@@ -15,6 +15,7 @@ from jsonargparse import ArgumentError, Namespace, get_loader, set_loader, set_p
 
 from lgx.core.plain_yaml import check_yaml, read_yaml
 from lgx.errors import UserError
+from lgx.training.migrations import migrate
 
 _PACKAGES = {
     "lgx.training.callbacks": "lgx", "lgx.components.optim": "lgx",
@@ -87,7 +88,7 @@ def _load_yaml(text: str) -> Any:
     """What jsonargparse reads, in configuration files and values, looked through first."""
     check_yaml(text)
     try:
-        return _jsonargparse_yaml(text)
+        return migrate(_jsonargparse_yaml(text))
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits
         raise yaml.YAMLError(str(error)) from error
 
