@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import Learngene, load_checkpoint, take_layers
 from lgx.errors import UserError
+from tests.support.hostile import Payload
 
 SMALL = ViTArchitecture(4, 16, 2, patch_size=4, img_size=8, num_classes=3, stages=(2, 2))
 
@@ -48,16 +49,6 @@ def test_take_layers_copies_and_keeps_the_rest():
     assert taken["blocks.1.mlp.fc1.weight"].data_ptr() != taken["blocks.2.mlp.fc1.weight"].data_ptr()
     assert "blocks.3.mlp.fc1.weight" not in taken
     assert torch.equal(taken["head.weight"], state["head.weight"])
-
-
-class Payload:
-    """Unpickling it leaves a file behind."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return (open, (str(self.path), "w"))
 
 
 @pytest.mark.parametrize("kind", ["pickle", "checkpoint"])

@@ -7,7 +7,8 @@ import subprocess
 import pytest
 import torch
 
-from tests.support.command_line import ARCH, lgx, python
+from lgx.artifacts.learngene import load_checkpoint
+from tests.support.command_line import ARCH, arguments, lgx, python
 
 READER = """
 import sys, torch, timm
@@ -150,8 +151,6 @@ def test_a_full_disk_leaves_one_sentence_and_no_half_written_file(small_disk, sw
 
 
 def test_a_full_disk_during_training_keeps_the_last_checkpoint(small_disk, images):
-    from lgx.artifacts.learngene import load_checkpoint
-    from tests.support.command_line import arguments
 
     wide = "--model.arch=depth=1,embed_dim=24,num_heads=2,patch_size=4,img_size=16"
     result = lgx(*arguments("fit", "Ancestor", images, small_disk, "--name=r", wide, "--trainer.max_epochs=3"))
@@ -173,3 +172,46 @@ def test_an_unwritable_place_is_named(sws, tmp_path):
     result = start(sws, place)
     assert result.code == 2
     assert str(place) in result.sentence
+
+
+def test_init_never_replaces_a_folder_with_other_things_or_the_present_one(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    for name in ("config.json", "gold.txt"):
+        (tmp_path / "mine" / name).write_text("{}")
+    monkeypatch.chdir(tmp_path / "mine")
+    for out in (".", "..", str(tmp_path / "mine"), str(tmp_path)):
+        result = lgx("init", "--arch", ARCH, "--out", out)
+        assert result.code == 2
+        assert "no model folder" in result.sentence
+    assert (tmp_path / "mine" / "gold.txt").exists()
+
+
+def test_a_weights_file_that_init_wrote_is_a_start_again(sws, tmp_path):
+    learngene, three = sws / "best.learngene.safetensors", ARCH.replace("depth=4", "depth=3")
+    for source, out in ((learngene, "a.safetensors"), (tmp_path / "a.safetensors", "b.safetensors")):
+        result = lgx("init", "--learngene", source, "--arch", three, "--out", tmp_path / out)
+        assert result.code == 0, result.err
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+
+
+def test_init_reaches_every_option_of_an_initializer(sws, ancestor, tmp_path):
+    learngene, five = sws / "best.learngene.safetensors", ARCH.replace("depth=4", "depth=3")
+    base = ["init", "--arch", five, "--out", tmp_path / "m", "--learngene"]
+    assert "sws_order2" in lgx(*base, learngene, "--order", "front_last_mid").out
+    assert "sws_random_assigned" in lgx(*base, learngene, "--strategy", "random_assigned").out
+    eight = ["init", "--arch", ARCH.replace("depth=4", "depth=8"), "--strategy", "random_assigned", "--learngene"]
+    for seed in (1, 2):
+        assert lgx(*eight, learngene, "--seed", seed, "--out", tmp_path / f"{seed}.safetensors").code == 0
+    assert (tmp_path / "1.safetensors").read_bytes() != (tmp_path / "2.safetensors").read_bytes()
+    whole = ancestor / "best.learngene.safetensors"
+    result = lgx(*base, whole, "--method", "vanilla_lg", "--layers", 1, "--position", "back", "--num_classes", 3)
+    assert "blocks.2" in next(line for line in result.out.splitlines() if line.startswith("taken"))
+    for options, words in [
+        ((whole, "--method", "weight_selection", "--layers", 1), "does not take it"),
+        ((learngene, "--head", 0), "at least 1 class"),
+        ((sws / "checkpoints/best.ckpt",), "give best.learngene.safetensors of that run"),
+        ((sws / "checkpoints/best.ckpt", "--method", "sws"), "no learngene file"),
+    ]:
+        result = lgx(*base, *options)
+        assert result.code == 2
+        assert words in result.sentence

@@ -78,3 +78,13 @@ def test_distillation_loss_is_the_papers_soft_cross_entropy(temperature):
     assert distillation_loss(student, teacher, temperature).item() == pytest.approx(expected, rel=1e-5)
     entropy = distillation_loss(teacher, teacher, temperature).item()
     assert entropy <= distillation_loss(student, teacher, temperature).item()
+
+
+def test_a_teacher_that_cannot_read_the_images_is_refused(tmp_path):
+    save_for_hf(timm.create_model("levit_128s", num_classes=5), str(tmp_path / "levit"), safe_serialization=True)
+    with pytest.raises(UserError, match="cannot read 3 channels of 32 px"):
+        Teacher.load(str(tmp_path / "levit"), Task("x", 5, img_size=32))
+    assert Teacher.load(str(tmp_path / "levit"), Task("x", 5, img_size=224))(torch.zeros(1, 3, 224, 224)).shape == (
+        1,
+        5,
+    )

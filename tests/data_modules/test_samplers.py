@@ -4,6 +4,7 @@ import random
 from itertools import chain
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +14,10 @@ from data_modules.samplers import (
     TrainBatchSampler,
     TransformedImages,
     UnpaddedEvalSampler,
+    limited,
     seeded_rng,
 )
+from lgx.errors import UserError
 
 worlds = st.integers(1, 5)
 
@@ -110,3 +113,16 @@ def test_seeded_rng_leaves_the_generators_as_they_were():
     assert (random.random(), np.random.random(), torch.rand(1).item()) == expected
     with seeded_rng(9):
         assert (random.random(), np.random.random(), torch.rand(1).item()) == inside
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(None, (12, 12)), (5, (5, 5)), (0.5, (12, 6)), (50, (12, 12))])
+def test_limits_are_applied_once(limit, expected):
+    assert limited(12, limit) == expected
+
+
+def test_resuming_within_an_epoch_with_another_batch_is_refused():
+    loader = ResumableLoader(range(20), batch_sampler=TrainBatchSampler(20, 4, seed=0))
+    state = {"epoch": 0, "batch": 2, "examples": 8}
+    with pytest.raises(UserError, match="global batches of 8, not 4"):
+        loader.load_state_dict(state)
+    loader.load_state_dict({**state, "batch": 5})  # the end of an epoch is no matter

@@ -34,13 +34,6 @@ from tests.support.command_line import lgx
 from tests.support.hostile import Payload
 from tests.support.images import write_images
 
-
-@pytest.fixture
-def evidence(tmp_path: Path) -> Path:
-    """A file that nothing may write."""
-    return tmp_path / "evidence"
-
-
 # -- shards, images and texts ------------------------------------------------------------------------------------------
 
 

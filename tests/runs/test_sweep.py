@@ -1,5 +1,6 @@
 """A sweep runs what is missing, in order, and nothing twice."""
 
+import json
 import shutil
 
 import pytest
@@ -8,7 +9,7 @@ import yaml
 from lgx.core.rows import read_rows
 from lgx.errors import UserError
 from lgx.runs.sweeps import RunSpec, Sweep, load_sweep, pending_runs, run_arguments
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import ARCH, arguments, lgx, python
 
 
 @pytest.fixture
@@ -137,3 +138,46 @@ def test_options_reach_the_command_line_as_it_reads_them(tmp_path, value, text):
     job = RunSpec("a", 0, str(tmp_path), "fit", "c.yaml", {"data.x": value})
     assert run_arguments(Sweep("e", "runs", ()), job)[-1] == f"--data.x={text}"
     assert yaml.safe_load(text) == value
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seeds": 3}, "seeds"),
+        ({"seeds": ["a"]}, "seeds"),
+        ({"runs": [{"name": "x", "config": "c", "matrix": {"d": 6}}]}, "list or a mapping"),
+        ({"runs": [{"name": "x", "config": "c", "options": ["a"]}]}, "options"),
+        ({"runs": [{"name": "x", "config": "c"}, {"name": "x", "config": "c"}]}, "different names"),
+    ],
+)
+def test_a_malformed_sweep_gets_a_sentence(tmp_path, change, words):
+    content = {"experiment": "e", "seeds": [0], "runs": [{"name": "x", "config": "c"}], **change}
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(content))
+    result = lgx("sweep", tmp_path / "s.yaml")
+    assert result.code == 2
+    assert words in result.sentence
+
+
+def test_null_in_a_sweep_reaches_the_run_as_null(tmp_path):
+    from lgx.runs.sweeps import load_sweep, run_arguments
+
+    run = {"name": "x", "config": "c", "options": {"data.limit_train": None, "model.stages": [2, 2], "a": True}}
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0], "runs": [run]}))
+    sweep = load_sweep(tmp_path / "s.yaml")
+    arguments_of_run = run_arguments(sweep, sweep.runs[0])
+    assert {"--data.limit_train=null", "--model.stages=[2, 2]", "--a=true"} <= set(arguments_of_run)
+
+
+@pytest.mark.slow
+def test_a_sweep_starts_all_processes_of_every_run(images, tmp_path):
+    args = arguments("fit", "Ancestor", images, tmp_path / "runs")
+    options = dict(a.removeprefix("--").split("=", 1) for a in args[3:] if a.startswith("--") and "=" in a)
+    options = {k: v for k, v in options.items() if k not in ("runs_dir", "experiment", "trainer.devices")}
+    (tmp_path / "c.yaml").write_text("model: Ancestor\n")
+    options |= {"trainer.devices": 2, "trainer.strategy": "ddp", "data.batch_size": 8, "test_end": True}
+    sweep = {"experiment": "e", "seeds": [0, 1], "runs": [{"name": "x", "config": "c.yaml", "options": options}]}
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(sweep))
+    done = python("-m", "lgx", "sweep", tmp_path / "s.yaml", "--runs_dir", tmp_path / "runs", OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr[-3000:]
+    for seed in (0, 1):
+        assert json.loads((tmp_path / f"runs/e/x/seed{seed}/summary.json").read_text())["processes"] == 2

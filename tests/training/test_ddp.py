@@ -47,3 +47,18 @@ def test_two_processes_with_half_the_batch_each_equal_one_with_the_whole(images,
 
 def training_losses(run):
     return [(r.epochs, r.n, r.value) for r in read_rows(run / "results.csv") if r.split == "train"]
+
+
+@pytest.mark.slow
+def test_one_wrong_image_under_ddp_gives_sentences_only(tmp_path):
+    from tests.support.images import write_images
+
+    images = write_images(tmp_path / "shapes", {"train": 24, "val": 6, "test": 3})
+    broken = images / "train" / "circle" / "000.png"
+    broken.write_bytes(broken.read_bytes()[:60])
+    options = ["--name=d", "--trainer.devices=2", "--trainer.strategy=ddp", "--data.batch_size=12"]
+    args = arguments("fit", "Ancestor", images, tmp_path / "runs", *options)
+    done = python("-m", "lgx", *[a for a in args if a != "--trainer.devices=1"], OMP_NUM_THREADS="1")
+    assert done.returncode != 0
+    assert "000.png" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -104,27 +104,6 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(fit, tmp_p
     assert not torch.equal(a["network.head.weight"], c["network.head.weight"])
 
 
-def test_validate_and_test_of_a_checkpoint_agree_with_the_run(fit, ancestor, tmp_path):
-    result = fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=again", command="validate")
-    assert result.code == 0, result.err
-    best = max((r for r in read_rows(ancestor / "results.csv") if r.metric == "acc"), key=lambda r: r.value)
-    (again,) = [r for r in read_rows(tmp_path / "runs/test/again/seed0/results.csv") if r.metric == "acc"]
-    assert (again.value, again.epochs, again.n) == (best.value, best.epochs, best.n)
-
-
-def test_predict_gives_probabilities_for_every_test_image(fit, ancestor):
-    result = fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=p", command="predict")
-    assert result.code == 0, result.err
-
-
-def test_predict_may_end_after_some_batches(fit, ancestor, tmp_path):
-    some = ["--data.batch_size=5", "--trainer.limit_predict_batches=1"]
-    result = fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=p", *some, command="predict")
-    assert result.code == 0, result.err
-    lines = (tmp_path / "runs/test/p/seed0/predictions.csv").read_text().splitlines()
-    assert [line.split(",")[0] for line in lines] == ["index", *map(str, range(10))]  # twice as many as in training
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -183,3 +162,19 @@ def test_exported_best_checkpoint_is_the_runs_network(ancestor, tmp_path):
     assert all(torch.equal(v, state[f"network.{k}"]) for k, v in model.state_dict().items())
     task = load_checkpoint(ancestor / "checkpoints/best.ckpt")["lgx"]["task"]
     assert list(model.pretrained_cfg["mean"]) == task["mean"]
+
+
+def test_a_checkpoint_within_the_first_epoch_is_not_untrained(fit, tmp_path):
+    assert fit("Ancestor", "--name=v", "--trainer.val_check_interval=1", "--save_every=1").code == 0
+    best = load_checkpoint(tmp_path / "runs/test/v/seed0/checkpoints/best.ckpt")
+    assert best["lgx"]["epochs"] == 1
+
+
+@pytest.mark.slow
+def test_a_compiled_network_saves_plain_names(fit, tmp_path):
+    from lgx.artifacts.learngene import load_checkpoint
+
+    result = fit("Ancestor", "--name=c", "--model.compile=true")
+    assert result.code == 0, result.err
+    state = load_checkpoint(tmp_path / "runs/test/c/seed0/checkpoints/last.ckpt")["state_dict"]
+    assert all(name.startswith("network.") and "_orig_mod" not in name for name in state)

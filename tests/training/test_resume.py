@@ -109,3 +109,15 @@ def test_a_checkpoint_of_another_architecture_is_refused(images, undisturbed, tm
     assert result.code == 2
     assert "holds architecture depth=4" in result.sentence
     assert "depth=2" in result.sentence
+
+
+def test_a_run_resumed_by_its_absolute_path_keeps_its_best_score(fit, images, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert lgx(*arguments("fit", "Ancestor", images, "runs", "--name=r")).code == 0
+    args = arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=r", "--ckpt_path=last")
+    result = lgx(*args, "--trainer.max_epochs=2")
+    assert result.code == 0, result.err
+    rows = [r.value for r in read_rows("runs/test/r/seed0/results.csv") if r.metric == "acc"]
+    saved = load_checkpoint("runs/test/r/seed0/checkpoints/last.ckpt")["callbacks"]
+    (best,) = [state["best_model_score"] for key, state in saved.items() if key.startswith("ModelCheckpoint")]
+    assert float(best) == pytest.approx(max(rows))

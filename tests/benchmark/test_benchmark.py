@@ -1,0 +1,36 @@
+"""``lgx bench`` reports the time and memory of steps as ratios to an ordinary step."""
+
+import json
+
+import pytest
+
+from tests.support.command_line import lgx
+
+
+def test_bench_refuses_what_it_cannot_time():
+    for option in ("--batch", "--repeats"):
+        assert "at least 1" in lgx("bench", option, 0).sentence
+
+
+def test_bench_reports_ratios(tmp_path):
+    result = lgx("bench", "--repeats", 1, "--batch", 1, "--size", "tiny", "--json", tmp_path / "bench.json")
+    assert result.code == 0, result.err
+    rows = {row["what"]: row for row in json.loads((tmp_path / "bench.json").read_text())}
+    assert set(rows) == {"ordinary_step", "hyper_step", "predict", "graph"}
+    assert rows["ordinary_step"]["ratio"] == 1
+    for row in rows.values():
+        assert row["size"] == "tiny"
+        assert row["batch"] == 1
+        assert row["seconds"] > 0
+        assert row["peak_mb"] >= 0
+    shares = [value for key, value in rows["hyper_step"].items() if key.startswith("share_")]
+    assert sum(shares) == pytest.approx(1)
+    assert len(shares) == 4
+    assert rows["hyper_step"]["dense_mb"] == pytest.approx(4 * 5_717_416 / 2**20)  # DeiT-Tiny
+
+
+def test_bench_of_sws_reports_ratios(tmp_path):
+    result = lgx("bench", "--suite=sws", "--size=tiny", "--repeats=1", "--batch=1", "--json", tmp_path / "bench.json")
+    assert result.code == 0, result.err
+    rows = json.loads((tmp_path / "bench.json").read_text())
+    assert [row["what"] for row in rows] == ["ordinary_step", "shared_step", "distilled_step", "forward"]

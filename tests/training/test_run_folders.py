@@ -1,0 +1,49 @@
+"""One folder per run: two runs never share one, and the saved configuration repeats the run."""
+
+from lgx.core.rows import read_rows
+from tests.support.command_line import lgx
+
+
+def test_a_checkpoint_of_another_run_does_not_open_a_taken_folder(fit, ancestor, tmp_path):
+    assert fit("Ancestor", "--name=a").code == 0
+    (tmp_path / "runs/test/a/seed0/checkpoints/last.ckpt").unlink()
+    for options in ([f"--ckpt_path={ancestor}/checkpoints/last.ckpt"], []):
+        result = fit("Ancestor", "--name=a", *options)
+        assert result.code == 2
+        assert "already holds a run" in result.sentence
+    assert read_rows(tmp_path / "runs/test/a/seed0/results.csv")
+
+
+def test_a_boolean_seed_names_the_folder_and_the_rows_alike(fit, tmp_path):
+    assert fit("Ancestor", "--name=b", "--seed_everything=true").code == 0
+    assert {r.seed for r in read_rows(tmp_path / "runs/test/b/seed0/results.csv")} == {0}
+
+
+def test_two_runs_never_mix_in_one_folder(fit, tmp_path):
+    assert fit("Ancestor", "--name=a").code == 0
+    again = fit("Ancestor", "--name=a")
+    assert again.code == 2
+    assert "already holds a run" in again.sentence
+    assert fit("Ancestor", "--name=a", "--overwrite=true").code == 0
+    assert len(list((tmp_path / "runs/test/a/seed0").glob("events*"))) == 1
+
+
+def test_the_saved_configuration_repeats_the_run(fit, tmp_path):
+    from lgx.core.rows import read_rows
+
+    assert fit("Ancestor", "--name=a").code == 0
+    config = tmp_path / "runs/test/a/seed0/config.yaml"
+    assert lgx("fit", "--config", config, "--name", "b").code == 0
+    a, b = ([r.value for r in read_rows(tmp_path / f"runs/test/{n}/seed0/results.csv")] for n in "ab")
+    assert a == b
+    assert (tmp_path / "runs/test/b/seed0/checkpoints/best.ckpt").exists()
+    assert str(tmp_path / "runs/test/a") not in (tmp_path / "runs/test/b/seed0/config.yaml").read_text()
+
+
+def test_a_saved_configuration_neither_resumes_nor_overwrites_by_itself(fit, tmp_path):
+    assert fit("Ancestor", "--name=a", "--overwrite=true").code == 0
+    assert fit("Ancestor", "--name=a", "--ckpt_path=last", "--trainer.max_epochs=2").code == 0
+    config = tmp_path / "runs/test/a/seed0/config.yaml"
+    assert "already holds a run" in lgx("fit", "--config", config).sentence
+    assert "needs --ckpt_path" in lgx("test", "--config", config).sentence
+    assert lgx("fit", "--config", config, "--name", "fresh").code == 0
