@@ -1,18 +1,12 @@
-"""What a descendant looks like: architectures, their names, and the sets they are sampled from."""
+"""Descriptions of networks: families of architectures, their names, and the sets they are sampled from."""
 
-from lgx.architectures.family import Architecture, architecture_from_dict, vit_only
-from lgx.architectures.gpt2 import GPT2Architecture
-from lgx.architectures.names import (
-    GPT2_NAMES,
-    NAMES,
-    name_of,
-    parse_any_architecture,
-    parse_architecture,
-    parse_for,
-    parse_like,
-)
+from lgx.architectures.base import Architecture
+from lgx.architectures.gpt2 import GPT2_NAMES, GPT2Architecture
+from lgx.architectures.names import name_of
+from lgx.architectures.parsing import parse_any_architecture, parse_architecture, parse_for, parse_like
+from lgx.architectures.registry import architecture_from_dict
 from lgx.architectures.sets import SETS, architecture_set, read_architectures, sample_architectures
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures.vit import NAMES, ViTArchitecture, vit_only
 
 __all__ = [
     "GPT2_NAMES",

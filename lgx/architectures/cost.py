@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures.family import Architecture
+from lgx.architectures.base import Architecture
 from lgx.architectures.names import name_of
 from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError

@@ -1,32 +1,26 @@
-"""The transformers model behind :class:`~lgx.architectures.gpt2.GPT2Architecture`; imports transformers."""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+"""The network behind :class:`~lgx.architectures.gpt2.GPT2Architecture`; imports transformers."""
 
 import torch
 from torch import Tensor
 from transformers import GPT2Config, GPT2ForSequenceClassification
-from transformers.utils import logging
 
 from lgx.errors import UserError
 
-if TYPE_CHECKING:
-    from lgx.architectures.gpt2 import GPT2Architecture
 
-
-def gpt2_config(architecture: "GPT2Architecture", dropout: float) -> GPT2Config:
-    """The configuration of an architecture."""
+def gpt2_config(
+    depth: int, embed_dim: int, num_heads: int, max_len: int, vocab_size: int, num_classes: int, dropout: float
+) -> GPT2Config:
+    """Transformers' configuration of a :class:`~lgx.architectures.gpt2.GPT2Architecture`; the last token pads."""
     return GPT2Config(
-        vocab_size=architecture.vocab_size,
-        n_positions=architecture.max_len,
-        n_embd=architecture.embed_dim,
-        n_layer=architecture.depth,
-        n_head=architecture.num_heads,
-        num_labels=architecture.num_classes,
-        bos_token_id=architecture.pad_id,
-        eos_token_id=architecture.pad_id,
-        pad_token_id=architecture.pad_id,
+        vocab_size=vocab_size,
+        n_positions=max_len,
+        n_embd=embed_dim,
+        n_layer=depth,
+        n_head=num_heads,
+        num_labels=num_classes,
+        bos_token_id=vocab_size - 1,
+        eos_token_id=vocab_size - 1,
+        pad_token_id=vocab_size - 1,
         resid_pdrop=dropout,
         embd_pdrop=dropout,
         attn_pdrop=dropout,
@@ -99,55 +93,3 @@ class GPT2Classifier(GPT2ForSequenceClassification):
             x = block(x)
         normed: Tensor = network.ln_f(x)
         return normed
-
-
-def read_pretrained(name: str) -> tuple[dict[str, Tensor], "GPT2Architecture", bool]:
-    """Read a GPT-2 of transformers, whatever it was trained for.
-
-    Args:
-        name: Folder, or name on the Hugging Face hub.
-
-    Returns:
-        Parameters under the names of :class:`GPT2Classifier`, the architecture, and whether the head is the source's
-        own: a language model has none for texts, and gets a random one.
-
-    Raises:
-        UserError: If it cannot be read, or is no GPT-2 as published.
-    """
-    from lgx.architectures.gpt2 import GPT2Architecture
-
-    try:
-        with silent():
-            model, report = GPT2ForSequenceClassification.from_pretrained(
-                name, output_loading_info=True, dtype=torch.float32
-            )
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
-        raise UserError(f"{name}: transformers could not load it ({reason})") from error
-    config = model.config
-    architecture = GPT2Architecture(
-        config.n_layer, config.n_embd, config.n_head, config.n_positions, config.vocab_size, config.num_labels
-    )
-    plain = gpt2_config(architecture, 0.0)
-    for key in ("activation_function", "layer_norm_epsilon", "scale_attn_weights", "scale_attn_by_inverse_layer_idx"):
-        if (have := getattr(config, key)) != (want := getattr(plain, key)):
-            raise UserError(f"{name}: its {key} is {have}, only GPT-2's own {want} is known")
-    if config.n_inner not in (None, 4 * config.n_embd):
-        raise UserError(f"{name}: its n_inner is {config.n_inner}, only GPT-2's own {4 * config.n_embd} is known")
-    if missing := sorted(set(report["missing_keys"]) - {"score.weight"}):
-        raise UserError(f"{name}: lacks {missing[0]}; copy the folder again")
-    return model.state_dict(), architecture, "score.weight" not in report["missing_keys"]
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Keep transformers' progress bars and reports off the terminal inside the block."""
-    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bar:
-            logging.enable_progress_bar()

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from lgx.architectures.family import Architecture, architecture_from_dict
+from lgx.architectures.base import Architecture
 from lgx.architectures.gpt2 import GPT2Architecture
 from lgx.architectures.names import name_of
+from lgx.architectures.registry import architecture_from_dict
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.schema import parse_json, shortened
 from lgx.errors import UserError
@@ -92,10 +93,9 @@ def sample_architectures(
             f"architecture set {name} holds other networks than {name_of(base)}; for images "
             f"take ViTs-1K or ViTs+-1K, for text GPTs-1K"
         )
-    shared = {"stages": None} if isinstance(base, ViTArchitecture) else {}
     for _ in range(count):
         depth, embed_dim, num_heads = SETS[name].draw(rng)
-        yield base.replace(depth=depth, embed_dim=embed_dim, num_heads=num_heads, **shared)
+        yield base.unshared().replace(depth=depth, embed_dim=embed_dim, num_heads=num_heads)
 
 
 def read_architectures(path: str, base: Architecture | None = None) -> list[Architecture]:
@@ -127,12 +127,6 @@ def read_architectures(path: str, base: Architecture | None = None) -> list[Arch
     return read
 
 
-_INPUTS: dict[type[Architecture], tuple[str, ...]] = {
-    ViTArchitecture: ("img_size", "in_chans"),
-    GPT2Architecture: ("max_len", "vocab_size"),
-}
-
-
 def _read_line(place: str, line: str, base: Architecture | None) -> Architecture:
     values: Any = parse_json(line, place, "expected an architecture a line")
     if not isinstance(values, dict):
@@ -142,7 +136,7 @@ def _read_line(place: str, line: str, base: Architecture | None) -> Architecture
     try:
         default = base or type(architecture_from_dict({k: v for k, v in values.items() if k == "family"}))()
         inputs = {"family": default.to_dict().get("family", "vit")}
-        inputs |= {key: getattr(default, key) for key in _INPUTS[type(default)]} if base else {}
+        inputs |= {key: getattr(default, key) for key in default.input_keys} if base else {}
         for key, want in inputs.items():
             if (have := values.get(key, want)) != want:
                 hint = f"leave {key} out, or use `lgx sample --arch`"

@@ -48,7 +48,7 @@ def write_text_descendant(
         return
     _refuse_foreign_folder(out)
     with nlp_extra("export"):
-        from lgx.architectures.gpt2_model import silent
+        from lgx.artifacts.transformers_models import silent
     plain = _plain(model)
     if label_names:
         plain.config.id2label = dict(enumerate(label_names))

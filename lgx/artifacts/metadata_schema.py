@@ -6,7 +6,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from lgx.architectures import Architecture, ViTArchitecture, architecture_from_dict
+from lgx.architectures import Architecture, architecture_from_dict
 from lgx.core.batch import Kind
 from lgx.core.schema import CLASSES, LINE, NUMBERS, POSITIVE, Field, at_most, check_fields, list_of, one_of
 from lgx.errors import UserError
@@ -54,7 +54,7 @@ def count_layers(names: Iterable[str], prefix: str, place: str) -> int:
 
     Args:
         names: Names, those of layers beginning with ``prefix`` and a number.
-        prefix: As :attr:`~lgx.architectures.vit.ViTArchitecture.layers` says.
+        prefix: As :attr:`Architecture.layers` says.
         place: Where they come from, for the message.
 
     Raises:
@@ -93,9 +93,8 @@ def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, plac
     """
     # Only as many layers are built as the file has: what a file claims costs nothing before it is found to be true.
     layers = count_layers(tensors, architecture.layers, place)
-    apart: dict[str, Any] = {"stages": None} if isinstance(architecture, ViTArchitecture) else {}
     try:
-        expected = architecture.replace(depth=max(1, layers), **apart).build("meta").state_dict()
+        expected = architecture.unshared().replace(depth=max(1, layers)).build("meta").state_dict()
     except (RuntimeError, TypeError) as error:  # sizes that overflow
         raise UserError(f"{place}: its architecture cannot be built ({str(error).splitlines()[0]}); {AGAIN}") from error
     for name, tensor in tensors.items():

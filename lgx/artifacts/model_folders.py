@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from lgx.architectures import GPT2Architecture
-from lgx.architectures.gpt2 import FAMILY
 from lgx.artifacts.metadata_schema import check_shapes, described_architecture
 from lgx.core.schema import CLASSES, LINE, MAPPING, at_most, check_fields, one_of, shortened
 from lgx.errors import UserError
@@ -79,7 +78,7 @@ def check_gpt2_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], c
         raise UserError(f"{config}: quantized weights are not read; save the model without quantization_config")
     default = GPT2Architecture()
     described = {
-        "family": FAMILY,
+        "family": GPT2Architecture.family,
         "depth": about.get("n_layer", default.depth),
         "embed_dim": about.get("n_embd", default.embed_dim),
         "num_heads": about.get("n_head", default.num_heads),

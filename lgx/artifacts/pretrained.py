@@ -10,7 +10,6 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of, vit_only
-from lgx.architectures.gpt2 import FAMILY
 from lgx.artifacts.learngene import SUFFIX, Learngene, load_checkpoint, read_safetensors
 from lgx.artifacts.metadata_schema import AGAIN, TASK, check_shapes, count_layers, described_architecture, is_weight
 from lgx.artifacts.model_folders import check_gpt2_folder, check_timm_folder
@@ -85,8 +84,8 @@ def load_pretrained(name: str) -> PretrainedNetwork:
         return _from_checkpoint(name)
     if name.startswith("local-dir:") or path.is_dir():
         return _from_folder(path)
-    if name.startswith(f"{FAMILY}:"):
-        return _from_transformers(name, name.removeprefix(f"{FAMILY}:"))
+    if name.startswith(f"{GPT2Architecture.family}:"):
+        return _from_transformers(name, name.removeprefix(f"{GPT2Architecture.family}:"))
     if path.suffix in (".safetensors", ".pt", ".pth", ".bin") or "/" in name.removeprefix("hf-hub:").split(":")[0]:
         if not path.exists() and not name.startswith("hf-hub:"):
             raise UserError(f"{name}: no such file or folder")
@@ -102,7 +101,7 @@ def _from_learngene(name: str) -> PretrainedNetwork:
     learngene = Learngene.load(name)
     if learngene.hypernet is not None:
         raise UserError(f"{name}: holds a hypernetwork; write a descendant with `lgx init --learngene {name} --arch …`")
-    whole = not _shares_layers(learngene.architecture) and learngene.method != "tleg"
+    whole = not learngene.architecture.shares_layers and learngene.method != "tleg"
     if not whole or learngene.num_layers != learngene.architecture.depth:
         raise UserError(
             f"{name}: holds {learngene.num_layers} layers of {learngene.method}, not a whole network; "
@@ -119,7 +118,7 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
         raise UserError(f"{name}: not a checkpoint of an lgx run; give a learngene file or a timm folder")
     place = f"{name}: what it says of itself is damaged"
     architecture = described_architecture(about["architecture"], place)
-    if _shares_layers(architecture) or about.get("method") == "tleg":
+    if architecture.shares_layers or about.get("method") == "tleg":
         raise UserError(f"{name}: holds an auxiliary net, not a learngene; give best{SUFFIX} of that run")
     prefix = "network."
     if "routing" in about:
@@ -127,10 +126,6 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     tensors = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
     task = check_fields(about.get("task", {}), TASK, f"{place}: task")
     return _network(name, architecture, tensors, task.get("mean"), task.get("std"))
-
-
-def _shares_layers(architecture: Architecture) -> bool:
-    return isinstance(architecture, ViTArchitecture) and architecture.stages is not None
 
 
 def _network(
@@ -151,7 +146,7 @@ def _network(
     except RuntimeError as error:
         first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
         raise UserError(f"{name}: its tensors are not those of {name_of(architecture)}: {first}") from error
-    if isinstance(architecture, GPT2Architecture):
+    if not isinstance(architecture, ViTArchitecture):
         return PretrainedNetwork(name, model.eval(), architecture)
     channels = architecture.in_chans
     mean, std = mean or [0.5] * channels, std or [0.5] * channels
@@ -168,7 +163,7 @@ def _from_folder(path: Path) -> PretrainedNetwork:
         raise UserError(f"{path}: no config.json there; expected a folder that `lgx init --out {path}` writes")
     about = check_fields(read_json(config, "write the folder again"), {}, str(config))
     tensors, _ = read_safetensors(path / "model.safetensors")
-    if about.get("model_type") == FAMILY:
+    if about.get("model_type") == GPT2Architecture.family:
         check_gpt2_folder(about, tensors, config)
         return _from_transformers(str(path), str(path))
     check_timm_folder(about, tensors, config)
@@ -177,7 +172,7 @@ def _from_folder(path: Path) -> PretrainedNetwork:
 
 def _from_transformers(name: str, place: str) -> PretrainedNetwork:
     with nlp_extra(name):
-        from lgx.architectures.gpt2_model import read_pretrained
+        from lgx.artifacts.transformers_models import read_pretrained
     try:
         tensors, architecture, has_head = read_pretrained(place)
     except UserError:

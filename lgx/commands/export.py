@@ -62,7 +62,8 @@ def write(
         UserError: If the tokenizer cannot be read or is of another vocabulary, or there is no place for one; or if the
             file would pass for a learngene.
     """
-    from lgx.architectures import GPT2Architecture, ViTArchitecture, name_of
+    from lgx.architectures import GPT2Architecture, name_of
+    from lgx.architectures.zoo import ZooModel
     from lgx.artifacts.export import write_descendant
     from lgx.artifacts.learngene import SUFFIX
     from lgx.errors import UserError
@@ -80,6 +81,6 @@ def write(
         write_text_descendant(out, text_model, loaded, label_names, card)
         return
     if tokenizer:
-        name = name_of(architecture) if isinstance(architecture, ViTArchitecture) else architecture.name
+        name = architecture.name if isinstance(architecture, ZooModel) else name_of(architecture)
         raise UserError(f"--tokenizer: belongs to a text model, but {name} reads images; leave it out")
     write_descendant(out, model, architecture, mean, std, label_names, card)

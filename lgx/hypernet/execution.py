@@ -24,7 +24,7 @@ def skeleton(architecture: Architecture) -> "VisionTransformer | GPT2Classifier"
 
     It is the timm or transformers model, but that a ViT's layers are run by :class:`_Layer`.
     """
-    network = architecture.build("meta")
+    network = cast("VisionTransformer | GPT2Classifier", architecture.build("meta"))
     if isinstance(network, VisionTransformer):
         last = len(network.blocks) - 1
         reads_one = network.global_pool == "token"

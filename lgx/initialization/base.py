@@ -11,7 +11,7 @@ from timm.layers import resample_abs_pos_embed, resample_patch_embed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, ViTArchitecture, name_of
+from lgx.architectures import Architecture, name_of
 from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.learngene import Learngene
 from lgx.core.batch import Task
@@ -188,8 +188,7 @@ def initialize(
                 f"{initializer.method}: {name} has shape {tuple(tensor.shape)}, but {name_of(architecture)} needs "
                 f"{tuple(expected[name].shape)}; choose the {sizes} of the source"
             )
-    shares = isinstance(architecture, ViTArchitecture) and architecture.stages is not None
-    if shares or expected.keys() - tensors.keys():
+    if architecture.shares_layers or expected.keys() - tensors.keys():
         model = architecture.build(None, drop_rate)
     else:  # nothing is left to chance: the random start, half of the time for a ViT-Base, need not be drawn
         model.to_empty(device="cpu")

@@ -168,7 +168,7 @@ def test_dropout_is_off_unless_asked_for():
     ids = texts(6, 6)
     model = GPT2.build()
     assert torch.equal(model(ids), model(ids))
-    noisy = GPT2.build(dropout=0.5)
+    noisy = GPT2.build(drop_rate=0.5)
     assert not torch.equal(noisy(ids), noisy(ids))
 
 

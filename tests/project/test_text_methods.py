@@ -436,7 +436,7 @@ def test_images_and_texts_never_mix(root):
         ("Finetune", ["--data.max_len=50"], "in texts of up to 40, but task cola has 260, in texts of up to 50"),
         ("Finetune", ["--model.arch=gpt2:depth=1,vocab_size=300"], "model.arch: knows 300 tokens"),
         ("Finetune", ["--data.vocab_size=300"], "encoder.json has 260 tokens, but vocab_size is 300"),
-        ("Finetune", ["--model.arch=6-Tiny"], "'6-Tiny': reads images, but text is given; name a GPT-2, e.g. 6-GPT2"),
+        ("Finetune", ["--model.arch=6-Tiny"], "'6-Tiny': reads images, but the task has text; name a GPT-2, e.g. 6-GPT2"),
         ("SWS", [], "model SWS: is for image models, but gpt2:depth=2"),
         ("TLEG", [], "model TLEG: is for image models"),
         ("MiniDeiT", [], "model MiniDeiT: is for image models"),
@@ -532,7 +532,7 @@ def test_like_architectures_take_the_bases_inputs():
     base = GPT2Architecture(2, 24, 3, max_len=12, vocab_size=101, num_classes=3)
     assert parse_like("3-GPT2", base) == GPT2Architecture(3, max_len=12, vocab_size=101, num_classes=3)
     assert parse_like("3-GPT2,max_len=9", base).max_len == 9
-    with pytest.raises(UserError, match="reads text, but images are given"):
+    with pytest.raises(UserError, match="reads text, but the task has images"):
         parse_like("3-GPT2", ViTArchitecture())
 
 

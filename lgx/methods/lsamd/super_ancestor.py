@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from lgx.architectures.vit import decode_linearly
+from lgx.architectures.vit_model import decode_linearly
 from lgx.core.batch import Task
 
 Routing = Literal["batch", "image"]

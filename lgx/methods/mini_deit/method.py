@@ -45,7 +45,7 @@ class MiniDeiT(SWS):
 
     def build_network(self) -> nn.Module:
         """The auxiliary net with its transformations."""
-        network = self.architecture.replace(stages=None).build(drop_path_rate=self.drop_path_rate)
+        network = self.architecture.replace(stages=None).build(drop_rate=self.drop_path_rate)
         blocks = [cast(Block, block) for block in network.blocks]
         for first, size in zip(first_of_stages(self.stages), self.stages, strict=True):
             attention, mlp = cast(Attention, blocks[first].attn), blocks[first].mlp

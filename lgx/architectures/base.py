@@ -1,0 +1,227 @@
+"""The base class of all architecture descriptions."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from lgx.core.batch import Kind, Task
+from lgx.core.schema import shortened
+from lgx.errors import UserError
+
+DEFAULT_FAMILY = "vit"
+"""Family of a specification or a dictionary that names none."""
+
+_ALWAYS_NAMED = ("depth", "embed_dim", "num_heads")
+_OF_THE_TASK = ("num_classes", "kind")
+
+
+@dataclass(frozen=True)
+class Architecture(ABC):
+    """A transformer with a head, described by plain values.
+
+    A family of architectures is a frozen dataclass that derives from this class, gives every field a default, and is
+    registered with :func:`lgx.architectures.registry.register_family`.
+
+    Attributes:
+        depth: Number of transformer layers L.
+        embed_dim: Width d.
+        num_heads: Attention heads; must divide ``embed_dim``.
+        family: Name of the family. Specifications start with it, dictionaries have it under the key ``family``.
+        label: The family in messages, e.g. ``ViT``.
+        example: The name of one of its architectures, for messages.
+        kinds: What heads of this family can predict.
+        head: Prefix of the names of the head's parameters.
+        layers: Prefix of the names of a layer's parameters, before the layer's number.
+        limits: Largest value of every field that must be a positive whole number. An architecture may come from a
+            foreign file, and larger values would take all time or memory.
+        input_keys: Fields that the data determine: all architectures of a set agree in them.
+        shared_keys: Fields that :func:`lgx.architectures.parsing.parse_like` takes from its base.
+
+    Raises:
+        UserError: If a value is out of range or contradicts another one.
+    """
+
+    depth: int = 12
+    embed_dim: int = 192
+    num_heads: int = 3
+    family: ClassVar[str]
+    label: ClassVar[str]
+    example: ClassVar[str]
+    kinds: ClassVar[tuple[Kind, ...]]
+    head: ClassVar[str]
+    layers: ClassVar[str]
+    limits: ClassVar[Mapping[str, int]]
+    input_keys: ClassVar[tuple[str, ...]]
+    shared_keys: ClassVar[tuple[str, ...]]
+
+    # -- what a family provides ---------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def num_classes(self) -> int:
+        """Outputs of the head, K; a field of every family."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> Kind:
+        """What the head predicts; a field of families that know several kinds."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Check the values that :attr:`limits` does not cover.
+
+        Raises:
+            UserError: If a value is out of range or contradicts another one.
+        """
+
+    @abstractmethod
+    def check_inputs(self, task: Task, owner: str) -> None:
+        """Refuse a task whose inputs the network cannot read.
+
+        Args:
+            task: The task.
+            owner: What has this architecture, for the message.
+
+        Raises:
+            UserError: If its inputs have another form.
+        """
+
+    @abstractmethod
+    def build(self, device: str | None = None, drop_rate: float = 0.0) -> nn.Module:
+        """Build the model with the random initialization of its library.
+
+        Args:
+            device: ``meta`` builds shapes without memory.
+            drop_rate: Regularization in training: stochastic depth of an image model, dropout of a text model.
+
+        Returns:
+            The model, inputs -> logits.
+        """
+
+    @abstractmethod
+    def example_input(self, device: str = "meta") -> Tensor:
+        """One input of the largest size, as a batch of one."""
+
+    @property
+    def shares_layers(self) -> bool:
+        """Whether several layers share one set of weights."""
+        return False
+
+    def unshared(self) -> Self:
+        """A copy in which every layer has its own weights."""
+        return self
+
+    @classmethod
+    def parse_option(cls, key: str, text: str) -> dict[str, Any]:
+        """Values of one ``key=text`` of a specification.
+
+        Raises:
+            ValueError: If the text is not a value of the key.
+        """
+        return {key: int(text)}
+
+    # -- what all families share --------------------------------------------------------------------------------
+
+    def __post_init__(self) -> None:
+        for key, most in self.limits.items():
+            value = getattr(self, key)
+            if type(value) is not int:
+                raise UserError(f"architecture: {key} must be a whole number, got {shortened(value)}")
+            self.check_range(key, value, most)
+        if self.embed_dim % self.num_heads:
+            raise UserError(
+                f"architecture: num_heads {self.num_heads} does not divide embed_dim {self.embed_dim}; "
+                f"choose one that does"
+            )
+        self.check()
+
+    def check_range(self, key: str, value: float, most: float) -> None:
+        """Refuse a value that is not positive or exceeds ``most``.
+
+        Raises:
+            UserError: If it is out of range; NaN is refused.
+        """
+        if not value > 0:
+            raise UserError(f"architecture: {key} must be positive, got {value}")
+        if value > most:
+            raise UserError(f"architecture: {key} must be at most {most:,}, got {shortened(value)}")
+
+    def check_task(self, task: Task, owner: str) -> None:
+        """Refuse a task whose inputs (:meth:`check_inputs`) or number of classes differ from the network's.
+
+        Args:
+            task: The task.
+            owner: What has this architecture, for the message.
+
+        Raises:
+            UserError: If they differ.
+        """
+        self.check_inputs(task, owner)
+        if self.num_classes != task.num_classes:
+            raise UserError(f"{owner}: has {self.num_classes} classes, but task {task.name} has {task.num_classes}")
+
+    def spec(self) -> str:
+        """``depth=6,embed_dim=64,...``: the values that differ from the defaults, for ``parse_any_architecture``.
+
+        Families other than ViT start with their name: ``gpt2:depth=6,...``. Depth, embed_dim and num_heads are always
+        named. ``num_classes`` and ``kind`` are never named, because they belong to the task.
+        """
+        default, parts = type(self)(), []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in _OF_THE_TASK:
+                continue
+            if field.name in _ALWAYS_NAMED or value != getattr(default, field.name):
+                parts.append(f"{field.name}={_text(value)}")
+        return ("" if self.family == DEFAULT_FAMILY else f"{self.family}:") + ",".join(parts)
+
+    def without_task(self) -> Self:
+        """A copy with the family's default number of classes and kind."""
+        default, known = type(self)(), {field.name for field in fields(self)}
+        return self.replace(**{key: getattr(default, key) for key in _OF_THE_TASK if key in known})
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some values changed."""
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only, for JSON and checkpoints; a ViT has no key ``family``."""
+        values = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return values if self.family == DEFAULT_FAMILY else {"family": self.family, **values}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Inverse of :meth:`to_dict`.
+
+        Raises:
+            UserError: If a key is unknown, or a value is out of range.
+        """
+        own = {key: value for key, value in values.items() if (key, value) != ("family", cls.family)}
+        known = [field.name for field in fields(cls)]
+        if unknown := set(own) - set(known):
+            raise UserError(
+                f"architecture: unknown key(s) {', '.join(sorted(unknown))[:200]}; known are {', '.join(known)}"
+            )
+        return cls(**own)
+
+    def count_parameters(self) -> int:
+        """Number of parameters; shared ones count once."""
+        return sum(p.numel() for p in self.build("meta").parameters())
+
+    def count_macs(self) -> int:
+        """Multiply-accumulates of the forward pass of one example, attention products included."""
+        model = self.build("meta").eval()
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            model(self.example_input())
+        return int(counter.get_total_flops()) // 2
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "-".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,128 @@
+"""Read architectures from names and specifications, e.g. ``6-Small`` or ``depth=6,embed_dim=384,num_heads=6``."""
+
+import difflib
+from dataclasses import fields
+from typing import Any
+
+from lgx.architectures.base import DEFAULT_FAMILY, Architecture
+from lgx.architectures.registry import FAMILIES, NAMED
+from lgx.architectures.vit import ViTArchitecture
+from lgx.core.batch import Kind
+from lgx.errors import UserError
+
+_EXAMPLE = "depth=6,embed_dim=384,num_heads=6"
+
+
+def parse_architecture(text: str, **overrides: Any) -> ViTArchitecture:
+    """Read an image model: what :func:`parse_any_architecture` reads, but no text model.
+
+    Raises:
+        UserError: If the name or a key is unknown, a value is malformed, or it is a text model.
+    """
+    architecture = parse_any_architecture(text, **overrides)
+    if not isinstance(architecture, ViTArchitecture):
+        raise UserError(
+            f"architecture {text!r}: reads text, but an image model is needed; for example 6-Small or {_EXAMPLE}"
+        )
+    return architecture
+
+
+def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
+    """Read a name (``6-Small``, ``6-GPT2``), a specification (``depth=6,embed_dim=384,num_heads=6``), or both.
+
+    ``6-Small,img_size=64,patch_size=8`` starts from the name. A key that a specification lacks has the default of the
+    family. ``stages=3-3-4-3-3`` shares layers and implies the depth. A specification without a family is a ViT; that of
+    another family starts with its name: ``gpt2:depth=3,embed_dim=192,num_heads=3,max_len=128``.
+
+    Args:
+        text: Name or specification.
+        overrides: Values that win over the text, e.g. ``num_classes=10``.
+
+    Raises:
+        UserError: If the name or a key is unknown or a value is malformed.
+    """
+    prefix, rest = _split(text)
+    first, *options = [part.strip() for part in rest.split(",")]
+    family, values = family_of(text), {}
+    if "=" in first:
+        options = [first, *options]
+    elif isinstance(NAMED.get(first), family):
+        values = NAMED[first].to_dict()
+    else:
+        raise _unknown(first, [name for name, named in NAMED.items() if not prefix or isinstance(named, family)])
+    known = [field.name for field in fields(family) if field.name != "kind"]  # the kind belongs to the task
+    for option in options:
+        key, _, value = option.partition("=")
+        if key not in known:
+            raise UserError(f"architecture {text!r}: unknown key {key!r}; known are {', '.join(known)}")
+        try:
+            values |= family.parse_option(key, value)
+        except ValueError:
+            raise UserError(f"architecture {text!r}: {key} must be a number, got {value!r}") from None
+    return family.from_dict({**values, **overrides})
+
+
+def parse_for(text: str, kind: Kind | None, num_classes: int | None = None) -> Architecture:
+    """Read the architecture of a network for a kind of task.
+
+    Args:
+        text: Name or specification.
+        kind: What is predicted; None leaves it to the text.
+        num_classes: Classes of the head; None takes the text's.
+
+    Raises:
+        UserError: As :func:`parse_any_architecture`, or if the family cannot predict the kind.
+    """
+    _check_kind(text, kind)
+    overrides: dict[str, Any] = {} if num_classes is None else {"num_classes": num_classes}
+    if kind is not None and "kind" in (field.name for field in fields(family_of(text))):
+        overrides["kind"] = kind
+    return parse_any_architecture(text, **overrides)
+
+
+def parse_like(text: str, base: Architecture) -> Architecture:
+    """Read an architecture that has the classes of ``base`` and, unless the text names them, its kind of inputs.
+
+    Args:
+        text: Name or specification.
+        base: Gives the classes, and image size, patch size and channels, or longest text and vocabulary.
+
+    Raises:
+        UserError: As :func:`parse_any_architecture`, or if one reads text and the other one images.
+    """
+    _check_kind(text, base.kind)
+    shared = {key: getattr(base, key) for key in base.shared_keys if f"{key}=" not in text}
+    return parse_any_architecture(text, num_classes=base.num_classes, **shared)
+
+
+def family_of(text: str) -> type[Architecture]:
+    """The family of a name or specification; it need not be valid otherwise."""
+    prefix, rest = _split(text)
+    named = NAMED.get(rest.split(",")[0].strip())
+    return FAMILIES[prefix] if prefix else type(named) if named else FAMILIES[DEFAULT_FAMILY]
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The family that a specification starts with ("" where it names none), and the rest of it."""
+    family, colon, rest = text.partition(":")
+    return (family, rest) if colon and family in FAMILIES else ("", text)
+
+
+def _unknown(name: str, known: list[str]) -> UserError:
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    examples = " or ".join(family.example for family in FAMILIES.values())
+    hint = f"did you mean {' or '.join(close)}?" if close else f"for example {examples},"
+    return UserError(
+        f"architecture {name!r} is unknown; {hint} or give a specification such as {_EXAMPLE} (gpt2:{_EXAMPLE} for text)"
+    )
+
+
+def _check_kind(text: str, kind: Kind | None) -> None:
+    if kind is None or kind in family_of(text).kinds:
+        return
+    fitting = next(family for family in FAMILIES.values() if kind in family.kinds)
+    reads, given = ("images", "text") if kind == "text" else ("text", "images")
+    raise UserError(
+        f"architecture {text!r}: reads {reads}, but the task has {given}; "
+        f"name a {fitting.label}, e.g. {fitting.example}"
+    )
