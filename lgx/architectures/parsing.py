@@ -113,7 +113,8 @@ def _unknown(name: str, known: list[str]) -> UserError:
     examples = " or ".join(family.example for family in FAMILIES.values())
     hint = f"did you mean {' or '.join(close)}?" if close else f"for example {examples},"
     return UserError(
-        f"architecture {name!r} is unknown; {hint} or give a specification such as {_EXAMPLE} (gpt2:{_EXAMPLE} for text)"
+        f"architecture {name!r} is unknown; {hint} or give a specification such as {_EXAMPLE} "
+        f"(gpt2:{_EXAMPLE} for text)"
     )
 
 

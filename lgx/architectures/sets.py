@@ -1,7 +1,7 @@
 """Architecture sets: random ViTs and GPT-2s that hypernetworks are trained on.
 
-The distributions are those of the generators behind LoGAH (Zhou et al., 2024) and TAL (2025). Their width steps
-and ranges are facts read from those generators; the papers give only the limits.
+The distributions are those of the generators that LoGAH (Zhou et al., 2024) and TAL (2025) released. Width steps and
+ranges are read from these generators, because the papers give only the limits.
 """
 
 import random
@@ -27,7 +27,7 @@ class ArchitectureSet:
 
     Attributes:
         draw: Random generator -> depth, embed_dim, num_heads.
-        family: What they are.
+        family: Family of the architectures.
     """
 
     draw: Callable[[random.Random], tuple[int, int, int]]
@@ -61,26 +61,30 @@ SETS: dict[str, ArchitectureSet] = {
     "ViTs+-1K": ArchitectureSet(_vits_plus_1k),
     "GPTs-1K": ArchitectureSet(_gpts_1k, GPT2Architecture),
 }
-"""ViTs-1K: 3-9 layers, about 10 M parameters at most. ViTs+-1K: 3-12 layers, width 192-768 in steps of 64 (the
-released generator; a rebuttal says 32), more large ones. GPTs-1K: 3-9 layers, width 72-256 in steps of 8, always 8
-heads, at most 16 M parameters with GPT-2's vocabulary and 1024 positions; TAL's paper only names the set. So the
-768-wide GPT-2s of its Table 6 lie far outside of what the hypernetworks were trained on."""
+"""Sets by name.
+
+- ViTs-1K: 3-9 layers, at most about 10 M parameters.
+- ViTs+-1K: 3-12 layers, width 192-768 in steps of 64, so it has more large networks. The steps are those of the
+  released generator; a rebuttal says 32.
+- GPTs-1K: 3-9 layers, width 72-256 in steps of 8, always 8 heads, at most 16 M parameters with GPT-2's vocabulary and
+  1024 positions. TAL's paper only names the set. The 768-wide GPT-2s of its Table 6 lie far outside of it.
+"""
 
 
 def sample_architectures(
     name: str, count: int = 1000, seed: int = 1, base: Architecture | None = None
 ) -> Iterator[Architecture]:
-    """Sample an architecture set; the first n of a longer draw are those of a shorter one.
+    """Sample an architecture set. The first n architectures of a longer draw equal a draw of n.
 
     Args:
         name: ``ViTs-1K``, ``ViTs+-1K`` or ``GPTs-1K``.
-        count: How many.
+        count: Number of architectures.
         seed: Seed; 1 in the released generators.
-        base: What all of them share: image size, patch size, channels and classes (default 224 px, patch 16, 1000
-            classes), or vocabulary, longest text and classes (default 50257, 1024, 2 classes).
+        base: Gives the values that all architectures share: image size, patch size, channels and classes (default 224
+            px, patch 16, 3 channels, 1000 classes), or vocabulary, longest text and classes (default 50257, 1024, 2).
 
     Raises:
-        UserError: If the set is unknown, is of another family than ``base``, or ``count`` is not positive.
+        UserError: If the set is unknown or of another family than ``base``, or ``count`` is not positive.
     """
     if name not in SETS:
         raise UserError(f"architecture set {name!r} is unknown; known are {', '.join(SETS)}")
@@ -89,9 +93,10 @@ def sample_architectures(
     rng, family = random.Random(seed), SETS[name].family
     base = base or family()
     if not isinstance(base, family):
+        fitting = [other for other, known in SETS.items() if isinstance(base, known.family)]
         raise UserError(
-            f"architecture set {name} holds other networks than {name_of(base)}; for images "
-            f"take ViTs-1K or ViTs+-1K, for text GPTs-1K"
+            f"architecture set {name} holds {family.label}s, but {name_of(base)} is a {base.label}; "
+            f"take {' or '.join(fitting) or 'a file of architectures'}"
         )
     for _ in range(count):
         depth, embed_dim, num_heads = SETS[name].draw(rng)
@@ -101,17 +106,17 @@ def sample_architectures(
 def read_architectures(path: str, base: Architecture | None = None) -> list[Architecture]:
     """Read an architecture set from JSON lines, as ``lgx sample`` writes it.
 
-    A line is an object with an architecture's keys; a ``name`` is ignored, ``num_classes`` is that of ``base`` (it
-    belongs to the task), and keys that a line lacks are those of ``base``. Empty lines are skipped.
+    A line is an object with an architecture's keys. The key ``name`` is ignored. ``num_classes`` is that of ``base``,
+    because it belongs to the task, and missing keys are those of ``base``. Empty lines are skipped.
 
     Args:
         path: The file, one object per line.
-        base: Image size and channels, or vocabulary and longest text, that all of them must have; None takes them as
-            they are.
+        base: Gives the image size and channels, or the vocabulary and longest text, that every line must have; None
+            accepts any.
 
     Raises:
-        UserError: If the file cannot be read or holds no architecture, or, with the line's number, if a line is no
-            valid JSON object, describes no valid architecture, or takes other inputs than ``base``.
+        UserError: If the file cannot be read or holds no architecture; with the line's number, if a line is not a
+            valid JSON object, does not describe a valid architecture, or reads other inputs than ``base``.
     """
     remedy = "give a file that `lgx sample --out FILE.jsonl` wrote"
     if not Path(path).is_file():
@@ -128,7 +133,7 @@ def read_architectures(path: str, base: Architecture | None = None) -> list[Arch
 
 
 def _read_line(place: str, line: str, base: Architecture | None) -> Architecture:
-    values: Any = parse_json(line, place, "expected an architecture a line")
+    values: Any = parse_json(line, place, "expected one architecture per line")
     if not isinstance(values, dict):
         example = (base or ViTArchitecture()).to_dict()
         raise UserError(f"{place}: holds a {type(values).__name__}, expected an object such as {example}")
@@ -147,10 +152,15 @@ def _read_line(place: str, line: str, base: Architecture | None) -> Architecture
 
 
 def architecture_set(source: str, count: int | None, base: A) -> list[A]:
-    """The first architectures of a named set, by default 1000, or of a ``.jsonl`` file, by default all.
+    """Read the first architectures of a set.
+
+    Args:
+        source: Name of a set, or a ``.jsonl`` file.
+        count: Number of architectures; None takes 1000 of a named set, and all of a file.
+        base: As for :func:`sample_architectures` and :func:`read_architectures`.
 
     Raises:
-        UserError: If ``count`` is not positive, or as the sources say.
+        UserError: If ``count`` is not positive, or the set or file cannot be read.
     """
     if count is not None and count < 1:
         raise UserError(f"count must be at least 1, got {count}")

@@ -59,7 +59,7 @@ def embed(
     from torch.utils.data import DataLoader
 
     from data_modules.samplers import UnpaddedEvalSampler
-    from lgx.architectures import GPT2Architecture
+    from lgx.architectures import GPT2Architecture, ViTArchitecture
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.artifacts.task_embeddings import TaskEmbeddings, sum_features
     from lgx.components.teacher import Teacher
@@ -90,7 +90,8 @@ def embed(
             task, examples, collate = _training_texts(name, root, options)
             described = True
         else:
-            task, examples, described = _training_images(name, root, architecture, img_size, in_chans, limit)
+            vit = architecture if isinstance(architecture, ViTArchitecture) else None
+            task, examples, described = _training_images(name, root, vit, img_size, in_chans, limit)
             collate = _stack
         if task.name in found.tensors:
             raise UserError(f"--data: two tasks are called {task.name}; embed them into two files")

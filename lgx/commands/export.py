@@ -62,7 +62,7 @@ def write(
         UserError: If the tokenizer cannot be read or is of another vocabulary, or there is no place for one; or if the
             file would pass for a learngene.
     """
-    from lgx.architectures import GPT2Architecture, name_of
+    from lgx.architectures import GPT2Architecture, name_of, vit_only
     from lgx.architectures.zoo import ZooModel
     from lgx.artifacts.export import write_descendant
     from lgx.artifacts.learngene import SUFFIX
@@ -83,4 +83,5 @@ def write(
     if tokenizer:
         name = architecture.name if isinstance(architecture, ZooModel) else name_of(architecture)
         raise UserError(f"--tokenizer: belongs to a text model, but {name} reads images; leave it out")
-    write_descendant(out, model, architecture, mean, std, label_names, card)
+    ours = architecture if isinstance(architecture, ZooModel) else vit_only(architecture, "export")
+    write_descendant(out, model, ours, mean, std, label_names, card)

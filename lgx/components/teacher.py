@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import GPT2Architecture
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.normalization import renormalize
 from lgx.core.batch import Task
@@ -49,15 +48,9 @@ class Teacher:
         """
         source = load_pretrained(name)
         _check_kind(source, task, name, features_only)
-        architecture = source.architecture
-        if isinstance(architecture, GPT2Architecture):
-            architecture.check_texts(task, f"ancestor {name}")
+        if source.architecture is not None:
+            source.architecture.check_inputs(task, f"ancestor {name}")
             return cls(source, task)
-        if architecture and (architecture.img_size, architecture.in_chans) != (task.img_size, task.in_chans):
-            raise UserError(
-                f"ancestor {name}: reads {architecture.in_chans} channels of {architecture.img_size} px, but task "
-                f"{task.name} gives {task.in_chans} of {task.img_size} px; set data.img_size and data.in_chans to match"
-            )
         teacher = cls(source, task)
         try:
             teacher(torch.zeros(1, task.in_chans, task.img_size, task.img_size))

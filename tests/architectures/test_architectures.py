@@ -1,11 +1,27 @@
 """Counts agree with the papers; names, specs and sets are reproducible; mistakes are explained."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+from unittest.mock import patch
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
-from lgx.architectures import NAMES, ViTArchitecture, name_of, parse_architecture, sample_architectures
+from lgx.architectures import (
+    NAMES,
+    Architecture,
+    ViTArchitecture,
+    architecture_from_dict,
+    name_of,
+    parse_any_architecture,
+    parse_architecture,
+    registry,
+    sample_architectures,
+)
+from lgx.architectures.cost import cost_of
 from lgx.errors import UserError
 
 # SWS, Tables 1-3: depth, parameters (M), "FLOPs" (G), i.e. MACs, of Des-B at 1000 classes.
@@ -134,3 +150,44 @@ def test_mistakes_name_the_key_and_what_would_be_right(text, names):
     with pytest.raises(UserError) as caught:
         parse_architecture(text)
     assert all(name in str(caught.value) for name in names)
+
+
+def test_a_family_is_one_class_and_one_registration():
+    @dataclass(frozen=True)
+    class MLPArchitecture(Architecture):
+        num_classes: int = 10
+        kind: ClassVar = "classification"
+        family: ClassVar = "mlp"
+        label: ClassVar = "MLP"
+        example: ClassVar = "2-MLP"
+        kinds: ClassVar = ("classification",)
+        head: ClassVar = "head."
+        layers: ClassVar = "layers."
+        limits: ClassVar = {"depth": 20, "embed_dim": 999, "num_heads": 99, "num_classes": 99}
+        input_keys: ClassVar = ()
+        shared_keys: ClassVar = ()
+
+        def check(self):
+            pass
+
+        def check_inputs(self, task, owner):
+            pass
+
+        def build(self, device=None, drop_rate=0.0):
+            layers = [nn.Linear(self.embed_dim, self.embed_dim, device=device) for _ in range(self.depth)]
+            return nn.Sequential(*layers, nn.Linear(self.embed_dim, self.num_classes, device=device))
+
+        def example_input(self, device="meta"):
+            return torch.empty(1, self.embed_dim, device=device)
+
+    with patch.dict(registry.FAMILIES), patch.dict(registry.NAMED):
+        registry.register_family(MLPArchitecture, {"2-MLP": MLPArchitecture(2, 6)})
+        small = parse_any_architecture("2-MLP", num_classes=4)
+        assert small == MLPArchitecture(2, 6, num_classes=4) == architecture_from_dict(small.to_dict())
+        assert (name_of(small), small.spec()) == ("2-MLP", "mlp:depth=2,embed_dim=6,num_heads=3")
+        assert parse_any_architecture("mlp:depth=3,embed_dim=6") == small.replace(depth=3, num_classes=10)
+        assert cost_of(small) == (2 * (36 + 6) + 4 * 6 + 4, 2 * 36 + 4 * 6)
+        with pytest.raises(UserError, match="depth must be at most 20, got 21"):
+            parse_any_architecture("mlp:depth=21")
+        with pytest.raises(ValueError, match="already registered: 2-MLP, mlp"):
+            registry.register_family(MLPArchitecture, {"2-MLP": small})

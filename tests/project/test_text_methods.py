@@ -436,7 +436,7 @@ def test_images_and_texts_never_mix(root):
         ("Finetune", ["--data.max_len=50"], "in texts of up to 40, but task cola has 260, in texts of up to 50"),
         ("Finetune", ["--model.arch=gpt2:depth=1,vocab_size=300"], "model.arch: knows 300 tokens"),
         ("Finetune", ["--data.vocab_size=300"], "encoder.json has 260 tokens, but vocab_size is 300"),
-        ("Finetune", ["--model.arch=6-Tiny"], "'6-Tiny': reads images, but the task has text; name a GPT-2, e.g. 6-GPT2"),
+        ("Finetune", ["--model.arch=6-Tiny"], "'6-Tiny': reads images, but the task has text; name a GPT-2, e.g."),
         ("SWS", [], "model SWS: is for image models, but gpt2:depth=2"),
         ("TLEG", [], "model TLEG: is for image models"),
         ("MiniDeiT", [], "model MiniDeiT: is for image models"),

@@ -143,7 +143,7 @@ class HypernetMethod(Method):
         options = (("set", self.set), ("panel", self.panels["val"]), ("test_panel", self.panels["test"]))
         for option, architectures in options:
             # Layers are alike, so one tells of all.
-            for shallow, architecture in {replace(a, depth=1, num_classes=classes): a for a in architectures}.items():
+            for shallow, architecture in {a.replace(depth=1, num_classes=classes): a for a in architectures}.items():
                 try:
                     hypernet.check(shallow)
                 except UserError as error:
@@ -176,7 +176,7 @@ class HypernetMethod(Method):
     def draw_for(self, batch: Batch) -> list[Architecture]:
         """The architectures of the present step, with heads for the batch's task."""
         classes = self.tasks[batch.task].num_classes
-        return [replace(a, num_classes=classes) for a in self.draw(self.global_step, self.global_rank)]
+        return [a.replace(num_classes=classes) for a in self.draw(self.global_step, self.global_rank)]
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss`` and its parts ``loss_labels`` and ``loss_norms``."""
@@ -246,7 +246,7 @@ class HypernetMethod(Method):
         self._predicted = []  # never two panels of dense weights in memory
         with torch.no_grad():
             for architecture in self.panels[split]:
-                descendant = replace(architecture, num_classes=classes)
+                descendant = architecture.replace(num_classes=classes)
                 self._predicted.append(self.hypernet.predict(descendant, embedding))
         self._predicted_for = (split, task)
 
