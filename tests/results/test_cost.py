@@ -69,7 +69,7 @@ def test_lgx_arch_prints_both_ways():
 def test_a_text_model_is_not_counted_as_lsamd_counts_images():
     result = lgx("arch", "3-GPT2", "--count", "modules")
     assert result.code == 2
-    assert "LSAMD counts image models only" in result.sentence
+    assert "LSAMD counts images only" in result.sentence
 
 
 # Storage and training of many descendants
