@@ -1,11 +1,12 @@
 """Data modules: importing this package makes every one of them known to the CLI by its short name."""
 
-from data_modules.base import DatasetInfo, ImageDataModule
+from data_modules.base import DatasetInfo, TaskDataModule
 from data_modules.classification import DTD, Caltech101, FGVCAircraft, Flowers102, Food101, OxfordIIITPet, StanfordCars
 from data_modules.decathlon import Decathlon
 from data_modules.folder import ImageFolderData
 from data_modules.glue import IMDB, MRPC, RTE, SST2, CoLA, IMDBSubset
 from data_modules.ham10000 import HAM10000
+from data_modules.image_module import ImageDataModule
 from data_modules.imagenet import ImageNet
 from data_modules.inaturalist import INaturalist2019
 from data_modules.mini import MiniDecathlon
@@ -57,6 +58,7 @@ __all__ = [
     "PocketReviews",
     "ShardedData",
     "StanfordCars",
+    "TaskDataModule",
     "TextDataModule",
     "TinyImageNet",
     "VOC12Aug",

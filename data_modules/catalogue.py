@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from data_modules.base import DatasetInfo, ImageDataModule
+from data_modules.base import DatasetInfo
 from data_modules.classification import DTD, Caltech101, FGVCAircraft, Flowers102, Food101, OxfordIIITPet, StanfordCars
 from data_modules.decathlon import DECATHLON_TASKS, Decathlon, decathlon_info
 from data_modules.decathlon_prepare import prepare_task as prepare_decathlon
 from data_modules.folder import ImageFolderData
 from data_modules.glue import IMDB, MRPC, RTE, SST2, CoLA, IMDBSubset, TextSet
 from data_modules.ham10000 import HAM10000
+from data_modules.image_module import ImageDataModule
 from data_modules.imagenet import ImageNet
 from data_modules.inaturalist import INaturalist2019
 from data_modules.mini import MINI_TASKS, MiniDecathlon, check_sources, is_prepared, mini_info, prepare_task

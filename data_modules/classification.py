@@ -6,8 +6,9 @@ import numpy as np
 from torchvision import datasets
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import LabeledImages, stratified_order
+from data_modules.images import LabeledImages
 from data_modules.official import Archive, OfficialData
+from data_modules.splits import stratified_order
 
 _OXFORD = "https://www.robots.ox.ac.uk/~vgg/data"
 

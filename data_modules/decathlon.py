@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from data_modules.base import DatasetInfo, ImageDataModule, Images, Split
-from data_modules.images import ImageFiles, guarded, stratified_split
+from data_modules.base import DatasetInfo, Split
+from data_modules.image_module import ImageDataModule
+from data_modules.images import ImageFiles, Images, guarded
+from data_modules.splits import stratified_split
 from lgx.errors import UserError
 
 DecathlonTask = Literal[

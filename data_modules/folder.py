@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from data_modules.base import DatasetInfo, ImageDataModule, Images, Split
-from data_modules.images import IMAGE_SUFFIXES, class_folders, read_class_tree, stratified_split
+from data_modules.base import DatasetInfo, Split
+from data_modules.image_module import ImageDataModule
+from data_modules.images import IMAGE_SUFFIXES, Images, class_folders, read_class_tree
 from data_modules.official import TREE_NAMES, tree_split
+from data_modules.splits import stratified_split
 from lgx.errors import UserError
 
 

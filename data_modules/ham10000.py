@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from data_modules.archives import unzip
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import ImageFiles, Indices, LabeledImages, grouped_split
+from data_modules.images import ImageFiles, LabeledImages
 from data_modules.official import OfficialData
 from data_modules.prepare import link
+from data_modules.splits import Indices, grouped_split
 from lgx.core.files import atomic_path
 from lgx.errors import UserError
 

@@ -34,5 +34,7 @@ class ImageNet(OfficialData):
     )
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": ("train",), "val": (), "test": ("val",)}
 
+    nominal_val_fraction = 0.01
+
     def __init__(self, val_fraction: float = 0.01, **kwargs: Any) -> None:
         super().__init__(val_fraction=val_fraction, **kwargs)

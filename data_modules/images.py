@@ -1,18 +1,16 @@
-"""Map-style images with their labels at hand, and the seeded draws that split them."""
+"""Map-style images whose labels are known without decoding them."""
 
 import io
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import EpsImagePlugin, Image
 
+from data_modules.splits import Indices
 from lgx.errors import UserError
-
-Indices = NDArray[np.int64]
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp")
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
@@ -80,6 +78,20 @@ def checked(image: Image.Image) -> Image.Image:
     if image.mode in ("I", "F"):
         raise ValueError(f"mode {image.mode} has no known range of values; save it with 8 or 16 bits")
     return image
+
+
+class Images(Protocol):
+    """A map-style data set of (PIL image, class index) with the labels at hand.
+
+    A set for segmentation gives the class index of every pixel instead, see :mod:`data_modules.segmentation`.
+    """
+
+    @property
+    def labels(self) -> Any:
+        """Class index of every example, known without decoding an image."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> tuple[Image.Image, int]: ...
 
 
 class LabeledImages:
@@ -208,77 +220,6 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str) -> ImageFi
         names += files
         labels += [label] * len(files)
     return ImageFiles(folder, names, labels, where)
-
-
-def stratified_split(labels: Any, fraction: float, seed: int) -> tuple[Indices, Indices]:
-    """Hold a share of the examples out, the same share of every class.
-
-    The held-out total is ``round(fraction * N)``; what rounding leaves over goes to the classes with the largest
-    remainders. Every class keeps at least one example on the first side.
-
-    Args:
-        labels: Class indices, (N,).
-        fraction: Share to hold out, in (0, 1).
-        seed: Seed of the draw.
-
-    Returns:
-        Sorted indices of the examples kept and of those held out: disjoint, and together everything.
-    """
-    labels = np.asarray(labels)
-    classes, counts = np.unique(labels, return_counts=True)
-    exact = counts * fraction
-    held = np.floor(exact).astype(np.int64)
-    left_over = round(float(fraction * len(labels))) - int(held.sum())
-    for i in np.argsort(held - exact, kind="stable")[: max(0, left_over)]:
-        held[i] += 1
-    held = np.minimum(held, counts - 1)
-    rng = np.random.default_rng(seed)
-    chosen = [rng.permutation(np.flatnonzero(labels == c))[:n] for c, n in zip(classes, held, strict=True)]
-    out = np.sort(np.concatenate(chosen)) if chosen else np.empty(0, np.int64)
-    return np.setdiff1d(np.arange(len(labels)), out), out
-
-
-def grouped_split(labels: Any, groups: Sequence[Hashable], fraction: float, seed: int) -> tuple[Indices, Indices]:
-    """Like :func:`stratified_split`, but groups (tracks, persons, ...) stay whole, each within its class.
-
-    Args:
-        labels: Class indices, (N,).
-        groups: A key per example; examples of one class with one key stay together.
-        fraction: Share of the groups to hold out, in (0, 1).
-        seed: Seed of the draw.
-
-    Returns:
-        Sorted indices of the examples kept and of those held out.
-    """
-    labels = np.asarray(labels)
-    number: dict[tuple[int, Hashable], int] = {}
-    group = np.array([number.setdefault((int(c), g), len(number)) for c, g in zip(labels, groups, strict=True)])
-    _, held = stratified_split([c for c, _ in number], fraction, seed)
-    out = np.isin(group, held)
-    return np.flatnonzero(~out), np.flatnonzero(out)
-
-
-def stratified_order(labels: Any, seed: int) -> Indices:
-    """An order of all examples of which every beginning is class-stratified.
-
-    The first K of K classes hold one example of each; later ones follow the class shares. So a smaller training
-    subset is always part of a larger one.
-
-    Args:
-        labels: Class indices, (N,).
-        seed: Seed of the draw.
-
-    Returns:
-        A permutation of ``range(N)``.
-    """
-    labels = np.asarray(labels)
-    rng = np.random.default_rng(seed)
-    key = np.empty(len(labels))
-    for c in np.unique(labels):
-        members = rng.permutation(np.flatnonzero(labels == c))
-        key[members] = (np.arange(len(members)) + rng.random()) / len(members)
-        key[members[0]] = -1.0
-    return np.lexsort((rng.random(len(labels)), key))
 
 
 def guarded(build: Callable[[], Any], what: str, remedy: str) -> Any:

@@ -13,8 +13,8 @@ import numpy as np
 from PIL import Image
 
 from data_modules import mini_sources as sources
-from data_modules.base import DatasetInfo, Images, Split
-from data_modules.images import LabeledImages
+from data_modules.base import DatasetInfo, Split
+from data_modules.images import Images, LabeledImages
 from data_modules.pocket.tasks import draw_task
 from data_modules.sharded import ShardedData
 from data_modules.shards import INDEX, read_index, write_shards

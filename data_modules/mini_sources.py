@@ -9,7 +9,8 @@ from PIL import Image
 
 from data_modules.archives import open_zip
 from data_modules.base import Split
-from data_modules.images import IMAGE_SUFFIXES, DataError, Indices, grouped_split, open_photo, opened, stratified_split
+from data_modules.images import IMAGE_SUFFIXES, DataError, open_photo, opened
+from data_modules.splits import Indices, grouped_split, stratified_split
 from lgx.errors import UserError
 
 SHORT_SIDE = 64

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from data_modules.catalogue import open_text
-from data_modules.images import Indices
 from data_modules.several import SeveralSets
+from data_modules.splits import Indices
 from data_modules.tokens import Texts
 
 

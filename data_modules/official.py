@@ -6,16 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from data_modules.base import ImageDataModule, Images, Split
-from data_modules.images import (
-    ImageFiles,
-    Indices,
-    LabeledImages,
-    class_folders,
-    guarded,
-    read_class_tree,
-    stratified_split,
-)
+from data_modules.base import Split
+from data_modules.image_module import ImageDataModule
+from data_modules.images import ImageFiles, Images, LabeledImages, class_folders, guarded, read_class_tree
+from data_modules.splits import Indices, stratified_split
 from lgx.errors import UserError
 
 TREE_NAMES: Mapping[Split, tuple[str, ...]] = {

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from data_modules.images import Indices
+from data_modules.splits import Indices
 from lgx.errors import UserError
 
 Key = tuple[int, int]

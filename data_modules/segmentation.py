@@ -14,11 +14,12 @@ from torchvision import datasets
 from torchvision.datasets.utils import extract_archive
 from torchvision.datasets.voc import DATASET_YEAR_DICT
 
-from data_modules.base import DatasetInfo, Images, Split
-from data_modules.images import DataError, Indices, LabeledImages, open_image, stratified_order
+from data_modules.base import DatasetInfo, Split
+from data_modules.images import DataError, Images, LabeledImages, open_image
 from data_modules.official import Archive, OfficialData
 from data_modules.prepare import link
 from data_modules.samplers import Key, TransformedImages, mix_seed, seeded_rng
+from data_modules.splits import Indices, stratified_order
 from data_modules.transforms import MaskTransform
 from lgx.core.batch import IGNORE, Batch
 from lgx.errors import UserError
@@ -143,21 +144,21 @@ class SegmentationSet(OfficialData):
             f"source: {source} holds nothing that is known of {cls.info.name}; expected {' or '.join(wanted)}"
         )
 
-    def transformed(self, images: Images, train: bool = False, seed: int | None = None) -> TransformedImages:
+    def transformed(self, examples: Images, train: bool = False, seed: int | None = None) -> TransformedImages:
         """The examples as tensors, images and masks moved alike."""
         augment = self.augment if train else "none"
         seed = self.seed if seed is None else seed
-        return TransformedMasks(images, MaskTransform(self.task, augment), seed, random=augment != "none")
+        return TransformedMasks(examples, MaskTransform(self.task, augment), seed, random=augment != "none")
 
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
         """Put transformed images and masks together."""
         images, masks = zip(*examples, strict=True)
         return Batch(torch.stack(images), torch.stack(masks), self.info.name)
 
-    def first(self, images: Images, count: int, split: Split) -> Images:
+    def first(self, examples: Images, count: int, split: Split) -> Images:
         """The first ``count`` examples of a seeded draw."""
-        assert isinstance(images, MaskedImages)
-        return images.take(stratified_order(images.labels, self.split_seed)[:count])
+        assert isinstance(examples, MaskedImages)
+        return examples.take(stratified_order(examples.labels, self.split_seed)[:count])
 
 
 class ADE20K(SegmentationSet):

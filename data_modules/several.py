@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from lightning.pytorch import LightningDataModule
 from torch.utils.data import DataLoader
 
-from data_modules.base import Split, loader_options, process_of
-from data_modules.images import Indices
+from data_modules.base import Split, TaskDataModule, loader_options, process_of
+from data_modules.single import SingleSet
+from data_modules.splits import Indices
 from data_modules.task_sampler import (
     TaskBatchSampler,
     TaskEvalSampler,
@@ -22,7 +22,7 @@ from lgx.core.batch import Batch, Task, shared_metric
 from lgx.errors import UserError
 
 
-class SeveralSets(LightningDataModule):
+class SeveralSets(TaskDataModule):
     """Trains on several data sets at once, a batch of one task at each step.
 
     Each step draws its task with probability proportional to (N_t / sum N)^(1/T), where N_t is the number of the
@@ -42,7 +42,7 @@ class SeveralSets(LightningDataModule):
 
     def __init__(
         self,
-        modules: Sequence[Any],
+        modules: Sequence[SingleSet[Any]],
         batch_size: int,
         eval_batch_size: int | None,
         temperature: float,
@@ -60,7 +60,7 @@ class SeveralSets(LightningDataModule):
             raise UserError(f"data.steps_per_epoch: expected at least 1 or null, got {steps_per_epoch}")
         if limit_eval is not None and limit_eval < 1:
             raise UserError(f"data.limit_eval: expected at least 1 or null, got {limit_eval}")
-        self.sets: dict[str, Any] = {}
+        self.sets: dict[str, SingleSet[Any]] = {}
         for module in modules:
             if module.info.name in self.sets:
                 raise UserError(f"data.tasks: expected different data sets, got {module.info.name} twice")
@@ -74,7 +74,7 @@ class SeveralSets(LightningDataModule):
     @property
     def num_classes(self) -> int:
         """Number of classes of the task with the most, known before any file is read."""
-        return max(int(module.num_classes) for module in self.sets.values())
+        return max(module.num_classes for module in self.sets.values())
 
     @property
     def all_tasks(self) -> dict[str, Task]:
@@ -104,6 +104,10 @@ class SeveralSets(LightningDataModule):
             max_len=max(task.max_len for task in tasks),
             vocab_size=tasks[0].vocab_size,
         )
+
+    def members(self) -> Sequence[TaskDataModule]:
+        """The data module of each set."""
+        return list(self.sets.values())
 
     @property
     def sampling_weights(self) -> dict[str, float]:

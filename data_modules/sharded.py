@@ -7,8 +7,9 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from data_modules.base import ImageDataModule, Images, Split
-from data_modules.samplers import ResumableLoader
+from data_modules.base import Split, TrainLoader, loader_options, process_of
+from data_modules.image_module import ImageDataModule
+from data_modules.images import Images
 from data_modules.shards import ShardImages, read_index, refuse_url
 from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader
 from data_modules.transforms import eval_transform, train_transform
@@ -60,18 +61,17 @@ class ShardedData(ImageDataModule):
         where = f"{self.info.name} {split}"
         return ShardImages(splits[split], where) if self.in_memory else StreamedShards(splits[split], where)
 
-    def train_dataloader(self) -> ResumableLoader | StreamLoader:  # type: ignore[override]
-        """Shuffled, augmented, resumable in the middle of an epoch."""
-        images = self._images["train"]
+    def nominal_train_size(self) -> int | None:
+        """Number of training examples in the index: the set was split when its shards were written."""
+        return self.info.sizes[0]
+
+    def train_dataloader(self) -> TrainLoader:
+        """Shuffled, augmented batches; the loader can resume in the middle of an epoch."""
+        images = self._splits["train"]
         if not isinstance(images, StreamedShards):
             return super().train_dataloader()
-        (rank, world_size), limit = self._process(), self.trainer.limit_train_batches if self.trainer else None
-        full = len(images) // (self.batch_size * world_size)
-        if full == 0:
-            raise UserError(
-                f"data.batch_size: {self.batch_size} x {world_size} processes exceeds the {len(images)} training "
-                f"examples of {self.info.name}; use a smaller batch_size"
-            )
+        (rank, world_size), limit = process_of(self), self.trainer.limit_train_batches if self.trainer else None
+        self.check_batch(len(images), world_size)
         batches = ShardBatches(
             images,
             train_transform(self.task, self.augment),
@@ -83,13 +83,20 @@ class ShardedData(ImageDataModule):
             buffer=self.shuffle_buffer,
             limit=limit,
         )
-        return self._stream(batches, train=True)
+        return self._stream(batches, self.num_workers, train=True)
 
-    def _eval_loader(self, split: Split) -> DataLoader[Any]:
-        images = self._images[split]
+    def eval_dataloader(self, split: Split, in_order: bool = False) -> DataLoader[Any]:
+        """Every example of a split once.
+
+        Args:
+            split: The split.
+            in_order: Whether the order of the split must be kept; a stream is then read in this process, because
+                several loader processes would interleave their parts of it.
+        """
+        images = self._splits[split]
         if not isinstance(images, StreamedShards):
-            return super()._eval_loader(split)
-        rank, world_size = self._process()
+            return super().eval_dataloader(split, in_order)
+        rank, world_size = process_of(self)
         batches = ShardBatches(
             images,
             eval_transform(self.task),
@@ -99,27 +106,20 @@ class ShardedData(ImageDataModule):
             world_size=world_size,
             train=False,
         )
-        return self._stream(batches, train=False)
-
-    def predict_dataloader(self) -> DataLoader[Any]:
-        """The test images, in order: several loader processes would interleave their stretches of a stream."""
-        workers, self.num_workers = self.num_workers, 0 if not self.in_memory else self.num_workers
-        loader = self._eval_loader("test")
-        self.num_workers = workers
-        return loader
+        return self._stream(batches, 0 if in_order else self.num_workers, train=False)
 
     @property
     def predict_indices(self) -> Sequence[int]:
-        """See :class:`~data_modules.base.ImageDataModule`; a rank of a stream reads one stretch of it."""
-        images = self._images["test"]
+        """See :class:`~data_modules.single.SingleSet`; each rank of a stream reads one contiguous part of it."""
+        images = self._splits["test"]
         if not isinstance(images, StreamedShards):
             return super().predict_indices
-        rank, world_size = self._process()
+        rank, world_size = process_of(self)
         return range(len(images) * rank // world_size, len(images) * (rank + 1) // world_size)
 
-    def _stream(self, batches: ShardBatches, train: bool) -> StreamLoader:
+    def _stream(self, batches: ShardBatches, num_workers: int, train: bool) -> StreamLoader:
         # Lightning warns of every length of an iterable set; this one counts exactly.
         warnings.filterwarnings("ignore", "Your `IterableDataset` has `__len__` defined")
-        options = self._loader_options()
+        options = loader_options(num_workers, self.collate)
         del options["collate_fn"]
         return StreamLoader(batches, lambda: self.trainer.current_epoch if self.trainer and train else 0, **options)

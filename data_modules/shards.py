@@ -18,8 +18,9 @@ import webdataset as wds
 from PIL import Image
 from rich.progress import track
 
-from data_modules.base import DatasetInfo, Images, Split
-from data_modules.images import DataError, Indices, open_photo
+from data_modules.base import DatasetInfo, Split
+from data_modules.images import DataError, Images, open_photo
+from data_modules.splits import Indices
 from lgx.core.files import atomic_path
 from lgx.core.schema import (
     LINE,

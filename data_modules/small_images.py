@@ -10,8 +10,9 @@ from torchvision import datasets
 from torchvision.datasets.utils import check_integrity
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import ImageFiles, Indices, LabeledImages, grouped_split
+from data_modules.images import ImageFiles, LabeledImages
 from data_modules.official import Archive, OfficialData
+from data_modules.splits import Indices, grouped_split
 from lgx.errors import UserError
 
 

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset, Sampler
 
-from data_modules.images import Indices
 from data_modules.samplers import (
     Key,
     ResumableLoader,
@@ -20,6 +19,7 @@ from data_modules.samplers import (
     limited,
     mix_seed,
 )
+from data_modules.splits import Indices
 from lgx.errors import UserError
 
 _DRAWS, _ORDER, _AUGMENT = range(3)  # what a seed is mixed with, so that no two streams share random numbers

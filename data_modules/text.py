@@ -1,28 +1,27 @@
 """What every text data module shares: splits, tokens, batches of texts of like length, and the task."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader
 
-from data_modules.base import DatasetInfo, Split, loader_options, process_of
-from data_modules.images import Indices, stratified_order, stratified_split
+from data_modules.base import Split
 from data_modules.samplers import (
     Key,
-    ResumableLoader,
     TrainBatchSampler,
     TransformedImages,
     UnpaddedEvalSampler,
     by_length,
     mix_seed,
 )
+from data_modules.single import SingleSet
+from data_modules.splits import Indices, stratified_order, stratified_split
 from data_modules.text_files import Row
 from data_modules.tokens import Texts, load_tokenizer, tokenize
 from lgx.core.batch import Batch, Task
@@ -71,7 +70,7 @@ class LengthBatchSampler(TrainBatchSampler):
             yield [(epoch, i) for i in own.tolist()]
 
 
-class TextDataModule(LightningDataModule):
+class TextDataModule(SingleSet[Texts]):
     """Base of all text classification data modules.
 
     A subclass sets ``info`` and implements :meth:`read`; where its vocabulary is not GPT-2's, ``vocabulary`` names the
@@ -97,7 +96,6 @@ class TextDataModule(LightningDataModule):
         limit_train: Use only the first so many training examples of a class-stratified, seeded draw.
     """
 
-    info: DatasetInfo
     vocabulary: ClassVar[str] = "gpt2_vocab"
 
     def __init__(
@@ -132,17 +130,16 @@ class TextDataModule(LightningDataModule):
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or 2 * batch_size
         self.num_workers, self.val_fraction, self.split_seed, self.seed = num_workers, val_fraction, split_seed, seed
         self.limit_train = limit_train
-        self._texts: dict[Split, Texts] = {}
 
     # -- what a subclass provides -------------------------------------------------------------------------------
 
+    @abstractmethod
     def read(self, split: Split) -> list[Row] | None:
         """Return the rows of one split; None for ``val`` where it is to be held out of ``train``.
 
         Raises:
             UserError: If the data are absent or malformed; the sentence names the file and line.
         """
-        raise NotImplementedError(f"{type(self).__name__}.read")
 
     # -- what methods see ---------------------------------------------------------------------------------------
 
@@ -152,11 +149,6 @@ class TextDataModule(LightningDataModule):
         return self.root / self.info.name
 
     @property
-    def num_classes(self) -> int:
-        """Number of classes, known before any file is read."""
-        return self.info.num_classes
-
-    @property
     def pad_id(self) -> int:
         """The token that fills shorter texts up."""
         return self.vocab_size - 1
@@ -164,86 +156,67 @@ class TextDataModule(LightningDataModule):
     @property
     def task(self) -> Task:
         """The task, known before :meth:`setup` (``num_train`` is then the data set's nominal size)."""
-        num_train = len(self._texts["train"]) if "train" in self._texts else self.info.sizes[0] or 0
         return Task(
             name=self.info.name,
             num_classes=self.num_classes,
             kind="text",
             metric=self.info.metric,
-            num_train=num_train,
+            num_train=self.train_size,
             class_names=self.info.class_names,
             max_len=self.max_len,
             vocab_size=self.vocab_size,
         )
 
-    # -- Lightning hooks ----------------------------------------------------------------------------------------
+    # -- what the base needs ------------------------------------------------------------------------------------
 
-    def setup(self, stage: str) -> None:
-        """Read and tokenize the splits that ``stage`` needs (``fit``, ``validate``, ``test``, ``predict``)."""
-        needed: dict[str, tuple[Split, ...]] = {"fit": ("train", "val"), "validate": ("val",)}
-        missing = [split for split in needed.get(stage, ("test",)) if split not in self._texts]
-        if not missing:
-            return
+    def load(self, splits: Sequence[Split]) -> dict[Split, Texts]:
+        """Read and tokenize whole splits; ``train`` too where ``val`` is held out of it.
+
+        Raises:
+            UserError: If the files are absent or damaged, or a split is empty.
+        """
         tokenizer = load_tokenizer(self.tokenizer, self.vocab_size)
-        rows = {split: self.read(split) for split in missing}
+        rows = {split: self.read(split) for split in splits}
         found = {split: self._tokenized(part, tokenizer, split) for split, part in rows.items() if part is not None}
         if "val" in rows and "val" not in found:
             train = found.get("train") or self._tokenized(self.read("train") or [], tokenizer, "train")
             kept, held = stratified_split(train.labels, self.val_fraction, self.split_seed)
             found |= {"train": train.take(kept), "val": train.take(held)}
-        if "train" in found and self.limit_train is not None:
-            found["train"] = self.first(found["train"], self.limit_train, "train")
-        self._texts |= found
+        return found
 
-    def train_dataloader(self) -> ResumableLoader:
-        """Shuffled batches of texts of like length; resumable in the middle of an epoch."""
-        texts, (rank, world_size) = self._texts["train"], process_of(self)
-        if len(texts) < self.batch_size * world_size:
-            raise UserError(
-                f"data.batch_size: {self.batch_size} x {world_size} processes exceeds the {len(texts)} training "
-                f"examples of {self.info.name}; use a smaller batch_size"
-            )
-        limit = self.trainer.limit_train_batches if self.trainer else None
-        sampler = LengthBatchSampler(texts.lengths, self.batch_size, self.seed, rank, world_size, limit)
-        options = loader_options(self.num_workers, self.collate)
-        return ResumableLoader(self.transformed(texts), batch_sampler=sampler, **options)
+    def count_train(self) -> int:
+        """Count the training examples in the files, without ``limit_train``.
 
-    def val_dataloader(self) -> DataLoader[Any]:
-        """Every validation example once, the shortest first."""
-        return self._eval_loader("val", by_length=True)
+        Raises:
+            UserError: If the files are not present.
+        """
+        if self.source == "hub":
+            raise UserError("it would have to be downloaded")
+        return super().count_train()
 
-    def test_dataloader(self) -> DataLoader[Any]:
-        """Every test example once, the shortest first."""
-        return self._eval_loader("test", by_length=True)
-
-    def predict_dataloader(self) -> DataLoader[Any]:
-        """The test texts, in order."""
-        return self._eval_loader("test", by_length=False)
-
-    @property
-    def predict_indices(self) -> Sequence[int]:
-        """Index in the test split of each example that :meth:`predict_dataloader` yields on this rank, in order."""
-        rank, world_size = process_of(self)
-        return range(rank, len(self._texts["test"]), world_size)
-
-    # -- what several data modules in one need ------------------------------------------------------------------
-
-    def examples(self, split: Split) -> Texts:
-        """The tokenized texts of a split that :meth:`setup` read."""
-        return self._texts[split]
-
-    def transformed(self, texts: Texts, train: bool = False, seed: int | None = None) -> TransformedImages:
+    def transformed(self, examples: Texts, train: bool = False, seed: int | None = None) -> TransformedImages:
         """The examples as tensors: token ids are not augmented."""
-        return TransformedImages(texts, _unchanged)
+        return TransformedImages(examples, _unchanged)
 
-    def first(self, texts: Texts, count: int, split: Split) -> Texts:
+    def first(self, examples: Texts, count: int, split: Split) -> Texts:
         """The first ``count`` examples of a class-stratified, seeded draw."""
-        return texts.take(stratified_order(texts.labels, self.split_seed)[:count])
+        return examples.take(stratified_order(examples.labels, self.split_seed)[:count])
 
-    def collate(self, examples: Sequence[tuple[Tensor, int]]) -> Batch:
+    def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
         """Pad texts on the right to the longest of them."""
         ids, labels = zip(*examples, strict=True)
         return Batch(pad_sequence(list(ids), True, self.pad_id), torch.tensor(labels), self.info.name)
+
+    def train_sampler(
+        self, examples: Texts, rank: int, world_size: int, limit: int | float | None
+    ) -> LengthBatchSampler:
+        """Batches of texts of similar length."""
+        return LengthBatchSampler(examples.lengths, self.batch_size, self.seed, rank, world_size, limit)
+
+    def eval_sampler(self, examples: Texts, rank: int, world_size: int, in_order: bool) -> Sequence[int]:
+        """Every text once, the shortest first unless they must stay in order."""
+        own = UnpaddedEvalSampler(len(examples), rank, world_size).indices
+        return own if in_order else sorted(own, key=lambda index: int(examples.lengths[index]))
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
@@ -253,22 +226,7 @@ class TextDataModule(LightningDataModule):
             rank_zero_info(
                 f"{self.info.name} {split}: {cut:,} of {len(texts):,} texts were cut to data.max_len {self.max_len}"
             )
-        if len(texts) == 0:
-            raise UserError(f"data {self.info.name}: the {split} split below {self.root} is empty")
-        return texts
-
-    def _eval_loader(self, split: Split, by_length: bool) -> DataLoader[Any]:
-        texts, (rank, world_size) = self._texts[split], process_of(self)
-        if len(texts) < world_size:
-            raise UserError(
-                f"{self.info.name} {split}: {len(texts)} examples for {world_size} processes; use fewer processes"
-            )
-        own: Sequence[int] = UnpaddedEvalSampler(len(texts), rank, world_size).indices
-        if by_length:
-            own = sorted(own, key=lambda index: int(texts.lengths[index]))
-        options = loader_options(self.num_workers, self.collate)
-        # By name, or Lightning cannot make the loader anew for `lgx predict`.
-        return DataLoader(self.transformed(texts), batch_size=self.eval_batch_size, sampler=own, **options)
+        return self.refuse_empty(texts, split)
 
 
 def _unchanged(ids: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from data_modules.images import Indices
+from data_modules.splits import Indices
 from data_modules.text_files import Row, read_lines
 from lgx.core.extras import nlp_extra
 from lgx.core.schema import read_json, shortened

@@ -7,7 +7,8 @@ experiments. They never stand in for a claim about the real sets.
 from pathlib import Path
 from typing import Any
 
-from data_modules.base import Images, Split
+from data_modules.base import Split
+from data_modules.images import Images
 from data_modules.pocket.tasks import POCKET_TASKS, PocketTask, is_made, make_task, pocket_folder, pocket_info
 from data_modules.sharded import ShardedData
 from lgx.errors import UserError

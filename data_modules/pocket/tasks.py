@@ -12,10 +12,11 @@ import numpy as np
 from PIL import Image
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import Indices, LabeledImages, stratified_split
+from data_modules.images import LabeledImages
 from data_modules.pocket import synthetic, written
 from data_modules.pocket.drawing import SIZE, Array, Rng
 from data_modules.shards import INDEX, read_index, write_shards
+from data_modules.splits import Indices, stratified_split
 from lgx.errors import UserError
 
 PocketTask = Literal[

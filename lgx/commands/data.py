@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from data_modules.base import DatasetInfo, ImageDataModule
+    from data_modules.base import DatasetInfo
     from data_modules.catalogue import Suite
     from data_modules.decathlon import Decathlon
     from data_modules.glue import TextSet
+    from data_modules.image_module import ImageDataModule
     from data_modules.official import OfficialData
 
 

@@ -128,8 +128,9 @@ def _training_images(
     import numpy as np
 
     from data_modules.catalogue import open_set
-    from data_modules.images import IMAGE_SUFFIXES, ImageFiles, LabeledImages, stratified_order
+    from data_modules.images import IMAGE_SUFFIXES, ImageFiles, LabeledImages
     from data_modules.samplers import TransformedImages
+    from data_modules.splits import stratified_order
     from data_modules.transforms import eval_transform
     from lgx.architectures import ViTArchitecture
     from lgx.core.batch import Task

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torchmetrics import Metric, MetricCollection
 
+from data_modules.base import TaskDataModule
 from lgx.architectures import (
     Architecture,
     GPT2Architecture,
@@ -223,14 +224,14 @@ class Method(LightningModule, ABC):
         """
         if self.varying_graph and isinstance(self.trainer.strategy, DDPStrategy):
             self.trainer.strategy._ddp_kwargs["find_unused_parameters"] = True  # it costs time, so only where needed
-        task, own = cast(Task, self.data_module().task), self.architecture
+        task, own = self.data_module().task, self.architecture
         if own.kind != task.kind:
             raise UserError(f"model.kind: the network is for {own.kind}, but task {task.name} is {task.kind}")
         own.check_task(task, "model.arch")
         if self.mix is not None and self.data_module().batch_size % 2:
             raise UserError(f"data.batch_size: mixup needs an even number, got {self.data_module().batch_size}")
         self.task = task
-        self.set_tasks(getattr(self.data_module(), "all_tasks", None) or {task.name: task})
+        self.set_tasks(self.data_module().all_tasks)
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
         """Train and evaluate on these tasks, each by its name, and make their metrics.
@@ -345,13 +346,18 @@ class Method(LightningModule, ABC):
         self._resumed_optimizers = about.get("optimizers")  # checked when ours are made, which is later
         self.epochs_trained = int(about["epochs"])
 
-    def data_module(self) -> Any:
+    def data_module(self) -> TaskDataModule:
         """The trainer's data module.
 
         Raises:
-            UserError: If the trainer was given bare loaders.
+            UserError: If the trainer was given bare loaders, or a data module without a task.
         """
         module = getattr(self.trainer, "datamodule", None)
         if module is None:
             raise UserError("data: a method learns its task from a data module; give one with --data")
+        if not isinstance(module, TaskDataModule):
+            raise UserError(
+                f"data: {type(module).__name__} gives no task; derive it from data_modules.TaskDataModule, not only "
+                "from LightningDataModule"
+            )
         return module

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import torch
 from jsonargparse import ArgumentError, Namespace
-from lightning.pytorch import LightningDataModule
 from lightning.pytorch.cli import LightningArgumentParser
 
+from data_modules.base import TaskDataModule
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.warnings import quiet
 from lgx.errors import UserError
@@ -37,7 +37,7 @@ class Configured:
     """
 
     method: Method
-    data: LightningDataModule
+    data: TaskDataModule
     trainer: Namespace
     checkpoint: Namespace
     options: Options
@@ -64,7 +64,7 @@ def configure(argv: list[str]) -> Configured:
         if (mistake := _within(error)) is None:
             raise
         raise mistake from error
-    config, method, data = cli.config.fit, cast(Method, cli.model), cast(LightningDataModule, cli.datamodule)
+    config, method, data = cli.config.fit, cast(Method, cli.model), cast(TaskDataModule, cli.datamodule)
     notes = _stand_in(method, data, cli.missing)
     options = Options(**{field.name: config[field.name] for field in fields(Options)})
     return Configured(method, data, config.trainer, config.checkpoint, options, notes)
@@ -111,7 +111,7 @@ def _take_out_missing(arguments: Namespace | None) -> dict[str, Any]:
     return missing
 
 
-def _stand_in(method: Method, data: LightningDataModule, missing: dict[str, Any]) -> tuple[str, ...]:
+def _stand_in(method: Method, data: TaskDataModule, missing: dict[str, Any]) -> tuple[str, ...]:
     """Give a method what the missing files would have given it, as far as the plan depends on it."""
     notes = []
     if not isinstance(method, TAL):
@@ -123,10 +123,8 @@ def _stand_in(method: Method, data: LightningDataModule, missing: dict[str, Any]
             f"model.width, layers, heads, max_shape, rank, max_size and layout say."
         )
     if "task_embeddings" in missing:
-        module: Any = data
-        tasks = getattr(module, "all_tasks", None) or {module.task.name: module.task}
         method.config = replace(method.config, task_width=TASK_WIDTH)
-        method._embeddings = TaskEmbeddings({name: torch.zeros(TASK_WIDTH) for name in tasks})
+        method._embeddings = TaskEmbeddings({name: torch.zeros(TASK_WIDTH) for name in data.all_tasks})
         notes.append(
             f"model.task_embeddings: {missing['task_embeddings']} does not exist yet; embeddings are taken to have "
             f"{TASK_WIDTH} numbers."

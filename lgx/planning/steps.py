@@ -1,16 +1,12 @@
 """Steps and examples of a run, counted by its own loaders and its own method, none of which reads a file."""
 
-import inspect
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 from jsonargparse import Namespace
-from lightning.pytorch import LightningDataModule
 
-from data_modules import ImageDataModule, ShardedData, TextDataModule
-from data_modules.several import SeveralSets
+from data_modules.base import TaskDataModule
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.planning.options import Options
@@ -62,7 +58,7 @@ class Steps:
 
 
 def count_steps(
-    method: Method, data: LightningDataModule, trainer: Namespace, options: Options, processes: int
+    method: Method, data: TaskDataModule, trainer: Namespace, options: Options, processes: int
 ) -> tuple[Steps, tuple[str, ...]]:
     """Count the steps, and let the method learn its tasks.
 
@@ -87,85 +83,51 @@ def count_steps(
         accumulate_grad_batches=trainer.accumulate_grad_batches,
         max_epochs=trainer.max_epochs, max_steps=trainer.max_steps,
     )  # fmt: skip
-    module: Any = data
-    method.trainer = module.trainer = counting
-    modules = list(module.sets.values()) if isinstance(module, SeveralSets) else [module]
-    sizes = [_announce(one, options) for one in modules]
+    method.trainer = data.trainer = counting
+    sizes = [_announce(member, options) for member in data.members()]
     method.setup("validate")  # not for fit, which would load the ancestor
-    module.num_workers = 0  # nothing is loaded
+    data.num_workers = 0  # nothing is loaded
     total = method.total_steps()
-    batches = int(module.train_dataloader().epoch_length)
+    batches = data.train_dataloader().epoch_length
     accumulate = int(trainer.accumulate_grad_batches)
     steps = Steps(
         total=total,
         per_epoch=-(-batches // accumulate),
         batches_per_epoch=batches,
         accumulate=accumulate,
-        batch=int(module.batch_size),
+        batch=data.batch_size,
         processes=processes,
         training_examples=sum(size for size, _ in sizes),
     )
     return steps, tuple(dict.fromkeys(source for _, source in sizes))
 
 
-class _Announced:
-    """A training split of which nothing but its size is known.
+def _announce(member: TaskDataModule, options: Options) -> tuple[int, str]:
+    """Give a data module a training split of the right size, if possible without reading it.
 
-    Args:
-        size: Number of examples.
+    Returns:
+        The number of training examples, with ``data.limit_train`` applied, and where it comes from.
     """
-
-    def __init__(self, size: int) -> None:
-        self.labels = self.lengths = np.zeros(size, np.int64)
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-def _announce(module: Any, options: Options) -> tuple[int, str]:
-    """Give a data module a training split of the right size, without reading it; the size, and who says so."""
-    if not isinstance(module, ImageDataModule | TextDataModule):  # a user's own, of which nothing is known
-        module.setup("fit")
-        return int(module.task.num_train), "counted on the disk"
-    size, source = options.known_samples(module.info.name), "as --samples says"
+    size, source = options.known_samples(member.task.name), "as --samples says"
     if size is None:
-        size, source = _known_size(module), "known of the set"
+        size, source = member.nominal_train_size(), "known of the set"
     if size is None:
-        size, source = _counted(module), "counted on the disk"
-    if module.limit_train is not None:
-        size = min(size, module.limit_train)
-    splits: dict[Any, Any] = module._texts if isinstance(module, TextDataModule) else module._images
-    splits["train"] = _Announced(size)
-    return size, source
+        size, source = _counted(member), "counted on the disk"
+    member.announce_train_size(size)
+    return member.task.num_train, source
 
 
-def _known_size(module: Any) -> int | None:
-    """Training examples as the set's facts have them: with the share for validation that the set has by default."""
-    size: int | None = module.info.sizes[0]
-    if isinstance(module, ShardedData):  # was split when it was written
-        return size
-    constructors = (
-        inspect.signature(vars(c)["__init__"]).parameters for c in type(module).__mro__ if "__init__" in vars(c)
-    )
-    default = next(p["val_fraction"].default for p in constructors if "val_fraction" in p)
-    return size if module.val_fraction == default else None
-
-
-def _counted(module: Any) -> int:
-    """Training examples on the disk.
+def _counted(member: TaskDataModule) -> int:
+    """Count the training examples on the disk.
 
     Raises:
-        UserError: If they are not there.
+        UserError: If the files are not present.
     """
-    limit, module.limit_train = module.limit_train, None
     try:
-        if getattr(module, "source", "files") == "hub":
-            raise UserError("it would have to be downloaded")
-        module.setup("fit")
+        return member.count_train()
     except UserError as error:
+        name = member.task.name
         raise UserError(
-            f"data {module.info.name}: how many training examples it has with this split is known from its files "
-            f"alone; give --samples {module.info.name}=NUMBER, or bring the files ({error})"
+            f"data {name}: how many training examples it has with this split is known from its files alone; "
+            f"give --samples {name}=NUMBER, or bring the files ({error})"
         ) from error
-    module.limit_train = limit
-    return len(module.examples("train"))

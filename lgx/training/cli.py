@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentError
-from lightning.pytorch import Callback, LightningDataModule, Trainer
+from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, RichProgressBar, TQDMProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -17,7 +17,7 @@ from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvi
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-import data_modules  # noqa: F401  # makes the data modules known by their short names
+from data_modules import TaskDataModule  # importing the package makes every data module known by its short name
 from lgx.core.allocator import keep_freed_memory
 from lgx.core.batch import Kind
 from lgx.core.warnings import quiet
@@ -46,7 +46,7 @@ from lgx.training.summary import SUMMARY, write_summary
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """What the system says when there is no room left: on the disk, in a quota, in a file."""
 
-BASES = {"model": Method, "data": LightningDataModule, "model.initializer": Initializer}
+BASES: dict[str, type] = {"model": Method, "data": TaskDataModule, "model.initializer": Initializer}
 
 
 def run(argv: list[str]) -> None:
@@ -105,7 +105,7 @@ class LgxCLI(LightningCLI):
         try:
             super().__init__(
                 Method,
-                LightningDataModule,
+                TaskDataModule,
                 save_config_callback=SaveConfig,
                 save_config_kwargs={"overwrite": True},
                 subclass_mode_model=True,

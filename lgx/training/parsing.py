@@ -158,6 +158,8 @@ def explain(message: str, bases: dict[str, type] | None = None) -> str:
     expected = list(dict.fromkeys(re.findall(r"Expected a <class '([\w.]+)'>", message)))
     given = re.findall(r"Given value: (.+)", message)
     value = re.sub(r"^NestedArg\(key='[^']*', val='?(.*?)'?\)$", r"\1", given[-1].strip())[:200] if given else ""
+    if base := re.search(r"does not correspond to a subclass of (\w+)", message):
+        return f"{where}{value} is not a subclass of {base[1]}; derive it from it"
     if choices := re.search(r"Expected a typing\.Literal\[([^\]]*)\]", message):
         return f"{where}expected one of {choices[1]}, got {value}"
     if expected and given:

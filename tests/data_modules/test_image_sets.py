@@ -15,7 +15,8 @@ from lightning.pytorch.cli import LightningArgumentParser
 import data_modules
 from data_modules import CIFAR10, CIFAR100, FER2013, GTSRB, FashionMNIST, ImageDataModule, ImageFolderData, Omniglot
 from data_modules.catalogue import OFFICIAL, infos
-from data_modules.images import ImageFiles, LabeledImages, grouped_split, stratified_order, stratified_split
+from data_modules.images import ImageFiles, LabeledImages
+from data_modules.splits import grouped_split, stratified_order, stratified_split
 from lgx.errors import UserError
 from tests.support import fake_data
 from tests.support.paths import SHARED

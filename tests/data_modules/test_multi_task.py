@@ -231,7 +231,7 @@ def test_evaluation_goes_through_the_tasks_in_order(places):
 def test_only_what_a_stage_needs_is_read(places):
     made = module(places)
     made.setup("validate")
-    assert all(set(part._images) == {"val"} for part in made.sets.values())
+    assert all(set(part._splits) == {"val"} for part in made.sets.values())
 
 
 def test_a_run_of_the_command_line_trains_on_all_tasks(places, tmp_path):

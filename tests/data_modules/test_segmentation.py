@@ -93,7 +93,7 @@ def test_val_is_a_seeded_draw_and_limits_draw_alike(root):
     assert few.task.num_train == 5
     more = module("ade20k", root, limit_train=9)
     more.setup("fit")
-    assert set(few._images["train"].indices) < set(more._images["train"].indices)
+    assert set(few.examples("train").indices) < set(more.examples("train").indices)
 
 
 @settings(max_examples=40)

@@ -1,0 +1,234 @@
+"""What data modules of one data set share: splits, loaders, limits, and the size of a planned training split."""
+
+from abc import abstractmethod
+from collections.abc import Sequence, Sized
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+import numpy as np
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler
+
+from data_modules.base import DatasetInfo, Split, TaskDataModule, TrainLoader, loader_options, process_of
+from data_modules.samplers import ResumableLoader, TrainBatchSampler, TransformedImages, UnpaddedEvalSampler
+from lgx.core.batch import Batch
+from lgx.errors import UserError
+
+ExamplesT = TypeVar("ExamplesT", bound=Sized)
+
+_SPLITS: dict[str, tuple[Split, ...]] = {
+    "fit": ("train", "val"),
+    "validate": ("val",),
+    "test": ("test",),
+    "predict": ("test",),
+}
+
+
+class AnnouncedExamples:
+    """Training examples of which only the number is known.
+
+    Args:
+        size: Number of examples.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.labels = self.lengths = np.zeros(size, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class SingleSet(TaskDataModule, Generic[ExamplesT]):
+    """Base of the data modules of one data set with the splits train, val and test.
+
+    A subclass sets ``info`` and implements :meth:`load`, :meth:`transformed`, :meth:`collate` and :meth:`first`.
+
+    Attributes:
+        info: Facts of the set.
+        nominal_val_fraction: The ``val_fraction`` for which ``info.sizes`` holds.
+    """
+
+    info: DatasetInfo
+    nominal_val_fraction: ClassVar[float] = 0.1
+
+    root: Path
+    eval_batch_size: int
+    val_fraction: float
+    split_seed: int
+    seed: int
+    limit_train: int | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._splits: dict[Split, ExamplesT] = {}
+
+    # -- what a subclass provides -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def load(self, splits: Sequence[Split]) -> dict[Split, ExamplesT]:
+        """Read whole splits; the result may hold more of them than asked for.
+
+        Raises:
+            UserError: If the files are absent or damaged, or a split is empty.
+        """
+
+    @abstractmethod
+    def transformed(self, examples: ExamplesT, train: bool = False, seed: int | None = None) -> TransformedImages:
+        """The examples as tensors.
+
+        Args:
+            examples: Examples of one split.
+            train: Whether to augment them.
+            seed: Seed of the augmentation; by default the module's.
+        """
+
+    @abstractmethod
+    def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
+        """Make a batch of transformed examples."""
+
+    @abstractmethod
+    def first(self, examples: ExamplesT, count: int, split: Split) -> ExamplesT:
+        """The first ``count`` examples of a class-stratified, seeded draw."""
+
+    def train_sampler(
+        self, examples: ExamplesT, rank: int, world_size: int, limit: int | float | None
+    ) -> TrainBatchSampler:
+        """The order of the training batches.
+
+        Args:
+            examples: Training examples.
+            rank: Rank of this process.
+            world_size: Number of processes.
+            limit: Lightning's ``limit_train_batches``.
+        """
+        return TrainBatchSampler(len(examples), self.batch_size, self.seed, rank, world_size, limit)
+
+    def eval_sampler(
+        self, examples: ExamplesT, rank: int, world_size: int, in_order: bool
+    ) -> Sampler[int] | Sequence[int]:
+        """The order of the examples in evaluation: every example once.
+
+        Args:
+            examples: Examples of one split.
+            rank: Rank of this process.
+            world_size: Number of processes.
+            in_order: Whether the order of the split must be kept, because predictions are numbered by it.
+        """
+        return UnpaddedEvalSampler(len(examples), rank, world_size)
+
+    # -- what methods see ---------------------------------------------------------------------------------------
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, known before any file is read."""
+        return self.info.num_classes
+
+    @property
+    def train_size(self) -> int:
+        """Number of training examples: exact after ``setup("fit")``, before it the published number or 0."""
+        return len(self._splits["train"]) if "train" in self._splits else self.info.sizes[0] or 0
+
+    def examples(self, split: Split) -> ExamplesT:
+        """The examples of a split that :meth:`setup` read."""
+        return self._splits[split]
+
+    @property
+    def predict_indices(self) -> Sequence[int]:
+        """Index in the test split of each example that :meth:`predict_dataloader` yields on this rank, in order."""
+        rank, world_size = process_of(self)
+        return range(rank, len(self._splits["test"]), world_size)
+
+    # -- Lightning hooks ----------------------------------------------------------------------------------------
+
+    def setup(self, stage: str) -> None:
+        """Read the splits that ``stage`` needs (``fit``, ``validate``, ``test``, ``predict``)."""
+        missing = [split for split in _SPLITS[stage] if split not in self._splits]
+        if not missing:
+            return
+        found = self.load(missing)
+        if "train" in found and self.limit_train is not None:
+            found["train"] = self.first(found["train"], self.limit_train, "train")
+        self._splits |= found
+
+    def train_dataloader(self) -> TrainLoader:
+        """Shuffled batches; the loader can resume in the middle of an epoch.
+
+        Raises:
+            UserError: If the examples do not fill one batch on every process.
+        """
+        examples, (rank, world_size) = self._splits["train"], process_of(self)
+        self.check_batch(len(examples), world_size)
+        limit = self.trainer.limit_train_batches if self.trainer else None
+        sampler = self.train_sampler(examples, rank, world_size, limit)
+        options = loader_options(self.num_workers, self.collate)
+        return ResumableLoader(self.transformed(examples, train=True), batch_sampler=sampler, **options)
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """Every validation example once."""
+        return self.eval_dataloader("val")
+
+    def test_dataloader(self) -> DataLoader[Any]:
+        """Every test example once."""
+        return self.eval_dataloader("test")
+
+    def predict_dataloader(self) -> DataLoader[Any]:
+        """Every test example once, in the order of the split."""
+        return self.eval_dataloader("test", in_order=True)
+
+    def eval_dataloader(self, split: Split, in_order: bool = False) -> DataLoader[Any]:
+        """Every example of a split once.
+
+        Args:
+            split: The split.
+            in_order: Whether the order of the split must be kept.
+
+        Raises:
+            UserError: If there are fewer examples than processes.
+        """
+        examples, (rank, world_size) = self._splits[split], process_of(self)
+        if len(examples) < world_size:
+            raise UserError(
+                f"{self.info.name} {split}: {len(examples)} examples for {world_size} processes; use fewer processes"
+            )
+        sampler = self.eval_sampler(examples, rank, world_size, in_order)
+        options = loader_options(self.num_workers, self.collate)
+        # Keyword arguments only: Lightning rebuilds the loader from them for `lgx predict`.
+        return DataLoader(self.transformed(examples), batch_size=self.eval_batch_size, sampler=sampler, **options)
+
+    # -- what a plan needs --------------------------------------------------------------------------------------
+
+    def nominal_train_size(self) -> int | None:
+        """Published number of training examples; None if it depends on the files or on another ``val_fraction``."""
+        return self.info.sizes[0] if self.val_fraction == self.nominal_val_fraction else None
+
+    def count_train(self) -> int:
+        """Count the training examples in the files, without ``limit_train``.
+
+        Raises:
+            UserError: If the files are not present.
+        """
+        return len(self.load(("train", "val"))["train"])
+
+    def announce_train_size(self, size: int) -> None:
+        """Continue as if :meth:`setup` had read ``size`` training examples.
+
+        ``limit_train`` applies to them. No example can be read afterwards.
+        """
+        left = size if self.limit_train is None else min(size, self.limit_train)
+        self._splits["train"] = cast(ExamplesT, AnnouncedExamples(left))
+
+    # -- checks -------------------------------------------------------------------------------------------------
+
+    def check_batch(self, size: int, world_size: int) -> None:
+        """Refuse a batch that ``size`` training examples cannot fill on every process."""
+        if size < self.batch_size * world_size:
+            raise UserError(
+                f"data.batch_size: {self.batch_size} x {world_size} processes exceeds the {size} training "
+                f"examples of {self.info.name}; use a smaller batch_size"
+            )
+
+    def refuse_empty(self, examples: ExamplesT, split: Split) -> ExamplesT:
+        """Return the examples, of which there must be one."""
+        if len(examples) == 0:
+            raise UserError(f"data {self.info.name}: the {split} split below {self.root} is empty")
+        return examples

@@ -1,0 +1,110 @@
+"""The interface that methods and plans see of every data module."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lightning.pytorch import LightningDataModule, Trainer
+
+from data_modules import CIFAR10, CoLA, ImageNet, MultiTask, TaskDataModule
+from lgx.core.batch import Task
+from lgx.errors import UserError
+from lgx.methods.baselines.finetune import Finetune
+from tests.support.command_line import lgx
+
+
+class Mine(TaskDataModule):
+    """The least that a data module of one's own has to define."""
+
+    batch_size, num_workers = 4, 0
+
+    def setup(self, stage: str) -> None:
+        self.size = 12
+
+    @property
+    def task(self) -> Task:
+        return Task("mine", 3, num_train=getattr(self, "size", 0))
+
+    def train_dataloader(self) -> "Loader":
+        return Loader()
+
+
+class Loader:
+    epoch_length = 3
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(3))
+
+
+def test_a_data_module_of_ones_own_needs_a_task_and_a_loader() -> None:
+    module = Mine()
+    assert list(module.all_tasks) == ["mine"]
+    assert module.num_classes == 3
+    assert list(module.members()) == [module]
+    assert module.nominal_train_size() is None
+    assert module.count_train() == 12
+    module.announce_train_size(12)
+    with pytest.raises(UserError, match=r"Mine has 12 training examples and cannot be planned with 5; leave out"):
+        module.announce_train_size(5)
+    with pytest.raises(UserError, match="Mine has no predict_indices"):
+        _ = module.predict_indices
+
+
+@pytest.mark.parametrize("missing", ["task", "train_dataloader"])
+def test_a_data_module_without_task_or_loader_cannot_be_made(missing: str) -> None:
+    kind = type("Partial", (TaskDataModule,), {k: v for k, v in vars(Mine).items() if k not in (missing, "__dict__")})
+    with pytest.raises(TypeError, match=missing):
+        kind()
+
+
+def test_an_announced_size_is_counted_by_the_loader_and_no_file_is_read() -> None:
+    module = CIFAR10(root="/nowhere", batch_size=64)
+    assert module.nominal_train_size() == 45_000
+    module.announce_train_size(45_000)
+    assert module.task.num_train == 45_000
+    assert module.train_dataloader().epoch_length == 703
+    texts = CoLA(root="/nowhere", batch_size=10, limit_train=95)
+    texts.announce_train_size(1_000)
+    assert texts.task.num_train == 95
+    assert texts.train_dataloader().epoch_length == 9
+
+
+def test_the_published_size_holds_for_the_usual_share_of_validation_only() -> None:
+    assert CIFAR10(val_fraction=0.2).nominal_train_size() is None
+    assert ImageNet().nominal_train_size() == 1_268_355
+    assert ImageNet(val_fraction=0.1).nominal_train_size() is None
+
+
+def test_several_sets_have_a_member_for_each() -> None:
+    module = MultiTask(tasks=("cifar10", "svhn"), root="/nowhere", img_size=32, batch_size=100)
+    for member, size in zip(module.members(), (300, 700), strict=True):
+        member.announce_train_size(size)
+    assert {name: task.num_train for name, task in module.all_tasks.items()} == {"cifar10": 300, "svhn": 700}
+    assert module.train_dataloader().epoch_length == 10
+
+
+def test_a_text_set_on_the_hub_is_not_downloaded_to_be_counted() -> None:
+    with pytest.raises(UserError, match="downloaded"):
+        CoLA(root="/nowhere", source="hub").count_train()
+
+
+def test_a_bare_lightning_data_module_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    method = Finetune(arch="depth=1,embed_dim=16,num_heads=2,img_size=16", optimizer=None)
+    trainer = Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
+    method.trainer = trainer
+    with pytest.raises(UserError, match="give one with --data"):
+        method.data_module()
+    trainer.datamodule = LightningDataModule()
+    with pytest.raises(UserError, match=r"LightningDataModule gives no task; derive it from data_modules\.TaskDataMod"):
+        method.data_module()
+
+
+def test_the_command_line_takes_task_data_modules_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_data.py").write_text(
+        "from lightning.pytorch import LightningDataModule\n\n\nclass Bare(LightningDataModule):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "own_data")
+    done = lgx("fit", "--model=Finetune", "--data=own_data.Bare")
+    assert done.code == 2
+    assert done.sentence == "lgx fit: data: own_data.Bare is not a subclass of TaskDataModule; derive it from it"
