@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from lgx.runs.executors import Executor
-    from lgx.runs.report import Report
+    from lgx.runs.progress import Progress
 
 
 def sweep(
@@ -17,64 +17,69 @@ def sweep(
     cluster: Literal["local", "slurm"] = "local",
     slurm: dict[str, Any] | None = None,
 ) -> None:
-    """Run every run of a sweep file that is not finished yet; go on where a stopped sweep stopped.
+    """Run all runs of a sweep file that are not finished; the same command resumes a sweep that was stopped.
 
-    A sweep file names an experiment, seeds, and runs; a run has a name, a configuration, options, and perhaps a
-    matrix that multiplies it. A run whose options name files of another run waits for it; if that one fails it is
-    skipped, and all others go on. Test results are added to a CSV file as they come: rows that stand there already
-    are not measured again.
+    A sweep file names an experiment, seeds and runs. A run has a name, a configuration, options, and optionally a
+    matrix that turns it into several runs. A run whose options name files of another run starts after that run; if
+    that run fails, it is skipped, and all other runs continue. Test results are added to a CSV file as runs finish.
+    Runs whose rows are already in that file are not repeated.
 
     Args:
         file: Sweep file, e.g. experiments/sws/fashion_mnist.yaml.
-        runs_dir: Folder below which all runs lie.
+        runs_dir: Folder of all runs.
         results: CSV file that collects the test rows; by default measured.csv in the experiment's folder.
-        dry_run: Print the runs' command lines instead of running them.
-        parallel: Runs at a time. One runs in this process; several have processes of their own, share GPUs and cores,
-            and write their output to files below the experiment's jobs folder. Of a SLURM array, jobs at a time.
+        dry_run: Print the command lines of the runs instead of running them.
+        parallel: Number of runs at a time. A single run uses this process; several runs have their own processes,
+            share GPUs and cores, and write their output to the experiment's jobs folder. Of a SLURM array, jobs at a
+            time.
         cluster: slurm submits the runs as job arrays.
-        slurm: submitit's parameters of SLURM's jobs, e.g. '{partition: gpu, timeout_min: 240, gpus_per_node: 1}'.
+        slurm: submitit's parameters of SLURM jobs, e.g. '{partition: gpu, timeout_min: 240, gpus_per_node: 1}'.
+
+    Raises:
+        UserError: If the file or an option is wrong, or runs failed.
     """
     import shlex
 
     from lgx.errors import UserError
+    from lgx.runs.jobs import jobs_folder
     from lgx.runs.pool import Pool
-    from lgx.runs.schedule import jobs_folder, run_all, works_of
+    from lgx.runs.scheduler import run_sweep, sweep_jobs
     from lgx.runs.sweeps import load_sweep, pending_runs
 
     if parallel < 1:
-        raise UserError(f"--parallel: at least 1 run at a time, got {parallel}")
+        raise UserError(f"--parallel: must be at least 1 run at a time, got {parallel}")
     if slurm is not None and cluster != "slurm":
-        raise UserError("--slurm: goes with --cluster slurm")
-    plan = load_sweep(file, runs_dir)
-    collected = Path(results) if results else Path(runs_dir) / plan.experiment / "measured.csv"
-    works = works_of(plan, pending_runs(plan, collected))
-    print(f"sweep      {plan.experiment}: {len(works)} of {len(plan.runs)} runs to do", flush=True)
+        raise UserError("--slurm: needs --cluster slurm")
+    loaded = load_sweep(file, runs_dir)
+    collected = Path(results) if results else Path(runs_dir) / loaded.experiment / "measured.csv"
+    jobs = sweep_jobs(loaded, pending_runs(loaded, collected))
+    print(f"sweep      {loaded.experiment}: {len(jobs)} of {len(loaded.runs)} runs to do", flush=True)
     if dry_run:
-        for number, work in enumerate(works.values(), start=1):
-            print(f"\n[{number}/{len(works)}] lgx {shlex.join(work.arguments)}")
+        for number, job in enumerate(jobs.values(), start=1):
+            print(f"\n[{number}/{len(jobs)}] lgx {shlex.join(job.arguments)}")
         return
-    if works:
-        executor = _executor(jobs_folder(runs_dir, plan.experiment) / "submitit", parallel, cluster, slurm)
-        with _report(len(works), own_output=parallel == 1 and cluster == "local") as report:
-            pool = Pool(executor, report)
-            run_all(plan, works, pool, collected)
+    if jobs:
+        folder = jobs_folder(runs_dir, loaded.experiment) / "submitit"
+        executor = _executor(folder, parallel, cluster, slurm)
+        with _progress(len(jobs), own_output=parallel == 1 and cluster == "local") as progress:
+            run_sweep(loaded, jobs, Pool(executor, progress), collected)
     print(f"\nresults    {collected}; compare them with `lgx compare {collected}`")
 
 
 def _executor(folder: Path, parallel: int, cluster: str, slurm: dict[str, Any] | None) -> "Executor":
-    from lgx.runs.executors import Here
-    from lgx.runs.submitted import Local, Slurm
+    from lgx.runs.executors import InProcessExecutor
+    from lgx.runs.submitit_executors import LocalExecutor, SlurmExecutor
 
     if cluster == "slurm":
-        return Slurm(folder, parallel, slurm or {})
-    return Local(folder, parallel) if parallel > 1 else Here()
+        return SlurmExecutor(folder, parallel, slurm or {})
+    return LocalExecutor(folder, parallel) if parallel > 1 else InProcessExecutor()
 
 
-def _report(total: int, own_output: bool) -> "Report":
+def _progress(total: int, own_output: bool) -> "Progress":
     import sys
 
-    from lgx.runs.report import Bar, CommandLines, Report
+    from lgx.runs.progress import CommandLineProgress, Progress, ProgressBar
 
     if own_output:
-        return CommandLines(total)
-    return Bar(total) if sys.stdout.isatty() else Report(total)
+        return CommandLineProgress(total)
+    return ProgressBar(total) if sys.stdout.isatty() else Progress(total)

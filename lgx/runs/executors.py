@@ -1,4 +1,4 @@
-"""What a place where runs work does, and the nearest one: this process."""
+"""The interface of executors, which run jobs, and the executor that runs them in this process."""
 
 import sys
 import traceback
@@ -7,87 +7,96 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from lgx.errors import Preempted, UserError
-from lgx.runs.work import Work, do_here
+from lgx.runs.jobs import Job, run_in_process
+
+_LONGEST = 200
+"""Characters of a failure's reason that a summary shows."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """How a run failed.
+    """Why a job failed.
 
     Attributes:
-        reason: In a few words.
-        log: File that tells more; None where it was printed.
+        reason: The reason in one line.
+        log: File with the details; None if they were printed.
     """
 
     reason: str
     log: str | None = None
 
+    @property
+    def summary(self) -> str:
+        """The shortened reason and the name of the log."""
+        reason = self.reason if len(self.reason) < _LONGEST else f"{self.reason[:_LONGEST]}…"
+        return f"{reason}; log {self.log}" if self.log else reason
+
 
 Outcome = Literal["finished", "elsewhere"] | Failure
-"""How a run ended; ``elsewhere`` if another process was found working on it."""
+"""How a job ended; ``elsewhere`` if another process already works on its run."""
 
 
 @dataclass(frozen=True)
-class Ticket:
-    """A run that was submitted.
+class Submission:
+    """A submitted job.
 
     Attributes:
-        work: The run.
-        job: What the executor knows it by.
-        slot: Its number among those that run beside it.
+        job: The job.
+        handle: The executor's own handle of it.
+        slot: Number of its slot among the jobs that run at the same time.
     """
 
-    work: Work
-    job: Any
+    job: Job
+    handle: Any
     slot: int = 0
 
 
 class Executor(Protocol):
-    """A place where runs work.
+    """Runs jobs.
 
     Attributes:
-        limit: Runs that may be submitted and not ended.
-        interval: Seconds between two looks at them.
+        limit: Greatest number of submitted jobs that have not ended.
+        interval: Seconds between two polls.
     """
 
     limit: int
     interval: float
 
-    def submit(self, works: Sequence[Work]) -> list[Ticket]:
-        """Start runs."""
+    def submit(self, jobs: Sequence[Job]) -> list[Submission]:
+        """Start jobs."""
 
-    def poll(self, ticket: Ticket) -> Outcome | None:
-        """How a run ended; None while it goes on. Not to be asked again after that."""
+    def poll(self, submission: Submission) -> Outcome | None:
+        """How a job ended; None while it runs. Must not be called again after it returned an outcome."""
 
-    def cancel(self, tickets: Sequence[Ticket]) -> None:
-        """End runs."""
+    def cancel(self, submissions: Sequence[Submission]) -> None:
+        """End jobs."""
 
 
-class Here:
-    """This process: one run after another, its output among ours."""
+class InProcessExecutor:
+    """Runs one job after another in this process, which also prints their output."""
 
     limit = 1
     interval = 1.0
 
-    def submit(self, works: Sequence[Work]) -> list[Ticket]:
-        """Run them; what a run raises is printed, and is its failure."""
-        return [Ticket(work, self._outcome(work)) for work in works]
+    def submit(self, jobs: Sequence[Job]) -> list[Submission]:
+        """Run jobs to their end; an exception of a run is printed and becomes its failure."""
+        return [Submission(job, self._run(job)) for job in jobs]
 
-    def poll(self, ticket: Ticket) -> Outcome | None:
-        """How it ended."""
-        outcome: Outcome = ticket.job
+    def poll(self, submission: Submission) -> Outcome | None:
+        """How the job ended."""
+        outcome: Outcome = submission.handle
         return outcome
 
-    def cancel(self, tickets: Sequence[Ticket]) -> None:
-        """Nothing runs any more."""
+    def cancel(self, submissions: Sequence[Submission]) -> None:
+        """Do nothing: every submitted job has ended."""
 
-    def _outcome(self, work: Work) -> Outcome:
+    def _run(self, job: Job) -> Outcome:
         try:
-            return "finished" if do_here(work) else "elsewhere"
-        except Preempted:  # the whole process shall end
+            return "finished" if run_in_process(job) else "elsewhere"
+        except Preempted:  # ends the whole command, not only this job
             raise
         except UserError as error:
-            print(f"lgx {work.arguments[0]}: {error}", file=sys.stderr, flush=True)
+            print(f"lgx {job.arguments[0]}: {error}", file=sys.stderr, flush=True)
             return Failure(str(error))
         except Exception as error:
             traceback.print_exc()

@@ -1,4 +1,4 @@
-"""Runs that work at the same time."""
+"""Jobs that run at the same time."""
 
 import signal
 import time
@@ -7,90 +7,92 @@ from types import TracebackType
 from typing import Self
 
 from lgx.errors import Preempted
-from lgx.runs.executors import Executor, Outcome, Ticket
-from lgx.runs.report import Report
-from lgx.runs.work import Work, is_finished, is_locked
+from lgx.runs.executors import Executor, Outcome, Submission
+from lgx.runs.jobs import Job, is_finished
+from lgx.runs.locks import is_locked
+from lgx.runs.progress import Progress
 
 
 class Pool:
-    """Starts runs and tells which ended; none is started twice.
+    """Starts jobs and returns those that ended; no run is executed twice.
 
-    A run that a process left by an earlier command works on is waited for, and counts as one of ours; one that has
-    finished already is not started at all. What still runs at the end of the ``with`` block is ended, too.
+    If a process of an earlier command still works on a run, the pool waits for it and counts it as a running job. A
+    job that has already finished is not started. At the end of the ``with`` block the pool ends all jobs that still
+    run.
 
     Args:
-        executor: Where they work.
-        report: What is told of them.
+        executor: Runs the jobs.
+        progress: Shows their progress.
     """
 
-    def __init__(self, executor: Executor, report: Report) -> None:
-        self.executor, self.report = executor, report
-        self._tickets: list[Ticket] = []
-        self._elsewhere: list[Work] = []
-        self._found: list[Work] = []
+    def __init__(self, executor: Executor, progress: Progress) -> None:
+        self.executor, self.progress = executor, progress
+        self._submissions: list[Submission] = []
+        self._elsewhere: list[Job] = []
+        self._already_finished: list[Job] = []
 
     def __enter__(self) -> Self:
-        self._sigterm = signal.signal(signal.SIGTERM, signal.default_int_handler)  # kill is as good as Ctrl-C
+        self._sigterm = signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM acts like Ctrl-C
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        number = len(self._tickets)
+        number = len(self._submissions)
         if number:
-            self.report.stopping(number)
-            self.executor.cancel(self._tickets)
+            self.progress.stopping(number)
+            self.executor.cancel(self._submissions)
         signal.signal(signal.SIGTERM, self._sigterm)
         if number and isinstance(error, KeyboardInterrupt):
-            raise Preempted(f"interrupted; {number} run(s) were ended, the same command goes on with them", 130)
+            raise Preempted(f"interrupted; {number} run(s) were stopped, the same command resumes them", 130)
 
     @property
     def free(self) -> int:
-        """Runs that may be started now."""
-        return self.executor.limit - len(self._tickets) - len(self._elsewhere)
+        """Number of jobs that may start now."""
+        return self.executor.limit - len(self._submissions) - len(self._elsewhere)
 
-    def start(self, works: Iterable[Work]) -> None:
-        """Start runs."""
+    def start(self, jobs: Iterable[Job]) -> None:
+        """Start jobs."""
         fresh = []
-        for work in works:
-            if is_locked(work.folder):
-                self._elsewhere.append(work)
-                self.report.waiting(work)
-            elif is_finished(work):
-                self._found.append(work)
+        for job in jobs:
+            if is_locked(job.folder):
+                self._elsewhere.append(job)
+                self.progress.waiting(job)
+            elif is_finished(job):
+                self._already_finished.append(job)
             else:
-                fresh.append(work)
-                self.report.started(work)
+                fresh.append(job)
+                self.progress.started(job)
         if fresh:
-            self._tickets += self.executor.submit(fresh)
+            self._submissions += self.executor.submit(fresh)
 
-    def wait(self) -> list[tuple[Work, Outcome]]:
-        """Wait until runs end.
+    def wait(self) -> list[tuple[Job, Outcome]]:
+        """Wait until at least one job ends.
 
         Returns:
-            Those that did, and how; none if none is left.
+            The jobs that ended, with their outcomes; an empty list if no job is left.
         """
-        while self._tickets or self._elsewhere or self._found:
-            ended: list[tuple[Work, Outcome]] = [(work, "finished") for work in self._found]
-            self._found = []
+        while self._submissions or self._elsewhere or self._already_finished:
+            ended: list[tuple[Job, Outcome]] = [(job, "finished") for job in self._already_finished]
+            self._already_finished = []
             ended += self._poll()
-            free = [work for work in self._elsewhere if not is_locked(work.folder)]
-            self._elsewhere = [work for work in self._elsewhere if work not in free]
-            self.start(free)
+            unlocked = [job for job in self._elsewhere if not is_locked(job.folder)]
+            self._elsewhere = [job for job in self._elsewhere if job not in unlocked]
+            self.start(unlocked)
             if ended:
                 return ended
-            if not self._found:
+            if not self._already_finished:
                 time.sleep(self.executor.interval)
         return []
 
-    def _poll(self) -> list[tuple[Work, Outcome]]:
-        ended: list[tuple[Work, Outcome]] = []
-        for ticket in list(self._tickets):
-            outcome = self.executor.poll(ticket)
+    def _poll(self) -> list[tuple[Job, Outcome]]:
+        ended: list[tuple[Job, Outcome]] = []
+        for submission in list(self._submissions):
+            outcome = self.executor.poll(submission)
             if outcome is None:
                 continue
-            self._tickets.remove(ticket)
+            self._submissions.remove(submission)
             if outcome == "elsewhere":
-                self._elsewhere.append(ticket.work)
-                self.report.waiting(ticket.work)
+                self._elsewhere.append(submission.job)
+                self.progress.waiting(submission.job)
             else:
-                ended.append((ticket.work, outcome))
+                ended.append((submission.job, outcome))
         return ended

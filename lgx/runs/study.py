@@ -1,4 +1,4 @@
-"""Running a search: trials drawn by optuna, each a run in a process of its own."""
+"""Run a tuning study: optuna draws the trials, and each trial is a run with its own process."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,85 +7,84 @@ from typing import Any
 from lgx.core.extras import sweep_extra
 from lgx.errors import UserError
 from lgx.runs.executors import Failure
+from lgx.runs.jobs import Job, jobs_folder
 from lgx.runs.pool import Pool
-from lgx.runs.schedule import jobs_folder
 from lgx.runs.sweeps import run_arguments
-from lgx.runs.tuning import Range, Search, score
-from lgx.runs.work import Work
+from lgx.runs.tuning import Range, Tuning, score
 
-with sweep_extra("searching"):
+with sweep_extra("tuning"):
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
     from optuna.trial import TrialState
 
 
-def open_study(search: Search) -> optuna.Study:
-    """The search so far, from its journal in the experiment's folder; a new one if there is none.
+def open_study(tuning: Tuning) -> optuna.Study:
+    """Load the study from its journal in the experiment's folder, or create it.
 
     Raises:
-        UserError: If the journal is of another search.
+        UserError: If the journal holds a study with other values.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    journal = Path(search.runs_dir) / search.experiment / "study.journal"
+    journal = Path(tuning.runs_dir) / tuning.experiment / "study.journal"
     journal.parent.mkdir(parents=True, exist_ok=True)
-    _drop_torn_line(journal)
+    _drop_incomplete_line(journal)
     study = optuna.create_study(
         storage=JournalStorage(JournalFileBackend(str(journal))),
-        study_name=search.experiment,
-        direction=search.direction,
+        study_name=tuning.experiment,
+        direction=tuning.direction,
         load_if_exists=True,
     )
     if "stated" not in study.user_attrs and not study.trials:
-        study.set_user_attr("stated", search.stated)
+        study.set_user_attr("stated", tuning.stated)
     stated = study.user_attrs.get("stated", {})
-    if differ := [key for key, text in search.stated.items() if stated.get(key) != text]:
+    if different := [key for key, text in tuning.stated.items() if stated.get(key) != text]:
         raise UserError(
-            f"{journal}: holds a search with another {' and '.join(differ)}; give the file another experiment, "
-            f"or remove {journal.parent}"
+            f"{journal}: holds a study with another {' and '.join(different)}; give the tuning file another "
+            f"experiment, or remove {journal.parent}"
         )
     return study
 
 
-def run_search(search: Search, study: optuna.Study, pool: Pool) -> None:
-    """Run all trials that are left, first those that an earlier command began.
+def run_trials(tuning: Tuning, study: optuna.Study, pool: Pool) -> None:
+    """Run all trials that are left, beginning with those that an earlier command started.
 
-    Trial k is drawn by a sampler of seed ``seed + k`` from what has ended before, so that a search of one trial at a
-    time is the same whether or not it was interrupted.
+    The sampler of trial k has the seed ``seed + k`` and knows the trials that have ended. With one trial at a time, an
+    interrupted study therefore draws the same trials as an uninterrupted one.
 
     Args:
-        search: The search.
-        study: Its trials.
-        pool: Where they work.
+        tuning: The tuning file.
+        study: The study.
+        pool: Runs the trials.
     """
-    begun = study.get_trials(states=(TrialState.RUNNING,))
+    started = study.get_trials(states=(TrialState.RUNNING,))
     numbers: dict[str, int] = {}
     with pool:
         while True:
-            while pool.free and (begun or len(study.trials) < search.trials):
-                trial = begun.pop(0) if begun else _draw(search, study)
-                if set(trial.params) != set(search.space):  # the command ended while it drew
+            while pool.free and (started or len(study.trials) < tuning.trials):
+                trial = started.pop(0) if started else _draw(tuning, study)
+                if set(trial.params) != set(tuning.space):  # an earlier command ended before it had drawn all values
                     study.tell(trial.number, state=TrialState.FAIL)
                     continue
-                work = _work(search, trial.number, trial.params)
-                numbers[work.folder] = trial.number
-                pool.start([work])
+                job = _job(tuning, trial.number, trial.params)
+                numbers[job.folder] = trial.number
+                pool.start([job])
             ended = pool.wait()
             if not ended:
                 break
-            for work, outcome in ended:
-                reached = outcome if isinstance(outcome, Failure) else _score(work, search)
-                if isinstance(reached, Failure):
-                    study.tell(numbers[work.folder], state=TrialState.FAIL)
-                    pool.report.failed(work, reached)
+            for job, outcome in ended:
+                result = outcome if isinstance(outcome, Failure) else _score(job, tuning)
+                if isinstance(result, Failure):
+                    study.tell(numbers[job.folder], state=TrialState.FAIL)
+                    pool.progress.failed(job, result)
                 else:
-                    study.tell(numbers[work.folder], reached)
-                    pool.report.finished(work, f"val/{search.metric} {reached:.4g}")
+                    study.tell(numbers[job.folder], result)
+                    pool.progress.finished(job, f"val/{tuning.metric} {result:.4g}")
 
 
-def _draw(search: Search, study: optuna.Study) -> optuna.Trial:
-    study.sampler = optuna.samplers.TPESampler(seed=search.seed + len(study.trials))
-    return study.ask({option: _distribution(values) for option, values in search.space.items()})
+def _draw(tuning: Tuning, study: optuna.Study) -> optuna.Trial:
+    study.sampler = optuna.samplers.TPESampler(seed=tuning.seed + len(study.trials))
+    return study.ask({option: _distribution(values) for option, values in tuning.space.items()})
 
 
 def _distribution(values: Range | tuple[Any, ...]) -> optuna.distributions.BaseDistribution:
@@ -96,29 +95,29 @@ def _distribution(values: Range | tuple[Any, ...]) -> optuna.distributions.BaseD
     return optuna.distributions.FloatDistribution(values.low, values.high, log=values.log, step=values.step)
 
 
-def _work(search: Search, number: int, drawn: Mapping[str, Any]) -> Work:
-    job = search.job(number, drawn)
-    return Work(
-        name=job.name,
-        folder=job.folder,
-        arguments=tuple(run_arguments(search.sweep, job)),
-        log=str(jobs_folder(search.runs_dir, search.experiment) / job.name / f"seed{job.seed}.log"),
-        inputs=(job.config,),
+def _job(tuning: Tuning, number: int, drawn: Mapping[str, Any]) -> Job:
+    spec = tuning.trial(number, drawn)
+    return Job(
+        name=spec.name,
+        folder=spec.folder,
+        arguments=tuple(run_arguments(spec, tuning.runs_dir, tuning.experiment)),
+        log=str(jobs_folder(tuning.runs_dir, tuning.experiment) / spec.name / f"seed{spec.seed}.log"),
+        inputs=(spec.config,),
     )
 
 
-def _score(work: Work, search: Search) -> float | Failure:
+def _score(job: Job, tuning: Tuning) -> float | Failure:
     try:
-        return score(work.folder, search)
+        return score(job.folder, tuning)
     except UserError as error:
-        return Failure(str(error), work.log)
+        return Failure(str(error), job.log)
 
 
-def _drop_torn_line(journal: Path) -> None:
-    """Cut off what a full disk left of a last entry: the next one would be added to it, and neither be readable."""
+def _drop_incomplete_line(journal: Path) -> None:
+    """Remove the incomplete last line that a full disk leaves: the next entry would be appended to it and be lost."""
     if journal.is_file():
         content = journal.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
+        complete = content.rfind(b"\n") + 1
+        if complete < len(content):
             with journal.open("r+b") as file:
-                file.truncate(whole)
+                file.truncate(complete)

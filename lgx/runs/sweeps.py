@@ -1,4 +1,4 @@
-"""Sweep files: what runs they mean, which need which, and which of them are still to do."""
+"""Sweep files: the runs that they describe, the runs that each run needs, and the runs that are still to do."""
 
 import itertools
 import math
@@ -18,8 +18,8 @@ from lgx.core.schema import shortened
 from lgx.errors import UserError
 
 _RUN_KEYS = {"name", "command", "config", "options", "matrix"}
-MOST = 100_000
-"""Runs of a sweep."""
+MAX_RUNS = 100_000
+"""Greatest number of runs of a sweep."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class RunSpec:
     Attributes:
         name: Name of the run, e.g. ``sws-8``.
         seed: Its seed.
-        folder: Where it lies: ``<runs_dir>/<experiment>/<name>/seed<k>``.
-        command: ``fit``, or ``test`` for starts that are only evaluated.
+        folder: Its folder, ``<runs_dir>/<experiment>/<name>/seed<k>``.
+        command: ``fit``, or ``test`` for a start that is only evaluated.
         config: Its configuration file.
-        options: Options that win over the file.
+        options: Options that override the file.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Sweep:
     Attributes:
         experiment: Folder below ``runs_dir``.
         runs_dir: Folder of all runs.
-        runs: The runs, seed by seed, so that a stopped sweep leaves whole seeds behind.
+        runs: The runs, ordered by seed, so that a stopped sweep has finished whole seeds.
     """
 
     experiment: str
@@ -61,42 +61,40 @@ class Sweep:
 def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
     """Read a sweep file and expand its matrices.
 
-    In texts ``{seed}``, the matrix's variables, and ``{runs}`` (the experiment's folder) are filled in. A matrix
-    variable is a list of values, or a mapping from a value to the options that come with it.
+    ``{seed}``, ``{runs}`` (the experiment's folder) and the variables of the matrix are replaced in names and options.
+    A matrix variable is a list of values, or a mapping from a value to the options that belong to it.
 
     Args:
         file: YAML with ``experiment``, ``seeds`` and ``runs``.
         runs_dir: Folder of all runs.
 
     Raises:
-        UserError: If the file is missing or malformed; the sentence names the key.
+        UserError: If the file is missing or malformed; the message names the key.
     """
     file = Path(file)
     content = read_mapping(file, "a sweep file such as experiments/sws/demo.yaml")
     if set(content) != {"experiment", "seeds", "runs"}:
-        raise UserError(f"{file}: a sweep has the keys experiment, seeds and runs, nothing else")
+        raise UserError(f"{file}: a sweep file must have exactly the keys experiment, seeds and runs")
     seeds, entries = content["seeds"], content["runs"]
     if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds):
-        raise UserError(f"{file}: seeds must be a list of numbers, got {shortened(seeds)}")
+        raise UserError(f"{file}: seeds must be a list of whole numbers, got {shortened(seeds)}")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UserError(f"{file}: runs must be a list of mappings with name and config")
     for entry in entries:
         _check_entry(file, entry)
-    place = Path(runs_dir) / str(content["experiment"])
+    parent = Path(runs_dir) / str(content["experiment"])
     count = len(seeds) * sum(math.prod(map(len, (entry.get("matrix") or {}).values())) for entry in entries)
-    if count > MOST:
-        raise UserError(f"{file}: asks for {count:,} runs, expected at most {MOST:,}; write several files")
-    jobs = tuple(job for seed in seeds for entry in entries for job in _expand(file, entry, seed, place))
-    twice = [folder for folder, count in Counter(job.folder for job in jobs).items() if count > 1]
-    if twice:
-        raise UserError(f"{file}: several runs would lie in {twice[0][:200]}; give them different names")
-    sweep = Sweep(str(content["experiment"]), runs_dir, jobs)
+    if count > MAX_RUNS:
+        raise UserError(f"{file}: describes {count:,} runs, expected at most {MAX_RUNS:,}; split it into several files")
+    specs = tuple(spec for seed in seeds for entry in entries for spec in _expand(file, entry, seed, parent))
+    repeated = [folder for folder, count in Counter(spec.folder for spec in specs).items() if count > 1]
+    if repeated:
+        raise UserError(f"{file}: several runs have the folder {repeated[0][:200]}; give them different names")
+    sweep = Sweep(str(content["experiment"]), runs_dir, specs)
     try:
         TopologicalSorter(needed_runs(sweep)).prepare()
     except CycleError as error:
-        raise UserError(
-            f"{file}: these runs need each other's files in a circle: {', '.join(error.args[1])}"
-        ) from error
+        raise UserError(f"{file}: these runs depend on each other in a cycle: {', '.join(error.args[1])}") from error
     return sweep
 
 
@@ -105,22 +103,22 @@ def read_mapping(file: Path, example: str) -> dict[str, Any]:
 
     Args:
         file: The file.
-        example: What to give, for the message.
+        example: Description of an expected file, for the message.
 
     Raises:
-        UserError: If it is missing, no YAML, or no mapping.
+        UserError: If the file is missing, is not YAML, or holds no mapping.
     """
     content = read_yaml(file, f"give {example}")
     if not isinstance(content, dict):
-        raise UserError(f"{file}: holds no mapping from keys to values; give {example}")
+        raise UserError(f"{file}: must hold a mapping from keys to values; give {example}")
     return content
 
 
 def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
-    """Refuse a malformed entry of ``runs``."""
+    """Raise a UserError if an entry of ``runs`` is malformed."""
     if not {"name", "config"} <= set(entry) <= _RUN_KEYS:
         raise UserError(
-            f"{file}: a run has name, config, and perhaps command, options and matrix; "
+            f"{file}: a run must have name and config, and may have command, options and matrix; "
             f"got {', '.join(sorted(map(str, entry)))[:200]}"
         )
     where = f"{file}: run {_short(entry['name'])}"
@@ -132,7 +130,7 @@ def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
         raise UserError(f"{where}: options must be a mapping from option to value")
     matrix = entry.get("matrix") or {}
     if not isinstance(matrix, dict) or not all(isinstance(v, list | dict) for v in matrix.values()):
-        raise UserError(f"{where}: every variable of a matrix needs a list or a mapping")
+        raise UserError(f"{where}: every variable of a matrix must be a list or a mapping")
     for variable, values in matrix.items():
         if isinstance(values, dict) and not all(isinstance(options or {}, dict) for options in values.values()):
             raise UserError(
@@ -140,33 +138,33 @@ def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
             )
 
 
-def _expand(file: Path, entry: Mapping[str, Any], seed: int, place: Path) -> Iterator[RunSpec]:
+def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path) -> Iterator[RunSpec]:
     """The runs of an entry for one seed.
 
     Args:
-        file: The sweep file, beside which configurations lie.
+        file: The sweep file; paths of configuration files are relative to its folder.
         entry: A checked entry of ``runs``.
         seed: The seed.
-        place: The experiment's folder.
+        parent: The experiment's folder.
     """
     for values, extra in _combinations(entry.get("matrix") or {}):
-        fill = {**values, "seed": seed, "runs": str(place)}
+        fill = {**values, "seed": seed, "runs": str(parent)}
         options = {**(entry.get("options") or {}), **extra}
         try:
             name = _fill(str(entry["name"]), fill)
             filled = {k: _fill(v, fill) if isinstance(v, str) else v for k, v in options.items()}
         except (KeyError, ValueError) as error:
             raise UserError(f"{file}: run {_short(entry['name'])}: unknown variable {str(error)[:100]}") from error
-        folder, config = str(place / name / f"seed{seed}"), str(file.parent / entry["config"])
+        folder, config = str(parent / name / f"seed{seed}"), str(file.parent / entry["config"])
         yield RunSpec(name, seed, folder, entry.get("command", "fit"), config, filled)
 
 
 def _fill(text: str, values: Mapping[str, Any]) -> str:
-    """Fill variables in: ``{depth}``, or with a width, ``{depth:02}``.
+    """Replace variables: ``{depth}``, or ``{depth:02}`` with a width.
 
     Raises:
         KeyError: If a variable is unknown.
-        ValueError: If what stands in braces is more than that, which could fetch attributes or fill the memory.
+        ValueError: If a replacement field has a conversion or a longer format, which could fill the memory.
     """
     for _, name, form, conversion in Formatter().parse(text):
         if name is not None and name not in values:
@@ -181,7 +179,7 @@ def _short(value: Any) -> str:
 
 
 def _combinations(matrix: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every combination of the variables' values, with the options that come with them."""
+    """Every combination of the variables' values, with the options that belong to it."""
     for combination in itertools.product(*matrix.values()):
         values = dict(zip(matrix, combination, strict=True))
         options: dict[str, Any] = {}
@@ -191,43 +189,44 @@ def _combinations(matrix: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict
         yield values, options
 
 
-def needed_files(sweep: Sweep, job: RunSpec) -> dict[str, str]:
+def needed_files(sweep: Sweep, spec: RunSpec) -> dict[str, str]:
     """The files of other runs that a run's options name: file -> folder of the run that writes it."""
-    folders = {other.folder for other in sweep.runs} - {job.folder}
-    files = [value for value in job.options.values() if isinstance(value, str)]
+    folders = {other.folder for other in sweep.runs} - {spec.folder}
+    files = [value for value in spec.options.values() if isinstance(value, str)]
     return {file: str(parent) for file in files for parent in Path(file).parents if str(parent) in folders}
 
 
 def needed_runs(sweep: Sweep) -> dict[str, set[str]]:
     """Folder of every run -> folders of the runs that it needs."""
-    return {job.folder: set(needed_files(sweep, job).values()) for job in sweep.runs}
+    return {spec.folder: set(needed_files(sweep, spec).values()) for spec in sweep.runs}
 
 
 def pending_runs(sweep: Sweep, results: Path) -> list[RunSpec]:
-    """The runs that have no test rows yet, and finished ones whose files a pending run needs but which are gone.
+    """The runs without test rows, and finished runs whose files were removed but are needed by a pending run.
 
     Args:
         sweep: The sweep.
         results: CSV file that collects the test rows.
     """
     measured = {Path(row.run).resolve() for row in read_rows(results)} if results.is_file() else set()
-    jobs = {job.folder: job for job in sweep.runs}
+    specs = {spec.folder: spec for spec in sweep.runs}
     pending: set[str] = set()
-    found = [folder for folder in jobs if Path(folder).resolve() not in measured]
+    found = [folder for folder in specs if Path(folder).resolve() not in measured]
     while found:
         folder = found.pop()
         pending.add(folder)
-        gone = {need for file, need in needed_files(sweep, jobs[folder]).items() if not Path(file).exists()}
-        found += gone - pending
-    return [job for job in sweep.runs if job.folder in pending]
+        missing = {owner for file, owner in needed_files(sweep, specs[folder]).items() if not Path(file).exists()}
+        found += missing - pending
+    return [spec for spec in sweep.runs if spec.folder in pending]
 
 
-def run_arguments(sweep: Sweep, job: RunSpec) -> list[str]:
-    """The command line of a run; a ``fit`` resumes what a stopped sweep began, a ``test`` is of the untrained start."""
-    place = ["--runs_dir", sweep.runs_dir, "--experiment", sweep.experiment, "--name", job.name]
-    seed = ["--seed_everything", str(job.seed)]
-    how = ["--ckpt_path", "last"] if job.command == "fit" else ["--untrained", "true"]
-    return [job.command, "--config", job.config, *place, *seed, *how, *option_arguments(job.options)]
+def run_arguments(spec: RunSpec, runs_dir: str, experiment: str) -> list[str]:
+    """The command line of a run: ``fit`` resumes a run that was stopped, ``test`` evaluates an untrained start."""
+    folder = ["--runs_dir", runs_dir, "--experiment", experiment, "--name", spec.name]
+    seed = ["--seed_everything", str(spec.seed)]
+    # finished.json compares command lines, so that the value "true" must stay for sweeps that have already started.
+    how = ["--ckpt_path", "last"] if spec.command == "fit" else ["--untrained", "true"]
+    return [spec.command, "--config", spec.config, *folder, *seed, *how, *option_arguments(spec.options)]
 
 
 def option_arguments(options: Mapping[str, Any]) -> list[str]:
@@ -236,6 +235,6 @@ def option_arguments(options: Mapping[str, Any]) -> list[str]:
 
 
 def in_one_line(value: Any) -> str:
-    """YAML, which unlike JSON has words for infinity that the command line reads."""
+    """A value as YAML in one line. JSON would have no word for infinity that the command line reads."""
     text: str = yaml.safe_dump(value, default_flow_style=True, width=math.inf)
     return text.removesuffix("...\n").strip()

@@ -8,15 +8,15 @@ import yaml
 from lgx.architectures import parse_any_architecture
 from lgx.cli import TRAINING
 from lgx.runs.sweeps import load_sweep, option_arguments, run_arguments
-from lgx.runs.tuning import load_search
+from lgx.runs.tuning import load_tuning
 from tests.support.command_line import lgx
 from tests.support.paths import EXPERIMENTS
 
 FILES = sorted(p for p in EXPERIMENTS.rglob("*.yaml") if p.name not in ("paper_numbers.yaml", "index.yaml"))
 SWEEPS = [p for p in FILES if "seeds" in yaml.safe_load(p.read_text())]
-SEARCHES = [p for p in FILES if "trials" in yaml.safe_load(p.read_text())]
+TUNINGS = [p for p in FILES if "trials" in yaml.safe_load(p.read_text())]
 HARDWARE = [p for p in FILES if p.parent.name == "hardware"]
-CONFIGS = [p for p in FILES if p not in SWEEPS + SEARCHES + HARDWARE]
+CONFIGS = [p for p in FILES if p not in SWEEPS + TUNINGS + HARDWARE]
 
 SWEPT = {Path(job.config).resolve() for path in SWEEPS for job in load_sweep(path).runs}
 
@@ -47,11 +47,11 @@ def test_hardware_goes_with_any_run_and_changes_nothing_else(path):
     assert all(first[key] == plain[key] for key in ("model", "data"))
 
 
-@pytest.mark.parametrize("path", SEARCHES, ids=lambda p: p.stem)
-def test_every_option_of_a_search_is_one_of_its_run(path):
-    search = load_search(path)
-    chosen = {name: value[0] if isinstance(value, list | tuple) else value.low for name, value in search.space.items()}
-    result = lgx("fit", "--config", search.config, *option_arguments({**search.options, **chosen}), "--print_config")
+@pytest.mark.parametrize("path", TUNINGS, ids=lambda p: p.stem)
+def test_every_option_of_a_tuning_file_is_one_of_its_run(path):
+    tuning = load_tuning(path)
+    chosen = {name: value[0] if isinstance(value, list | tuple) else value.low for name, value in tuning.space.items()}
+    result = lgx("fit", "--config", tuning.config, *option_arguments({**tuning.options, **chosen}), "--print_config")
     assert result.code == 0, result.err
 
 
@@ -69,7 +69,7 @@ def test_every_run_of_every_sweep_parses(path):
             chosen.append(job)
         seen |= pieces
     for job in chosen:
-        command, *arguments = run_arguments(sweep, job)
+        command, *arguments = run_arguments(job, sweep.runs_dir, sweep.experiment)
         assert command in TRAINING
         arguments = [a for a in arguments if a not in ("--ckpt_path", "last")]
         result = lgx(command, *arguments, "--print_config")

@@ -18,7 +18,7 @@ from lgx.core.batch import Task
 from lgx.core.rows import Row, write_rows
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.methods.lsamd.super_ancestor import SuperAncestor
-from lgx.runs.tuning import load_search
+from lgx.runs.tuning import load_tuning
 from tests.support.command_line import lgx
 from tests.support.fake_text import write_sets, write_vocabulary
 from tests.support.images import write_images
@@ -135,7 +135,7 @@ def test_every_lgx_command_of_the_readme_runs():
         elif command == "sweep":
             words += ["--dry_run"]
         elif command == "tune":
-            load_search(words[1])
+            load_tuning(words[1])
             continue
         elif command == "bench":
             words = ["bench", "--size", "tiny", "--batch", "1", "--repeats", "1"]

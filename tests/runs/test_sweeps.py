@@ -8,7 +8,7 @@ import yaml
 
 from lgx.core.rows import read_rows
 from lgx.errors import UserError
-from lgx.runs.sweeps import RunSpec, Sweep, load_sweep, pending_runs, run_arguments
+from lgx.runs.sweeps import RunSpec, load_sweep, pending_runs, run_arguments
 from tests.support.command_line import ARCH, arguments, lgx, python
 
 
@@ -53,12 +53,12 @@ def sweep_file(images, tmp_path):
 
 def test_matrices_expand_in_order_with_their_options(sweep_file):
     sweep = load_sweep(sweep_file, "r")
-    assert [job.name for job in sweep.runs] == ["ancestor", "sws", "sws-2", "random-2", "sws-3", "random-3"]
+    assert [spec.name for spec in sweep.runs] == ["ancestor", "sws", "sws-2", "random-2", "sws-3", "random-3"]
     last = sweep.runs[4]
     assert last.folder == "r/s/sws-3/seed0"
     assert last.options["model.initializer.source"] == "r/s/sws/seed0/best.learngene.safetensors"
-    assert "--untrained" in run_arguments(sweep, last)
-    assert run_arguments(sweep, sweep.runs[0])[0] == "fit"
+    assert "--untrained" in run_arguments(last, "r", "s")
+    assert run_arguments(sweep.runs[0], "r", "s")[0] == "fit"
 
 
 def test_a_sweep_runs_once_resumes_and_rebuilds_only_what_is_needed(sweep_file, tmp_path):
@@ -74,11 +74,11 @@ def test_a_sweep_runs_once_resumes_and_rebuilds_only_what_is_needed(sweep_file, 
     sweep = load_sweep(sweep_file, str(runs))
     kept = results.read_text().splitlines()
     results.write_text("\n".join(line for line in kept if "sws-3" not in line) + "\n")
-    assert [job.name for job in pending_runs(sweep, results)] == ["sws-3"]
+    assert [spec.name for spec in pending_runs(sweep, results)] == ["sws-3"]
     shutil.rmtree(runs / "s" / "sws")
-    assert [job.name for job in pending_runs(sweep, results)] == ["sws", "sws-3"]
+    assert [spec.name for spec in pending_runs(sweep, results)] == ["sws", "sws-3"]
     shutil.rmtree(runs / "s" / "ancestor")
-    assert [job.name for job in pending_runs(sweep, results)] == ["ancestor", "sws", "sws-3"]
+    assert [spec.name for spec in pending_runs(sweep, results)] == ["ancestor", "sws", "sws-3"]
 
 
 def test_a_failed_run_does_not_stop_those_that_need_it_not(sweep_file, tmp_path):
@@ -90,7 +90,7 @@ def test_a_failed_run_does_not_stop_those_that_need_it_not(sweep_file, tmp_path)
     assert result.code == 2
     assert result.sentence.startswith("lgx sweep: 1 of 4 runs failed: sws seed 0 (")
     assert "batch_size" in result.sentence
-    assert "; 1 that need them were skipped" in result.sentence
+    assert "; 1 run(s) that need them were skipped" in result.sentence
     rows = read_rows(tmp_path / "runs/s/measured.csv")
     assert {row.method for row in rows} == {"ancestor", "random"}
 
@@ -98,8 +98,8 @@ def test_a_failed_run_does_not_stop_those_that_need_it_not(sweep_file, tmp_path)
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"sedes": [1]}, "experiment, seeds and runs"),
-        ({"runs": [{"name": "x"}]}, "name, config"),
+        ({"sedes": [1]}, "exactly the keys experiment, seeds and runs"),
+        ({"runs": [{"name": "x"}]}, "must have name and config"),
         ({"runs": [{"name": "{nope}", "config": "a.yaml"}]}, "nope"),
         ({"runs": [{"name": "x", "config": "a.yaml", "command": "fti"}]}, "fit or test"),
         ({"runs": [{"name": "x", "config": 3}]}, "config must be the name"),
@@ -118,7 +118,7 @@ def test_a_malformed_sweep_is_explained(sweep_file, change, words):
 def test_a_missing_or_broken_file_is_explained(tmp_path):
     assert "no such file" in lgx("sweep", tmp_path / "no.yaml").sentence
     (tmp_path / "list.yaml").write_text("- a")
-    assert "no mapping" in lgx("sweep", tmp_path / "list.yaml").sentence
+    assert "must hold a mapping" in lgx("sweep", tmp_path / "list.yaml").sentence
     (tmp_path / "broken.yaml").write_text("a: [")
     assert "not valid YAML" in lgx("sweep", tmp_path / "broken.yaml").sentence
 
@@ -135,8 +135,8 @@ def test_a_missing_or_broken_file_is_explained(tmp_path):
     ],
 )
 def test_options_reach_the_command_line_as_it_reads_them(tmp_path, value, text):
-    job = RunSpec("a", 0, str(tmp_path), "fit", "c.yaml", {"data.x": value})
-    assert run_arguments(Sweep("e", "runs", ()), job)[-1] == f"--data.x={text}"
+    spec = RunSpec("a", 0, str(tmp_path), "fit", "c.yaml", {"data.x": value})
+    assert run_arguments(spec, "runs", "e")[-1] == f"--data.x={text}"
     assert yaml.safe_load(text) == value
 
 
@@ -159,13 +159,11 @@ def test_a_malformed_sweep_gets_a_sentence(tmp_path, change, words):
 
 
 def test_null_in_a_sweep_reaches_the_run_as_null(tmp_path):
-    from lgx.runs.sweeps import load_sweep, run_arguments
-
     run = {"name": "x", "config": "c", "options": {"data.limit_train": None, "model.stages": [2, 2], "a": True}}
     (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0], "runs": [run]}))
     sweep = load_sweep(tmp_path / "s.yaml")
-    arguments_of_run = run_arguments(sweep, sweep.runs[0])
-    assert {"--data.limit_train=null", "--model.stages=[2, 2]", "--a=true"} <= set(arguments_of_run)
+    words = run_arguments(sweep.runs[0], sweep.runs_dir, sweep.experiment)
+    assert {"--data.limit_train=null", "--model.stages=[2, 2]", "--a=true"} <= set(words)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A search tries options, keeps what it learned, and says what was best."""
+"""A tuning study runs trials, keeps their scores, and prints the best options."""
 
 import sys
 
@@ -8,20 +8,21 @@ import yaml
 from lgx.core.rows import Row, write_rows
 from lgx.errors import UserError
 from lgx.runs.executors import Failure
+from lgx.runs.jobs import mark_finished
+from lgx.runs.locks import locked
 from lgx.runs.pool import Pool
-from lgx.runs.report import Report
-from lgx.runs.study import open_study, run_search
-from lgx.runs.tuning import Range, load_search, score
-from lgx.runs.work import locked, mark_finished
-from tests.runs.test_sweep_parallel import Rehearsal
+from lgx.runs.progress import Progress
+from lgx.runs.study import open_study, run_trials
+from lgx.runs.tuning import Range, load_tuning, score
 from tests.support.command_line import ARCH, lgx
+from tests.support.fake_executor import FakeExecutor
 
 RATE = "model.optimizer.init_args.lr"
 
 
 @pytest.fixture
-def search_file(images, tmp_path):
-    """``search_file(trials=3)``: the search below with other values; None takes a key away."""
+def tuning_file(images, tmp_path):
+    """``tuning_file(trials=3)``: the tuning file below with other values; None takes a key away."""
     optimizer = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
     config = {
         "model": {"class_path": "Ancestor", "init_args": {"arch": ARCH, "optimizer": optimizer}},
@@ -36,36 +37,36 @@ def search_file(images, tmp_path):
             "space": {RATE: {"low": 1e-5, "high": 1e-1, "log": True}, "model.stages": [[2, 2], [1, 3]]},
             **change,
         }  # fmt: skip
-        path = tmp_path / "search.yaml"
+        path = tmp_path / "tuning.yaml"
         path.write_text(yaml.safe_dump({key: value for key, value in content.items() if value is not None}))
         return path
 
     return write
 
 
-def measure(work, value, split="val", epochs=1, task="t"):
-    return Row("m", "a", task, split, epochs, "acc", value, 0, 10, work if isinstance(work, str) else work.folder)
+def measure(job, value, split="val", epochs=1, task="t"):
+    return Row("m", "a", task, split, epochs, "acc", value, 0, 10, job if isinstance(job, str) else job.folder)
 
 
-def play(work):
+def play(job):
     """A run that scores best at a rate of 0.01."""
-    rate = float(next(a for a in work.arguments if a.startswith(f"--{RATE}=")).split("=")[1])
-    write_rows(f"{work.folder}/results.csv", [measure(work, 1 / (1 + abs(rate - 0.01)))])
-    mark_finished(work)
+    rate = float(next(a for a in job.arguments if a.startswith(f"--{RATE}=")).split("=")[1])
+    write_rows(f"{job.folder}/results.csv", [measure(job, 1 / (1 + abs(rate - 0.01)))])
+    mark_finished(job)
     return "finished"
 
 
-def rehearse(search, play=play, limit=1):
-    study, executor = open_study(search), Rehearsal(limit, play)
-    run_search(search, study, Pool(executor, Report(search.trials)))
+def rehearse(tuning, play=play, limit=1):
+    study, executor = open_study(tuning), FakeExecutor(limit, play)
+    run_trials(tuning, study, Pool(executor, Progress(tuning.trials)))
     return study.trials, executor
 
 
 @pytest.mark.slow
-def test_the_better_of_two_learning_rates_is_found(search_file, tmp_path):
+def test_the_better_of_two_learning_rates_is_found(tuning_file, tmp_path):
     """Real runs: one rate learns the shapes within its epochs, the other stays where it started."""
     options = {"trainer.max_epochs": 6}
-    file = search_file(space={RATE: ["1.0e-9", "0.01"]}, options=options, trials=2, seed=2)
+    file = tuning_file(space={RATE: ["1.0e-9", "0.01"]}, options=options, trials=2, seed=2)
     command = ["tune", file, "--runs_dir", tmp_path / "runs", "--parallel", 2]
     found = lgx(*command)
     assert found.code == 0, found.err
@@ -81,66 +82,66 @@ def test_the_better_of_two_learning_rates_is_found(search_file, tmp_path):
     assert best in again.out
 
 
-def test_an_interrupted_search_draws_what_an_undisturbed_one_does(search_file, tmp_path):
-    whole, _ = rehearse(load_search(search_file(), str(tmp_path / "whole")))
+def test_an_interrupted_study_draws_the_same_trials(tuning_file, tmp_path):
+    whole, _ = rehearse(load_tuning(tuning_file(), str(tmp_path / "whole")))
     assert len({trial.params[RATE] for trial in whole}) == len(whole) == 8
-    search = load_search(search_file(), str(tmp_path / "runs"))
+    tuning = load_tuning(tuning_file(), str(tmp_path / "runs"))
 
-    def stop(work):
-        if work.name == "trial3":
+    def stop(job):
+        if job.name == "trial3":
             raise RuntimeError("killed")
-        return play(work)
+        return play(job)
 
     with pytest.raises(RuntimeError, match="killed"):
-        rehearse(search, stop)
-    trials, executor = rehearse(search)
+        rehearse(tuning, stop)
+    trials, executor = rehearse(tuning)
     assert [name for what, name in executor.events if what == "start"] == [f"trial{k}" for k in range(3, 8)]
     assert [(t.params, t.value) for t in trials] == [(t.params, t.value) for t in whole]
 
 
-def test_a_trial_that_finished_unobserved_is_not_run_again(search_file, tmp_path):
-    search = load_search(search_file(trials=2), str(tmp_path / "runs"))
+def test_a_trial_that_finished_unobserved_is_not_run_again(tuning_file, tmp_path):
+    tuning = load_tuning(tuning_file(trials=2), str(tmp_path / "runs"))
 
-    def stop(work):
-        play(work)
+    def stop(job):
+        play(job)
         raise RuntimeError("killed")
 
     with pytest.raises(RuntimeError, match="killed"):
-        rehearse(search, stop)
-    trials, executor = rehearse(search)
+        rehearse(tuning, stop)
+    trials, executor = rehearse(tuning)
     assert [name for what, name in executor.events if what == "start"] == ["trial1"]
     assert all(trial.value for trial in trials)
 
 
-def test_a_failed_trial_does_not_stop_the_search(search_file, tmp_path, capsys):
-    search = load_search(search_file(trials=4), str(tmp_path / "runs"))
-    trials, executor = rehearse(search, lambda w: Failure("no space", "x") if w.name == "trial1" else play(w), limit=3)
+def test_a_failed_trial_does_not_stop_the_study(tuning_file, tmp_path, capsys):
+    tuning = load_tuning(tuning_file(trials=4), str(tmp_path / "runs"))
+    trials, executor = rehearse(tuning, lambda w: Failure("no space", "x") if w.name == "trial1" else play(w), limit=3)
     assert executor.most == 3
     assert [trial.value is None for trial in trials] == [False, True, False, False]
     assert "failed     trial1: no space; log x" in capsys.readouterr().out
-    shown = lgx("tune", search_file(trials=4), "--runs_dir", tmp_path / "runs")
+    shown = lgx("tune", tuning_file(trials=4), "--runs_dir", tmp_path / "runs")
     assert shown.code == 0, shown.err
     assert "3 trials; 1 failed" in shown.out
 
 
-def test_a_search_whose_trials_all_failed_says_so(search_file, tmp_path):
-    rehearse(load_search(search_file(trials=2), str(tmp_path / "runs")), lambda work: Failure("no space", "x"))
-    result = lgx("tune", search_file(trials=2), "--runs_dir", tmp_path / "runs")
+def test_a_study_whose_trials_all_failed_is_reported(tuning_file, tmp_path):
+    rehearse(load_tuning(tuning_file(trials=2), str(tmp_path / "runs")), lambda job: Failure("no space", "x"))
+    result = lgx("tune", tuning_file(trials=2), "--runs_dir", tmp_path / "runs")
     assert result.code == 2
     assert "all 2 trials failed" in result.sentence
 
 
-def test_every_draw_lies_in_its_space_and_reaches_the_command_line(search_file, tmp_path):
+def test_every_draw_lies_in_its_space_and_reaches_the_command_line(tuning_file, tmp_path):
     space = {"a": {"low": 2, "high": 8, "step": 2}, "b": {"low": 0.0, "high": 1.0, "step": 0.25}, "c": [None, True]}
-    search = load_search(search_file(space=space, direction="minimize"), str(tmp_path / "runs"))
+    tuning = load_tuning(tuning_file(space=space, direction="minimize"), str(tmp_path / "runs"))
     seen = []
 
-    def note(work):
-        seen.append(work.arguments)
-        write_rows(f"{work.folder}/results.csv", [measure(work, 0.5)])
+    def note(job):
+        seen.append(job.arguments)
+        write_rows(f"{job.folder}/results.csv", [measure(job, 0.5)])
         return "finished"
 
-    trials, _ = rehearse(search, note)
+    trials, _ = rehearse(tuning, note)
     for trial, arguments in zip(trials, seen, strict=True):
         assert trial.params["a"] in (2, 4, 6, 8)
         assert trial.params["b"] in (0, 0.25, 0.5, 0.75, 1)
@@ -149,59 +150,59 @@ def test_every_draw_lies_in_its_space_and_reaches_the_command_line(search_file, 
         assert {"--test_end=false", "--test_start=false"} <= set(arguments)
 
 
-def test_the_score_is_the_best_epoch_of_the_validation_split(search_file, tmp_path):
-    search = load_search(search_file())
+def test_the_score_is_the_best_epoch_of_the_validation_split(tuning_file, tmp_path):
+    tuning = load_tuning(tuning_file())
     run = str(tmp_path / "run")
     epochs = [measure(run, value, epochs=epoch) for epoch, value in ((1, 0.2), (2, 0.6), (3, float("nan")))]
     other = [measure(run, value, epochs=epoch, task="u") for epoch, value in ((1, 0.2), (2, 0.2))]
     write_rows(f"{run}/results.csv", [*epochs, *other, measure(run, 1.0, split="test"), measure(run, 1.0, "train")])
-    assert score(run, search) == pytest.approx(0.4)
-    assert score(run, load_search(search_file(direction="minimize"))) == pytest.approx(0.2)
+    assert score(run, tuning) == pytest.approx(0.4)
+    assert score(run, load_tuning(tuning_file(direction="minimize"))) == pytest.approx(0.2)
     with pytest.raises(UserError, match="has no val/f1; it has val/acc"):
-        score(run, load_search(search_file(metric="val/f1")))
+        score(run, load_tuning(tuning_file(metric="val/f1")))
     write_rows(f"{run}/results.csv", [measure(run, float("nan"))])
     with pytest.raises(UserError, match="not finite"):
-        score(run, search)
+        score(run, tuning)
 
 
-def test_a_journal_of_another_search_is_refused(search_file, tmp_path):
-    rehearse(load_search(search_file(trials=1), str(tmp_path / "runs")))
-    with pytest.raises(UserError, match="holds a search with another space and seed"):
-        open_study(load_search(search_file(space={"x": [1, 2]}, seed=3), str(tmp_path / "runs")))
-    assert len(rehearse(load_search(search_file(trials=2), str(tmp_path / "runs")))[0]) == 2
+def test_a_journal_of_another_study_is_refused(tuning_file, tmp_path):
+    rehearse(load_tuning(tuning_file(trials=1), str(tmp_path / "runs")))
+    with pytest.raises(UserError, match="holds a study with another space and seed"):
+        open_study(load_tuning(tuning_file(space={"x": [1, 2]}, seed=3), str(tmp_path / "runs")))
+    assert len(rehearse(load_tuning(tuning_file(trials=2), str(tmp_path / "runs")))[0]) == 2
 
 
-def test_a_journal_that_a_full_disk_cut_short_goes_on(search_file, tmp_path):
-    search = load_search(search_file(trials=2), str(tmp_path / "runs"))
-    rehearse(search)
+def test_a_journal_that_a_full_disk_cut_short_goes_on(tuning_file, tmp_path):
+    tuning = load_tuning(tuning_file(trials=2), str(tmp_path / "runs"))
+    rehearse(tuning)
     journal = tmp_path / "runs/t/study.journal"
     whole = journal.read_bytes()
     journal.write_bytes(whole[: whole.rfind(b"\n", 0, -1) + 20])  # of the last trial's score only a piece
-    trials, executor = rehearse(search)
+    trials, executor = rehearse(tuning)
     assert executor.events == []
     assert [trial.value is not None for trial in trials] == [True, True]
 
 
-def test_two_commands_do_not_work_on_one_search(search_file, tmp_path):
+def test_two_commands_cannot_run_one_study(tuning_file, tmp_path):
     with locked(tmp_path / "runs/t/study"):
-        result = lgx("tune", search_file(), "--runs_dir", tmp_path / "runs")
-    assert "another `lgx tune` works on this search" in result.sentence
+        result = lgx("tune", tuning_file(), "--runs_dir", tmp_path / "runs")
+    assert "another `lgx tune` runs this study" in result.sentence
 
 
-def test_numbers_without_a_point_are_read_as_numbers(search_file):
-    file = search_file(space={"x": {"low": "1e-4", "high": "1e-2", "log": True}})
-    assert load_search(file).space == {"x": Range(1e-4, 1e-2, log=True)}
+def test_numbers_without_a_point_are_read_as_numbers(tuning_file):
+    file = tuning_file(space={"x": {"low": "1e-4", "high": "1e-2", "log": True}})
+    assert load_tuning(file).space == {"x": Range(1e-4, 1e-2, log=True)}
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"metric": None}, "metric is missing"),
-        ({"trails": 3}, "trails is unknown"),
+        ({"trails": 3}, "unknown key trails"),
         ({"metric": "acc"}, "metric must be val/"),
         ({"metric": "test/acc"}, "metric must be val/"),
         ({"direction": "up"}, "direction must be maximize or minimize"),
-        ({"trials": 0}, "trials must be a whole number from 1"),
+        ({"trials": 0}, "trials must be a whole number of at least 1"),
         ({"trials": "many"}, "trials must be"),
         ({"seed": -1}, "seed must be"),
         ({"config": "no.yaml"}, "no.yaml does not exist"),
@@ -215,25 +216,25 @@ def test_numbers_without_a_point_are_read_as_numbers(search_file):
         ({"space": {"x": {"low": "a", "high": 1}}}, "space.x.low: must be a number"),
         ({"space": {"x": {"low": 0, "high": 1, "log": True}}}, "space.x.low: must be above 0"),
         ({"space": {"x": {"low": 1, "high": 2, "log": "yes"}}}, "space.x.log: must be true or false"),
-        ({"space": {"x": {"low": 1, "high": 2, "log": True, "step": 1}}}, "log and step exclude each other"),
+        ({"space": {"x": {"low": 1, "high": 2, "log": True, "step": 1}}}, "log and step cannot be combined"),
         ({"space": {"x": {"low": 1, "high": 2, "step": 0}}}, "space.x.step: must be above 0"),
-        ({"space": {"name": ["a", "b"]}}, "name is set by the search itself"),
-        ({"options": {RATE: 1}}, "stands in space and in options"),
+        ({"space": {"name": ["a", "b"]}}, "name is set by lgx tune itself"),
+        ({"options": {RATE: 1}}, "is in space and in options"),
     ],
 )
-def test_a_malformed_search_is_explained(search_file, change, words):
-    result = lgx("tune", search_file(**change))
+def test_a_malformed_tuning_file_is_explained(tuning_file, change, words):
+    result = lgx("tune", tuning_file(**change))
     assert result.code == 2
     assert words in result.sentence
 
 
-def test_wrong_options_are_explained(search_file, monkeypatch, tmp_path):
-    assert "at least 1 trial" in lgx("tune", search_file(), "--parallel", 0).sentence
+def test_wrong_options_are_explained(tuning_file, monkeypatch, tmp_path):
+    assert "at least 1 trial" in lgx("tune", tuning_file(), "--parallel", 0).sentence
     assert "no such file" in lgx("tune", tmp_path / "no.yaml").sentence
 
 
-def test_without_optuna_it_is_said_what_to_install(search_file, monkeypatch):
+def test_without_optuna_it_is_said_what_to_install(tuning_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     monkeypatch.delitem(sys.modules, "lgx.runs.study")
-    result = lgx("tune", search_file())
-    assert result.sentence == "lgx tune: searching: needs optuna, which is not installed; pip install 'lgx[sweep]'"
+    result = lgx("tune", tuning_file())
+    assert result.sentence == "lgx tune: tuning: needs optuna, which is not installed; pip install 'lgx[sweep]'"

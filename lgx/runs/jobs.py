@@ -1,0 +1,178 @@
+"""A job: one ``lgx`` command line that an executor runs, and the file that marks it as finished."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lgx.core.files import atomic_path
+from lgx.runs.locks import job_rank, locked
+
+GRACE = 30.0
+"""Seconds that a run has to save its state and end after SIGTERM."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One ``lgx`` command line to run.
+
+    Attributes:
+        name: Name shown to the user, e.g. ``sws-8 seed 0``.
+        folder: The run's folder.
+        arguments: The command line without the program's name.
+        log: File to which the output of the run is appended.
+        inputs: Files that the run reads and that may change: its configuration, the learngenes of other runs.
+        outputs: Files that the run writes and other runs read.
+    """
+
+    name: str
+    folder: str
+    arguments: tuple[str, ...]
+    log: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+class RunFailed(Exception):
+    """A run ended with an exit code other than 0."""
+
+
+def jobs_folder(runs_dir: str, experiment: str) -> Path:
+    """Folder of the logs of runs that have their own process."""
+    return Path(runs_dir) / experiment / "jobs"
+
+
+def run_in_subprocess(job: Job, environment: Mapping[str, str], grace: float | None) -> bool:
+    """Run a job in a new process and wait for it.
+
+    The new process inherits the lock. The run therefore stays locked until its process ends, even if this process is
+    killed.
+
+    Args:
+        job: The job.
+        environment: Variables that are added to the environment of the process.
+        grace: This process forwards SIGTERM, and sends SIGKILL after this number of seconds; None on a cluster, which
+            signals all processes of a job itself.
+
+    Returns:
+        True if the run is finished; False if another process works on it.
+
+    Raises:
+        RunFailed: If the run ended with an exit code other than 0.
+        SystemExit: If the run ended with exit code 0 but is not finished: SLURM has queued it again.
+    """
+    stop = threading.Event()
+    if grace is not None:
+        signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGUSR1, lambda *_: None)  # meant for the run, which requeues itself
+    with locked(job.folder) as lock:
+        if lock is None:
+            return False
+        if is_finished(job):
+            return True
+        before = _modified(_summary_file(job))
+        Path(job.log).parent.mkdir(parents=True, exist_ok=True)
+        with open(job.log, "ab") as log:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "lgx", *job.arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **environment},
+                pass_fds=[lock],
+            )
+        code = _wait(child, stop, grace or 0.0)
+        if code:
+            raise RunFailed(f"{job.name} ended with exit code {code}; see {job.log}")
+        if job_rank() == 0:
+            if job.arguments[0] == "fit" and _modified(_summary_file(job)) == before:
+                raise SystemExit(0)
+            mark_finished(job)
+    return True
+
+
+def run_in_process(job: Job) -> bool:
+    """Run a job in this process.
+
+    Returns:
+        True if the run is finished; False if another process works on it.
+
+    Raises:
+        UserError: For a user's mistake. Every other exception of the run is passed on as well.
+    """
+    with locked(job.folder) as lock:
+        if lock is None:
+            return False
+        if not is_finished(job):
+            from lgx.training.cli import run
+
+            try:
+                run(list(job.arguments))
+            finally:
+                _leave_process_group()
+            mark_finished(job)
+    return True
+
+
+def is_finished(job: Job) -> bool:
+    """Whether exactly this command line has finished, its inputs have not changed since, and its outputs exist."""
+    mark = _mark_file(job)
+    try:
+        same = json.loads(mark.read_text()) == list(job.arguments)
+    except (OSError, ValueError):
+        return False
+    unchanged = all(_modified(Path(file)) <= _modified(mark) for file in job.inputs)
+    return same and unchanged and all(Path(file).exists() for file in job.outputs)
+
+
+def mark_finished(job: Job) -> None:
+    """Write the command line to the run's folder as the mark that the job is finished."""
+    with atomic_path(_mark_file(job)) as temporary:
+        temporary.write_text(json.dumps(job.arguments) + "\n")
+
+
+def _mark_file(job: Job) -> Path:
+    return Path(job.folder) / "finished.json"
+
+
+def _summary_file(job: Job) -> Path:
+    """The file that ``lgx fit`` writes last."""
+    return Path(job.folder) / "summary.json"
+
+
+def _modified(file: Path) -> int:
+    """Time of a file's last modification in nanoseconds; 0 if the file is missing."""
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _wait(child: "subprocess.Popen[bytes]", stop: threading.Event, grace: float) -> int:
+    """Wait for a process and return its exit code; end the process when ``stop`` is set."""
+    deadline = None
+    while True:
+        try:
+            return child.wait(timeout=0.5)
+        except subprocess.TimeoutExpired:
+            if stop.is_set() and deadline is None:
+                child.terminate()
+                deadline = time.monotonic() + grace
+            elif deadline is not None and time.monotonic() > deadline:
+                child.kill()
+
+
+def _leave_process_group() -> None:
+    """Remove Lightning's process group and variables, which would make the next run join a group that has ended."""
+    import torch.distributed
+
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    for name in ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        os.environ.pop(name, None)

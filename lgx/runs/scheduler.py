@@ -1,0 +1,97 @@
+"""Run a sweep: every run starts after the runs whose files it needs."""
+
+from collections.abc import Sequence
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+from lgx.core.rows import add_rows, read_rows
+from lgx.errors import UserError
+from lgx.runs.executors import Failure
+from lgx.runs.jobs import Job, jobs_folder
+from lgx.runs.pool import Pool
+from lgx.runs.sweeps import RunSpec, Sweep, needed_files, run_arguments
+
+
+def sweep_jobs(sweep: Sweep, specs: Sequence[RunSpec]) -> dict[str, Job]:
+    """The jobs of some runs of a sweep: run folder -> job, in the order of ``specs``."""
+    logs = jobs_folder(sweep.runs_dir, sweep.experiment)
+    needs = {spec.folder: needed_files(sweep, spec) for spec in specs}
+    return {
+        spec.folder: Job(
+            name=f"{spec.name} seed {spec.seed}",
+            folder=spec.folder,
+            arguments=tuple(run_arguments(spec, sweep.runs_dir, sweep.experiment)),
+            log=str(logs / spec.name / f"seed{spec.seed}.log"),
+            inputs=(spec.config, *needs[spec.folder]),
+            outputs=tuple({file for files in needs.values() for file, owner in files.items() if owner == spec.folder}),
+        )
+        for spec in specs
+    }
+
+
+def run_sweep(sweep: Sweep, jobs: dict[str, Job], pool: Pool, results: Path) -> None:
+    """Run jobs of a sweep, each after the jobs that it needs; skip the jobs that need a failed one.
+
+    Args:
+        sweep: The sweep.
+        jobs: Run folder -> job. Of several jobs that can start, the first in this order starts first.
+        pool: Runs the jobs.
+        results: CSV file to which the test rows of every finished run are added.
+
+    Raises:
+        UserError: If runs failed; the message lists them and their logs.
+    """
+    specs = [spec for spec in sweep.runs if spec.folder in jobs]
+    needs = {spec.folder: set(needed_files(sweep, spec).values()) & set(jobs) for spec in specs}
+    sorter = TopologicalSorter(needs)
+    sorter.prepare()
+    order = {folder: number for number, folder in enumerate(jobs)}
+    ready: list[str] = []
+    failures: dict[str, Failure] = {}
+    skipped: set[str] = set()
+    with pool:
+        while True:
+            ready = sorted([*ready, *sorter.get_ready()], key=order.__getitem__)
+            starting, ready = ready[: pool.free], ready[pool.free :]
+            pool.start(jobs[folder] for folder in starting)
+            ended = pool.wait()
+            if not ended:
+                break
+            for job, outcome in ended:
+                failure = outcome if isinstance(outcome, Failure) else _collect(job, results)
+                if failure is None:
+                    sorter.done(job.folder)
+                    pool.progress.finished(job)
+                    continue
+                failures[job.folder] = failure
+                pool.progress.failed(job, failure)
+                for folder, needed in _dependents(needs, job.folder).items():
+                    if folder not in skipped:
+                        skipped.add(folder)
+                        pool.progress.skipped(jobs[folder], jobs[needed].name)
+    if failures:
+        listed = "; ".join(f"{jobs[folder].name} ({failure.summary})" for folder, failure in failures.items())
+        rest = f"; {len(skipped)} run(s) that need them were skipped" if skipped else ""
+        raise UserError(
+            f"{len(failures)} of {len(jobs)} runs failed: {listed}{rest}; the same command runs those that are missing"
+        )
+
+
+def _dependents(needs: dict[str, set[str]], failed: str) -> dict[str, str]:
+    """All runs that need a failed run, directly or through others -> the run that each of them needs."""
+    found: dict[str, str] = {}
+    for folder in TopologicalSorter(needs).static_order():
+        for needed in needs[folder]:
+            if needed == failed or needed in found:
+                found[folder] = needed
+    return found
+
+
+def _collect(job: Job, results: Path) -> Failure | None:
+    """Add the test rows of a run to those of the sweep."""
+    try:
+        rows = read_rows(Path(job.folder) / "results.csv")
+    except UserError as error:
+        return Failure(str(error))
+    add_rows(results, [row for row in rows if row.split == "test"])
+    return None

@@ -1,0 +1,197 @@
+"""Executors that start a process for every job through submitit: on this machine, or on a SLURM cluster."""
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lgx.core.extras import sweep_extra
+from lgx.errors import UserError
+from lgx.runs.executors import Failure, Outcome, Submission
+from lgx.runs.jobs import GRACE, Job, RunFailed, run_in_subprocess
+
+_YEAR = 60 * 24 * 365  # minutes; submitit's default would end local jobs after two minutes
+_GENERAL = {"name", "timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node", "tasks_per_node"}
+
+
+class LocalExecutor:
+    """Starts processes on this machine through submitit; they share its GPUs and its cores.
+
+    Args:
+        folder: Folder for submitit's files. The files of a successful job are removed.
+        limit: Number of jobs that run at the same time.
+
+    Raises:
+        UserError: If submitit is not installed.
+    """
+
+    interval = 0.2
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        with sweep_extra("--parallel"):
+            import submitit  # noqa: F401
+        self.folder, self.limit = folder, limit
+        self.gpus = _visible_gpus()
+        self._slots = list(range(limit))
+
+    def submit(self, jobs: Sequence[Job]) -> list[Submission]:
+        """Start a process for each job."""
+        import submitit
+
+        submissions = []
+        for job in jobs:
+            slot = self._slots.pop(0)
+            # Every job has its own folder: submitit names its files by process id, and process ids are reused.
+            executor = submitit.LocalExecutor(_new_folder(self.folder))
+            executor.update_parameters(timeout_min=_YEAR)
+            with _sigint_blocked():
+                handle = executor.submit(run_in_subprocess, job, self._environment(slot), GRACE)
+            submissions.append(Submission(job, handle, slot))
+        return submissions
+
+    def poll(self, submission: Submission) -> Outcome | None:
+        """How the process ended; None while it runs."""
+        if not submission.handle.done():
+            return None
+        self._slots.append(submission.slot)
+        if not submission.handle.paths.result_pickle.exists():
+            return _failure(submission, "its process was killed")
+        outcome = _outcome(submission)
+        if not isinstance(outcome, Failure):
+            shutil.rmtree(submission.handle.paths.folder, ignore_errors=True)
+        return outcome
+
+    def cancel(self, submissions: Sequence[Submission]) -> None:
+        """Send SIGTERM to all processes, and wait until they have saved their state and ended."""
+        handles = [submission.handle for submission in submissions]
+        deadline = time.monotonic() + GRACE + 5
+        while (running := [handle for handle in handles if not handle.done()]) and time.monotonic() < deadline:
+            for handle in running:
+                os.kill(int(handle.job_id), signal.SIGTERM)  # repeated: a process that is still starting ignores it
+            time.sleep(0.5)
+
+    def _environment(self, slot: int) -> dict[str, str]:
+        """The GPUs and cores of a slot. By default submitit hides all GPUs, and torch uses all cores in every run."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // self.limit)))
+        return {"CUDA_VISIBLE_DEVICES": ",".join(_share(self.gpus, slot, self.limit)), "OMP_NUM_THREADS": threads}
+
+
+class SlurmExecutor:
+    """Submits arrays of jobs to a SLURM cluster through submitit.
+
+    A run that SLURM preempts, or that reaches its time limit, saves its state and is queued again.
+
+    Args:
+        folder: Folder for submitit's files, on a file system that the cluster's machines share.
+        limit: Number of jobs of an array that run at the same time.
+        parameters: submitit's parameters: partition, timeout_min, gpus_per_node, ...
+
+    Raises:
+        UserError: If submitit is not installed, a parameter is wrong, or this machine has no SLURM.
+    """
+
+    interval = 1.0
+
+    def __init__(self, folder: Path, limit: int, parameters: Mapping[str, Any]) -> None:
+        with sweep_extra("--cluster slurm"):
+            from submitit import AutoExecutor
+        if not {"timeout_min", "time"} & set(parameters):
+            raise UserError(
+                "--slurm: timeout_min is missing; give e.g. '{timeout_min: 240}'; a run that needs longer is requeued"
+            )
+        self.limit = sys.maxsize  # every job that can start is queued
+        delay = parameters.get("signal_delay_s", 90)
+        # lgx runs handle SIGUSR1; submitit's default is another signal.
+        flags = {"requeue": True, "signal": f"USR1@{delay}", **parameters.get("additional_parameters", {})}
+        given = {"name": "lgx", "array_parallelism": limit, **parameters, "additional_parameters": flags}
+        try:
+            self.executor = AutoExecutor(_new_folder(folder), cluster="slurm")
+            self.executor.update_parameters(
+                **{key if key in _GENERAL else f"slurm_{key}": value for key, value in given.items()}
+            )
+        except RuntimeError as error:
+            raise UserError("--cluster slurm: srun was not found; use a machine of a SLURM cluster") from error
+        except (NameError, AssertionError, ValueError, TypeError) as error:
+            raise UserError(f"--slurm: {str(error).splitlines()[0].replace('slurm_', '')}") from error
+
+    def submit(self, jobs: Sequence[Job]) -> list[Submission]:
+        """Queue an array of jobs."""
+        try:
+            with self.executor.batch():
+                handles = [self.executor.submit(run_in_subprocess, job, {}, None) for job in jobs]
+        except RuntimeError as error:
+            raise UserError(f"--cluster slurm: sbatch refused the jobs: {' '.join(str(error).split())}") from error
+        return [Submission(job, handle) for job, handle in zip(jobs, handles, strict=True)]
+
+    def poll(self, submission: Submission) -> Outcome | None:
+        """How the job ended; None until it has left a result or SLURM reports its end."""
+        return _outcome(submission) if submission.handle.done() else None
+
+    def cancel(self, submissions: Sequence[Submission]) -> None:
+        """Cancel jobs."""
+        for submission in submissions:
+            submission.handle.cancel(check=False)
+
+
+def _new_folder(parent: Path) -> str:
+    parent.mkdir(parents=True, exist_ok=True)
+    return tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=parent)
+
+
+def _outcome(submission: Submission) -> Outcome:
+    """The outcome of a job that has ended."""
+    error = submission.handle.exception()
+    if error is None:
+        return "finished" if all(submission.handle.results()) else "elsewhere"
+    from submitit.core.utils import FailedJobError
+
+    if not isinstance(error, FailedJobError):
+        return _failure(submission, f"SLURM reports {submission.handle.state}")
+    if RunFailed.__name__ not in str(error):  # the run did not start
+        return Failure("the run could not be started", str(submission.handle.paths.stderr))
+    return _failure(submission)
+
+
+def _failure(submission: Submission, reason: str = "") -> Failure:
+    """A failure with the last line of the run's log as reason; with submitit's log if the run wrote nothing."""
+    log = Path(submission.job.log)
+    lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
+    if not lines:
+        return Failure(reason or "it printed nothing", str(submission.handle.paths.stderr))
+    return Failure(reason or lines[-1].strip(), str(log))
+
+
+def _share(gpus: list[str], slot: int, slots: int) -> list[str]:
+    """The GPUs of one slot; if there are fewer GPUs than slots, several slots share a GPU."""
+    if not gpus:
+        return []
+    return gpus[slot * len(gpus) // slots : (slot + 1) * len(gpus) // slots] or [gpus[slot % len(gpus)]]
+
+
+def _visible_gpus() -> list[str]:
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return [gpu for gpu in visible.split(",") if gpu]
+    import torch
+
+    return [str(gpu) for gpu in range(torch.cuda.device_count())]
+
+
+@contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """Block SIGINT in processes that are started inside the block.
+
+    A terminal sends SIGINT to all processes on Ctrl-C. submitit would then kill a run within a second, before it has
+    saved its state. Our own SIGTERM ends the processes instead.
+    """
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)

@@ -1,0 +1,137 @@
+"""``lgx sweep`` with several runs at a time: failures, kills, Ctrl-C, wrong options."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lgx.core.rows import read_rows
+from lgx.runs.locks import is_locked
+from tests.support.command_line import ARCH, lgx
+
+
+@pytest.fixture
+def sweep_file(images, tmp_path):
+    """``sweep_file([...runs])``, on the tiny images: ``fit.yaml`` trains an ancestor, ``descend.yaml`` a descendant."""
+    data = {"class_path": "ImageFolderData", "init_args": {"root": str(images), "img_size": 16, "batch_size": 16}}
+    trainer = {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
+    optimizer = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
+    for name, method in {"fit": "Ancestor", "descend": "Finetune"}.items():
+        model = {"class_path": method, "init_args": {"arch": ARCH, "optimizer": optimizer}}
+        config = {"model": model, "data": data, "trainer": trainer, "test_end": True}
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(config))
+
+    def write(runs):
+        path = tmp_path / "sweep.yaml"
+        path.write_text(yaml.safe_dump({"experiment": "s", "seeds": [0], "runs": runs}, sort_keys=False))
+        return ["sweep", str(path), "--runs_dir", str(tmp_path / "runs"), "--parallel", "2"]
+
+    return write
+
+
+def start(command):
+    """The command in a process that hears Ctrl-C, and in a group of its own, as a terminal's are."""
+    listen = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    return subprocess.Popen(
+        [sys.executable, "-m", "lgx", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        preexec_fn=listen,
+        start_new_session=True,
+    )
+
+
+def wait_for(path):
+    deadline = time.monotonic() + 100
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_a_failing_run_leaves_the_others_alone(sweep_file, tmp_path):
+    learngene = "{runs}/broken/seed{seed}/best.learngene.safetensors"
+    command = sweep_file(
+        [
+            {"name": "broken", "config": "fit.yaml", "options": {"data.batch_size": 0}},
+            {"name": "needs", "config": "fit.yaml", "options": {"model.ancestor": learngene}},
+            {"name": "random", "command": "test", "config": "descend.yaml"},
+        ]
+    )
+    result = lgx(*command)
+    assert result.code == 2
+    log = tmp_path / "runs/s/jobs/broken/seed0.log"
+    assert result.sentence.startswith("lgx sweep: 1 of 3 runs failed: broken seed 0 (lgx fit: ")
+    assert "batch_size" in result.sentence
+    assert f"log {log}); 1 run(s) that need them were skipped" in result.sentence
+    assert {Path(row.run).parent.name for row in read_rows(tmp_path / "runs/s/measured.csv")} == {"random"}
+    assert not (tmp_path / "runs/s/jobs/needs").exists()
+
+
+def test_after_kill_9_of_the_command_the_next_one_takes_up_its_runs(sweep_file, tmp_path):
+    learngene = "{runs}/ancestor/seed{seed}/best.learngene.safetensors"
+    start_of = {"model.initializer": "VanillaLG", "model.initializer.layers": 2, "model.initializer.source": learngene}
+    command = sweep_file(
+        [
+            {"name": "ancestor", "config": "fit.yaml"},
+            {"name": "child", "command": "test", "config": "descend.yaml", "options": start_of},
+        ]
+    )
+    killed = start(command)
+    log = tmp_path / "runs/s/jobs/ancestor/seed0.log"
+    wait_for(log)
+    killed.kill()
+    killed.wait()
+    again = lgx(*command)
+    assert again.code == 0, again.err
+    assert "waiting    ancestor seed 0: another process jobs on it" in again.out
+    assert "started    ancestor" not in again.out
+    assert log.read_text().count("Seed set to 0") == 1
+    rows = read_rows(tmp_path / "runs/s/measured.csv")
+    assert {(Path(row.run).parent.name, row.split) for row in rows} == {("ancestor", "test"), ("child", "test")}
+    assert "0 of 2 runs to do" in lgx(*command).out
+
+
+def test_ctrl_c_ends_the_runs_and_says_one_sentence(sweep_file, tmp_path):
+    command = sweep_file([{"name": "long", "config": "fit.yaml", "options": {"trainer.max_epochs": 100000}}])
+    controller = start(command)
+    wait_for(tmp_path / "runs/s/long/seed0/checkpoints/last.ckpt")
+    os.killpg(controller.pid, signal.SIGINT)
+    _, err = controller.communicate(timeout=60)
+    assert controller.returncode == 130, err
+    assert err.strip() == "lgx sweep: interrupted; 1 run(s) were stopped, the same command resumes them"
+    assert not is_locked(tmp_path / "runs/s/long/seed0")
+    assert "SIGTERM: saved" in (tmp_path / "runs/s/jobs/long/seed0.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--parallel", "0"], "at least 1 run"),
+        (["--slurm", "{partition: x}"], "needs --cluster slurm"),
+        (["--cluster", "slurm"], "timeout_min is missing"),
+        (["--cluster", "slurm", "--slurm", "{timeout_min: 5}"], "srun was not found"),
+        (["--cluster", "pbs"], "expected one of"),
+    ],
+)
+def test_wrong_options_are_explained(sweep_file, options, words, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    command = sweep_file([{"name": "a", "config": "fit.yaml"}])
+    result = lgx(*command, *options)
+    assert result.code == 2
+    assert words in result.sentence
+
+
+def test_without_submitit_it_is_said_what_to_install(sweep_file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    result = lgx(*sweep_file([{"name": "a", "config": "fit.yaml"}]))
+    assert result.sentence == (
+        "lgx sweep: --parallel: needs submitit, which is not installed; pip install 'lgx[sweep]'"
+    )

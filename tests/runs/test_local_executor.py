@@ -1,0 +1,148 @@
+"""Jobs in processes of this machine: logs, locks, restarts, GPUs."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from lgx.runs.jobs import is_finished, mark_finished
+from lgx.runs.locks import is_locked, locked
+from lgx.runs.pool import Pool
+from lgx.runs.progress import Progress
+from lgx.runs.submitit_executors import LocalExecutor, _share
+
+
+@pytest.fixture
+def pool(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with Pool(LocalExecutor(tmp_path / "e/jobs/submitit", 2), Progress(2)) as pool:
+        yield pool
+
+
+def test_every_run_has_a_process_a_log_and_an_end(make_job, pool, capsys):
+    good, bad = make_job("good", "--version"), make_job("bad", "nonsense")
+    pool.start([good, bad])
+    assert pool.free == 0
+    ended = {}
+    while some := pool.wait():
+        ended |= {one.name: outcome for one, outcome in some}
+    assert ended["good"] == "finished"
+    assert Path(good.log).read_text().startswith("lgx ")
+    assert ended["bad"].log == bad.log
+    assert ended["bad"].reason == Path(bad.log).read_text().strip()
+    assert "'nonsense' is no command" in ended["bad"].reason
+    assert is_finished(good)
+    assert not is_finished(bad)
+
+    pool.start([good])
+    assert pool.wait() == [(good, "finished")]
+    assert Path(good.log).read_text().count("lgx ") == 1
+    assert not is_locked(good.folder)
+
+
+def test_what_keeps_a_run_from_starting_is_in_submitits_log(make_job, pool, tmp_path):
+    from dataclasses import replace
+
+    (tmp_path / "file").touch()
+    ill = replace(make_job("ill", "--version"), log=str(tmp_path / "file" / "x.log"))
+    pool.start([ill])
+    ((_, outcome),) = pool.wait()
+    assert outcome.reason == "the run could not be started"
+    assert "FileExistsError" in Path(outcome.log).read_text()
+
+
+def test_a_run_has_finished_only_as_long_as_nothing_it_is_made_of_changes(make_job, tmp_path):
+    from dataclasses import replace
+
+    config, learngene = tmp_path / "c.yaml", tmp_path / "best"
+    config.touch()
+    learngene.touch()
+    done = replace(make_job("a", "fit"), inputs=(str(config),), outputs=(str(learngene),))
+    mark_finished(done)
+    assert is_finished(done)
+    assert not is_finished(replace(done, arguments=("fit", "--other")))
+    later = time.time() + 5
+    os.utime(config, (later, later))
+    assert not is_finished(done)
+    mark_finished(done)
+    os.utime(config, (later - 100, later - 100))
+    learngene.unlink()
+    assert not is_finished(done)
+
+
+def test_a_locked_run_is_waited_for_and_not_started_twice(make_job, pool, capsys):
+    one, found = make_job("one", "--version"), []
+    with locked(one.folder) as lock:
+        assert lock is not None
+        pool.start([one])
+        assert "waiting    one: another process works on it" in capsys.readouterr().out
+        assert pool.free == 1
+        ended = threading.Thread(target=lambda: found.extend(pool.wait()))
+        ended.start()
+        ended.join(1)
+        assert ended.is_alive()
+        mark_finished(one)  # as the process does that holds the lock
+    ended.join()
+    assert found == [(one, "finished")]
+    assert not Path(one.log).exists()
+
+
+def test_a_run_that_another_process_left_unfinished_is_started(make_job, pool):
+    one = make_job("one", "--version")
+    with locked(one.folder):
+        pool.start([one])
+    assert pool.wait() == [(one, "finished")]
+    assert Path(one.log).exists()
+
+
+def child_of(pid):
+    """The one child of a process, once it is there."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        children = " ".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
+        if children:
+            (child,) = children
+            return int(child)
+        time.sleep(0.01)
+    raise AssertionError(f"process {pid} never had a child")
+
+
+def test_a_run_stays_locked_when_all_that_watched_it_is_killed(make_job, pool):
+    """``fit --help`` takes as long as torch's import."""
+    slow = make_job("slow", "fit", "--help")
+    pool.start([slow])
+    deadline = time.monotonic() + 60
+    while not Path(slow.log).exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    (submission,) = pool._submissions
+    watcher = int(submission.handle.job_id)
+    wrapper = child_of(watcher)
+    run = child_of(wrapper)
+    os.kill(watcher, signal.SIGKILL)
+    os.kill(wrapper, signal.SIGKILL)
+    ((_, outcome),) = pool.wait()
+    assert outcome.reason == "its process was killed"
+    assert is_locked(slow.folder)
+    os.kill(run, signal.SIGKILL)
+    while is_locked(slow.folder) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_locked(slow.folder)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "slots", "shares"),
+    [
+        ([], 2, [[], []]),
+        (["0", "1", "2", "3"], 2, [["0", "1"], ["2", "3"]]),
+        (["0", "1"], 3, [["0"], ["1"], ["0"]]),
+        (["0", "1", "2"], 2, [["0"], ["1", "2"]]),
+    ],
+)
+def test_runs_share_the_gpus(gpus, slots, shares):
+    found = [_share(gpus, slot, slots) for slot in range(slots)]
+    assert [len(share) for share in found] == [len(share) for share in shares]
+    if len(gpus) >= slots:
+        assert found == shares

@@ -1,0 +1,90 @@
+"""Runs of a sweep: order, failures, dependents."""
+
+import pytest
+import yaml
+
+from lgx.core.rows import read_rows
+from lgx.errors import UserError
+from lgx.runs.executors import Failure
+from lgx.runs.pool import Pool
+from lgx.runs.progress import Progress, ProgressBar
+from lgx.runs.scheduler import run_sweep, sweep_jobs
+from lgx.runs.sweeps import load_sweep, pending_runs
+from tests.support.command_line import lgx
+from tests.support.fake_executor import FakeExecutor, finish
+
+
+@pytest.fixture
+def chain(tmp_path):
+    """Two seeds of ancestor -> sws -> sws-ft, written last first, and of a run that needs none."""
+    path = "{{runs}}/{}/seed{{seed}}/best.learngene.safetensors"
+    runs = [
+        {"name": "sws-ft", "config": "c.yaml", "options": {"model.init": path.format("sws")}},
+        {"name": "sws", "config": "c.yaml", "options": {"model.ancestor": path.format("ancestor")}},
+        {"name": "ancestor", "config": "c.yaml"},
+        {"name": "random", "config": "c.yaml"},
+    ]
+    (tmp_path / "c.yaml").write_text("")
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0, 1], "runs": runs}))
+    return load_sweep(tmp_path / "s.yaml", str(tmp_path / "runs"))
+
+
+def rehearse(sweep, executor, tmp_path):
+    results = tmp_path / "measured.csv"
+    jobs = sweep_jobs(sweep, pending_runs(sweep, results))
+    run_sweep(sweep, jobs, Pool(executor, Progress(len(jobs))), results)
+
+
+def test_runs_start_when_those_they_need_have_finished_and_seed_by_seed(chain, tmp_path, capsys):
+    executor = FakeExecutor(2, finish)
+    rehearse(chain, executor, tmp_path)
+    started = [name for what, name in executor.events if what == "start"]
+    assert len(set(started)) == len(started) == 8
+    for seed in (0, 1):
+        for need, name in (("ancestor", "sws"), ("sws", "sws-ft")):
+            ended = executor.events.index(("end", f"{need} seed {seed}"))
+            assert ended < executor.events.index(("start", f"{name} seed {seed}"))
+    assert started[:2] == ["ancestor seed 0", "random seed 0"]
+    assert started.index("sws-ft seed 0") < started.index("sws-ft seed 1")
+    assert executor.most == 2
+    assert len(read_rows(tmp_path / "measured.csv")) == 8
+    assert "8 of 8 done" in capsys.readouterr().out
+
+
+def test_a_failed_run_is_skipped_with_its_dependents_and_nothing_else(chain, tmp_path, capsys):
+    fails = lambda job: Failure("no space", "x.log") if job.name == "ancestor seed 0" else finish(job)  # noqa: E731
+    with pytest.raises(UserError) as error:
+        rehearse(chain, FakeExecutor(2, fails), tmp_path)
+    assert str(error.value) == (
+        "1 of 8 runs failed: ancestor seed 0 (no space; log x.log); 2 run(s) that need them were skipped; "
+        "the same command runs those that are missing"
+    )
+    out = capsys.readouterr().out
+    assert "skipped    sws seed 0: it needs ancestor seed 0" in out
+    assert "skipped    sws-ft seed 0: it needs sws seed 0" in out
+    assert "8 of 8 done, 1 failed, 0 running" in out
+    assert len(read_rows(tmp_path / "measured.csv")) == 5
+    again = FakeExecutor(2, finish)
+    rehearse(chain, again, tmp_path)
+    assert [name for what, name in again.events if what == "start"] == [
+        "ancestor seed 0", "sws seed 0", "sws-ft seed 0",
+    ]  # fmt: skip
+
+
+def test_on_a_terminal_a_bar_counts_and_failures_stand_above_it(chain, tmp_path, capsys):
+    fails = lambda job: Failure("no space", "x.log") if job.name == "sws seed 0" else finish(job)  # noqa: E731
+    jobs = sweep_jobs(chain, list(chain.runs))
+    with pytest.raises(UserError), ProgressBar(len(jobs)) as bar:
+        run_sweep(chain, jobs, Pool(FakeExecutor(2, fails), bar), tmp_path / "measured.csv")
+    out = capsys.readouterr().out
+    assert "failed     sws seed 0: no space; log x.log\nskipped    sws-ft seed 0: it needs sws seed 0\n" in out
+    assert "8/8" in out
+    assert "started" not in out
+
+
+def test_runs_that_need_each_other_are_refused(tmp_path):
+    runs = [
+        {"name": name, "config": "c", "options": {"x": f"{{runs}}/{other}/seed0/f"}} for name, other in ("ab", "ba")
+    ]
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0], "runs": runs}))
+    assert "in a cycle" in lgx("sweep", tmp_path / "s.yaml").sentence
