@@ -91,7 +91,7 @@ def test_after_kill_9_of_the_command_the_next_one_takes_up_its_runs(sweep_file, 
     killed.wait()
     again = lgx(*command)
     assert again.code == 0, again.err
-    assert "waiting    ancestor seed 0: another process jobs on it" in again.out
+    assert "waiting    ancestor seed 0: another process works on it" in again.out
     assert "started    ancestor" not in again.out
     assert log.read_text().count("Seed set to 0") == 1
     rows = read_rows(tmp_path / "runs/s/measured.csv")
