@@ -1,0 +1,67 @@
+"""GPT-2s are written as folders that plain transformers reads."""
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from lgx.artifacts.export_gpt2 import write_text_descendant
+from lgx.errors import UserError
+from lgx.hypernet.execution import execute
+from tests.support.command_line import python
+from tests.support.gpt2 import GPT2, hypernet, texts, transformers
+
+PLAIN = """
+import sys, torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification, GPT2LMHeadModel
+folder, given = sys.argv[1:]
+given = load_file(given)
+model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+ids = given["ids"]
+logits = model(input_ids=ids, attention_mask=(ids != model.config.pad_token_id).long()).logits
+torch.testing.assert_close(logits, given["logits"])
+assert type(model).__name__ == "GPT2ForSequenceClassification" and model.config.id2label[1] == "right"
+assert not any(name.split(".")[0] == "lgx" for name in sys.modules)
+"""
+
+
+def test_an_exported_descendant_gives_the_same_logits_in_plain_transformers(tmp_path):
+    net = hypernet(layout="aligned", vocab_size=101).eval()
+    ids = texts(3, 12, 6)
+    with torch.no_grad():
+        parameters = net.predict(GPT2)
+        model = GPT2.build()
+        model.load_state_dict(parameters)
+        save_file({"ids": ids, "logits": execute(GPT2, parameters, ids)}, tmp_path / "given.safetensors")
+    out = tmp_path / "descendant"
+    for _ in range(2):  # a folder that was written here may be replaced
+        write_text_descendant(out, model, label_names=("left", "right", "other"), card={"task": "cola"})
+    done = python("-c", PLAIN, out, tmp_path / "given.safetensors", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert '| task | "cola" |' in (out / "README.md").read_text()
+    write_text_descendant(tmp_path / "weights.safetensors", model)
+    assert load_file(tmp_path / "weights.safetensors").keys() == parameters.keys()
+
+
+def test_a_language_models_tied_head_is_written_once_and_tied_again(tmp_path):
+    torch.manual_seed(0)
+    config = GPT2.build("meta").config
+    model = transformers.GPT2LMHeadModel(config).eval()
+    out = tmp_path / "ancestor"
+    write_text_descendant(out, model)
+    stored = load_file(out / "model.safetensors")
+    assert "transformer.wte.weight" in stored
+    assert "lm_head.weight" not in stored
+    again = transformers.GPT2LMHeadModel.from_pretrained(out).eval()
+    assert again.lm_head.weight is again.transformer.wte.weight
+    ids = texts(4, 4)
+    torch.testing.assert_close(again(input_ids=ids).logits, model(input_ids=ids).logits)
+    torch.testing.assert_close(model.lm_head.weight, again.lm_head.weight)
+    assert model.lm_head.weight is model.transformer.wte.weight  # what was written is untouched
+
+
+def test_a_folder_of_something_else_is_never_replaced(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="no model folder that lgx wrote"):
+        write_text_descendant(tmp_path, GPT2.build())
+    assert (tmp_path / "notes.txt").read_text() == "mine"

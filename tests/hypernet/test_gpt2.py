@@ -1,0 +1,226 @@
+"""Hypernetworks predict GPT-2 classifiers, and run them from factors."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from lgx.architectures import (
+    GPT2Architecture,
+    ViTArchitecture,
+    architecture_set,
+    parse_architecture,
+)
+from lgx.errors import UserError
+from lgx.hypernet import HypernetConfig, computational_graph, tiled_parameters
+from lgx.hypernet.execution import execute, execute_with_features
+from lgx.hypernet.lowrank import LowRankTensor, frobenius_norm
+from lgx.hypernet.meta import guided_losses, meta_losses
+from tests.support.gpt2 import GPT2, hypernet, texts
+
+LAYOUTS = [("official", None), ("residual", 120), ("aligned", None), ("aligned", 101)]
+
+
+@pytest.mark.parametrize(("convention", "per_layer"), [("msa", 13), ("plain", 12)])
+def test_the_graph_holds_every_parameter_once(convention, per_layer):
+    graph = computational_graph(GPT2, convention)
+    assert len(graph.nodes) == per_layer * 2 + 6
+    named = {n.parameter: n.shape[::-1] if n.form == "transposed" else n.shape for n in graph.nodes if n.parameter}
+    expected = {
+        k: tuple(v.shape) for k, v in GPT2.build("meta").state_dict().items() if ".ln_" not in k or "bias" not in k
+    }
+    assert named == expected
+    assert [n.parameter for n in graph.nodes if n.head] == ["score.weight"]
+    assert all(node.parts == (3 if "c_attn" in (node.parameter or "") else 1) for node in graph.nodes)
+
+
+def test_distances_follow_the_forward_flow():
+    graph = computational_graph(GPT2)
+    at = {node.parameter: n for n, node in enumerate(graph.nodes) if node.parameter}
+    d = graph.distances
+    assert d[0, at["transformer.wte.weight"]] == 1
+    assert d[0, at["transformer.wpe.weight"]] == 0
+    assert d[at["transformer.wte.weight"], 3] == d[at["transformer.wpe.weight"], 3] == 1
+    assert d[at["transformer.h.0.ln_1.weight"], at["transformer.h.0.attn.c_attn.weight"]] == 1
+    assert d[at["transformer.h.0.attn.c_attn.bias"], at["transformer.h.0.attn.c_proj.weight"]] == 2  # through msa
+    assert d[3, at["transformer.h.0.ln_2.weight"]] == 2  # over the skip connection
+    assert d[at["transformer.ln_f.weight"], at["score.weight"]] == 1
+    # As in the ViT, whose layers and tail are the same.
+    vit = computational_graph(ViTArchitecture(2, 24, 3))
+    assert torch.equal(d[3:, 3:], vit.distances[4:-1, 4:-1])
+
+
+@pytest.mark.parametrize(("layout", "vocab_size"), LAYOUTS)
+def test_factors_give_the_logits_norms_and_gradients_of_the_dense_prediction(layout, vocab_size):
+    net = hypernet(layout=layout, vocab_size=vocab_size).double()
+    ids, results = texts(5, 12, 7), []
+    for dense in (True, False):
+        net.zero_grad()
+        parameters = net.predict(GPT2, dense=dense)
+        assert any(isinstance(p, LowRankTensor) for p in parameters.values()) is not dense
+        logits = execute(GPT2, parameters, ids)
+        (logits.square().sum() + sum(frobenius_norm(p).double() for p in parameters.values())).backward()
+        results.append([logits.detach(), *(p.grad for p in net.parameters() if p.grad is not None)])
+    for dense, factored in zip(*results, strict=True):
+        torch.testing.assert_close(factored, dense, rtol=1e-5, atol=1e-5)
+
+
+def test_a_factored_text_model_never_forms_a_matrix(monkeypatch):
+    net = hypernet(layout="aligned", vocab_size=101)
+    parameters = net.predict(GPT2, dense=False)
+    formed = []
+    matmul = torch.Tensor.__matmul__
+    monkeypatch.setattr(torch.Tensor, "__matmul__", lambda a, b: formed.append((a.shape, b.shape)) or matmul(a, b))
+    execute(GPT2, parameters, texts(5, 9))
+    shapes = {tuple(p.shape) for p in parameters.values() if p.ndim == 2}
+    assert not shapes & {(a[0], b[-1]) for a, b in formed if len(a) == len(b) == 2}
+
+
+@pytest.mark.parametrize("decoder", ["low_rank", "conv"])
+def test_predictions_load_into_the_model(decoder):
+    net = hypernet(decoder=decoder).eval()
+    with torch.no_grad():
+        parameters = net.predict(GPT2)
+    model = GPT2.build().eval()
+    model.load_state_dict(parameters)
+    ids = texts(3, 8)
+    torch.testing.assert_close(model(ids), execute(GPT2, parameters, ids))
+
+
+@pytest.mark.parametrize("decoder", ["low_rank", "conv"])
+def test_conv1d_weights_are_those_of_linear_layers_transposed_and_at_gpt2s_scale(decoder):
+    net = hypernet(decoder=decoder, layout="official").eval()
+    graph = computational_graph(GPT2)
+    straight = replace(
+        graph, nodes=tuple(replace(n, form="linear") if n.form == "transposed" else n for n in graph.nodes)
+    )
+    with torch.no_grad():
+        found, expected = net.predict_graphs([graph])[0], net.predict_graphs([straight])[0]
+        factors = net.predict_graphs([graph], dense=False)[0]
+    for name, tensor in expected.items():
+        is_conv1d = tensor.ndim == 2 and ".h." in name
+        # A linear layer's has He's scale, sqrt(2 / fan_in).
+        wanted = tensor.T * (0.02 / (2 / tensor.shape[1]) ** 0.5) if is_conv1d else tensor
+        torch.testing.assert_close(found[name], wanted)
+        torch.testing.assert_close(F.relu(factors[name]), F.relu(found[name]))  # any other function densifies
+
+
+def test_a_network_of_predicted_scale_learns_which_word_a_text_holds():
+    """From He's scale and tables of standard deviation 1 it does not, in twice as many steps."""
+    architecture = GPT2Architecture(2, 32, 4, max_len=12, vocab_size=101, num_classes=2)
+    net = hypernet(layout="aligned", vocab_size=101, rank=8)
+    optimizer, generator = torch.optim.AdamW(net.parameters(), lr=5e-4), torch.Generator().manual_seed(0)
+    right = []
+    for step in range(250):
+        ids = torch.randint(10, 100, (32, 12), generator=generator)
+        labels = torch.randint(0, 2, (32,), generator=generator)
+        ids[torch.arange(32), torch.randint(0, 12, (32,), generator=generator)] = labels  # one telling word, anywhere
+        logits = execute(architecture, net.predict(architecture, dense=False), ids)
+        optimizer.zero_grad()
+        F.cross_entropy(logits, labels).backward()
+        optimizer.step()
+        if step >= 200:
+            right.append((logits.argmax(1) == labels).float().mean())
+    assert torch.stack(right).mean() > 0.9
+
+
+def test_attention_gain_scales_what_attention_says_and_nothing_else():
+    with torch.no_grad():
+        for architecture, loud, quiet in (
+            (GPT2, ("attn.c_proj.weight",), ("mlp.c_proj.weight", "wpe.weight")),
+            (parse_architecture("depth=2,embed_dim=16,num_heads=2,patch_size=8,img_size=16", num_classes=3),
+             ("attn.proj.weight",), ("mlp.fc2.weight", "pos_embed")),
+        ):  # fmt: skip
+            plain, balanced = hypernet(layout="aligned"), hypernet(layout="aligned", attention_gain=4.0)
+            balanced.load_state_dict(plain.state_dict())
+            one, other = plain.predict(architecture), balanced.predict(architecture)
+            factored = balanced.predict(architecture, dense=False)
+            for name, tensor in one.items():
+                factor = 4 if name.endswith(loud) else 0.25 if name.endswith(quiet) else 1
+                torch.testing.assert_close(other[name], factor * tensor)
+                product = factored[name].to_dense() if isinstance(factored[name], LowRankTensor) else factored[name]
+                torch.testing.assert_close(product, other[name], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("gain", [0, -1, float("nan"), float("inf"), "6"])
+def test_a_gain_that_is_none_is_refused(gain):
+    with pytest.raises(UserError, match="attention_gain"):
+        hypernet(attention_gain=gain)
+
+
+def test_tokens_share_embeddings_only_where_they_are_tiled():
+    with torch.no_grad():
+        tiled = hypernet(layout="aligned").predict(GPT2)["transformer.wte.weight"]
+        own = hypernet(layout="aligned", vocab_size=101).predict(GPT2)["transformer.wte.weight"]
+    assert torch.equal(tiled[:48], tiled[48:96])
+    assert torch.pdist(own).min() > 0.002
+    assert 0.01 < own.std() < 0.04
+
+
+def test_tables_larger_than_max_shape_are_reported_as_tiled():
+    graph = computational_graph(GPT2)
+    assert "transformer.wte.weight" in tiled_parameters(graph, hypernet(layout="aligned").config)
+    assert "transformer.wte.weight" not in tiled_parameters(graph, hypernet(layout="aligned", vocab_size=101).config)
+
+
+def test_a_vocabulary_of_its_own_is_checked():
+    with pytest.raises(UserError, match="knows 50 tokens, but the architecture has 101"):
+        hypernet(layout="aligned", vocab_size=50).predict(GPT2)
+    for options in ({"layout": "official"}, {"decoder": "conv", "layout": "aligned"}):
+        with pytest.raises(UserError, match="vocab_size needs"):
+            HypernetConfig(**options, vocab_size=10)
+    with pytest.raises(UserError, match="vocab_size must be at least 1"):
+        HypernetConfig(layout="aligned", vocab_size=0)
+
+
+def test_one_batch_of_graphs_predicts_what_each_alone_does():
+    net = hypernet(layout="aligned", vocab_size=101).eval()
+    several = [GPT2, GPT2.replace(depth=3, embed_dim=40, num_heads=4), GPT2.replace(num_classes=2)]
+    with torch.no_grad():
+        for together, architecture in zip(net.predict_many(several), several, strict=True):
+            torch.testing.assert_close(together, net.predict(architecture), rtol=1e-4, atol=1e-5)
+
+
+def test_random_architectures_of_gpts_1k_are_predicted_whole():
+    small = GPT2.replace(vocab_size=300, max_len=16)
+    net = hypernet(layout="aligned", vocab_size=300).eval()
+    with torch.no_grad():
+        for architecture in dict.fromkeys(architecture_set("GPTs-1K", 10, small)):
+            predicted = net.predict(architecture)
+            expected = {k: v.shape for k, v in architecture.build("meta").state_dict().items()}
+            assert {k: v.shape for k, v in predicted.items()} == expected
+            assert all(tensor.isfinite().all() for tensor in predicted.values())
+
+
+def test_features_are_those_that_the_head_reads():
+    parameters = hypernet().predict(GPT2)
+    ids = texts(4, 9)
+    logits, features = execute_with_features(GPT2, parameters, ids)
+    torch.testing.assert_close(logits, execute(GPT2, parameters, ids))
+    torch.testing.assert_close(logits, features @ parameters["score.weight"].T)
+
+
+@pytest.mark.parametrize("projection", ["predicted", "random", "none"])
+def test_meta_and_guided_losses_reach_the_whole_hypernetwork(projection):
+    net = hypernet(layout="aligned", vocab_size=101, task_width=4)
+    sizes = [GPT2, GPT2.replace(depth=3, embed_dim=16, num_heads=2)]
+    ids, labels, task = texts(6, 3), torch.tensor([0, 2]), torch.randn(4)
+    labels_loss, norms = meta_losses(net, sizes, ids, lambda logits: F.cross_entropy(logits, labels), task)
+    (labels_loss + 1e-3 * norms).backward()
+    assert all(p.grad.count_nonzero() for p in (net.decoder.basis_tokens, net.encoder.blocks[0].film.gamma.weight))
+    net.zero_grad()
+    guided, _ = guided_losses(
+        net, sizes, ids, lambda logits, features: features.square().mean() + logits.mean(), 7, task, projection
+    )
+    guided.backward()
+    assert net.encoder.ops.weight.grad.count_nonzero()
+
+
+def test_factored_execution_works_under_autocast():
+    net = hypernet(layout="aligned", vocab_size=101)
+    ids = texts(5, 9)
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = execute(GPT2, net.predict(GPT2, dense=False), ids)
+    torch.testing.assert_close(logits.float(), execute(GPT2, net.predict(GPT2), ids), rtol=0.1, atol=0.1)
+    logits.float().sum().backward()

@@ -1,0 +1,178 @@
+"""Predicted memory and file sizes are those of real training steps."""
+
+import pytest
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from lgx.benchmark.timing import peak_mb
+from lgx.methods.base import Method
+from lgx.methods.lsamd.super_ancestor import SuperAncestor
+from lgx.planning.configured import configure
+from lgx.planning.plan import plan_of
+from tests.planning.helpers import BASE, HYPER, LARGE, LOW_RANK, OFFLINE, WIDE, one_of, plan, run_folder
+from tests.support.command_line import arguments, lgx
+from tests.support.fake_text import SIZE, write_sets, write_vocabulary
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Bytes that autograd saves in each training step, and the method that trains."""
+    seen: list[int] = []
+    methods: list[Method] = []
+    training_step = Method.training_step
+
+    def recorded(method, batch, batch_idx):
+        own = {t.untyped_storage().data_ptr() for t in (*method.network.parameters(), *method.network.buffers())}
+        saved: dict[int, torch.Tensor] = {}
+
+        def pack(tensor):
+            saved[tensor.untyped_storage().data_ptr()] = tensor
+            return tensor
+
+        with saved_tensors_hooks(pack, lambda tensor: tensor):
+            loss = training_step(method, batch, batch_idx)
+        seen.append(sum(t.untyped_storage().nbytes() for place, t in saved.items() if place not in own))
+        methods.append(method)
+        return loss
+
+    monkeypatch.setattr(Method, "training_step", recorded)
+    return seen, methods
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("Ancestor", LARGE),
+        ("Ancestor", [*LARGE, "--trainer.precision=bf16-mixed", "--model.mixup=0.8", "--model.drop_path_rate=0.1"]),
+        pytest.param(
+            "Finetune",
+            [*LARGE, "--trainer.precision=bf16-true", "--model.optimizer=torch.optim.SGD"],
+            marks=pytest.mark.slow,
+        ),
+        ("SWS", ["--model.stages=[2,2]", "--model.ancestor={ancestor}/best.learngene.safetensors"]),
+        pytest.param("TLEG", LARGE, marks=pytest.mark.slow),
+        pytest.param(
+            "MiniDeiT", [*LARGE, "--model.stages=[3,3]", "--trainer.precision=bf16-mixed"], marks=pytest.mark.slow
+        ),
+        ("LSAMD", ["--model.ancestor={ancestor}/best.learngene.safetensors"]),
+        pytest.param("GHN3", [*LARGE, *HYPER, "--model.max_shape=[64,64,16,16]"], marks=pytest.mark.slow),
+        ("LoGAH", [*LARGE, *LOW_RANK, "--model.meta_batch=2"]),
+        pytest.param(
+            "LoGAH",
+            [*LARGE, *LOW_RANK, "--model.layout=aligned", "--trainer.precision=bf16-mixed"],
+            marks=pytest.mark.slow,
+        ),
+        ("TAL", [*LOW_RANK, "--model.ancestor={ancestor}/best.learngene.safetensors"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_predicted_memory_is_what_a_step_takes(held, images, ancestor, tmp_path, monkeypatch, model, options):
+    seen, methods = held
+    if model == "LSAMD":  # whose routing decides in a run; the plan counts what costs most
+        monkeypatch.setattr(SuperAncestor, "_majority", lambda network, prefers_base: False)
+    options = [option.replace("{ancestor}", str(ancestor)) for option in options]
+    if model in ("GHN3", "LoGAH", "TAL"):
+        arch = WIDE if "--data.img_size=32" in options else "depth=3,embed_dim=48,num_heads=3,patch_size=4,img_size=16"
+        options.append(one_of(tmp_path, arch))
+    args = arguments("fit", model, images, tmp_path / "runs", "--name=run", *options)
+    done = lgx(*args)
+    assert done.code == 0, done.err
+    planned = plan(*args[1:])
+    method = methods[-1]
+    assert planned.memory.activations == pytest.approx(max(seen), rel=0.01)
+    trained = [p for p in method.network.parameters() if p.requires_grad]
+    assert planned.parameters.trained == sum(p.numel() for p in trained)
+    assert planned.memory.gradients == sum(p.nbytes for p in trained)
+    (optimizer,) = method.trainer.optimizers
+    state = [v for values in optimizer.state.values() for v in values.values() if isinstance(v, torch.Tensor)]
+    assert planned.memory.optimizer == sum(value.nbytes for value in state)
+    tensors = {t.data_ptr(): t.nbytes for t in (*method.network.parameters(), *method.network.buffers())}
+    assert planned.memory.weights == sum(tensors.values())
+    folder = run_folder(tmp_path / "runs", "run")
+    files = {
+        folder / "checkpoints" / "last.ckpt": planned.checkpoint_bytes,
+        folder / "best.learngene.safetensors": planned.learngene_bytes,
+    }
+    for file, size in files.items():
+        if size is not None:
+            assert file.stat().st_size == pytest.approx(size, rel=0.1, abs=120_000), file  # names and numbers beside
+
+
+def test_predicted_memory_of_a_text_model_is_what_a_step_takes(held, images, tmp_path):
+    pytest.importorskip("transformers", reason="needs the nlp extra: pip install 'lgx[nlp]'")
+    seen, _ = held
+    root = write_sets(tmp_path / "texts")
+    write_vocabulary(root / "gpt2_vocab")
+    arch = f"gpt2:depth=2,embed_dim=48,num_heads=3,max_len=12,vocab_size={SIZE}"
+    options = [
+        f"--model.arch={arch}", "--data=CoLA", f"--data.root={root}", "--data.batch_size=4", "--data.max_len=12",
+        f"--data.vocab_size={SIZE}",
+    ]  # fmt: skip
+    args = [a for a in arguments("fit", "Finetune", images, tmp_path / "runs", *options) if "img_size" not in str(a)]
+    done = lgx(*args)
+    assert done.code == 0, done.err
+    # Every text counts with the greatest length, which some batch has; most have less.
+    planned = plan(*args[1:], "--samples=40")
+    assert max(seen) <= 1.01 * planned.memory.activations
+    assert planned.memory.activations < 1.2 * max(seen)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_predicted_memory_is_the_most_that_a_step_holds(precision):
+    run = configure([*BASE, f"--trainer.precision={precision}"])
+    memory = plan_of(run).memory
+    peak = _peak_of_a_step(run.method.architecture, 64, precision, "cpu", lambda step: peak_mb(step) * 2**20)
+    held_before = memory.weights + memory.gradients + memory.optimizer
+    assert memory.total == pytest.approx(held_before + peak, rel=0.1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_predicted_memory_is_the_most_that_a_gpu_holds(precision):
+    def most(step):
+        torch.cuda.reset_peak_memory_stats()
+        step()
+        return torch.cuda.max_memory_allocated() - before
+
+    run = configure(["--model=Finetune", "--model.arch=12-Small", *BASE[2:3], *OFFLINE, "--data.img_size=224",
+                     f"--trainer.precision={precision}"])  # fmt: skip
+    memory, before = plan_of(run).memory, torch.cuda.memory_allocated()
+    assert memory.total == pytest.approx(_peak_of_a_step(run.method.architecture, 64, precision, "cuda", most), rel=0.1)
+
+
+def _peak_of_a_step(architecture, batch, precision, device, measure):
+    """What a step takes in the order of Lightning, which forgets gradients after the forward pass."""
+    network = architecture.build().to(device)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
+    inputs = torch.randn(batch, 3, architecture.img_size, architecture.img_size, device=device)
+    targets = torch.zeros(batch, dtype=torch.long, device=device)
+
+    def step():
+        with torch.autocast(device, torch.bfloat16, precision == "bf16-mixed", cache_enabled=False):
+            loss = torch.nn.functional.cross_entropy(network(inputs).float(), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    step()
+    return measure(step)
+
+
+def test_processes_exchange_copies_of_gradients_or_share_everything():
+    alone, together = plan(*BASE).memory, plan(*BASE, "--gpus=2").memory
+    assert alone.buckets == 0
+    assert together.buckets == together.gradients == alone.gradients
+    shared = plan(*BASE, "--gpus=2", "--trainer.strategy=sharded").memory
+    assert (shared.weights, shared.optimizer) == (alone.weights // 2, alone.optimizer // 2)
+    assert shared.buckets == 0
+    in_place = ["--trainer.strategy=DDPStrategy", "--trainer.strategy.gradient_as_bucket_view=true"]
+    assert plan(*BASE, "--gpus=2", *in_place).memory.buckets == 0
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "per_parameter"),
+    [("AdamW", 8), ("AdamW --model.optimizer.fused=true", 8), ("SGD", 0), ("SGD --model.optimizer.momentum=0.9", 4)],
+)
+def test_the_state_is_that_of_the_configured_optimizer(optimizer, per_parameter):
+    planned = plan(*BASE, *f"--model.optimizer=torch.optim.{optimizer} --model.optimizer.lr=0.1".split())
+    assert planned.memory.optimizer == pytest.approx(per_parameter * planned.parameters.trained, rel=0.001)

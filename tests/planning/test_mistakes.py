@@ -1,0 +1,57 @@
+"""A mistake in the options of ``lgx plan`` is one sentence."""
+
+import re
+
+import pytest
+
+from lgx.errors import UserError
+from lgx.planning.options import Options
+from tests.planning.helpers import BASE, VIT
+from tests.support.command_line import lgx
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ([*BASE[:3], "--data=HAM10000", "--data.root=nowhere", "--data.img_size=32"],
+         r"data ham10000: how many training examples .* give --samples ham10000=NUMBER, or bring the files"),
+        ([*BASE, "--data.val_fraction=0.2"], "data cifar10: how many training examples .* --samples cifar10=NUMBER"),
+        ([*BASE, "--gpus=0"], "--gpus: must be positive, got 0"),
+        ([*BASE, "--trainer.precision=transformer-engine"], "trainer.precision: transformer-engine cannot be planned"),
+        ([*BASE, "--trainer.max_epochs=-1"], "trainer.max_epochs or trainer.max_steps"),
+        ([*BASE, "--gpus=8", "--nodes=500"], "data.batch_size: 64 x 4000 processes exceeds the 45000 training"),
+        ([*BASE, "--model.arch=6-Small"], "model.arch: reads 3 channels of 224 px"),
+        ([*BASE, "--model.initialzer=x"], "'initialzer' is no option of Finetune; did you mean initializer"),
+        ([*BASE, "--model=os.system"], "importing os.system is not allowed"),
+        ([*BASE, "--gpu=8"], "unknown option --gpu=8"),
+        ([*BASE, "--gpus=many"], "gpus: expected .*got many"),
+        ([*BASE, "--model.optimizer=torch.optim.Muon"], "model.optimizer: Muon only supports 2D parameters"),
+        (["--model=Finetune", VIT], "--model.optimizer|optimizer"),
+        (["--model=TLEG", *BASE[1:], "--trainer.strategy=sharded"], "the network of TLEG cannot be sharded; use ddp"),
+        (BASE[:3], "required: fit.data"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_sentence(options, sentence):
+    done = lgx("plan", *options)
+    assert done.code == 2, done.out + done.err
+    assert re.search(sentence, done.sentence), done.sentence
+    assert done.sentence.startswith("lgx plan: ")
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"nodes": -1}, "--nodes: must be positive, got -1"),
+        ({"throughput": float("inf")}, "--throughput: must be positive, got inf"),
+        ({"mfu": 1.5, "tflops": 100.0}, r"--mfu: a share in \(0, 1\], got 1.5"),
+        ({"tflops": 100.0, "throughput": 5.0}, "three ways to say how fast it runs; give one of them"),
+        ({"tflops": 100.0, "measure": True}, "three ways to say how fast it runs; give one of them"),
+        ({"samples": "many"}, "--samples: a number, or NAME=NUMBER,NAME=NUMBER of several sets, got many"),
+        ({"samples": "cifar10=100,200"}, "--samples: a number, or NAME=NUMBER"),
+        ({"samples": 0}, "--samples: a number, or NAME=NUMBER"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(options, sentence):
+    with pytest.raises(UserError, match=sentence):
+        Options(**options)

@@ -1,0 +1,26 @@
+"""Tiny GPT-2s, texts for them, and hypernetworks that predict them; modules that import this one need transformers."""
+
+import pytest
+import torch
+
+from lgx.architectures import GPT2Architecture
+from lgx.hypernet import Hypernet, HypernetConfig
+
+transformers = pytest.importorskip("transformers", reason="needs the nlp extra: pip install 'lgx[nlp]'")
+
+TINY = {"width": 16, "layers": 2, "heads": 4, "max_shape": (48, 48, 4, 4), "rank": 5, "max_size": 256}
+GPT2 = GPT2Architecture(2, 24, 3, max_len=12, vocab_size=101, num_classes=3)
+
+
+def texts(*lengths: int, vocab_size: int = 101) -> torch.Tensor:
+    """Random texts of these lengths, padded on the right."""
+    ids = torch.full((len(lengths), max(lengths)), vocab_size - 1)
+    for i, length in enumerate(lengths):
+        ids[i, :length] = torch.randint(0, vocab_size - 1, (length,))
+    return ids
+
+
+def hypernet(**options: object) -> Hypernet:
+    """A tiny hypernetwork for 3 classes, always with the same weights."""
+    torch.manual_seed(0)
+    return Hypernet(HypernetConfig(**{**TINY, "num_classes": 3, **options}))
