@@ -12,10 +12,10 @@ from lgx.architectures import ViTArchitecture
 from lgx.benchmark.steps import autocast, device, images, ordinary_step, training_step
 from lgx.benchmark.timing import measure, peak_mb
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
-from lgx.hypernet.execution import execute
-from lgx.hypernet.graph import forget_distances
-from lgx.hypernet.lowrank import LowRankTensor, frobenius_norm
-from lgx.hypernet.meta import meta_losses
+from lgx.hypernet.architecture_graph import clear_distance_cache
+from lgx.hypernet.functional_forward import functional_forward
+from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
+from lgx.hypernet.meta_batch import meta_batch_loss
 
 GAMMA = 3e-5
 
@@ -34,7 +34,7 @@ def measure_hyper(
     inputs, targets = images(architecture, batch)
 
     def loss() -> Tensor:
-        losses, norms = meta_losses(
+        losses, norms = meta_batch_loss(
             hypernet, [architecture] * meta_batch, inputs, lambda logits: F.cross_entropy(logits, targets)
         )
         return losses + GAMMA * norms
@@ -44,7 +44,7 @@ def measure_hyper(
             hypernet.predict(architecture)
 
     def graph() -> None:
-        forget_distances()
+        clear_distance_cache()
         computational_graph(architecture)
 
     steps: dict[str, Callable[[], object]] = {
@@ -103,7 +103,7 @@ def _parts(
     clock.lap("decode")
     cut = {name: _cut(parameter) for name, parameter in parameters.items()}
     with autocast(precision):
-        loss = F.cross_entropy(execute(architecture, cut, inputs), targets)
+        loss = F.cross_entropy(functional_forward(architecture, cut, inputs), targets)
     (loss + GAMMA * torch.stack([frobenius_norm(p) for p in cut.values()]).sum()).backward()
     clock.lap("execute")
     pairs = [pair for name in cut for pair in zip(_tensors(parameters[name]), _tensors(cut[name]), strict=True)]

@@ -1,9 +1,11 @@
-"""Hypernetworks that predict the parameters of any architecture: GHN-3, LoGAH, and TAL's conditioning."""
+"""Hypernetworks that predict the parameters of architectures: GHN-3, LoGAH, and TAL's task conditioning."""
 
+from lgx.hypernet.architecture_graph import computational_graph
 from lgx.hypernet.checkpoints import load
-from lgx.hypernet.graph import Graph, computational_graph
-from lgx.hypernet.hypernet import Hypernet, HypernetConfig
+from lgx.hypernet.config import HypernetConfig
+from lgx.hypernet.graph import Graph
+from lgx.hypernet.hypernet import Hypernet
 from lgx.hypernet.tiling import tiled_parameters
-from lgx.hypernet.trace import trace
+from lgx.hypernet.tracing import trace
 
 __all__ = ["Graph", "Hypernet", "HypernetConfig", "computational_graph", "load", "tiled_parameters", "trace"]

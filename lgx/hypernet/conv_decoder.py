@@ -1,4 +1,7 @@
-"""GHN-3's convolutional decoder."""
+"""GHN-3's convolutional decoder.
+
+Shapes: n nodes with the same target, D embedding width, kh and kw kernel height and width.
+"""
 
 from collections.abc import Sequence
 
@@ -11,12 +14,15 @@ from lgx.hypernet.decoder import Decoder, Factors, Target
 
 
 class ConvDecoder(Decoder):
-    """One MLP for all positions of a kernel, cropped to the target (Knyazev et al., 2023).
+    """Predicts a kernel of the size ``max_shape`` with an MLP shared by all positions, and crops it to the target.
+
+    The decoder of GHN-3 (Knyazev et al., 2023). Only the positions and channels within the target are computed. The
+    head and biases have layers of their own.
 
     Args:
         width: D.
         max_shape: Largest (out, in, kernel height, kernel width) that is predicted.
-        num_classes: Largest class head.
+        num_classes: Number of classes of the largest head that is predicted without tiling.
     """
 
     def __init__(self, width: int, max_shape: tuple[int, int, int, int], num_classes: int) -> None:
@@ -31,7 +37,7 @@ class ConvDecoder(Decoder):
         self.head_bias = nn.Linear(max_shape[0], num_classes)
         for last in (self.conv2, self.vector2, self.head_weight):
             with torch.no_grad():
-                last.weight /= 5  # GHN-3 starts small, so that its predictions are near zero before normalization
+                last.weight /= 5  # as in GHN-3: predictions start near zero, before normalization
             nn.init.zeros_(last.bias)
 
     def decode(self, x: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
@@ -54,7 +60,7 @@ class ConvDecoder(Decoder):
                 return biases[:, : target.shape[0]]
 
     def _weights(self, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """(n, out, in, kernel height, kernel width); kernels larger than ``max_shape`` are interpolated, bilinearly."""
+        """(n, D) -> (n, out, in, kh, kw). Kernels larger than ``max_shape`` are interpolated bilinearly."""
         out, inputs, *kernel = shape
         largest = self.max_shape[2:]
         inside = [min(k, most) for k, most in zip(kernel, largest, strict=True)]
@@ -68,22 +74,22 @@ class ConvDecoder(Decoder):
         return rearrange(values, "n (out inp) kh kw -> n out inp kh kw", out=out)
 
     def _positions(self, x: Tensor, kernel: tuple[int, int]) -> Tensor:
-        """Features of the kernel's positions, at the center of the largest kernel; no others are computed."""
+        """(n, D) -> (n, 4 D, kh, kw): features of the kernel's positions, the center of the largest kernel."""
         height, width = self.max_shape[2:]
         top, left = height // 2 - kernel[0] // 2, width // 2 - kernel[1] // 2
-        place = (slice(None), slice(top, top + kernel[0]), slice(left, left + kernel[1]))
-        weight = self.fc.weight.view(4 * self.width, height, width, -1)[place]
-        bias = self.fc.bias.view(4 * self.width, height, width)[place]
+        center = (slice(None), slice(top, top + kernel[0]), slice(left, left + kernel[1]))
+        weight = self.fc.weight.view(4 * self.width, height, width, -1)[center]
+        bias = self.fc.bias.view(4 * self.width, height, width)[center]
         features = F.linear(x, weight.flatten(0, 2), bias.flatten())
         return rearrange(features, "n (c kh kw) -> n c kh kw", kh=kernel[0], kw=kernel[1])
 
     def _vectors(self, x: Tensor, size: int) -> Tensor:
-        """(n, 2, size): what a norm's weight is made of, and what any bias is made of."""
+        """(n, D) -> (n, 2, size): raw weights of norms at index 0, raw biases of any kind at index 1."""
         both: Tensor = self.vector2(F.relu(self.vector1(x)))
         return rearrange(both, "n (two size) -> n two size", two=2)[..., :size]
 
     def _head_weights(self, x: Tensor, classes: int, inputs: int) -> Tensor:
-        """(n, classes, in): from all outputs of a 1 x 1 kernel, through a layer over the outputs."""
+        """(n, D) -> (n, classes, in): a linear layer maps the outputs of a 1 x 1 kernel to classes."""
         outputs = self._weights(x, (self.max_shape[0], inputs, 1, 1))[..., 0, 0]  # (n, max out, in)
         predicted: Tensor = self.head_weight(F.relu(outputs).transpose(1, 2))[..., :classes]
         return predicted.transpose(1, 2)

@@ -1,7 +1,7 @@
-"""What a decoder is: from node embeddings to raw parameters.
+"""Interface of decoders, which predict raw parameters from node embeddings.
 
-Raw tensors are no larger than ``max_shape``; tiling to larger targets and normalizing are the business of
-:mod:`lgx.hypernet.predict`. Shapes: n nodes of one target, D embedding width, r rank.
+Raw parameters are at most as large as ``max_shape`` and not normalized; :mod:`lgx.hypernet.postprocessing` tiles and
+normalizes them. Shapes: n nodes with the same target, D embedding width, r rank.
 """
 
 from abc import ABC, abstractmethod
@@ -12,33 +12,34 @@ from typing import Literal
 from einops import rearrange
 from torch import Tensor, nn
 
-Kind = Literal["matrix", "head", "tokens", "norm", "bias", "head_bias"]
+TargetKind = Literal["matrix", "head", "tokens", "norm", "bias", "head_bias"]
+"""Kind of parameter; see :class:`Target`."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What is wanted of some nodes.
+    """What to predict for n nodes.
 
     Attributes:
-        kind: ``matrix`` or ``head`` for a weight, ``tokens`` for an embedding of tokens that have rows of their own in
-            the decoder, ``norm`` for a norm's weight and bias, ``bias`` or ``head_bias``.
-        shape: (out, in, kernel height, kernel width) of a weight, (size,) of vectors; out, in and size are no larger
-            than ``max_shape``, but for heads and tokens that the decoder has its own way for.
+        kind: ``matrix`` for a weight, ``head`` for the head's weight, ``tokens`` for a token embedding with rows of its
+            own in the decoder, ``norm`` for the weight and bias of a norm, ``bias``, or ``head_bias``.
+        shape: (out, in, kernel height, kernel width) of a weight, (size,) of a vector. Sizes are at most those of
+            ``max_shape``, except for a head or a token embedding that the decoder has parameters of its own for.
         count: Number of nodes n.
     """
 
-    kind: Kind
+    kind: TargetKind
     shape: tuple[int, ...]
     count: int
 
 
 @dataclass(frozen=True)
 class Factors:
-    """Weights of n nodes as products.
+    """Weights of n nodes as low-rank products A Bᵀ.
 
     Attributes:
-        a: (n, out * kernel height, r).
-        b: (n, in * kernel width, r).
+        a: A, (n, out * kernel height, r).
+        b: B, (n, in * kernel width, r).
         kernel: Kernel height and width.
     """
 
@@ -47,33 +48,40 @@ class Factors:
     kernel: tuple[int, int]
 
     def to_dense(self) -> Tensor:
-        """The weights, (n, out, in, kernel height, kernel width)."""
+        """Multiply the factors.
+
+        Returns:
+            (n, out, in, kernel height, kernel width).
+        """
         height, width = self.kernel
         product = self.a @ self.b.transpose(1, 2)
         return rearrange(product, "n (out kh) (inp kw) -> n out inp kh kw", kh=height, kw=width)
 
 
 class Decoder(nn.Module, ABC):
-    """What predicts raw parameters from node embeddings."""
+    """Predicts raw parameters from node embeddings."""
 
     def check(self, target: Target) -> None:
-        """Refuse a target that is too large.
+        """Refuse a target that is too large for the decoder. By default, none is.
+
+        Args:
+            target: What to predict; its count does not matter.
 
         Raises:
-            UserError: If the decoder has no rows for it.
+            UserError: If the decoder has too few rows for it.
         """
 
     @abstractmethod
     def decode(self, x: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
-        """Predict for all nodes at once, so that targets can share work.
+        """Predict for all nodes at once, so that targets can share computations.
 
         Args:
-            x: Node embeddings, (N, D): the nodes of the first target, of the second, and so on.
-            targets: What is wanted of them; their counts sum to N.
+            x: Node embeddings, (N, D): first those of the first target, then those of the second, and so on.
+            targets: What to predict for them; their counts sum to N.
 
         Returns:
-            For each target (n, out, in, kernel height, kernel width), dense or as factors; (n, 2, size) for a norm;
-            (n, size) for a bias.
+            For each target (n, out, in, kernel height, kernel width), dense or as factors; (n, 2, size) for a norm's
+            weight and bias; (n, size) for a bias.
 
         Raises:
             UserError: If a target is too large for the decoder.

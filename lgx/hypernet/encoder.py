@@ -1,6 +1,11 @@
-"""From a computational graph to one embedding per operation: GHN-3's Graphormer, with TAL's conditioning on a task.
+"""The encoder: a Graphormer that embeds each node of a graph (GHN-3), optionally conditioned on a task (TAL).
 
 Shapes: G graphs, N nodes (padded to the largest graph), D embedding width, H heads, T width of a task embedding.
+
+References:
+    Ying et al., Do Transformers Really Perform Badly for Graph Representation?, NeurIPS 2021 (Graphormer).
+    Knyazev et al., Can We Scale Transformers to Predict Parameters of Diverse ImageNet Models?, ICML 2023 (GHN-3).
+    Xu et al., Learngene Tells You How to Customize, ICML 2025 (TAL).
 """
 
 import torch
@@ -8,21 +13,24 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lgx.hypernet.batch import GraphBatch
-from lgx.hypernet.graph import MAX_PATH, VOCABULARY
+from lgx.hypernet.graph import PRIMITIVES
+from lgx.hypernet.graph_batch import GraphBatch
+from lgx.hypernet.shortest_paths import MAX_PATH
 
 MAX_DEGREE, MAX_INPUT_DISTANCE = 100, 1000
+"""Largest degree of a node, and largest distance from the input, with an embedding of its own, as in GHN-3."""
 
 
 class ShapeEmbedding(nn.Module):
-    """Embedding of a parameter's shape: (out, in, kernel height, kernel width), a quarter of the width each.
+    """Embedding of a parameter's shape: out, in, kernel height and kernel width, D / 4 features each.
 
-    Sizes that the tables lack take the nearest one's row, the smaller of two equally near; 4 to 7 channels count as 8,
-    and a 2 x 2 kernel as 3 x 3 (GHN-2's tables, which GHN-3 keeps). Nodes without a shape have a row of their own.
+    The sizes in the tables are those of GHN-2 and GHN-3. A size without a row uses the row of the nearest size, or of
+    the smaller one if two are equally near. Exceptions: 4 to 7 channels use the row of 8, and kernel size 2 that of 3.
+    Nodes without a parameter have a row of their own.
 
     Args:
-        width: D; a multiple of 4.
-        num_classes: Number of classes that the hypernetwork was made for; a channel size of its own.
+        width: D, a multiple of 4.
+        num_classes: Number of classes of the hypernetwork; this channel size always has a row.
         max_kernel: Largest kernel side.
     """
 
@@ -47,7 +55,7 @@ class ShapeEmbedding(nn.Module):
         """Embed shapes.
 
         Args:
-            shapes: Sizes (out, in, kernel height, kernel width), int64, (..., 4); zeros where a node has none.
+            shapes: (out, in, kernel height, kernel width), int64, (..., 4); zeros for a node without a parameter.
 
         Returns:
             (..., D).
@@ -65,13 +73,13 @@ class ShapeEmbedding(nn.Module):
 
 
 def _nearest(sizes: list[int]) -> Tensor:
-    """Row of the nearest of the sorted sizes for every integer up to the largest; the first of two equally near."""
+    """For each integer up to the largest size the index of the nearest size; the first of two equally near."""
     table, wanted = torch.tensor(sizes), torch.arange(sizes[-1] + 1)
     return (wanted[:, None] - table[None, :]).abs().argmin(dim=1)
 
 
 class EdgeBias(nn.Module):
-    """Attention bias of each pair of nodes from the path lengths between them, in both directions.
+    """Attention bias of each pair of nodes, computed from the path lengths in both directions (GHN-3).
 
     Args:
         width: D.
@@ -85,12 +93,12 @@ class EdgeBias(nn.Module):
         self.out = nn.Linear(width, heads)
 
     def forward(self, distances: Tensor) -> Tensor:
-        """Bias of every pair.
+        """Compute the bias of all pairs.
 
-        The value of a pair depends on its two lengths alone, and few pairs of lengths occur: each is computed once.
+        The bias of a pair depends only on its two lengths. Few pairs of lengths occur, so each is computed once.
 
         Args:
-            distances: Path lengths, int64, (G, N, N); 0 for none.
+            distances: Path lengths, int64, (G, N, N); 0 if there is no path.
 
         Returns:
             (G, H, N, N).
@@ -99,10 +107,10 @@ class EdgeBias(nn.Module):
         distinct: Tensor
         where: Tensor
         distinct, where = pairs.unique(return_inverse=True)
-        # The table starts with two rows that no graph uses: index 2 is "no path".
+        # The table has two unused rows at its start, as in GHN-3; row 2 stands for "no path".
         forward, backward = self.lengths(distinct // (MAX_PATH + 1) + 2), self.lengths(distinct % (MAX_PATH + 1) + 2)
         values = self.out(F.relu(self.hidden(torch.cat([forward, backward], dim=-1))))
-        # Selecting columns of the transpose costs a sixth of looking up rows, whose gradient adds pair by pair.
+        # index_select on the transpose takes a sixth of the time of indexing rows, whose backward pass is slow.
         bias: Tensor = rearrange(
             values.T.index_select(1, where.flatten()), "h (g n m) -> g h n m", g=len(where), n=where.shape[1]
         )
@@ -110,10 +118,10 @@ class EdgeBias(nn.Module):
 
 
 class FiLM(nn.Module):
-    """Feature-wise modulation by a task embedding: (1 + γ) x + β (TAL, Eq. 2-3).
+    """Feature-wise linear modulation by a task embedding, (1 + γ) x + β (Perez et al., 2018; TAL, Eq. 2-3).
 
-    γ and β are linear in the task embedding and start at zero, so that an untuned encoder ignores the task exactly.
-    The paper has γ x + β and no bias; its official code has 1 + γ and biases, as here.
+    γ and β are linear in the task embedding. Their weights start at zero, so that an untrained layer changes nothing.
+    The paper writes γ x + β without biases in γ and β; its official code has 1 + γ and biases, as here.
 
     Args:
         task_width: T.
@@ -128,13 +136,21 @@ class FiLM(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
-        """Modulate node features (G, N, D) by one task embedding (T,)."""
+        """Modulate node features.
+
+        Args:
+            x: Node features, (G, N, D).
+            task: Task embedding, (T,).
+
+        Returns:
+            (G, N, D).
+        """
         modulated: Tensor = (1 + self.gamma(task)) * x + self.beta(task)
         return modulated
 
 
 class Block(nn.Module):
-    """Pre-norm transformer block whose attention takes an edge bias.
+    """Pre-norm transformer block with a bias on its attention scores.
 
     Args:
         width: D.
@@ -152,12 +168,12 @@ class Block(nn.Module):
         self.film = FiLM(task_width, width) if task_width else None
 
     def forward(self, x: Tensor, bias: Tensor, task: Tensor | None) -> Tensor:
-        """One block.
+        """Apply the block.
 
         Args:
             x: Node features, (G, N, D).
             bias: Attention bias, (G, H, N, N).
-            task: Task embedding, (T,), or None.
+            task: Task embedding, (T,), or None to skip the modulation.
 
         Returns:
             (G, N, D).
@@ -167,31 +183,29 @@ class Block(nn.Module):
             normed = self.film(normed, task)
         q, k, v = rearrange(self.qkv(normed), "g n (three h d) -> three g h n d", three=3, h=self.heads)
         attention = ((q * q.shape[-1] ** -0.5) @ k.mT + bias).softmax(dim=-1)  # (G, H, N, N)
-        attended = v.mT @ attention.mT  # (G, H, d, N): with few numbers a head a CPU takes a third of N x d's time
+        attended = v.mT @ attention.mT  # (G, H, d, N); for a small d a CPU takes a third of the time of (N, d)
         x = x + self.proj(rearrange(attended, "g h d n -> g n (h d)"))
         out: Tensor = x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
         return out
 
 
 class Encoder(nn.Module):
-    """GHN-3's encoder, conditioned on a task where ``task_width`` is given.
-
-    Knyazev et al., "Can We Scale Transformers to Predict Parameters of Diverse ImageNet Models?", 2023; TAL, Sec. 3.
+    """GHN-3's encoder; with ``task_width`` each block is conditioned on a task (TAL, Sec. 4).
 
     Args:
         width: D.
         layers: Number of blocks.
         heads: H.
-        num_classes: Number of classes that the hypernetwork was made for.
+        num_classes: Number of classes of the hypernetwork.
         max_kernel: Largest kernel side.
-        task_width: T, or None.
+        task_width: T; None without task conditioning.
     """
 
     def __init__(
         self, width: int, layers: int, heads: int, num_classes: int, max_kernel: int, task_width: int | None = None
     ) -> None:
         super().__init__()
-        self.ops = nn.Embedding(len(VOCABULARY), width)
+        self.ops = nn.Embedding(len(PRIMITIVES), width)
         self.shapes = ShapeEmbedding(width, num_classes, max_kernel)
         self.in_degrees = nn.Embedding(MAX_DEGREE + 1, width)
         self.out_degrees = nn.Embedding(MAX_DEGREE + 1, width)
@@ -204,19 +218,26 @@ class Encoder(nn.Module):
                 nn.init.trunc_normal_(module.weight, std=width**-0.5)
 
     def embed(self, graphs: GraphBatch) -> Tensor:
-        """Operation plus shape embedding of every node, before the graph is seen, (G, N, D)."""
+        """Embed each node's operation and shape, without the graph's edges.
+
+        Args:
+            graphs: G graphs, padded.
+
+        Returns:
+            (G, N, D).
+        """
         embedded: Tensor = self.ops(graphs.ops) + self.shapes(graphs.shapes)
         return embedded
 
     def forward(self, graphs: GraphBatch, task: Tensor | None = None) -> Tensor:
-        """Embed every node in its graph.
+        """Embed each node in the context of its graph.
 
         Args:
             graphs: G graphs, padded.
-            task: Task embedding, (T,); None leaves the conditioning out.
+            task: Task embedding, (T,); None skips the conditioning.
 
         Returns:
-            (G, N, D); rows of padding are meaningless.
+            (G, N, D); rows of padding have no meaning.
         """
         edges = graphs.distances == 1
         x = self.embed(graphs)

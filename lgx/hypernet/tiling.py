@@ -1,20 +1,40 @@
-"""Which parameters of an architecture are larger than what a hypernetwork predicts."""
+"""Tiling: predictions are repeated to fill parameters that are larger than ``max_shape`` (Knyazev et al., 2021)."""
 
-from lgx.hypernet.graph import Graph, is_vocabulary
-from lgx.hypernet.hypernet import HypernetConfig
+import torch
+from torch import Tensor
+
+from lgx.hypernet.config import HypernetConfig
+from lgx.hypernet.graph import Graph, is_token_embedding
+
+
+def tile(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Repeat a tensor along each dimension until it covers a shape, then crop it to that shape.
+
+    Args:
+        tensor: Has as many dimensions as ``shape``.
+        shape: The wanted shape.
+
+    Returns:
+        A tensor of the wanted shape.
+    """
+    for dim, (want, have) in enumerate(zip(shape, tensor.shape, strict=True)):
+        if want > have:
+            whole, rest = divmod(want, have)
+            tensor = torch.cat([tensor] * whole + [tensor.narrow(dim, 0, rest)] * (rest > 0), dim)
+    return tensor[tuple(slice(size) for size in shape)]
 
 
 def tiled_parameters(graph: Graph, config: HypernetConfig) -> list[str]:
-    """Parameters with more outputs or inputs than ``max_shape``: predictions are repeated to fill them.
+    """Names of the parameters that are tiled because they have more outputs or inputs than ``max_shape``.
 
-    Kernels larger than ``max_shape`` are never tiled: GHN-3 interpolates them, LoGAH predicts them as they are.
+    Kernels that are larger than ``max_shape`` are not tiled: GHN-3 interpolates them, LoGAH predicts their full size.
 
     Args:
         graph: The architecture's graph.
         config: The hypernetwork's configuration.
 
     Returns:
-        Names in the graph's order; a norm's weight stands for its bias too.
+        Names in the order of the graph. The name of a norm's weight also stands for its bias.
     """
     most_out, most_in = config.max_shape[:2]
     names = []
@@ -23,9 +43,9 @@ def tiled_parameters(graph: Graph, config: HypernetConfig) -> list[str]:
             continue
         out, inputs = (*node.shape, 1)[:2]
         most = most_out
-        if node.head and config.decoder == "conv":  # GHN-3's layer for heads
+        if node.head and config.decoder == "conv":  # GHN-3 has a layer of its own for heads
             most = config.num_classes
-        if is_vocabulary(node) and config.vocab_size is not None:  # rows of their own
+        if is_token_embedding(node) and config.vocab_size is not None:  # each token has a row of its own
             most = config.vocab_size
         if out > most or inputs > most_in:
             names.append(node.parameter)

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures import Architecture
 from lgx.core.batch import Batch, Task
-from lgx.hypernet.execution import skeleton
+from lgx.hypernet.functional_forward import skeleton
 from lgx.methods.base import Method
 from lgx.methods.hypernetworks.base import HypernetMethod
 from lgx.planning.networks import (

@@ -20,7 +20,7 @@ from lgx.artifacts.pretrained import IMAGENET_MEAN, IMAGENET_STD, PretrainedNetw
 from lgx.components.teacher import Teacher
 from lgx.core.batch import Task
 from lgx.hypernet import Hypernet
-from lgx.hypernet.lowrank import LowRankTensor
+from lgx.hypernet.low_rank_tensor import LowRankTensor
 from lgx.methods.base import Method
 from lgx.methods.distillation.method import Distill
 from lgx.methods.hypernetworks.base import HypernetMethod

@@ -6,7 +6,7 @@ from safetensors.torch import load_file, save_file
 
 from lgx.artifacts.export_gpt2 import write_text_descendant
 from lgx.errors import UserError
-from lgx.hypernet.execution import execute
+from lgx.hypernet.functional_forward import functional_forward
 from tests.support.command_line import python
 from tests.support.gpt2 import GPT2, hypernet, texts, transformers
 
@@ -32,7 +32,7 @@ def test_an_exported_descendant_gives_the_same_logits_in_plain_transformers(tmp_
         parameters = net.predict(GPT2)
         model = GPT2.build()
         model.load_state_dict(parameters)
-        save_file({"ids": ids, "logits": execute(GPT2, parameters, ids)}, tmp_path / "given.safetensors")
+        save_file({"ids": ids, "logits": functional_forward(GPT2, parameters, ids)}, tmp_path / "given.safetensors")
     out = tmp_path / "descendant"
     for _ in range(2):  # a folder that was written here may be replaced
         write_text_descendant(out, model, label_names=("left", "right", "other"), card={"task": "cola"})

@@ -15,8 +15,8 @@ from lgx.architectures import ViTArchitecture
 from lgx.components.losses import official_feature_divergence
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, load
-from lgx.hypernet.batch import GraphBatch
-from lgx.hypernet.checkpoints import from_official
+from lgx.hypernet.graph_batch import GraphBatch
+from lgx.hypernet.official_format import rename_official_weights
 from tests.support.command_line import DEVICES
 from tests.support.paths import GOLDEN
 
@@ -89,7 +89,7 @@ def test_embeddings_and_predictions_agree(peer, convention, vit, device):
     tensors, state, official = golden(peer)
     tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
     hypernet = load(state, config_of(official, convention)).to(device)
-    batch = GraphBatch.of([computational_graph(VITS[vit], convention)]).to(torch.device(device))
+    batch = GraphBatch.from_graphs([computational_graph(VITS[vit], convention)]).to(torch.device(device))
     for tag, task in tasks(peer, tensors, convention):
         prefix = f"{convention}.{vit}.{tag}"
         with torch.no_grad():
@@ -127,7 +127,7 @@ def test_gradients_agree(peer):
 
 def from_official_names(state: dict[str, torch.Tensor], config: HypernetConfig) -> list[str | None]:
     """Our name of every official key, None for those that are left out."""
-    return [next(iter(from_official({key: tensor}, config)), None) for key, tensor in state.items()]
+    return [next(iter(rename_official_weights({key: tensor}, config)), None) for key, tensor in state.items()]
 
 
 @pytest.mark.parametrize("peer", PEERS)

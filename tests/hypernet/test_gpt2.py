@@ -14,9 +14,9 @@ from lgx.architectures import (
 )
 from lgx.errors import UserError
 from lgx.hypernet import HypernetConfig, computational_graph, tiled_parameters
-from lgx.hypernet.execution import execute, execute_with_features
-from lgx.hypernet.lowrank import LowRankTensor, frobenius_norm
-from lgx.hypernet.meta import guided_losses, meta_losses
+from lgx.hypernet.functional_forward import functional_forward, functional_forward_with_features
+from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
+from lgx.hypernet.meta_batch import guided_meta_batch_loss, meta_batch_loss
 from tests.support.gpt2 import GPT2, hypernet, texts
 
 LAYOUTS = [("official", None), ("residual", 120), ("aligned", None), ("aligned", 101)]
@@ -32,7 +32,7 @@ def test_the_graph_holds_every_parameter_once(convention, per_layer):
     }
     assert named == expected
     assert [n.parameter for n in graph.nodes if n.head] == ["score.weight"]
-    assert all(node.parts == (3 if "c_attn" in (node.parameter or "") else 1) for node in graph.nodes)
+    assert all(node.fused == (3 if "c_attn" in (node.parameter or "") else 1) for node in graph.nodes)
 
 
 def test_distances_follow_the_forward_flow():
@@ -59,7 +59,7 @@ def test_factors_give_the_logits_norms_and_gradients_of_the_dense_prediction(lay
         net.zero_grad()
         parameters = net.predict(GPT2, dense=dense)
         assert any(isinstance(p, LowRankTensor) for p in parameters.values()) is not dense
-        logits = execute(GPT2, parameters, ids)
+        logits = functional_forward(GPT2, parameters, ids)
         (logits.square().sum() + sum(frobenius_norm(p).double() for p in parameters.values())).backward()
         results.append([logits.detach(), *(p.grad for p in net.parameters() if p.grad is not None)])
     for dense, factored in zip(*results, strict=True):
@@ -72,7 +72,7 @@ def test_a_factored_text_model_never_forms_a_matrix(monkeypatch):
     formed = []
     matmul = torch.Tensor.__matmul__
     monkeypatch.setattr(torch.Tensor, "__matmul__", lambda a, b: formed.append((a.shape, b.shape)) or matmul(a, b))
-    execute(GPT2, parameters, texts(5, 9))
+    functional_forward(GPT2, parameters, texts(5, 9))
     shapes = {tuple(p.shape) for p in parameters.values() if p.ndim == 2}
     assert not shapes & {(a[0], b[-1]) for a, b in formed if len(a) == len(b) == 2}
 
@@ -85,7 +85,7 @@ def test_predictions_load_into_the_model(decoder):
     model = GPT2.build().eval()
     model.load_state_dict(parameters)
     ids = texts(3, 8)
-    torch.testing.assert_close(model(ids), execute(GPT2, parameters, ids))
+    torch.testing.assert_close(model(ids), functional_forward(GPT2, parameters, ids))
 
 
 @pytest.mark.parametrize("decoder", ["low_rank", "conv"])
@@ -116,7 +116,7 @@ def test_a_network_of_predicted_scale_learns_which_word_a_text_holds():
         ids = torch.randint(10, 100, (32, 12), generator=generator)
         labels = torch.randint(0, 2, (32,), generator=generator)
         ids[torch.arange(32), torch.randint(0, 12, (32,), generator=generator)] = labels  # one telling word, anywhere
-        logits = execute(architecture, net.predict(architecture, dense=False), ids)
+        logits = functional_forward(architecture, net.predict(architecture, dense=False), ids)
         optimizer.zero_grad()
         F.cross_entropy(logits, labels).backward()
         optimizer.step()
@@ -165,7 +165,7 @@ def test_tables_larger_than_max_shape_are_reported_as_tiled():
 
 
 def test_a_vocabulary_of_its_own_is_checked():
-    with pytest.raises(UserError, match="knows 50 tokens, but the architecture has 101"):
+    with pytest.raises(UserError, match="has rows for 50 tokens, but the architecture has 101"):
         hypernet(layout="aligned", vocab_size=50).predict(GPT2)
     for options in ({"layout": "official"}, {"decoder": "conv", "layout": "aligned"}):
         with pytest.raises(UserError, match="vocab_size needs"):
@@ -196,8 +196,8 @@ def test_random_architectures_of_gpts_1k_are_predicted_whole():
 def test_features_are_those_that_the_head_reads():
     parameters = hypernet().predict(GPT2)
     ids = texts(4, 9)
-    logits, features = execute_with_features(GPT2, parameters, ids)
-    torch.testing.assert_close(logits, execute(GPT2, parameters, ids))
+    logits, features = functional_forward_with_features(GPT2, parameters, ids)
+    torch.testing.assert_close(logits, functional_forward(GPT2, parameters, ids))
     torch.testing.assert_close(logits, features @ parameters["score.weight"].T)
 
 
@@ -206,11 +206,11 @@ def test_meta_and_guided_losses_reach_the_whole_hypernetwork(projection):
     net = hypernet(layout="aligned", vocab_size=101, task_width=4)
     sizes = [GPT2, GPT2.replace(depth=3, embed_dim=16, num_heads=2)]
     ids, labels, task = texts(6, 3), torch.tensor([0, 2]), torch.randn(4)
-    labels_loss, norms = meta_losses(net, sizes, ids, lambda logits: F.cross_entropy(logits, labels), task)
+    labels_loss, norms = meta_batch_loss(net, sizes, ids, lambda logits: F.cross_entropy(logits, labels), task)
     (labels_loss + 1e-3 * norms).backward()
     assert all(p.grad.count_nonzero() for p in (net.decoder.basis_tokens, net.encoder.blocks[0].film.gamma.weight))
     net.zero_grad()
-    guided, _ = guided_losses(
+    guided, _ = guided_meta_batch_loss(
         net, sizes, ids, lambda logits, features: features.square().mean() + logits.mean(), 7, task, projection
     )
     guided.backward()
@@ -221,6 +221,6 @@ def test_factored_execution_works_under_autocast():
     net = hypernet(layout="aligned", vocab_size=101)
     ids = texts(5, 9)
     with torch.autocast("cpu", torch.bfloat16):
-        logits = execute(GPT2, net.predict(GPT2, dense=False), ids)
-    torch.testing.assert_close(logits.float(), execute(GPT2, net.predict(GPT2), ids), rtol=0.1, atol=0.1)
+        logits = functional_forward(GPT2, net.predict(GPT2, dense=False), ids)
+    torch.testing.assert_close(logits.float(), functional_forward(GPT2, net.predict(GPT2), ids), rtol=0.1, atol=0.1)
     logits.float().sum().backward()

@@ -25,7 +25,7 @@ from lgx.components.optim import parameter_groups
 from lgx.components.teacher import Teacher
 from lgx.core.batch import Task
 from lgx.errors import UserError
-from lgx.hypernet.execution import execute
+from lgx.hypernet.functional_forward import functional_forward
 from lgx.initialization import initialize
 from lgx.methods import HypernetPrediction, Pretrained, VanillaLG
 from tests.support.command_line import Result, lgx, python
@@ -320,7 +320,7 @@ def test_init_writes_what_plain_transformers_reads(root, tal, tmp_path):
     ids, logits = torch.load(tmp_path / "out.pt", weights_only=True)
     source = HypernetPrediction(str(learngene), task="cola")
     architecture = parse_for(arch, "text", 2)
-    torch.testing.assert_close(execute(architecture, source(architecture), ids), logits)
+    torch.testing.assert_close(functional_forward(architecture, source(architecture), ids), logits)
     file = tmp_path / "weights.safetensors"
     done = lgx("init", "--learngene", learngene, "--task", "cola", "--arch", arch, "--out", file)
     assert done.code == 0, done.err

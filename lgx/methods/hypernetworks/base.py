@@ -19,8 +19,8 @@ from lgx.core.batch import Batch, Task, shared_metric
 from lgx.core.rows import Evaluation
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.execution import execute
-from lgx.hypernet.meta import meta_losses
+from lgx.hypernet.functional_forward import functional_forward
+from lgx.hypernet.meta_batch import meta_batch_loss
 from lgx.methods.base import Method
 
 
@@ -180,7 +180,7 @@ class HypernetMethod(Method):
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss`` and its parts ``loss_labels`` and ``loss_norms``."""
-        loss_labels, norms = meta_losses(
+        loss_labels, norms = meta_batch_loss(
             self.hypernet,
             self.draw_for(batch),
             batch.inputs,
@@ -236,7 +236,7 @@ class HypernetMethod(Method):
             self._predict_panel(split, batch.task)
         number, tag = list(self.tasks).index(batch.task), self.tag(split, batch.task)
         for i, (architecture, parameters) in enumerate(zip(self.panels[split], self._predicted, strict=True)):
-            logits = execute(architecture, parameters, batch.inputs).float()
+            logits = functional_forward(architecture, parameters, batch.inputs).float()
             metrics = self._update(split, logits, batch.targets, f"_{number}_{i}")
             for name, metric in metrics.items():
                 self.log(f"{tag}/{name_of(architecture)}/{name}", metric, on_step=False, on_epoch=True)

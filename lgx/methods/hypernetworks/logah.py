@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lgx.hypernet.lowrank_decoder import Layout
+from lgx.hypernet.low_rank_decoder import Layout
 from lgx.methods.hypernetworks.base import HypernetMethod
 
 

@@ -17,8 +17,8 @@ from lgx.core.batch import Batch
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.checkpoints import read_config
-from lgx.hypernet.lowrank_decoder import Layout
-from lgx.hypernet.meta import Projection, guided_losses
+from lgx.hypernet.low_rank_decoder import Layout
+from lgx.hypernet.meta_batch import Projection, guided_meta_batch_loss
 from lgx.methods.hypernetworks.base import HypernetMethod
 
 Guidance = Literal["features", "official", "logits"]
@@ -172,7 +172,7 @@ class TAL(HypernetMethod):
                 guidance = feature_divergence(features, wanted)
             return torch.stack([self.label_loss(logits, batch.targets), guidance])
 
-        (labels, guidance), norms = guided_losses(
+        (labels, guidance), norms = guided_meta_batch_loss(
             self.hypernet,
             self.draw_for(batch),
             batch.inputs,

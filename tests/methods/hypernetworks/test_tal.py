@@ -14,8 +14,8 @@ from lgx.components.teacher import Teacher
 from lgx.core.batch import Task
 from lgx.core.rows import read_rows
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.execution import execute, execute_with_features
-from lgx.hypernet.projection import predict_with_projections
+from lgx.hypernet.feature_projection import predict_with_projections
+from lgx.hypernet.functional_forward import functional_forward, functional_forward_with_features
 from tests.support.command_line import arguments, lgx, python
 from tests.support.images import write_images
 
@@ -103,10 +103,10 @@ def test_predicting_the_projection_does_not_change_the_parameters():
 
 def test_features_are_timms_class_token_behind_the_last_norm():
     model, images = VIT.build().eval(), torch.randn(2, 3, 16, 16)
-    logits, features = execute_with_features(VIT, dict(model.named_parameters()), images)
+    logits, features = functional_forward_with_features(VIT, dict(model.named_parameters()), images)
     torch.testing.assert_close(features, model.forward_features(images)[:, 0])
     torch.testing.assert_close(logits, model(images))
-    assert torch.equal(logits, execute(VIT, dict(model.named_parameters()), images))
+    assert torch.equal(logits, functional_forward(VIT, dict(model.named_parameters()), images))
 
 
 def test_divergences_vanish_for_equal_features_and_know_their_direction():

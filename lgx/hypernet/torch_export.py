@@ -1,4 +1,4 @@
-"""The operations of a model's forward pass, recorded by ``torch.export``."""
+"""Records the operations of a model's forward pass with ``torch.export``."""
 
 import logging
 import operator
@@ -13,16 +13,19 @@ from torch import fx, nn
 from lgx.errors import UserError
 
 
-def record(model: nn.Module, image: tuple[int, int, int], name: str) -> torch.export.ExportedProgram:
+def export_forward(model: nn.Module, image: tuple[int, int, int], name: str) -> torch.export.ExportedProgram:
     """Record a forward pass in eval mode, without computing it.
 
     Args:
-        model: Takes images (B, C, H, W); on any device, ``meta`` included. It is not changed.
+        model: Takes images (B, C, H, W); it may be on any device, ``meta`` included. It is not changed.
         image: (C, H, W) of its images.
-        name: What messages call the model.
+        name: The model's name for error messages.
+
+    Returns:
+        The recorded program for one image.
 
     Raises:
-        UserError: If the forward pass depends on data or fails.
+        UserError: If the forward pass fails or depends on the image's values.
     """
     first = next(model.parameters(), None)
     example = torch.empty(1, *image, device=None if first is None else first.device)
@@ -32,9 +35,9 @@ def record(model: nn.Module, image: tuple[int, int, int], name: str) -> torch.ex
             program = torch.export.export(model.eval(), (example,), strict=False)
             if any(_writes_in_place(node) for node in program.graph.nodes):
                 program = program.run_decompositions({})
-    except Exception as error:  # whatever a model or the exporter raises means that it cannot be traced
+    except Exception as error:  # any error of the model or of the exporter means that the model cannot be traced
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        reason = "what it does depends on the image's values" if "data-dependent" in lines[0] else lines[0][:200]
+        reason = "its operations depend on the image's values" if "data-dependent" in lines[0] else lines[0][:200]
         raise UserError(f"{name}: cannot be traced at {'x'.join(map(str, image))}: {reason}") from error
     finally:
         for module, mode in training.items():
@@ -43,13 +46,13 @@ def record(model: nn.Module, image: tuple[int, int, int], name: str) -> torch.ex
 
 
 def _writes_in_place(node: fx.Node) -> bool:
-    """Whether a call is there for what it writes into a view: then the graph's edges do not show where that goes."""
+    """Whether a call only writes into a view of another tensor. The graph has no edge to readers of that tensor."""
     return node.op == "call_function" and not node.users and node.target is not operator.getitem
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """No log lines, warnings and listings of the exporter; what matters becomes an error."""
+    """Suppress the exporter's log lines, warnings and listings; a failure is raised as an error anyway."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,4 +1,4 @@
-"""Several graphs in one padded batch."""
+"""Several computational graphs in one padded batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class GraphBatch:
 
     Attributes:
         ops: Operation of each node, int64, (G, N).
-        shapes: (out, in, kernel height, kernel width) of each node's parameter, zeros for none, int64, (G, N, 4).
+        shapes: (out, in, kernel height, kernel width) of each node's parameter, int64, (G, N, 4); zeros without one.
         distances: Path lengths, int64, (G, N, N).
         mask: True for nodes, False for padding, (G, N).
     """
@@ -27,11 +27,14 @@ class GraphBatch:
     mask: Tensor
 
     @classmethod
-    def of(cls, graphs: Sequence[Graph]) -> "GraphBatch":
-        """Pad graphs into a batch.
+    def from_graphs(cls, graphs: Sequence[Graph]) -> "GraphBatch":
+        """Pad graphs to a batch.
+
+        Args:
+            graphs: G graphs; N is the number of nodes of the largest.
 
         Raises:
-            UserError: If there is no graph.
+            UserError: If the list is empty.
         """
         if not graphs:
             raise UserError("a hypernetwork needs at least one architecture, got an empty list")
@@ -43,16 +46,16 @@ class GraphBatch:
         for g, graph in enumerate(graphs):
             n = len(graph.nodes)
             ops[g, :n] = graph.ops
-            shapes[g, :n] = torch.tensor([_four(node.shape) for node in graph.nodes])
+            shapes[g, :n] = torch.tensor([_four_sizes(node.shape) for node in graph.nodes])
             distances[g, :n, :n] = graph.distances
             mask[g, :n] = True
         return cls(ops, shapes, distances, mask)
 
     def to(self, device: torch.device) -> "GraphBatch":
-        """The batch on a device."""
+        """Copy the batch to a device."""
         return GraphBatch(*(t.to(device) for t in (self.ops, self.shapes, self.distances, self.mask)))
 
 
-def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape as (out, in, kernel height, kernel width); a vector is one input channel wide."""
+def _four_sizes(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape as (out, in, kernel height, kernel width); a vector has one input channel."""
     return (*shape, 1, 1, 1)[:4] if shape else (0, 0, 0, 0)

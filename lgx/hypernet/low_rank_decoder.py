@@ -1,4 +1,7 @@
-"""LoGAH's low-rank decoder."""
+"""LoGAH's low-rank decoder.
+
+Shapes: n nodes with the same target, N nodes in all, D embedding width, r rank.
+"""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -10,37 +13,44 @@ from torch.nn import functional as F
 
 from lgx.errors import UserError
 from lgx.hypernet.decoder import Decoder, Factors, Target
-from lgx.hypernet.parts import Part, Span, through_parts
+from lgx.hypernet.sliced_linear import OutputSlice, Span, sliced_linear
 
 Layout = Literal["official", "residual", "aligned"]
+"""How the factors are computed; see :class:`LowRankDecoder`."""
 
 
 class LowRankDecoder(Decoder):
-    """Every weight is a product A Bᵀ of rank r (Zhou et al., 2024).
+    """Predicts every weight as a product A Bᵀ of rank r (LoGAH; Zhou et al., 2024).
 
     An MLP (D -> 4 D -> 8 D -> 2 r²) and a linear map give A (rows × r) and B (columns × r), where rows = out × kernel
-    height and columns = in × kernel width. Vectors are one column of a product. Only what a target reads is computed.
+    height and columns = in × kernel width. A vector is one column of such a product. Only the rows that a target needs
+    are computed.
 
-    ``layout`` says how the map is laid out. ``official``: the map r -> ``max_size`` is applied to each of 2 r rows and
-    the result *viewed* as A and B, so that a small target reads one or two of the rows; this is "LoGAH" in the papers'
-    tables. ``residual``: A = L_out (I + X₁), B = L_in (I + X₂) with two bases L, which uses every number of the MLP.
-    ``aligned``: the same, and rows of queries, keys and values take turns in A, so that a row of L means the same for
-    networks of every width. One behind the other, row 70 is a key of a network 64 wide and a query of one 96 wide; what
-    training teaches it for one undoes what it taught it for the other. Its MLP has GELUs: ReLUs were seen to die, every
-    one, after which all nodes get the same matrices. Its bases are stored at a twentieth of their size: the MLP bears
-    a learning rate of some 3e-4, of which bases of full size hardly move.
+    The layout decides how the factors are computed from the MLP's output:
 
-    A vocabulary is larger than any other weight, and its tokens have no order: with ``vocab_size`` token v has row v of
-    a third basis T, which no other weight reads, and T (I + X₁) Bᵀ is kept as T (B (I + X₁)ᵀ)ᵀ, so that nothing is
-    computed for tokens that no text has.
+    - ``official``: a linear map r -> ``max_size`` is applied to the MLP's output as 2 r rows, and the result is
+      *viewed* as A and B. A small target therefore depends on one or two of these rows only. This is "LoGAH" in the
+      tables of the papers.
+    - ``residual``: A = L_out (I + X₁) and B = L_in (I + X₂) with two learned bases L, where X₁ and X₂, (r, r), are the
+      MLP's output. Every target depends on the whole output.
+    - ``aligned``: as ``residual``, with three changes. (1) The rows of queries, keys and values are interleaved in A,
+      so that a row of L_out has the same role at every width. If they are concatenated, row 70 is a key of a network of
+      width 64 and a query of one of width 96, and training on one undoes training on the other. (2) The MLP has GELUs.
+      With ReLUs all hidden units were observed to die, and then all nodes get the same matrices. (3) The bases are
+      stored divided by 20. The MLP is stable up to a learning rate of about 3e-4, with which bases of full size hardly
+      change.
+
+    With ``vocab_size``, a token embedding has a third basis T, one row for each token, which no other weight uses: it
+    is larger than every other weight, and its rows have no order. T (I + X₁) Bᵀ is stored as T (B (I + X₁)ᵀ)ᵀ, so that
+    nothing is computed for tokens that do not occur.
 
     Args:
         width: D.
         rank: r.
         max_shape: Largest (out, in, kernel height, kernel width) that is predicted.
-        max_size: Largest number of rows or columns.
+        max_size: Largest number of rows of A or B.
         layout: ``official``, ``residual`` or ``aligned``.
-        vocab_size: Rows of the basis of tokens; None for no such basis. Not with ``official``.
+        vocab_size: Number of rows of T; None for no T. Not with layout ``official``.
     """
 
     def __init__(
@@ -93,48 +103,48 @@ class LowRankDecoder(Decoder):
 
     def _official(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         spans = [self._spans_a(target) for target in targets] + [[_span_b(target)] for target in targets]
-        # Row i of a factor are the numbers i r ... (i + 1) r - 1 of the map's outputs, max_size for each input m.
+        # Row i of a factor is the range i r ... (i + 1) r - 1 of the map's outputs, of which each input m has max_size.
         wanted = [
             (own[0][0] * self.rank // self.max_size, -(-own[-1][1] * self.rank // self.max_size)) for own in spans
         ]
-        parts = [
-            Part(m, start * self.rank - first * self.max_size, stop * self.rank - first * self.max_size)
+        slices = [
+            OutputSlice(m, start * self.rank - first * self.max_size, stop * self.rank - first * self.max_size)
             for m, own, (first, _) in zip(self._mixed(hidden, targets, wanted), spans, wanted, strict=True)
             for start, stop in own
         ]
-        rows = (rearrange(part, "n (size r) -> n size r", r=self.rank) for part in through_parts(self.basis, parts))
-        read = [[next(rows) for _ in own] for own in spans]
+        rows = (rearrange(part, "n (size r) -> n size r", r=self.rank) for part in sliced_linear(self.basis, slices))
+        found = [[next(rows) for _ in own] for own in spans]
         return [
             _factors(target, a[0], b) if _is_matrix(target) else _vectors(target, a, b)
-            for target, a, (b,) in zip(targets, read[: len(targets)], read[len(targets) :], strict=True)
+            for target, a, (b,) in zip(targets, found[: len(targets)], found[len(targets) :], strict=True)
         ]
 
     def _mixed(self, hidden: Tensor, targets: Sequence[Target], wanted: Sequence[Span]) -> list[Tensor]:
-        """What the MLP gives every target's A, then every target's B.
+        """Compute the inputs m of the linear map, first for every target's A, then for every target's B.
 
         Args:
-            hidden: (N, 8 D).
-            targets: Whose nodes they are.
-            wanted: Which of its r inputs m each wants: (start, stop).
+            hidden: Hidden features of the MLP, (N, 8 D).
+            targets: The targets of these nodes.
+            wanted: For each of these factors (start, stop) of the inputs that it needs, among r.
 
         Returns:
-            (n, wanted, r) each.
+            (n, stop - start, r) for each factor.
         """
         nodes = hidden[:, None].split([target.count for target in targets])  # (n, 1, 8 D)
         halves = [0] * len(targets) + [self.rank] * len(targets)
-        parts = [
-            Part(x, (half + start) * self.rank, (half + stop) * self.rank)
+        slices = [
+            OutputSlice(x, (half + start) * self.rank, (half + stop) * self.rank)
             for x, half, (start, stop) in zip(nodes * 2, halves, wanted, strict=True)
         ]
         return [
             rearrange(F.relu(mixed), "n (inputs r) -> n inputs r", r=self.rank)
-            for mixed in through_parts(self.fc3, parts)
+            for mixed in sliced_linear(self.fc3, slices)
         ]
 
     def _spans_a(self, target: Target) -> list[Span]:
-        """Rows of A that a target reads, (start, stop); a norm's weight and bias one after the other.
+        """Rows (start, stop) of A that a target needs; of a norm those of the weight, then those of the bias.
 
-        Where the bias starts follows from the *rounded* size, as in the official code.
+        The rows of a bias start at the *rounded* size, as in the official code.
         """
         if _is_matrix(target):
             return [(0, target.shape[0] * target.shape[2])]
@@ -143,7 +153,7 @@ class LowRankDecoder(Decoder):
         return [(0, size), bias] if target.kind == "norm" else [bias]
 
     def _rounded(self, size: int) -> int:
-        """GHN-3's rounding of sizes, by which it groups targets."""
+        """Round a size as GHN-3 does to group targets."""
         most = self.max_shape[0]
         size = min(size, most)
         if size % 3 == 0:
@@ -178,6 +188,6 @@ def _factors(target: Target, a: Tensor, b: Tensor) -> Factors:
 
 
 def _vectors(target: Target, a: list[Tensor], b: Tensor) -> Tensor:
-    """(n, size, r) of a bias, or of a norm's weight and its bias, times (n, 1, r)."""
+    """Multiply (n, size, r) of a bias, or of a norm's weight and of its bias, by (n, 1, r)."""
     vectors = [(rows * b).sum(dim=2) for rows in a]
     return torch.stack(vectors, dim=1) if target.kind == "norm" else vectors[0]

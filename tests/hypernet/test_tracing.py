@@ -11,7 +11,7 @@ from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.architectures.zoo import ZooModel
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, tiled_parameters, trace
-from lgx.hypernet.graph import VOCABULARY
+from lgx.hypernet.graph import PRIMITIVES
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "rank": 4, "max_size": 1024}
 VIT = "depth=3,embed_dim=24,num_heads=3,patch_size=4,img_size=16"
@@ -26,7 +26,7 @@ def on_meta(zoo: str, name: str) -> nn.Module:
 
 
 def words(graph) -> Counter[str]:
-    return Counter(VOCABULARY[op] for op in graph.ops)
+    return Counter(PRIMITIVES[op] for op in graph.ops)
 
 
 def before(graph, index: int) -> list[str]:
@@ -95,7 +95,7 @@ def test_grouped_convolutions_and_gates_have_words_of_their_own():
     gate = next(i for i, node in enumerate(graph.nodes) if node.op == "cse")
     assert before(graph, gate) == ["blocks.0.0.bn1.weight", f"{gates[0]}.conv_expand.bias"]
     atrous = nn.Sequential(nn.Conv2d(3, 3, 3, dilation=2, groups=3), nn.Conv2d(3, 3, 3, dilation=2), nn.Conv2d(3, 5, 1))
-    assert [VOCABULARY[op] for op in of(atrous, 16).ops if VOCABULARY[op] != "bias"] == [
+    assert [PRIMITIVES[op] for op in of(atrous, 16).ops if PRIMITIVES[op] != "bias"] == [
         "input", "dil_conv", "conv", "conv",
     ]  # fmt: skip
 
@@ -178,10 +178,10 @@ REFUSED = {
     "unused": (lambda m, x: m.b(m.a(x)), r"free \(unused in the forward pass\)"),
     "scaled weight": (
         lambda m, x: nn.functional.conv2d(m.a(x), m.b.weight * m.free.view(4, 1, 1, 1)),
-        r"b\.weight \(conv2d of a mixture\), free \(conv2d of a mixture\)",
+        r"b\.weight \(conv2d with a computed tensor\), free \(conv2d with a computed tensor\)",
     ),
     "twice": (lambda m, x: m.b(m.b(m.a(x) * m.free)), r"b\.weight \(conv2d, used twice\)"),
-    "data": (lambda m, x: m.b(m.a(x)) if x.sum() > 0 else m.a(x), "depends on the image's values"),
+    "data": (lambda m, x: m.b(m.a(x)) if x.sum() > 0 else m.a(x), "depend on the image's values"),
     "failure": (lambda m, x: m.b(x), "at 3x8x8: .*channels"),
 }
 

@@ -1,4 +1,4 @@
-"""A weight that is kept as the product of two thin factors."""
+"""A weight that is stored as the product of two thin factors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -12,26 +12,25 @@ from torch.utils._pytree import tree_map
 
 from lgx.hypernet.factored_linear import factored_linear
 
-_KNOWN = {
+_METADATA_GETTERS = {
     getattr(Tensor, name).__get__
     for name in ("shape", "dtype", "device", "ndim", "layout", "is_meta", "is_cpu", "is_cuda", "is_sparse", "is_nested")
 }
-"""What is known of a product without forming it."""
+"""Attributes that are known without computing the product."""
 
 
 class LowRankTensor(Tensor):
-    """A matrix W = A B that is never formed where it is only multiplied with.
+    """A matrix W = A B, (out, in), stored as its factors.
 
-    ``F.linear(x, W)`` costs two thin products, ``(x Bᵀ) Aᵀ``; so does ``torch.addmm(bias, x, W)``, which transformers'
-    ``Conv1D`` calls, and ``F.embedding(i, W)`` looks up rows of A. Every other function gets the dense W, with its
-    gradient, so that what changes W in place changes a copy; under autocast that W is of the low precision, as every
-    product is there.
-    A normalization is folded into a factor; slicing and tiling select rows of A and columns of B.
+    Three functions use the factors and never compute W: ``F.linear(x, W)`` computes ``(x Bᵀ) Aᵀ``;
+    ``torch.addmm(bias, x, W)``, which ``Conv1D`` of transformers calls, does likewise; ``F.embedding(i, W)`` looks up
+    rows of A and multiplies them by B. Every other function receives the dense W, with its gradient. In-place functions
+    therefore change a copy, and under autocast W has autocast's precision.
 
     Args:
         a: A, (out, r).
         b: B, (r, in).
-        shared_norm: Gives ‖W‖_F where it is computed together with others; by default it is computed alone.
+        shared_norm: Returns ‖W‖_F if it is computed together with other norms; by default it is computed alone.
     """
 
     a: Tensor
@@ -42,7 +41,7 @@ class LowRankTensor(Tensor):
     def __new__(
         cls: type["LowRankTensor"], a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None
     ) -> "LowRankTensor":
-        """A tensor without storage that has W's shape, dtype and device."""
+        """Create a tensor without storage, with W's shape, dtype and device."""
         make: Callable[..., LowRankTensor] = Tensor._make_wrapper_subclass
         return make(cls, (a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
 
@@ -51,12 +50,15 @@ class LowRankTensor(Tensor):
 
     @classmethod
     def unbind_products(cls, a: Tensor, b: Tensor, transposed: bool = False) -> list["LowRankTensor"]:
-        """Several matrices whose norms are computed together, when the first of them is asked for.
+        """Create n matrices A Bᵀ whose norms are computed together as soon as one of them is needed.
 
         Args:
-            a: (n, out, r).
-            b: (n, in, r), transposed in the product.
+            a: A of each matrix, (n, out, r).
+            b: B of each matrix, (n, in, r).
             transposed: Whether the matrices are B Aᵀ, (in, out), instead.
+
+        Returns:
+            The n matrices.
         """
 
         @cache
@@ -74,11 +76,11 @@ class LowRankTensor(Tensor):
         return f"LowRankTensor({tuple(self.shape)}, rank={self.a.shape[1]})"
 
     def to_dense(self) -> Tensor:  # type: ignore[override]
-        """W, (out, in)."""
+        """Compute W, (out, in)."""
         return self.a @ self.b
 
     def frobenius_norm(self) -> Tensor:
-        """‖W‖_F from the factors, at least in float32: sqrt(tr((Aᵀ A)(B Bᵀ)))."""
+        """Compute ‖W‖_F = sqrt(tr((Aᵀ A)(B Bᵀ))) from the factors; a scalar, in float32 or float64."""
         if self.shared_norm is not None:
             return self.shared_norm()
         norm: Tensor = _FrobeniusNorm.apply(self.a.unsqueeze(0), self.b.T.unsqueeze(0))[0]
@@ -98,10 +100,10 @@ class LowRankTensor(Tensor):
             return factored_linear(args[1], args[2].a.T, args[2].b.T, args[0])
         if func is F.embedding and _only_last(args) and {**_PLAIN_LOOKUP, **kwargs} == _PLAIN_LOOKUP:
             return F.embedding(args[0], args[1].a) @ args[1].b
-        if func in _KNOWN:
+        if func in _METADATA_GETTERS:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
-        # Densify here and not in __torch_dispatch__, which runs below autograd and would lose the gradient.
+        # Compute the product here: in __torch_dispatch__, below autograd, it would have no gradient.
         return func(*tree_map(_dense, args), **tree_map(_dense, kwargs))
 
     @classmethod
@@ -110,14 +112,14 @@ class LowRankTensor(Tensor):
 
 
 class _FrobeniusNorm(torch.autograd.Function):
-    """‖A Bᵀ‖_F of n products, at least in float32, with a gradient of zero at zero.
+    """‖A Bᵀ‖_F of n products, in float32 or float64. The gradient of a zero product is zero.
 
-    The gradient reuses both Gram matrices, which halves what autograd would do.
+    The backward pass reuses both Gram matrices, which halves the work of autograd's own backward pass.
     """
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        """Norms (n,) of a, (n, out, r), times the transpose of b, (n, in, r)."""
+        """(n, out, r), (n, in, r) -> (n,)."""
         wide_a, wide_b = (t if t.dtype == torch.float64 else t.float() for t in (a, b))
         with torch.autocast(a.device.type, enabled=False):
             gram_a, gram_b = wide_a.mT @ wide_a, wide_b.mT @ wide_b
@@ -128,7 +130,7 @@ class _FrobeniusNorm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients like a and b."""
+        """Compute the gradients of a and b, in their shapes."""
         a, b, gram_a, gram_b, norms = ctx.saved_tensors
         share = torch.where(norms > 0, gradient / norms, 0)[:, None, None]
         wide = gram_a.dtype
@@ -137,11 +139,11 @@ class _FrobeniusNorm(torch.autograd.Function):
 
 
 _PLAIN_LOOKUP = {"padding_idx": None, "max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "sparse": False}
-"""Options of ``F.embedding`` that make it nothing but a look-up."""
+"""Options with which ``F.embedding`` only looks up rows."""
 
 
 def _only_last(args: Sequence[Any]) -> bool:
-    """Whether the last of the arguments, and no other, is kept as factors."""
+    """Whether the last argument, and no other, is a :class:`LowRankTensor`."""
     return [isinstance(argument, LowRankTensor) for argument in args] == [False] * (len(args) - 1) + [True]
 
 
@@ -150,7 +152,14 @@ def _dense(value: Any) -> Any:
 
 
 def frobenius_norm(parameter: Tensor) -> Tensor:
-    """‖p‖_F, at least in float32, from the factors where there are any."""
+    """Frobenius norm of a parameter, computed from the factors if it has them.
+
+    Args:
+        parameter: A tensor of any shape, or a :class:`LowRankTensor`.
+
+    Returns:
+        Scalar, in float32 or float64.
+    """
     if isinstance(parameter, LowRankTensor):
         return parameter.frobenius_norm()
     wide = parameter if parameter.dtype == torch.float64 else parameter.float()

@@ -13,10 +13,10 @@ from lgx.architectures import ViTArchitecture, sample_architectures
 from lgx.benchmark.timing import peak_mb
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.execution import execute
-from lgx.hypernet.lowrank import LowRankTensor, frobenius_norm
-from lgx.hypernet.meta import meta_losses
-from lgx.hypernet.parts import Part, through_parts
+from lgx.hypernet.functional_forward import functional_forward
+from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
+from lgx.hypernet.meta_batch import meta_batch_loss
+from lgx.hypernet.sliced_linear import OutputSlice, sliced_linear
 from tests.support.command_line import DEVICES
 
 TINY = {"width": 16, "layers": 2, "heads": 4, "max_shape": (48, 48, 4, 4), "rank": 5, "max_size": 256}
@@ -126,7 +126,7 @@ def test_a_network_on_factors_equals_the_dense_one(layout, device):
         hypernet.zero_grad()
         parameters = hypernet.predict(VIT, dense=dense)
         assert any(isinstance(p, LowRankTensor) for p in parameters.values()) is not dense
-        logits = execute(VIT, parameters, images)
+        logits = functional_forward(VIT, parameters, images)
         (logits.square().sum() + sum(frobenius_norm(p).double() for p in parameters.values())).backward()
         results.append([logits.detach(), *(p.grad for p in hypernet.parameters() if p.grad is not None)])
     for factored, dense in zip(*results, strict=True):
@@ -157,7 +157,7 @@ def test_dense_predictions_load_into_timms_model():
         model = VIT.build().eval()
         model.load_state_dict(parameters)
         images = torch.randn(2, 3, 16, 16)
-        torch.testing.assert_close(model(images), execute(VIT, parameters, images))
+        torch.testing.assert_close(model(images), functional_forward(VIT, parameters, images))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_execution_has_the_values_and_gradients_of_timms_model(architecture):
         parameter.data.add_(torch.randn_like(parameter) * 0.1)
     images = torch.randn(2, 3, 16, 16, dtype=torch.double)
     results = []
-    for logits in (model(images), execute(architecture, dict(model.named_parameters()), images)):
+    for logits in (model(images), functional_forward(architecture, dict(model.named_parameters()), images)):
         results.append((logits, *torch.autograd.grad(logits.square().sum(), list(model.parameters()))))
     for found, expected in zip(*results, strict=True):
         torch.testing.assert_close(found, expected)
@@ -187,7 +187,7 @@ def test_execution_under_autocast_is_the_exact_one_in_low_precision(dtype, devic
     results = []
     for low, dense in ((True, False), (False, True)):
         with torch.autocast(device, dtype, enabled=low):
-            logits = execute(VIT, hypernet.predict(VIT, dense=dense), images).float()
+            logits = functional_forward(VIT, hypernet.predict(VIT, dense=dense), images).float()
         gradients = torch.autograd.grad(logits.square().sum(), list(hypernet.parameters()), materialize_grads=True)
         results.append((logits, torch.cat([gradient.flatten() for gradient in gradients])))
     (logits, gradient), (exact, exact_gradient) = results
@@ -260,8 +260,8 @@ def test_parts_are_what_the_whole_map_would_give(out, spans, least):
     wanted = [(x, start, start + count) for x, (start, count) in zip(inputs, spans, strict=True)]
     wanted += [(inputs[0], 0, 1)] * 2  # one input for several parts, and a part that nobody uses
     whole = [layer(x).flatten(1)[:, start:stop] for x, start, stop in wanted]
-    with mock.patch("lgx.hypernet.parts.LEAST_CELL", least):
-        read = through_parts(layer, [Part(*part) for part in wanted])
+    with mock.patch("lgx.hypernet.sliced_linear.MIN_BLOCK_SIZE", least):
+        read = sliced_linear(layer, [OutputSlice(*part) for part in wanted])
     torch.testing.assert_close(read, whole)
     sources = (layer.weight, layer.bias, *inputs)
     torch.testing.assert_close(
@@ -296,7 +296,7 @@ def test_meta_losses_are_means_over_the_architectures():
     both = [VIT, VIT.replace(depth=3, embed_dim=60, num_heads=4)]
 
     def losses(architectures):
-        return torch.stack(meta_losses(hypernet, architectures, images, lambda logits: logits.square().mean()))
+        return torch.stack(meta_batch_loss(hypernet, architectures, images, lambda logits: logits.square().mean()))
 
     torch.testing.assert_close(losses(both), (losses(both[:1]) + losses(both[1:])) / 2)
 
@@ -317,7 +317,7 @@ def test_a_training_step_takes_less_memory_than_the_dense_weights_alone():
         def step(hypernet=hypernet, form=form):
             parameters = hypernet.predict(wide, dense=form)
             norms = torch.stack([frobenius_norm(p) for p in parameters.values()]).sum()
-            (execute(wide, parameters, torch.randn(2, 3, 32, 32)).square().sum() + norms).backward()
+            (functional_forward(wide, parameters, torch.randn(2, 3, 32, 32)).square().sum() + norms).backward()
             hypernet.zero_grad()
 
         step()
@@ -356,7 +356,8 @@ def test_any_number_of_classes_from_one():
     hypernet = Hypernet(HypernetConfig(**TINY))
     for classes in (1, 2, 100):
         architecture = VIT.replace(num_classes=classes)
-        logits = execute(architecture, hypernet.predict(architecture, dense=False), torch.randn(2, 3, 16, 16))
+        parameters = hypernet.predict(architecture, dense=False)
+        logits = functional_forward(architecture, parameters, torch.randn(2, 3, 16, 16))
         assert logits.shape == (2, classes)
     with pytest.raises(UserError, match="no class head"):
         hypernet.predict(VIT.replace(num_classes=0))

@@ -1,4 +1,4 @@
-"""Networks that run on predicted parameters, whose matrices may be products that are never formed."""
+"""Forward passes with predicted parameters, dense or low-rank."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -12,7 +12,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from lgx.architectures import Architecture, GPT2Architecture
-from lgx.hypernet.lowrank import LowRankTensor
+from lgx.hypernet.low_rank_tensor import LowRankTensor
 
 if TYPE_CHECKING:
     from lgx.architectures.gpt2_model import GPT2Classifier
@@ -20,9 +20,15 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=2048)
 def skeleton(architecture: Architecture) -> "VisionTransformer | GPT2Classifier":
-    """The network of an architecture on the meta device: its forward pass without parameters.
+    """Build an architecture's network on the meta device, without memory for its parameters.
 
-    It is the timm or transformers model, but that a ViT's layers are run by :class:`_Layer`.
+    It is the model of timm or transformers, except that the layers of a ViT are replaced by :class:`_Layer`.
+
+    Args:
+        architecture: The network.
+
+    Returns:
+        The network; it is cached and must not be changed.
     """
     network = cast("VisionTransformer | GPT2Classifier", architecture.build("meta"))
     if isinstance(network, VisionTransformer):
@@ -34,13 +40,13 @@ def skeleton(architecture: Architecture) -> "VisionTransformer | GPT2Classifier"
     return network
 
 
-def execute(architecture: Architecture, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-    """Run an architecture on predicted parameters.
+def functional_forward(architecture: Architecture, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+    """Compute the logits of an architecture with the given parameters.
 
     Args:
-        architecture: Which network.
-        parameters: All of its parameters, dense or :class:`~lgx.hypernet.lowrank.LowRankTensor`, under timm's or
-            transformers' names.
+        architecture: The network; its number of classes is ignored, because the head's parameters decide it.
+        parameters: All parameters by their name in timm or transformers, dense or
+            :class:`~lgx.hypernet.low_rank_tensor.LowRankTensor`.
         inputs: Images, (B, C, H, W), or token ids, (B, N).
 
     Returns:
@@ -49,13 +55,18 @@ def execute(architecture: Architecture, parameters: Mapping[str, Tensor], inputs
     return cast(Tensor, functional_call(_headless(architecture), dict(parameters), (inputs,)))
 
 
-def execute_with_features(
+def functional_forward_with_features(
     architecture: Architecture, parameters: Mapping[str, Tensor], inputs: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Run an architecture on predicted parameters; see :func:`execute`.
+    """Compute logits and features of an architecture with the given parameters.
+
+    Args:
+        architecture: See :func:`functional_forward`.
+        parameters: See :func:`functional_forward`.
+        inputs: See :func:`functional_forward`.
 
     Returns:
-        Logits, (B, K), and the features of the class token, or of a text's last token, behind the last norm, (B, D).
+        Logits, (B, K), and features after the last norm, (B, D): of a ViT's class token, or of a text's last token.
     """
     wrapper = _GPT2WithFeatures if isinstance(architecture, GPT2Architecture) else _ViTWithFeatures
     named = {f"network.{name}": parameter for name, parameter in parameters.items()}
@@ -63,20 +74,20 @@ def execute_with_features(
 
 
 def _headless(architecture: Architecture) -> "VisionTransformer | GPT2Classifier":
-    """One skeleton for tasks of any number of classes: only parameters know how many rows the head has."""
+    """The skeleton with one class, so that all numbers of classes share it in the cache."""
     return skeleton(architecture.replace(num_classes=1))
 
 
 class _Layer(nn.Module):
-    """A layer of timm's plain ViT, with its values and gradients but fewer steps.
+    """A layer of timm's plain ViT that computes the same values and gradients with fewer operations.
 
-    Queries, keys and values are cut apart where they lie, so that neither they nor their gradients are copied. And a
-    head that reads the class token alone needs no other token of the last layer, not even their keys and values. What
-    timm's layers have beyond that (layer scale, norms of queries and keys, dropout), no architecture here has.
+    Queries, keys and values are views, so that neither they nor their gradients are copied. If the head uses only the
+    class token, the last layer computes no other token, and no keys and values of its own for them. Layer scale, norms
+    of queries and keys, and dropout, which timm's layers support, are missing, because no architecture here has them.
 
     Args:
         block: timm's layer; its modules keep their names.
-        only_class_token: Whether the layer's output is the class token's, (B, 1, D), and not (B, N, D).
+        only_class_token: Whether to return only the class token, (B, 1, D), instead of all tokens, (B, N, D).
     """
 
     def __init__(self, block: Any, only_class_token: bool) -> None:
@@ -102,15 +113,16 @@ class _Layer(nn.Module):
     def _class_attention(self, x: Tensor) -> Tensor:
         """The class token's attention output: (B, N, D) -> (B, 1, D).
 
-        Of each head q·(K x) is (Kᵀ q)·x, and the weighted mean of the values V x is V times that of x. A bias of the
-        keys would add the same to all of a query's scores, which the softmax takes away.
+        For each head, with weights K of keys and V of values, a score q·(K x) equals (Kᵀ q)·x, and the weighted mean of
+        all V x equals V times the weighted mean of all x. The bias of the keys adds the same number to all scores of a
+        query, so it does not change the softmax and is left out.
         """
         (w_q, w_k, w_v), (bias_q, _, bias_v) = _thirds(self.attn.qkv.weight), self.attn.qkv.bias.chunk(3)
         q = rearrange(F.linear(x[:, 0], w_q, bias_q), "b (h d) -> b h d", h=self.attn.num_heads)
-        carried = _out_of_heads(q * q.shape[-1] ** -0.5, w_k)  # (B, H, D)
-        with torch.autocast(x.device.type, enabled=False):  # fused kernels keep scores in float32 too
-            mean = (carried.to(x.dtype) @ x.mT).softmax(dim=-1) @ x  # (B, H, D)
-        out: Tensor = rearrange(_into_heads(mean, w_v), "b h d -> b 1 (h d)") + bias_v
+        queries = _from_heads(q * q.shape[-1] ** -0.5, w_k)  # Kᵀ q, (B, H, D)
+        with torch.autocast(x.device.type, enabled=False):  # fused kernels also keep scores in float32
+            mean = (queries.to(x.dtype) @ x.mT).softmax(dim=-1) @ x  # (B, H, D)
+        out: Tensor = rearrange(_to_heads(mean, w_v), "b h d -> b 1 (h d)") + bias_v
         return out
 
 
@@ -120,17 +132,17 @@ def _thirds(weight: Tensor) -> list[Tensor]:
     return list(weight.chunk(3))
 
 
-def _into_heads(x: Tensor, weight: Tensor) -> Tensor:
-    """Through each head's rows of a weight: (B, H, in), (H d, in) -> (B, H, d)."""
+def _to_heads(x: Tensor, weight: Tensor) -> Tensor:
+    """Multiply by each head's rows of a weight: (B, H, in), (H d, in) -> (B, H, d)."""
     if isinstance(weight, LowRankTensor):
-        return _into_heads(x @ weight.b.T, weight.a)
+        return _to_heads(x @ weight.b.T, weight.a)
     return einsum(x, rearrange(weight, "(h d) inp -> h d inp", h=x.shape[1]), "b h inp, h d inp -> b h d")
 
 
-def _out_of_heads(x: Tensor, weight: Tensor) -> Tensor:
-    """Back through each head's rows of a weight: (B, H, d), (H d, in) -> (B, H, in)."""
+def _from_heads(x: Tensor, weight: Tensor) -> Tensor:
+    """Multiply by the transpose of each head's rows of a weight: (B, H, d), (H d, in) -> (B, H, in)."""
     if isinstance(weight, LowRankTensor):
-        return _out_of_heads(x, weight.a) @ weight.b
+        return _from_heads(x, weight.a) @ weight.b
     return einsum(x, rearrange(weight, "(h d) inp -> h d inp", h=x.shape[1]), "b h d, h d inp -> b h inp")
 
 

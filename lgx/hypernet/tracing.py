@@ -1,9 +1,10 @@
-"""The computational graph of any image model, read off what ``torch.export`` records of a forward pass.
+"""Computational graphs of image models, traced from the operations that ``torch.export`` records.
 
-What GHN-3's tracer (Knyazev et al., 2023) calls which word is kept: every weight matrix is a ``conv``, a grouped one
-``sep_conv``, a grouped and dilated one ``dil_conv``; means over positions and adaptive average pools are ``glob_avg``;
-the product of two tensors is ``cse``, squeeze-and-excite's gate. Unlike there, attention is one ``msa`` node however it
-is computed, and an addition or product with a constant is none. A norm's bias has no node of its own.
+Operations get the same names as in GHN-3's tracer (Knyazev et al., 2023): every weight matrix is a ``conv``, a grouped
+one a ``sep_conv``, a grouped and dilated one a ``dil_conv``; means over positions and adaptive average pools are
+``glob_avg``; the product of two tensors is ``cse``, the gate of squeeze-and-excite. Two rules differ from that tracer:
+attention is always one ``msa`` node, no matter how the model computes it, and a sum or product with a constant is no
+node. The bias of a norm has no node of its own.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,8 +16,9 @@ import torch
 from torch import fx, nn
 
 from lgx.errors import UserError
-from lgx.hypernet.graph import Convention, Graph, Node, shortest_paths
-from lgx.hypernet.recording import record
+from lgx.hypernet.graph import Convention, Graph, Node
+from lgx.hypernet.shortest_paths import shortest_paths
+from lgx.hypernet.torch_export import export_forward
 
 TRACEABLE = "convolutions, linear layers, batch and layer norms, position embeddings and class tokens"
 _POOLS = {
@@ -34,51 +36,49 @@ def trace(
     name: str | None = None,
     cutoff: int = 50,
 ) -> Graph:
-    """The graph of a model, in eval mode.
+    """Trace the graph of a model in eval mode.
 
-    Operations without a word and without a parameter (activations, reshapes, dropout, ...) are left out and their edges
-    bridged. Class tokens get no node. The head is the last linear layer or 1 x 1 convolution.
+    Operations outside :data:`~lgx.hypernet.graph.PRIMITIVES` that have no parameter (activations, reshapes, dropout and
+    others) get no node; their inputs are connected to their outputs. Class tokens get no node. The head is the last
+    linear layer or 1 x 1 convolution.
 
     Args:
-        model: Takes images (B, C, H, W); on any device, ``meta`` included. It is not changed.
+        model: Takes images (B, C, H, W); it may be on any device, ``meta`` included. It is not changed.
         image: (C, H, W) of its images.
-        convention: ``plain`` leaves out attention nodes.
-        name: What messages call the model; by default its class.
-        cutoff: Longest path that gets an edge value; see :func:`~lgx.hypernet.graph.computational_graph`.
+        convention: ``msa`` gives attention a node, ``plain`` does not.
+        name: The model's name for error messages; by default its class.
+        cutoff: Longest path with an edge feature; see :func:`~lgx.hypernet.architecture_graph.computational_graph`.
 
     Returns:
-        The graph; every parameter but norm biases and class tokens is at one node.
+        The graph. Each parameter belongs to one node, except norm biases and class tokens, which have none.
 
     Raises:
-        UserError: If the forward pass depends on data or fails, or if parameters feed operations that the vocabulary
-            has no word for; the sentence names them.
+        UserError: If the forward pass fails or depends on the image's values, if layers share parameters, or if
+            parameters are used by operations outside the primitives; the message names the parameters.
     """
     name = name or type(model).__name__
     repeated = _repeated(model)
     if repeated:
         raise UserError(f"{name}: cannot be traced: several layers share {_listing(repeated)}")
     builder = _Builder(convention)
-    builder.read(record(model, image, name))
-    known = {node.parameter for node in builder.nodes} | builder.quiet
+    builder.read(export_forward(model, image, name))
+    known = {node.parameter for node in builder.nodes} | builder.without_node
     unused = [p for p, _ in model.named_parameters() if p not in known and p not in builder.refused]
     builder.refused.update(dict.fromkeys(unused, "unused in the forward pass"))
     if builder.refused:
-        places = _listing([f"{parameter} ({op})" for parameter, op in builder.refused.items()])
-        raise UserError(
-            f"{name}: cannot be traced: hypernetworks have no word for what is done with {places}; "
-            f"they know {TRACEABLE}"
-        )
+        uses = _listing([f"{parameter} ({op})" for parameter, op in builder.refused.items()])
+        raise UserError(f"{name}: cannot be traced: unsupported use of {uses}; supported are {TRACEABLE}")
     return Graph(tuple(_with_head(builder)), torch.from_numpy(shortest_paths(builder.predecessors, cutoff)))
 
 
 @dataclass(frozen=True)
 class _Value:
-    """What a tensor comes from.
+    """Origin of a tensor.
 
     Attributes:
-        sources: Nodes of our graph; none for constants and what is made of parameters alone.
-        parameters: Parameters that it is made of, where it has no sources.
-        attention: Whether it is attention's weights.
+        sources: The graph's nodes that it is computed from; empty for constants and for functions of parameters alone.
+        parameters: Parameters that it is computed from, if it has no sources.
+        attention: Whether it holds attention weights.
     """
 
     sources: tuple[int, ...] = ()
@@ -87,10 +87,16 @@ class _Value:
 
 
 class _Builder:
-    """Walks over recorded operations and collects nodes, predecessors, and parameters that have no place.
+    """Builds the graph from the recorded operations.
 
     Args:
         convention: Whether attention gets nodes.
+
+    Attributes:
+        nodes: The graph's nodes.
+        predecessors: For each node the nodes with an edge to it.
+        refused: Parameters in unsupported operations, with the operation.
+        without_node: Parameters that need no node of their own: norm biases and class tokens.
     """
 
     def __init__(self, convention: Convention) -> None:
@@ -98,13 +104,12 @@ class _Builder:
         self.nodes: list[Node] = []
         self.predecessors: list[tuple[int, ...]] = []
         self.refused: dict[str, str] = {}
-        self.quiet: set[str] = set()
-        """Parameters without a node that is theirs: norm biases and class tokens."""
+        self.without_node: set[str] = set()
         self._values: dict[fx.Node, _Value] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
 
     def read(self, program: torch.export.ExportedProgram) -> None:
-        """Build nodes for a whole recorded forward pass."""
+        """Add the nodes of a recorded forward pass."""
         parameters = program.graph_signature.inputs_to_parameters
         inputs = program.graph_signature.user_inputs
         for node in program.graph.nodes:
@@ -120,79 +125,81 @@ class _Builder:
         op, arguments = _read_call(node)
         values = {k: self._values[v] for k, v in arguments.items() if isinstance(v, fx.Node) and v in self._values}
         inputs = [self._values[part] for part in node.all_input_nodes if part in self._values]
-        moving, still = ([v for v in inputs if bool(v.sources) == wanted] for wanted in (True, False))
-        if not moving:
+        activations, constants = ([v for v in inputs if bool(v.sources) == wanted] for wanted in (True, False))
+        if not activations:
             return _joined(inputs)
         if op in ("conv1d", "conv2d", "linear") and "weight" in values and values["weight"].parameters:
-            return self._layer(op, arguments, values, moving)
+            return self._layer(op, arguments, values, activations)
         if op in ("batch_norm", "layer_norm", "_native_batch_norm_legit_no_training"):
-            return self._norm("ln" if op == "layer_norm" else "bn", values, moving)
+            return self._norm("ln" if op == "layer_norm" else "bn", values, activations)
         if op == "add" and len(values) == 2:
-            return self._sum(moving, still)
+            return self._sum(activations, constants)
         if op in ("cat", "concat"):
             return self._concat(arguments["tensors"])
-        if op == "mul" and len(moving) == 2 and moving[0].sources != moving[1].sources:
-            return self._add("cse", moving)
-        self._refuse(op, still)
-        attends = op in ("matmul", "bmm", "einsum") and any(value.attention for value in moving)
+        if op == "mul" and len(activations) == 2 and activations[0].sources != activations[1].sources:
+            return self._add("cse", activations)
+        self._refuse(op, constants)
+        attends = op in ("matmul", "bmm", "einsum") and any(value.attention for value in activations)
         if (attends or op == "scaled_dot_product_attention") and self.convention == "msa":
-            return self._add("msa", moving)
+            return self._add("msa", activations)
         pool = _POOLS.get(op.removesuffix("_with_indices").rstrip("123d"))
         if pool or (op == "mean" and _over_positions(arguments)):
-            return self._add(pool or "glob_avg", moving)
-        return _joined(moving, attention=op in ("softmax", "_softmax"))
+            return self._add(pool or "glob_avg", activations)
+        return _joined(activations, attention=op in ("softmax", "_softmax"))
 
-    def _layer(self, op: str, arguments: dict[str, Any], values: dict[str, _Value], moving: list[_Value]) -> _Value:
+    def _layer(
+        self, op: str, arguments: dict[str, Any], values: dict[str, _Value], activations: list[_Value]
+    ) -> _Value:
         groups, dilation = arguments.get("groups", 1), arguments.get("dilation", 1)
         dilated = min(dilation if isinstance(dilation, list | tuple) else [dilation]) > 1
-        word = "conv" if groups == 1 else "dil_conv" if dilated else "sep_conv"
-        weight, value = self._only(op, values["weight"]), _joined(moving)
+        primitive = "conv" if groups == 1 else "dil_conv" if dilated else "sep_conv"
+        weight, value = self._only(op, values["weight"]), _joined(activations)
         if weight is not None:
-            value = self._add(word, [value], weight, self._shapes[weight])
+            value = self._add(primitive, [value], weight, self._shapes[weight])
         bias = values.get("bias", _Value())
         if bias.parameters and (name := self._only(f"{op}'s bias", bias)):
             value = self._add("bias", [value], name, self._shapes[name])
         return value
 
-    def _norm(self, word: str, values: dict[str, _Value], moving: list[_Value]) -> _Value:
+    def _norm(self, primitive: str, values: dict[str, _Value], activations: list[_Value]) -> _Value:
         weight, bias = values.get("weight", _Value()), values.get("bias", _Value())
-        name = self._only(word, weight) if weight.parameters else None
+        name = self._only(primitive, weight) if weight.parameters else None
         stem = name.removesuffix("weight") if name else ""
         if name is None or not name.endswith(".weight") or bias.parameters not in ((), (f"{stem}bias",)):
-            self._refuse(f"{word} with other names than weight and bias", [weight, bias])
-            return _joined(moving)
+            self._refuse(f"{primitive} with other names than weight and bias", [weight, bias])
+            return _joined(activations)
         if len(self._shapes[name]) > 1:
-            self._refuse(f"{word} over several dimensions", [weight, bias])
-            return _joined(moving)
-        self.quiet.update(bias.parameters)
-        return self._add(word, moving, name, self._shapes[name])
+            self._refuse(f"{primitive} over several dimensions", [weight, bias])
+            return _joined(activations)
+        self.without_node.update(bias.parameters)
+        return self._add(primitive, activations, name, self._shapes[name])
 
-    def _sum(self, moving: list[_Value], still: list[_Value]) -> _Value:
-        """A ``sum``, behind a ``pos_enc`` where one of the two is a position embedding, (1, tokens, channels)."""
-        parameters = [parameter for value in still for parameter in value.parameters]
+    def _sum(self, activations: list[_Value], constants: list[_Value]) -> _Value:
+        """A ``sum``; a position embedding, (1, tokens, channels), becomes a ``pos_enc`` node before it."""
+        parameters = [parameter for value in constants for parameter in value.parameters]
         if not parameters:
-            return _joined(moving) if still else self._add("sum", moving)
+            return _joined(activations) if constants else self._add("sum", activations)
         shape = self._shapes[parameters[0]] if len(parameters) == 1 else ()
         tokens = shape[1] if len(shape) == 3 and shape[0] == 1 else 0
         side = isqrt(tokens)
         if tokens < 2 or tokens not in (side**2, side**2 + 1):
-            self._refuse("add", still)
-            return _joined(moving)
-        name = self._only("add", still[0])
-        return self._add("sum", [self._add("pos_enc", [], name, (1, shape[2], side, side)), *moving])
+            self._refuse("add", constants)
+            return _joined(activations)
+        name = self._only("add", constants[0])
+        return self._add("sum", [self._add("pos_enc", [], name, (1, shape[2], side, side)), *activations])
 
     def _concat(self, tensors: Iterable[fx.Node]) -> _Value:
-        """A ``concat``, unless it but puts class tokens, (1, 1, channels), before others."""
-        moving: list[_Value] = []
+        """A ``concat``, or no node if it only prepends class tokens, (1, 1, channels)."""
+        activations: list[_Value] = []
         for value in (self._values[tensor] for tensor in tensors if tensor in self._values):
             shapes = [self._shapes[parameter] for parameter in value.parameters]
             if value.sources:
-                moving.append(value)
-            elif not moving and all(len(shape) == 3 and shape[:2] == (1, 1) for shape in shapes):
-                self.quiet.update(value.parameters)
+                activations.append(value)
+            elif not activations and all(len(shape) == 3 and shape[:2] == (1, 1) for shape in shapes):
+                self.without_node.update(value.parameters)
             else:
                 self._refuse("cat", [value])
-        return self._add("concat", moving) if len(moving) > 1 else moving[0]
+        return self._add("concat", activations) if len(activations) > 1 else activations[0]
 
     def _add(
         self,
@@ -201,18 +208,18 @@ class _Builder:
         parameter: str | None = None,
         shape: tuple[int, ...] = (),
     ) -> _Value:
-        # What timm and torch call queries, keys and values in one matrix.
+        # Names that timm and torch give to a matrix of queries, keys and values.
         fused = parameter is not None and (".qkv." in parameter or ".in_proj_" in parameter)
-        self.nodes.append(Node(op, parameter, shape, parts=3 if fused else 1))
+        self.nodes.append(Node(op, parameter, shape, fused=3 if fused else 1))
         self.predecessors.append(_joined(before).sources)
         return _Value((len(self.nodes) - 1,))
 
     def _only(self, op: str, value: _Value) -> str | None:
-        """The one parameter that a value is made of; of several, or of one that has a node, none gets a node."""
+        """The only parameter of a value; None, and refused, if there are several or if it already has a node."""
         first = value.parameters[0]
         if len(value.parameters) == 1 and all(node.parameter != first for node in self.nodes):
             return first
-        self._refuse(f"{op}, used twice" if len(value.parameters) == 1 else f"{op} of a mixture", [value])
+        self._refuse(f"{op}, used twice" if len(value.parameters) == 1 else f"{op} with a computed tensor", [value])
         return None
 
     def _refuse(self, op: str, values: Iterable[_Value]) -> None:
@@ -222,7 +229,7 @@ class _Builder:
 
 
 def _joined(values: Iterable[_Value], attention: bool = False) -> _Value:
-    """What is made of several values by an operation that is left out."""
+    """The output of an operation without a node."""
     values = list(values)
     return _Value(
         tuple(sorted({source for value in values for source in value.sources})),
@@ -232,7 +239,7 @@ def _joined(values: Iterable[_Value], attention: bool = False) -> _Value:
 
 
 def _read_call(node: fx.Node) -> tuple[str, dict[str, Any]]:
-    """Name of an operation without the in-place underscore, and its arguments by name."""
+    """An operation's name without the underscore of in-place operations, and its arguments by name."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return getattr(target, "__name__", str(target)), {}
@@ -244,7 +251,7 @@ def _read_call(node: fx.Node) -> tuple[str, dict[str, Any]]:
 
 
 def _over_positions(arguments: dict[str, Any]) -> bool:
-    """Whether a mean leaves the batch and one more dimension, the channels."""
+    """Whether a mean is over all dimensions except the batch and one more, the channels."""
     source = arguments["input"]
     dimensions = source.meta["val"].dim()
     over = arguments.get("dim") or []
@@ -255,7 +262,7 @@ def _over_positions(arguments: dict[str, Any]) -> bool:
 def _with_head(builder: _Builder) -> Iterator[Node]:
     """Mark the last linear layer or 1 x 1 convolution, and its bias, as the head.
 
-    As a head, a 1 x 1 convolution is a matrix: that is how decoders predict class weights.
+    A 1 x 1 convolution becomes a matrix there, because decoders predict the head's weight as a matrix.
     """
     nodes = builder.nodes
     weights = (n for n, node in enumerate(nodes) if node.op == "conv" and set(node.shape[2:]) <= {1})
@@ -268,6 +275,7 @@ def _with_head(builder: _Builder) -> Iterator[Node]:
 
 
 def _repeated(model: nn.Module) -> list[str]:
+    """Further names of parameters that several layers share."""
     once = {name for name, _ in model.named_parameters()}
     return [name for name, _ in model.named_parameters(remove_duplicate=False) if name not in once]
 
