@@ -67,7 +67,7 @@ work with learngenes, descendants and results:
 a first run:
   make demo
   lgx fit --config experiments/sws/fashion_mnist/sws.yaml --model.ancestor runs/…/best.learngene.safetensors
-  lgx init --learngene runs/…/best.learngene.safetensors --arch 6-Small --out descendant
+  lgx init --source runs/…/best.learngene.safetensors --arch 6-Small --out descendant
 """
 
 

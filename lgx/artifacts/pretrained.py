@@ -100,12 +100,12 @@ def load_pretrained(name: str) -> PretrainedNetwork:
 def _from_learngene(name: str) -> PretrainedNetwork:
     learngene = Learngene.load(name)
     if learngene.hypernet is not None:
-        raise UserError(f"{name}: holds a hypernetwork; write a descendant with `lgx init --learngene {name} --arch …`")
+        raise UserError(f"{name}: holds a hypernetwork; write a descendant with `lgx init --source {name} --arch …`")
     whole = not learngene.architecture.shares_layers and learngene.method != "tleg"
     if not whole or learngene.num_layers != learngene.architecture.depth:
         raise UserError(
             f"{name}: holds {learngene.num_layers} layers of {learngene.method}, not a whole network; "
-            f"expand it with `lgx init --learngene {name} --arch …` first"
+            f"expand it with `lgx init --source {name} --arch …` first"
         )
     task = learngene.task
     return _network(name, learngene.architecture, learngene.tensors, task.get("mean"), task.get("std"))

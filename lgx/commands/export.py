@@ -1,4 +1,4 @@
-"""``lgx export``: the network of a trained run, as plain timm or transformers reads it."""
+"""``lgx export``: write a trained network so that plain timm or transformers loads it."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +9,18 @@ if TYPE_CHECKING:
     from lgx.architectures.zoo import ZooModel
 
 
-def export(checkpoint: str, *, out: str, tokenizer: str | None = None) -> None:
-    """Write the network of a checkpoint as a timm or transformers folder or a safetensors file.
+def export(source: str, *, out: str, tokenizer: str | None = None) -> None:
+    """Write a trained network as a timm or transformers folder or as a safetensors file.
 
     Args:
-        checkpoint: A run's ``checkpoints/best.ckpt`` (averaged weights where the run averaged them), or a learngene
+        source: A run's ``checkpoints/best.ckpt`` (it holds averaged weights if the run averages them), or a learngene
             file of a whole network.
         out: Folder, or file ending in .safetensors.
-        tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub: write the
-            tokenizer beside a text model.
+        tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; the tokenizer is
+            written beside a text model.
+
+    Raises:
+        UserError: If the source is no ViT or GPT-2, or cannot be read or written.
     """
     from pathlib import Path
 
@@ -27,12 +30,12 @@ def export(checkpoint: str, *, out: str, tokenizer: str | None = None) -> None:
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.errors import UserError
 
-    source = load_pretrained(checkpoint)
-    architecture = source.require_known("export")
-    if isinstance(architecture, ViTArchitecture) and not isinstance(source.model, VisionTransformer):
-        raise UserError(f"{checkpoint}: export needs a ViT, got {type(source.model).__name__}")
-    facts = {"source": Path(checkpoint).name}
-    write(out, source.model, architecture, source.mean, source.std, card=facts, tokenizer=tokenizer)
+    network = load_pretrained(source)
+    architecture = network.require_known("export")
+    if isinstance(architecture, ViTArchitecture) and not isinstance(network.model, VisionTransformer):
+        raise UserError(f"{source}: export needs a ViT, got {type(network.model).__name__}")
+    facts = {"source": Path(source).name}
+    write(out, network.model, architecture, network.mean, network.std, card=facts, tokenizer=tokenizer)
     print(f"written   {out}: {name_of(architecture)}, {architecture.num_classes} classes")
 
 
@@ -46,7 +49,7 @@ def write(
     card: dict[str, Any] | None = None,
     tokenizer: str | None = None,
 ) -> None:
-    """Write a model as its own library reads it.
+    """Write a model in the format of its own library.
 
     Args:
         out: Folder, or file ending in .safetensors.
@@ -56,11 +59,11 @@ def write(
         std: Per-channel standard deviation of an image model's inputs.
         label_names: Class names in index order.
         card: Facts for the model card.
-        tokenizer: Where a text model's tokenizer is, to be written beside it.
+        tokenizer: Folder or name of a text model's tokenizer, which is written beside the model.
 
     Raises:
-        UserError: If the tokenizer cannot be read or is of another vocabulary, or there is no place for one; or if the
-            file would pass for a learngene.
+        UserError: If the tokenizer cannot be read, has another vocabulary, or cannot be written beside the model; or if
+            the file has the suffix of a learngene.
     """
     from lgx.architectures import GPT2Architecture, name_of, vit_only
     from lgx.architectures.zoo import ZooModel
@@ -69,19 +72,19 @@ def write(
     from lgx.errors import UserError
 
     if out.endswith(SUFFIX):
-        raise UserError(f"--out {out}: *{SUFFIX} is what learngenes are called; name a folder, or a file without it")
+        raise UserError(f"--out {out}: {SUFFIX} is the suffix of learngenes; give a folder or another suffix")
     if isinstance(architecture, GPT2Architecture):
         from data_modules.tokens import load_tokenizer
         from lgx.artifacts.export_gpt2 import write_text_descendant
 
         if tokenizer and out.endswith(".safetensors"):
-            raise UserError(f"--tokenizer: goes into a folder, but --out {out} is a file; give a folder")
+            raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; give a folder")
         loaded = load_tokenizer(tokenizer, architecture.vocab_size, "--tokenizer") if tokenizer else None
         text_model: Any = model
         write_text_descendant(out, text_model, loaded, label_names, card)
         return
     if tokenizer:
         name = architecture.name if isinstance(architecture, ZooModel) else name_of(architecture)
-        raise UserError(f"--tokenizer: belongs to a text model, but {name} reads images; leave it out")
+        raise UserError(f"--tokenizer: is for text models, but {name} reads images; leave it out")
     ours = architecture if isinstance(architecture, ZooModel) else vit_only(architecture, "export")
     write_descendant(out, model, ours, mean, std, label_names, card)

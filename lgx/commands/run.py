@@ -2,9 +2,9 @@
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import Parameter
-from typing import Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from docstring_parser import parse as parse_docstring
 from jsonargparse import ArgumentParser
@@ -12,6 +12,9 @@ from jsonargparse import ArgumentParser
 from lgx.errors import UserError
 from lgx.training.flags import add_flag, normalize_flags
 from lgx.training.parsing import parse
+
+if TYPE_CHECKING:
+    from lgx.methods.initializers import InitializerOption
 
 
 def run(command: str, argv: list[str]) -> None:
@@ -41,7 +44,9 @@ def run(command: str, argv: list[str]) -> None:
         raise UserError(f"{argv[0]!r} is unknown; known are {', '.join(functions)}")
 
 
-def call(program: str, function: Callable[..., None], argv: list[str]) -> None:
+def call(
+    program: str, function: Callable[..., None], argv: list[str], options: Sequence["InitializerOption"] | None = None
+) -> None:
     """Parse a command line and call a function with the arguments.
 
     Required parameters become positional arguments (a list: one or more), booleans become flags, and keyword-only and
@@ -51,6 +56,7 @@ def call(program: str, function: Callable[..., None], argv: list[str]) -> None:
         program: What the help calls the command, e.g. ``lgx compare``.
         function: The function, with types and a docstring.
         argv: What follows the program's name.
+        options: Further options, which the function gets as one mapping ``options``.
 
     Raises:
         UserError: For whatever is wrong with the arguments, in one sentence.
@@ -71,11 +77,16 @@ def call(program: str, function: Callable[..., None], argv: list[str]) -> None:
             parser.add_argument(name, type=item, nargs="+", help=helps.get(name))
         else:
             parser.add_argument(name, type=parameter.annotation, help=helps.get(name))
+    further = () if options is None else ("options",)
     flags = {name: parameter for name, parameter in parameters.items() if parameter.annotation is bool}
-    parser.add_function_arguments(function, as_group=False, skip={*positional, *flags})
+    parser.add_function_arguments(function, as_group=False, skip={*positional, *flags, *further})
     for name, parameter in flags.items():
         add_flag(parser, name, parameter.default, helps.get(name))
+    for option in options or ():
+        parser.add_argument(f"--{option.name}", type=option.type, default=None, help=option.help)
     arguments: dict[str, Any] = vars(parse(parser, normalize_flags(argv, flags)))
+    if options is not None:
+        arguments["options"] = {option.name: arguments[option.name] for option in options}
     function(**{name: arguments[name] for name in parameters})
 
 

@@ -1,7 +1,9 @@
 """The initializer that suits a source, by the name of a method or by what the source says."""
 
 import inspect
-from typing import Any
+from typing import Any, NamedTuple, get_type_hints
+
+from docstring_parser import parse as parse_docstring
 
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
@@ -9,13 +11,68 @@ from lgx.initialization import Initializer
 from lgx.methods.baselines.spec import PRETRAINED, RANDOM
 from lgx.methods.registry import names_with_initializer, spec_of
 
+_NOT_OFFERED = ("source", "seed", "name")
+"""Parameters that a command sets itself; ``name`` renames a method in results."""
 
-def initializer_for(source: str | None = None, method: str | None = None, **options: Any) -> Initializer:
+
+class InitializerOption(NamedTuple):
+    """An option of ``lgx init`` that goes to the initializer.
+
+    Attributes:
+        name: The option, without dashes.
+        type: Its type; None is always a value and means that the option is not given.
+        help: Its help text.
+    """
+
+    name: str
+    type: Any
+    help: str
+
+
+def initializer_options() -> list[InitializerOption]:
+    """``method`` and the options of all initializers, with the methods that take each.
+
+    The texts come from the docstrings of the initializers' classes.
+    """
+    names = names_with_initializer()
+    text = f"How to use the source: {', '.join(names)}; by default as its learngene file says."
+    found = [InitializerOption("method", str | None, text)]
+    takers: dict[str, list[str]] = {}
+    for method in names:
+        for name in inspect.signature(_class_of(method)).parameters:
+            takers.setdefault(name, []).append(method)
+    for name, methods in takers.items():
+        if name not in _NOT_OFFERED:
+            found.append(_option(name, methods))
+    return found
+
+
+def _option(name: str, methods: list[str]) -> InitializerOption:
+    initializer = _class_of(methods[0])
+    documented = {
+        entry.arg_name: entry.description or "" for entry in parse_docstring(initializer.__doc__ or "").params
+    }
+    text = " ".join(documented.get(name, "").replace("``", "").split())
+    default = inspect.signature(initializer).parameters[name].default
+    shown = "" if default in (None, inspect.Parameter.empty) else f" Default: {default}."
+    kind = get_type_hints(initializer.__init__).get(name, str)
+    return InitializerOption(name, kind | None, f"{text} Methods: {', '.join(methods)}.{shown}")
+
+
+def methods_for_any_model() -> list[str]:
+    """Names of the methods whose initializers also start models of timm and torchvision."""
+    return [name for name in names_with_initializer() if _class_of(name).starts_any_model]
+
+
+def initializer_for(
+    source: str | None = None, method: str | None = None, seed: int | None = None, **options: Any
+) -> Initializer:
     """Find the initializer.
 
     Args:
         source: Learngene file, folder, checkpoint or timm name; None for a random start.
         method: Name of the method; by default what the learngene file says, and pretrain-finetune for other sources.
+        seed: Seed for initializers that draw; others ignore it.
         options: Further arguments of the initializer; those that are None count as not given.
 
     Raises:
@@ -25,7 +82,7 @@ def initializer_for(source: str | None = None, method: str | None = None, **opti
     if source is None:
         if method not in (None, RANDOM.name):
             raise UserError(f"method {method}: needs --source (a learngene file, a folder or a timm name)")
-        return _made(_class_of(RANDOM.name), RANDOM.name, given)
+        return _made(_class_of(RANDOM.name), RANDOM.name, given, seed)
     learngene = Learngene.load(source) if source.endswith(SUFFIX) else None
     if method is None:
         method = _default_method(learngene)
@@ -33,7 +90,7 @@ def initializer_for(source: str | None = None, method: str | None = None, **opti
         raise UserError(f"method random takes nothing from {source}; leave out --source")
     found = _class_of(method, learngene)
     found.check_learngene(source, method, learngene)
-    return _made(found, method, given, source)
+    return _made(found, method, given, seed, source)
 
 
 def _default_method(learngene: Learngene | None) -> str:
@@ -52,11 +109,13 @@ def _class_of(method: str, learngene: Learngene | None = None) -> type[Initializ
     return found
 
 
-def _made(found: type[Initializer], method: str, given: dict[str, Any], *source: str) -> Initializer:
+def _made(found: type[Initializer], method: str, given: dict[str, Any], seed: int | None, *source: str) -> Initializer:
     for name in given:
         if not _takes(found, name):
             takers = [other for other in names_with_initializer() if _takes(_class_of(other), name)]
-            raise UserError(f"--{name}: method {method} does not take it; --method is to be {' or '.join(takers)}")
+            raise UserError(f"--{name}: method {method} does not take it; use --method {' or '.join(takers)}")
+    if seed is not None and _takes(found, "seed"):
+        given["seed"] = seed
     return found(*source, **given)
 
 

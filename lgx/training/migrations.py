@@ -75,6 +75,31 @@ def migrate_argv(argv: Sequence[str]) -> list[str]:
     return result
 
 
+def rename_options(argv: Sequence[str], names: Mapping[str, str]) -> list[str]:
+    """Replace old options and values in a command line of a command, and print one line to stderr for each.
+
+    Args:
+        argv: The command line, behind the command's name.
+        names: Old name of an option -> the name now, both without dashes.
+
+    Returns:
+        The command line with the present spellings.
+    """
+    result: list[str] = []
+    for word, value, separator in _words(argv):
+        dashes, name = word[: len(word) - len(word.lstrip("-"))], word.lstrip("-")
+        present = names.get(name, name) if dashes == "--" else name
+        if present != name:
+            _report(f"--{name}", f"--{present}")
+        option = dashes + present
+        if value is None:
+            result.append(option)
+            continue
+        text = _text(present, value)
+        result += [option + separator + text] if separator else [option, text]
+    return result
+
+
 def _words(argv: Sequence[str]) -> Iterator[tuple[str, str | None, str]]:
     """The words of a command line: each option with its value and ``=`` where that joins them, other words alone."""
     words = list(argv)

@@ -7,7 +7,10 @@ import subprocess
 import pytest
 import torch
 
-from lgx.artifacts.learngene import load_checkpoint
+from lgx.architectures import parse_architecture
+from lgx.artifacts.learngene import Learngene, load_checkpoint, take_layers
+from lgx.methods.registry import names_with_initializer
+from lgx.training import migrations
 from tests.support.command_line import ARCH, arguments, lgx, python
 
 READER = """
@@ -19,12 +22,11 @@ assert "lgx" not in sys.modules
 
 
 def start(sws, out, *options):
-    base = ["init", "--learngene", sws / "best.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=3")]
+    base = ["init", "--source", sws / "best.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=3")]
     return lgx(*base, "--out", out, *options)
 
 
 def test_plain_timm_gives_the_same_logits_without_lgx(sws, tmp_path):
-    from lgx.architectures import parse_architecture
     from lgx.initialization import initialize
     from lgx.methods import StagewiseExpansion
 
@@ -62,8 +64,6 @@ def test_timm_adapts_the_head_of_what_init_wrote(sws, tmp_path):
 def test_a_single_file_holds_the_weights_under_timms_names(sws, tmp_path):
     from safetensors.torch import load_file
 
-    from lgx.architectures import parse_architecture
-
     assert start(sws, tmp_path / "vit.safetensors").code == 0
     model = parse_architecture(ARCH.replace("depth=4", "depth=3"), num_classes=3).build()
     model.load_state_dict(load_file(tmp_path / "vit.safetensors"))
@@ -94,7 +94,7 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path):
 def test_what_init_wrote_is_a_source_again(sws, tmp_path):
     assert start(sws, tmp_path / "model").code == 0
     arch = ARCH.replace("depth=4", "depth=3")
-    assert lgx("init", "--learngene", tmp_path / "model", "--arch", arch, "--out", tmp_path / "again").code == 0
+    assert lgx("init", "--source", tmp_path / "model", "--arch", arch, "--out", tmp_path / "again").code == 0
     a, b = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("model", "again"))
     assert len(a) == len(b)
 
@@ -105,9 +105,9 @@ MISTAKES = [
     (["--num_classes", 9], ("3 classes", "--head 9")),
     (["--method", "weight_selection"], ("not a whole network",)),
     (["--method", "swss"], ("swss", "known are")),
-    (["--learngene", "nowhere.learngene.safetensors"], ("nowhere.learngene.safetensors", "no such file")),
+    (["--source", "nowhere.learngene.safetensors"], ("nowhere.learngene.safetensors", "no such file")),
     (["--out", "/proc/nowhere/model"], ("/proc/nowhere/model", "writable")),
-    (["--out", "/tmp/x.learngene.safetensors"], ("is what learngenes are called",)),
+    (["--out", "/tmp/x.learngene.safetensors"], ("is the suffix of learngenes",)),
 ]
 
 
@@ -189,17 +189,17 @@ def test_init_never_replaces_a_folder_with_other_things_or_the_present_one(tmp_p
 def test_a_weights_file_that_init_wrote_is_a_start_again(sws, tmp_path):
     learngene, three = sws / "best.learngene.safetensors", ARCH.replace("depth=4", "depth=3")
     for source, out in ((learngene, "a.safetensors"), (tmp_path / "a.safetensors", "b.safetensors")):
-        result = lgx("init", "--learngene", source, "--arch", three, "--out", tmp_path / out)
+        result = lgx("init", "--source", source, "--arch", three, "--out", tmp_path / out)
         assert result.code == 0, result.err
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
 
 
 def test_init_reaches_every_option_of_an_initializer(sws, ancestor, tmp_path):
     learngene, five = sws / "best.learngene.safetensors", ARCH.replace("depth=4", "depth=3")
-    base = ["init", "--arch", five, "--out", tmp_path / "m", "--learngene"]
+    base = ["init", "--arch", five, "--out", tmp_path / "m", "--source"]
     assert "sws_order2" in lgx(*base, learngene, "--order", "front_last_mid").out
     assert "sws_random_assigned" in lgx(*base, learngene, "--strategy", "random_assigned").out
-    eight = ["init", "--arch", ARCH.replace("depth=4", "depth=8"), "--strategy", "random_assigned", "--learngene"]
+    eight = ["init", "--arch", ARCH.replace("depth=4", "depth=8"), "--strategy", "random_assigned", "--source"]
     for seed in (1, 2):
         assert lgx(*eight, learngene, "--seed", seed, "--out", tmp_path / f"{seed}.safetensors").code == 0
     assert (tmp_path / "1.safetensors").read_bytes() != (tmp_path / "2.safetensors").read_bytes()
@@ -215,3 +215,37 @@ def test_init_reaches_every_option_of_an_initializer(sws, ancestor, tmp_path):
         result = lgx(*base, *options)
         assert result.code == 2
         assert words in result.sentence
+
+
+def test_old_spellings_work_and_name_the_new_ones(tmp_path):
+    migrations._report.cache_clear()
+    architecture, learngene = parse_architecture(ARCH, num_classes=3), tmp_path / "l.learngene.safetensors"
+    selection = {"layers": [0, 2], "base_share": {"a": [1.0, 0.0, 1.0, 0.0]}, "routing": "batch"}
+    tensors = take_layers(architecture.build().state_dict(), [0, 2])
+    Learngene("lsamd", architecture, tensors, selection=selection).save(learngene)
+    base = ["init", "--arch", ARCH.replace("depth=4", "depth=7"), "--head", 2, "--repeat=neighbour"]
+    old = lgx(*base, "--learngene", learngene, "--out", tmp_path / "old.safetensors")
+    assert old.code == 0, old.err
+    assert [line for line in old.err.splitlines() if line.startswith("deprecated: ")] == [
+        "deprecated: repeat neighbour is repeat neighbor now; the next release refuses the old spelling",
+        "deprecated: --learngene is --source now; the next release refuses the old spelling",
+    ]
+    base[-1] = "--repeat=neighbor"
+    new = lgx(*base, f"--source={learngene}", "--out", tmp_path / "new.safetensors")
+    assert "deprecated" not in new.err
+    assert (tmp_path / "old.safetensors").read_bytes() == (tmp_path / "new.safetensors").read_bytes()
+
+
+def test_help_lists_every_method_and_every_option_of_an_initializer():
+    text = " ".join(lgx("init", "--help").out.split())
+    methods = text.partition("How to use the source: ")[2].partition("; by default")[0]
+    assert methods.split(", ") == names_with_initializer()
+    for option in ("--source", "--strategy", "--order", "--priority", "--repeat", "--layers", "--noise", "--task"):
+        assert f"{option} {option.strip('-').upper()} " in text
+    assert "--name" not in text
+    assert "--learngene" not in text
+
+
+def test_an_option_of_another_method_names_the_methods_that_take_it(sws, tmp_path):
+    result = start(sws, tmp_path / "model", "--noise", "0.1")
+    assert "--noise: method sws does not take it; use --method ghn3 or logah" in result.sentence

@@ -168,7 +168,7 @@ def test_the_decoder_scores_each_patch_and_upsamples():
     torch.testing.assert_close(decoder.forward_head(decoder.forward_features(images), pre_logits=True), tokens.mean(1))
     assert (pixels.spec(), name_of(pixels)) == (small.spec(), name_of(small))
     six = ViTArchitecture(6, 384, 6, kind="segmentation")
-    assert six.name == "6-Small"
+    assert name_of(six) == "6-Small"
     old = {key: value for key, value in small.to_dict().items() if key != "kind"}
     assert ViTArchitecture.from_dict(old) == small
     shared = pixels.replace(depth=2, stages=(2,)).build()
@@ -441,7 +441,7 @@ def test_an_ade20k_member_is_found_by_name(root):
 @pytest.mark.parametrize("form", ["model", "weights.safetensors"])
 def test_init_and_export_keep_the_kind(root, run, tmp_path, form):
     learngene, out = f"{run}/best.learngene.safetensors", tmp_path / form
-    done = lgx("init", "--learngene", learngene, "--arch", SMALL, "--out", out)
+    done = lgx("init", "--source", learngene, "--arch", SMALL, "--out", out)
     assert done.code == 0, done.err
     assert "head" in done.out.split("random")[0]
     keep = ["--model.initializer=Pretrained", f"--model.initializer.source={out}", "--test_start=true"]

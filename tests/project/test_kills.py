@@ -137,7 +137,7 @@ def commands(
 ) -> dict[str, tuple[Command, Outcome]]:
     """Every command that writes, and what is compared of what it leaves."""
     fit = ["--name=r", "--trainer.max_epochs=3", "--save_every=1", "--data.augment=crop_flip", "--test_start=true"]
-    init = ["init", "--learngene", sws / "best.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=7")]
+    init = ["init", "--source", sws / "best.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=7")]
     prepare = ["data", "prepare", "cifar10", "--source", zips]
     embed = ["embed", "--ancestor", ancestor / "best.learngene.safetensors", "--data", images]
     return {

@@ -10,7 +10,7 @@ import timm
 import torch
 from PIL import Image
 
-from lgx.architectures import GPT2Architecture, parse_architecture
+from lgx.architectures import GPT2Architecture, name_of, parse_architecture
 from lgx.artifacts.learngene import Learngene, take_layers
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.cli import COMMANDS, TRAINING
@@ -95,7 +95,7 @@ def workplace(tmp_path, monkeypatch):
     (tmp_path / "my_images").mkdir()
     Image.new("RGB", (40, 40), "red").save(tmp_path / "my_images/1.png")
     rows = [
-        Row(method, seven.name, "digits", "test", 0, "acc", 0.5, 0, 10, f"runs/demo_sws/{method}-7/seed0")
+        Row(method, name_of(seven), "digits", "test", 0, "acc", 0.5, 0, 10, f"runs/demo_sws/{method}-7/seed0")
         for method in ("random", "sws")
     ]
     for row in rows:

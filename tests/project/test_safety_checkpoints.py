@@ -27,8 +27,8 @@ def test_a_checkpoint_with_code_is_refused_by_every_command(images, tmp_path, ev
                   f"--model.initializer.source={evil}"),
         arguments("fit", "SWS", images, tmp_path / "runs", "--model.stages=[2,2]", f"--model.ancestor={evil}"),
         ["export", evil, "--out", tmp_path / "out"],
-        ["init", "--arch=2-Tiny", "--out", tmp_path / "out", "--learngene", evil],
-        ["init", "--arch=2-Tiny", "--out", tmp_path / "out", "--learngene", evil, "--method=logah"],
+        ["init", "--arch=2-Tiny", "--out", tmp_path / "out", "--source", evil],
+        ["init", "--arch=2-Tiny", "--out", tmp_path / "out", "--source", evil, "--method=logah"],
         ["extract", evil, "--out", tmp_path / "x.learngene.safetensors"],
         ["embed", "--ancestor", evil, "--data", images, "--out", tmp_path / "e.safetensors"],
         ["analyze", "parameters", "--start", evil, "--trained", evil],
@@ -120,7 +120,7 @@ def test_paths_in_a_learngene_are_names_alone(tmp_path, evidence):
     task = {"name": f"../../{evidence}", "class_names": [str(secret)] * 3, "num_classes": 3}
     Learngene("ancestor", SMALL, SMALL.build().state_dict(), ancestor=str(secret), task=task).save(path)
     assert lgx("export", path, "--out", tmp_path / "out").code == 0
-    assert lgx("init", "--learngene", path, "--arch", SMALL.spec(), "--out", tmp_path / "again").code == 0
+    assert lgx("init", "--source", path, "--arch", SMALL.spec(), "--out", tmp_path / "again").code == 0
     assert not evidence.exists()
     assert secret.read_text() == "secret"
     assert not any("secret\n" in p.read_text(errors="replace") for p in (tmp_path / "out").iterdir())

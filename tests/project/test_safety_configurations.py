@@ -130,7 +130,7 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path):
     for command in (
         ["sweep", tmp_path / "sweep.yaml"],
         ["fit", f"--config={tmp_path / 'sweep.yaml'}"],
-        ["init", "--arch=2-Tiny", "--out=x", f"--learngene={tmp_path / 'x.learngene.safetensors'}"],
+        ["init", "--arch=2-Tiny", "--out=x", f"--source={tmp_path / 'x.learngene.safetensors'}"],
         ["export", tmp_path / "x.ckpt", "--out=x"],
         ["export", tmp_path, "--out=x"],
         ["compare", tmp_path / "results.csv"],

@@ -302,9 +302,7 @@ def test_init_writes_what_plain_transformers_reads(root, tal, tmp_path):
     learngene = tal / "best.learngene.safetensors"
     arch = f"gpt2:depth=3,embed_dim=16,num_heads=2,max_len=40,vocab_size={SIZE}"
     out, vocabulary = tmp_path / "descendant", root / "gpt2_vocab"
-    done = lgx(
-        "init", "--learngene", learngene, "--task", "cola", "--arch", arch, "--out", out, "--tokenizer", vocabulary
-    )
+    done = lgx("init", "--source", learngene, "--task", "cola", "--arch", arch, "--out", out, "--tokenizer", vocabulary)
     assert done.code == 0, done.err
     assert "random    0 parameters: none" in done.out
     assert "blocks.0-2" in done.out
@@ -322,11 +320,11 @@ def test_init_writes_what_plain_transformers_reads(root, tal, tmp_path):
     architecture = parse_for(arch, "text", 2)
     torch.testing.assert_close(functional_forward(architecture, source(architecture), ids), logits)
     file = tmp_path / "weights.safetensors"
-    done = lgx("init", "--learngene", learngene, "--task", "cola", "--arch", arch, "--out", file)
+    done = lgx("init", "--source", learngene, "--task", "cola", "--arch", arch, "--out", file)
     assert done.code == 0, done.err
     again = initialize(architecture, Pretrained(str(file)))
     torch.testing.assert_close(again.model(ids), logits)
-    assert lgx("init", "--learngene", out, "--arch", arch, "--out", tmp_path / "again").code == 0
+    assert lgx("init", "--source", out, "--arch", arch, "--out", tmp_path / "again").code == 0
     assert load_file(tmp_path / "again/model.safetensors").keys() == load_file(file).keys()
 
 
@@ -494,11 +492,11 @@ def test_commands_refuse_what_does_not_belong_together(root, tal, ancestor, tmp_
     learngene, whole = tal / "best.learngene.safetensors", ancestor / "best.learngene.safetensors"
     out = tmp_path / "out"
     cases = {
-        ("init", "--learngene", learngene, "--task", "cola", "--arch", "6-Tiny", "--out", out): "name a GPT-2",
-        ("init", "--learngene", learngene, "--task", "cola", "--arch", "3-GPT2", "--out", out): "vocab_size=260",
-        ("init", "--learngene", whole, "--method", "vanilla_lg", "--arch", ARCH, "--out", out): "vanilla_lg: is for im",
-        ("init", "--arch", "6-Tiny", "--out", out, "--tokenizer", root): "belongs to a text model",
-        ("init", "--arch", ARCH, "--out", f"{out}.safetensors", "--tokenizer", root): "goes into a folder",
+        ("init", "--source", learngene, "--task", "cola", "--arch", "6-Tiny", "--out", out): "name a GPT-2",
+        ("init", "--source", learngene, "--task", "cola", "--arch", "3-GPT2", "--out", out): "vocab_size=260",
+        ("init", "--source", whole, "--method", "vanilla_lg", "--arch", ARCH, "--out", out): "vanilla_lg: is for im",
+        ("init", "--arch", "6-Tiny", "--out", out, "--tokenizer", root): "is for text models",
+        ("init", "--arch", ARCH, "--out", f"{out}.safetensors", "--tokenizer", root): "is written into a folder",
         ("init", "--arch", ARCH, "--out", out, "--tokenizer", root): "--tokenizer: ",
         ("embed", "--ancestor", whole, "--data", "cola", "--img_size", 32): "reads texts; leave it out",
         ("embed", "--ancestor", whole, "--data", "cifar10", "--root", root): "cifar10 is an image set",

@@ -48,7 +48,7 @@ def test_a_learngene_of_logah_starts_descendants_of_any_size(logah, tmp_path):
     assert hypernet.config.rank == 4
     for depth, width in ((1, 8), (5, 40)):
         arch = f"depth={depth},embed_dim={width},num_heads=2,patch_size=4,img_size=16"
-        result = lgx("init", "--learngene", learngene, "--arch", arch, "--out", tmp_path / "d")
+        result = lgx("init", "--source", learngene, "--arch", arch, "--out", tmp_path / "d")
         assert result.code == 0, result.err
         model = timm.create_model(f"local-dir:{tmp_path / 'd'}", pretrained=True).eval()
         assert model(torch.randn(1, 3, 16, 16)).isfinite().all()
@@ -222,7 +222,7 @@ def test_a_checkpoint_of_another_configuration_is_refused_with_what_differs(loga
 
 def test_descendants_start_from_a_runs_checkpoint_with_noise(logah, tmp_path):
     arch = "depth=1,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
-    init = ["init", "--learngene", logah / "checkpoints/last.ckpt", "--method=logah", "--arch", arch]
+    init = ["init", "--source", logah / "checkpoints/last.ckpt", "--method=logah", "--arch", arch]
     weights = []
     for name, options in (("plain", []), ("noisy", ["--noise=0.1"]), ("again", ["--noise=0.1"])):
         out = tmp_path / f"{name}.safetensors"
@@ -239,7 +239,7 @@ def test_weights_without_a_configuration_take_it_from_a_file(tmp_path):
     arch = "depth=1,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
     init = [
         "init",
-        "--learngene",
+        "--source",
         tmp_path / "bare.safetensors",
         "--method=logah",
         "--arch",
@@ -259,7 +259,7 @@ def test_weights_without_a_configuration_take_it_from_a_file(tmp_path):
 
 def test_ghn3_does_not_pass_for_logah(logah, tmp_path):
     learngene = logah / "best.learngene.safetensors"
-    result = lgx("init", "--learngene", learngene, "--method=ghn3", "--arch=1-Tiny", "--out", tmp_path / "d")
+    result = lgx("init", "--source", learngene, "--method=ghn3", "--arch=1-Tiny", "--out", tmp_path / "d")
     assert result.code == 2
     assert "a learngene of logah, not of ghn3" in result.sentence
 

@@ -39,7 +39,7 @@ def logah(tmp_path_factory):
 
 def test_a_hypernetwork_starts_a_resnet_that_plain_timm_loads(ghn3, tmp_path):
     result = lgx(
-        "init", "--method", "ghn3", "--learngene", ghn3, "--arch", "timm:resnet10t,img_size=64",
+        "init", "--method", "ghn3", "--source", ghn3, "--arch", "timm:resnet10t,img_size=64",
         "--num_classes", 7, "--out", tmp_path / "resnet",
     )  # fmt: skip
     assert result.code == 0, result.err
@@ -66,7 +66,7 @@ def test_torchvisions_models_are_written_as_a_bare_file(hypernet, name, request,
     out = tmp_path / "model.safetensors"
     base = [
         "init",
-        "--learngene",
+        "--source",
         request.getfixturevalue(hypernet),
         "--arch",
         f"torchvision:{name},img_size=64",
@@ -94,7 +94,7 @@ def test_timms_vit_starts_as_the_same_vit_of_ours(hypernet, request):
 
 def test_a_new_head_of_a_resnet_is_random(logah, tmp_path):
     out = tmp_path / "resnet.safetensors"
-    result = lgx("init", "--learngene", logah, "--arch", "timm:resnet10t,img_size=64", "--head", 3, "--out", out)
+    result = lgx("init", "--source", logah, "--arch", "timm:resnet10t,img_size=64", "--head", 3, "--out", out)
     assert result.code == 0, result.err
     assert next(line for line in result.out.splitlines() if line.startswith("random")).endswith("1,539 parameters: fc")
 
@@ -116,7 +116,7 @@ def test_position_embeddings_fit_with_and_without_a_class_token(logah):
 def test_tiling_of_a_vit_is_said(logah, tmp_path):
     def said(width: int) -> list[str]:
         arch = f"depth=1,embed_dim={width},num_heads=2,mlp_ratio=1,patch_size=4,img_size=16"
-        result = lgx("init", "--learngene", logah, "--arch", arch, "--out", tmp_path / "vit.safetensors")
+        result = lgx("init", "--source", logah, "--arch", arch, "--out", tmp_path / "vit.safetensors")
         assert result.code == 0, result.err
         return [line for line in result.out.splitlines() if line.startswith("tiled")]
 
@@ -150,7 +150,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("arch", "expected"), MISTAKES, ids=[arch for arch, _ in MISTAKES])
 def test_a_mistaken_architecture_leaves_one_sentence_and_no_file(ghn3, tmp_path, arch, expected):
-    result = lgx("init", "--learngene", ghn3, "--arch", arch, "--out", tmp_path / "model.safetensors")
+    result = lgx("init", "--source", ghn3, "--arch", arch, "--out", tmp_path / "model.safetensors")
     assert result.code == 2
     assert "Traceback" not in result.err
     assert all(word in result.sentence for word in expected), result.sentence
@@ -161,7 +161,7 @@ def test_methods_for_vits_say_what_serves_other_models(tmp_path):
     vit = parse_architecture(ARCH, num_classes=5)
     learngene = tmp_path / "best.learngene.safetensors"
     Learngene("ancestor", vit, vit.build().state_dict()).save(learngene)
-    result = lgx("init", "--learngene", learngene, "--arch", "timm:resnet10t", "--out", tmp_path / "model")
+    result = lgx("init", "--source", learngene, "--arch", "timm:resnet10t", "--out", tmp_path / "model")
     assert result.code == 2
-    assert "method pretrained starts ViTs only" in result.sentence
-    assert "ghn3, logah, logah_residual and random" in result.sentence
+    assert "pretrained initializes no such model" in result.sentence
+    assert "use --method random or ghn3 or logah or logah_residual" in result.sentence

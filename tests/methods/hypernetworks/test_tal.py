@@ -219,7 +219,7 @@ def test_the_tuned_learngene_starts_descendants_of_any_size_for_seen_and_unseen_
     unseen = ["--task", "unseen", "--task_embeddings", tmp_path / "u.safetensors"]
     for name, options in (("seen", seen), ("first", ["--task", "first"]), ("unseen", unseen)):
         arch = "depth=5,embed_dim=40,num_heads=2,patch_size=4,img_size=16"
-        result = lgx("init", "--learngene", file, "--arch", arch, "--out", tmp_path / f"{name}.safetensors", *options)
+        result = lgx("init", "--source", file, "--arch", arch, "--out", tmp_path / f"{name}.safetensors", *options)
         assert result.code == 0, result.err
         assert "3 classes" in result.out
         written[name] = load_file(tmp_path / f"{name}.safetensors")
@@ -234,7 +234,7 @@ def test_embeddings_of_another_ancestor_are_named_and_those_of_another_width_ref
         embeddings = tmp_path / f"{width}.safetensors"
         TaskEmbeddings({"other": torch.ones(width)}, "deit_tiny_patch16_224").save(embeddings)
         options = ["--task_embeddings", embeddings, "--num_classes", 3, "--out", tmp_path / f"d{width}.safetensors"]
-        results[width] = lgx("init", "--learngene", file, "--arch", arch, *options)
+        results[width] = lgx("init", "--source", file, "--arch", arch, *options)
     assert results[16].code == 0, results[16].err
     assert f"{tmp_path / '16.safetensors'} is by deit_tiny_patch16_224, the learngene was tuned by" in results[16].out
     assert (results[8].code, (tmp_path / "d8.safetensors").exists()) == (2, False)
@@ -322,14 +322,14 @@ def test_mistakes_are_one_sentence(tasks, embeddings, ancestor, tmp_path, option
     ids=["none", "unknown"],
 )
 def test_init_asks_for_a_task_that_it_knows(tuned, tmp_path, options, words):
-    given = ["--learngene", tuned / "best.learngene.safetensors", "--arch", "3-Tiny", "--out", tmp_path / "o"]
+    given = ["--source", tuned / "best.learngene.safetensors", "--arch", "3-Tiny", "--out", tmp_path / "o"]
     result = lgx("init", *given, *options)
     assert result.code == 2
     assert all(word in result.sentence for word in words), result.sentence
 
 
 def test_init_refuses_a_task_where_the_hypernetwork_takes_none(stage1, tmp_path):
-    given = ["--learngene", stage1 / "best.learngene.safetensors", "--arch", "3-Tiny", "--out", tmp_path / "o"]
+    given = ["--source", stage1 / "best.learngene.safetensors", "--arch", "3-Tiny", "--out", tmp_path / "o"]
     result = lgx("init", *given, "--task", "first")
     assert result.code == 2
     assert "takes no task embedding" in result.sentence

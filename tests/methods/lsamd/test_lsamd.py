@@ -292,7 +292,7 @@ def test_a_descendant_gets_the_expanded_layers(learngene, ancestor, options, lay
 def test_init_expands_a_searched_learngene(learngene, tmp_path, capsys):
     arch = ARCH.replace("depth=4", "depth=6")
     out = tmp_path / "d.safetensors"
-    main(["init", f"--learngene={learngene}", f"--arch={arch}", "--head=5", "--priority=last", f"--out={out}"])
+    main(["init", f"--source={learngene}", f"--arch={arch}", "--head=5", "--priority=last", f"--out={out}"])
     assert "lsamd_last" in capsys.readouterr().out
     assert out.exists()
 

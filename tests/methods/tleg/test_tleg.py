@@ -160,9 +160,9 @@ def test_a_run_leaves_a_learngene_of_two_layers(fit, ancestor, tmp_path):
     state = load_checkpoint(run / "checkpoints/last.ckpt")["state_dict"]
     assert {name.split(".")[2] for name in state if ".blocks." in name} == {"0", "1"}
     six, source = ARCH.replace("depth=4", "depth=6"), run / "best.learngene.safetensors"
-    written = lgx("init", "--learngene", source, "--arch", six, "--head", "3", "--out", tmp_path / "six")
+    written = lgx("init", "--source", source, "--arch", six, "--head", "3", "--out", tmp_path / "six")
     assert written.code == 0, written.err
-    written = lgx("init", "--learngene", source, "--arch", six, "--out", tmp_path / "like")
+    written = lgx("init", "--source", source, "--arch", six, "--out", tmp_path / "like")
     assert written.code == 0, written.err
     config = json.loads((tmp_path / "like/config.json").read_text())
     assert (config["num_classes"], config["label_names"]) == (3, ["circle", "square", "stripe"])
