@@ -1,26 +1,19 @@
 """A configuration of ``lgx fit``, read by the parser of ``lgx fit``, of which only method and data module are built."""
 
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any, cast
+from dataclasses import dataclass, fields
+from typing import cast
 
-import torch
 from jsonargparse import ArgumentError, Namespace
 from lightning.pytorch.cli import LightningArgumentParser
 
 from data_modules.base import TaskDataModule
-from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.warnings import quiet
 from lgx.errors import UserError
 from lgx.methods import registry
 from lgx.methods.base import Method
-from lgx.methods.hypernetworks.tal import TAL
 from lgx.planning.options import Options
 from lgx.training.cli import BASES, LgxCLI, _within
 from lgx.training.parsing import explain, restrict_imports
-
-TASK_WIDTH = 768
-"""Width of task embeddings that are not made yet: that of ViT-B and of GPT-2, which made the papers'."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,7 @@ def configure(argv: list[str]) -> Configured:
             raise
         raise mistake from error
     config, method, data = cli.config.fit, cast(Method, cli.model), cast(TaskDataModule, cli.datamodule)
-    notes = _stand_in(method, data, cli.missing)
+    notes = method.assume_missing_files(data.all_tasks)
     options = Options(**{field.name: config[field.name] for field in fields(Options)})
     return Configured(method, data, config.trainer, config.checkpoint, options, notes)
 
@@ -82,8 +75,7 @@ class _PlanCLI(LgxCLI):
         """A plan draws nothing, and has nothing to say of seeds."""
 
     def before_instantiate_classes(self) -> None:
-        """Neither claim the run's folder nor look for its checkpoints; leave out files that do not exist yet."""
-        self.missing = _take_out_missing(self.config.fit.model.get("init_args"))
+        """A plan neither claims the run's folder nor looks for its checkpoints."""
 
     def instantiate_classes(self) -> None:
         """Build everything but the trainer, which would look for the GPUs that are planned for."""
@@ -95,38 +87,3 @@ class _PlanCLI(LgxCLI):
 
     def _run_subcommand(self, subcommand: str) -> None:
         """Nothing is run."""
-
-
-def _take_out_missing(arguments: Namespace | None) -> dict[str, Any]:
-    """Take out of TAL's arguments, which it reads when it is built, the files that do not exist; what they were."""
-    if arguments is None or not {"start", "task_embeddings", "freeze_encoder"} <= vars(arguments).keys():
-        return {}
-    names = [name for name in ("start", "task_embeddings") if arguments[name] and not Path(arguments[name]).exists()]
-    missing = {name: arguments[name] for name in names}
-    if "start" in missing:  # TAL refuses to freeze an encoder that nobody has trained
-        missing["freeze_encoder"] = arguments["freeze_encoder"]
-        arguments["freeze_encoder"] = False
-    for name in names:
-        arguments[name] = None
-    return missing
-
-
-def _stand_in(method: Method, data: TaskDataModule, missing: dict[str, Any]) -> tuple[str, ...]:
-    """Give a method what the missing files would have given it, as far as the plan depends on it."""
-    notes = []
-    if not isinstance(method, TAL):
-        return ()
-    if "start" in missing:
-        method.freeze_encoder = missing["freeze_encoder"]
-        notes.append(
-            f"model.start: {missing['start']} does not exist yet; its hypernetwork is taken to be of the size that "
-            f"model.width, layers, heads, max_shape, rank, max_size and layout say."
-        )
-    if "task_embeddings" in missing:
-        method.config = replace(method.config, task_width=TASK_WIDTH)
-        method._embeddings = TaskEmbeddings({name: torch.zeros(TASK_WIDTH) for name in data.all_tasks})
-        notes.append(
-            f"model.task_embeddings: {missing['task_embeddings']} does not exist yet; embeddings are taken to have "
-            f"{TASK_WIDTH} numbers."
-        )
-    return tuple(notes)

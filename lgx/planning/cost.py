@@ -8,25 +8,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures import Architecture
 from lgx.core.batch import Batch, Task
-from lgx.hypernet.functional_forward import skeleton
 from lgx.methods.base import Method
-from lgx.methods.hypernetworks.base import HypernetMethod
-from lgx.planning.networks import (
-    Guide,
-    RealPredictions,
-    ancestor_name,
-    fake_tensors,
-    load_ancestor,
-    network_of,
-    set_guide,
-    wants_features,
-)
+from lgx.methods.cost_probe import CostProbe
+from lgx.planning.networks import StandInTeacher, fake_tensors, load_teacher, network_of
 from lgx.planning.precision import PRECISIONS, Precision
 
 SPREAD = 4
@@ -40,8 +29,8 @@ class StepCost:
     Attributes:
         trained: Parameters that are trained.
         frozen: Parameters of the network that are not.
-        forward: FLOPs of one example's forward pass, without an ancestor's.
-        own: FLOPs that a forward pass takes whatever its batch: those of a hypernetwork itself.
+        forward: FLOPs of one example's forward pass, without the teacher's.
+        own: FLOPs of a forward pass that do not depend on its batch: those of a hypernetwork itself.
         weights: Bytes of the network's parameters and buffers.
         gradients: Bytes of the gradients of one step.
         all_gradients: Bytes of the gradients of all that is trained.
@@ -59,8 +48,8 @@ class StepCost:
 
 
 @dataclass(frozen=True)
-class AncestorCost:
-    """What an ancestor that guides the training costs.
+class TeacherCost:
+    """What a teacher costs.
 
     Attributes:
         parameters: Its parameters.
@@ -75,52 +64,52 @@ class AncestorCost:
     width: int = 768
 
 
-def ancestor_cost(method: Method) -> tuple[AncestorCost, str | None]:
-    """What the ancestor costs, and why it is not counted where it is not."""
-    name = ancestor_name(method)
-    if name is None:
-        return AncestorCost(), None
-    task = largest_task(method)
+def teacher_cost(method: Method) -> tuple[TeacherCost, str | None]:
+    """What the teacher costs, and why it is not counted where it is not."""
+    request = method.teacher_request()
+    if request is None:
+        return TeacherCost(), None
+    name, task = request.source, largest_task(method)
     with fake_tensors():
-        ancestor = load_ancestor(name, task)
-        if ancestor is None:
-            return AncestorCost(), (
-                f"Not counted: the ancestor {name}, whose files are not here; name a model of timm in its place "
-                f"(--model.ancestor deit_base_patch16_224, say) to count one of that size."
+        teacher = load_teacher(name, task)
+        if teacher is None:
+            return TeacherCost(), (
+                f"Not counted: the teacher {name}, whose files are not here; give a timm model of its size instead "
+                f"(--model.{method.teacher_option} deit_base_patch16_224, for example) to count it."
             )
-        model = ancestor.model
         inputs = empty_batch(method, task, 2).inputs
         try:
             with FlopCounterMode(display=False) as counter:
-                (ancestor.features if wants_features(method) else ancestor)(inputs)
+                (teacher.features if request.features_only else teacher)(inputs)
         except (RuntimeError, AssertionError) as error:
             reason = str(error).splitlines()[0][:100]
-            return AncestorCost(), f"Not counted: the ancestor {name}, which cannot read this task's inputs ({reason})."
+            return TeacherCost(), f"Not counted: the teacher {name}, which cannot read this task's inputs ({reason})."
+    model = teacher.model
     parameters, width = sum(p.numel() for p in model.parameters()), int(getattr(model, "num_features", 768))
-    return AncestorCost(parameters, held(model), counter.get_total_flops() / len(inputs), width), None
+    return TeacherCost(parameters, held(model), counter.get_total_flops() / len(inputs), width), None
 
 
-def step_cost(method: Method, batch_size: int, precision: Precision, ancestor_width: int) -> StepCost:
+def step_cost(method: Method, batch_size: int, precision: Precision, teacher_width: int) -> StepCost:
     """Count what a step costs, by running its forward pass on fake tensors.
 
-    A hypernetwork's descendant is another one at each step. FLOPs of a transformer of L layers and width D are a
-    constant, a multiple of L D and one of L D²: they are counted for some architectures of the set, and their mean over
-    the set follows. Memory is that of the largest.
+    Each step of a hypernetwork trains another architecture. The FLOPs of a transformer of L layers and width D are a
+    constant plus a multiple of L D plus a multiple of L D²: they are counted for some architectures of the set, and
+    their mean over the set follows. Memory is that of the largest architecture.
 
     Args:
         method: The method, which knows its tasks; gets its network.
         batch_size: Examples of a batch.
         precision: Types of numbers.
-        ancestor_width: Width of the features of the ancestor that guides it.
+        teacher_width: Width of the teacher's features.
     """
-    set_guide(method, Guide(ancestor_width).for_task(largest_task(method)) if ancestor_name(method) else None)
-    if isinstance(method, HypernetMethod):
-        forward, own = _flops_of_set(method)
-        whole, method.set = list(method.set), spread(method.set)[-1:]
-        count = _count_fake(method, batch_size, precision)
-        method.set = whole
+    probe = method.cost_probe()
+    method.teacher = StandInTeacher(teacher_width, largest_task(method)) if method.teacher_request() else None
+    if probe.architectures:
+        forward, own = _flops_of_set(method, probe)
+        with probe.restricted_to(spread(probe.architectures)[-1:]):
+            count = _count_fake(method, probe, batch_size, precision)
     else:
-        count = _count_fake(method, batch_size, precision)
+        count = _count_fake(method, probe, batch_size, precision)
         forward, own = count.flops / batch_size, 0.0
     trained = [p for p in method.network.parameters() if p.requires_grad]
     return StepCost(
@@ -135,18 +124,17 @@ def step_cost(method: Method, batch_size: int, precision: Precision, ancestor_wi
     )
 
 
-def _flops_of_set(method: HypernetMethod) -> tuple[float, float]:
-    """FLOPs of one example through the architectures of a step, and of what a step does whatever its batch.
+def _flops_of_set(method: Method, probe: CostProbe) -> tuple[float, float]:
+    """FLOPs of one example through the architectures of a step, and FLOPs of a step that do not depend on its batch.
 
-    Both are means over the set. One and two examples tell them apart.
+    Both are means over the set. Batches of one and two examples separate them.
     """
-    method.network = network_of(method).train()
-    whole, chosen = list(method.set), spread(method.set)
+    method.network = network_of(probe).train()
+    whole, chosen = list(probe.architectures), spread(probe.architectures)
     one_and_two = []
     for architecture in chosen:
-        method.set = [architecture]
-        one_and_two.append([_count(method, size, PRECISIONS["32"]).flops for size in (1, 2)])
-    method.set = whole
+        with probe.restricted_to([architecture]):
+            one_and_two.append([_count(method, probe, size, PRECISIONS["32"]).flops for size in (1, 2)])
     each = mean_over(whole, chosen, [two - one for one, two in one_and_two])
     return each, mean_over(whole, chosen, [2 * one - two for one, two in one_and_two])
 
@@ -195,38 +183,34 @@ class _Count(NamedTuple):
     gradients: int
 
 
-def _count_fake(method: Method, batch_size: int, precision: Precision) -> _Count:
+def _count_fake(method: Method, probe: CostProbe, batch_size: int, precision: Precision) -> _Count:
     """Give a method its network of fake tensors, and run a batch through it."""
     with fake_tensors():
-        method.network = network_of(method, precision.weights).train()
-        return _count(method, batch_size, precision)
+        method.network = network_of(probe, precision.weights).train()
+        return _count(method, probe, batch_size, precision)
 
 
-def _count(method: Method, batch_size: int, precision: Precision) -> _Count:
+def _count(method: Method, probe: CostProbe, batch_size: int, precision: Precision) -> _Count:
     """Run the forward pass of one batch, within :func:`fake_tensors` or on real tensors."""
-    if isinstance(method, HypernetMethod):
-        with unset_fake_temporarily():
-            skeleton(method.set[0].replace(num_classes=1))  # kept from then on: fake tensors cannot build it
+    probe.prepare()
     batch = empty_batch(method, largest_task(method), batch_size, precision.weights)
     saved: dict[int, Tensor] = {}
 
     def note(tensor: Tensor) -> None:
-        """Keep nothing for a backward pass, of which there is none: a node that holds its own output never dies."""
+        """Keep nothing: there is no backward pass, and a node that holds its own output is never freed."""
         saved[_key(tensor)] = tensor
 
     # As Lightning does: without the cache, so that layers which share weights each have their own converted copy.
     autocast = torch.autocast("cpu", precision.autocast, precision.autocast is not None, cache_enabled=False)
     with FlopCounterMode(display=False) as counter, saved_tensors_hooks(note, _no_backward), autocast:
-        loss = method.training_losses(batch)["loss"]
-    known: list[Tensor] = [*method.network.parameters(), *method.network.buffers()]
-    if isinstance(method.network, RealPredictions):  # what it predicts is kept once, not as real and as fake tensors
-        known += method.network.taken_for
-        saved |= {_key(tensor): tensor for tensor in method.network.predicted}
-    for tensor in known:
+        loss = probe.loss(batch)
+    real, stand_ins = probe.stand_ins()  # of a pair, only the real tensor counts
+    saved |= {_key(tensor): tensor for tensor in real}
+    for tensor in (*method.network.parameters(), *method.network.buffers(), *stand_ins):
         saved.pop(_key(tensor), None)
     reached = sum(parameter.nbytes for parameter in _reached(loss))
     count = _Count(counter.get_total_flops(), stored(list(saved.values())), reached)
-    saved.clear()  # the hook holds it, the graph the hook, and it the graph: a ring that no collector sees
+    saved.clear()  # the hook holds it, the graph holds the hook, and it holds the graph: no collector frees this ring
     return count
 
 

@@ -2,31 +2,32 @@
 
 import platform
 import time
+from collections.abc import Callable
 
 import torch
 
 from lgx.benchmark.steps import device
 from lgx.errors import UserError
 from lgx.methods.base import Method
-from lgx.methods.hypernetworks.base import HypernetMethod
-from lgx.planning.cost import AncestorCost, StepCost, empty_batch, largest_task, mean_over, spread
-from lgx.planning.networks import ancestor_name, load_ancestor, network_of, set_guide
+from lgx.methods.cost_probe import CostProbe
+from lgx.planning.cost import StepCost, TeacherCost, empty_batch, largest_task, mean_over, spread
+from lgx.planning.networks import load_teacher, network_of
 from lgx.planning.precision import precision_of
 from lgx.results.cost import BACKWARD
 
 ROUNDS = 3
-"""Steps that are timed, after one that is not."""
+"""Steps that are timed, after one step of warm-up."""
 BATCH_ON_CPU = 8
-"""Most examples of a measured step without a GPU, where larger batches are no faster, and may not fit."""
+"""Most examples of a measured step on a CPU, where larger batches are not faster and may not fit into memory."""
 
 
 def measure(
-    method: Method, batch_size: int, precision: str, accelerator: str, cost: StepCost, ancestor: AncestorCost
+    method: Method, batch_size: int, precision: str, accelerator: str, cost: StepCost, teacher: TeacherCost
 ) -> tuple[float, str]:
     """Time forward pass, backward pass and optimizer on random weights and a synthetic batch.
 
-    What is measured is FLOPs per second: the batch may be smaller than planned, and a hypernetwork's own share of a
-    step then larger. Of a set, the same architectures are timed whose FLOPs are counted.
+    The result is FLOPs per second: the batch may be smaller than planned, and then a hypernetwork's own share of a step
+    is larger. Of a set, the same architectures are timed whose FLOPs are counted.
 
     Args:
         method: The method, which knows its tasks; its network is replaced.
@@ -34,7 +35,7 @@ def measure(
         precision: Lightning's word for it; without a GPU it is 32, in which CPUs train.
         accelerator: ``cpu`` leaves a GPU aside.
         cost: What a step costs.
-        ancestor: What the ancestor costs.
+        teacher: What the teacher costs.
 
     Returns:
         FLOPs per second, and where they were measured.
@@ -51,7 +52,7 @@ def measure(
         raise UserError(
             f"--measure: a batch of {batch_size} does not fit on this GPU; lower data.batch_size"
         ) from error
-    flops = (1 + BACKWARD) * (cost.forward * batch_size + cost.own) + ancestor.forward * batch_size
+    flops = (1 + BACKWARD) * (cost.forward * batch_size + cost.own) + teacher.forward * batch_size
     where = f"{torch.get_num_threads()} threads of {platform.machine()} CPU"
     if place == "cuda":
         where = torch.cuda.get_device_name()
@@ -61,10 +62,11 @@ def measure(
 def _seconds(method: Method, batch_size: int, precision: str, place: str) -> float:
     """Mean time of a step."""
     numbers = precision_of(precision)
-    method.network = network_of(method, numbers.weights, real=True)
+    probe = method.cost_probe()
+    method.network = network_of(probe, numbers.weights, real=True)
     method.train().to(place)
-    if name := ancestor_name(method):
-        set_guide(method, load_ancestor(name, largest_task(method), real=True))
+    if request := method.teacher_request():
+        method.teacher = load_teacher(request.source, largest_task(method), real=True)
     optimizer = method.optimizer(method.trained_groups())
     batch = empty_batch(method, largest_task(method), batch_size, numbers.weights)
     batch = batch._replace(inputs=batch.inputs.to(place), targets=batch.targets.to(place))
@@ -73,7 +75,7 @@ def _seconds(method: Method, batch_size: int, precision: str, place: str) -> flo
         start = time.perf_counter()
         for _ in range(count):
             with torch.autocast(place, numbers.autocast, numbers.autocast is not None, cache_enabled=False):
-                loss = method.training_losses(batch)["loss"]
+                loss = probe.loss(batch)
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
@@ -85,11 +87,13 @@ def _seconds(method: Method, batch_size: int, precision: str, place: str) -> flo
         steps(1)
         return steps(ROUNDS)
 
-    if not isinstance(method, HypernetMethod):
-        return timed()
-    whole, chosen, times = list(method.set), spread(method.set), []
+    return _mean_over_set(probe, timed) if probe.architectures else timed()
+
+
+def _mean_over_set(probe: CostProbe, timed: Callable[[], float]) -> float:
+    """Mean time over an architecture set, from the times of some of its architectures."""
+    whole, chosen, times = list(probe.architectures), spread(probe.architectures), []
     for architecture in chosen:
-        method.set = [architecture]
-        times.append(timed())
-    method.set = whole
+        with probe.restricted_to([architecture]):
+            times.append(timed())
     return mean_over(whole, chosen, times)

@@ -8,9 +8,8 @@ from jsonargparse import Namespace
 from lgx.architectures import name_of
 from lgx.errors import UserError
 from lgx.methods.base import Method
-from lgx.methods.lsamd.method import LSAMD
 from lgx.planning.configured import Configured, configure
-from lgx.planning.cost import AncestorCost, StepCost, ancestor_cost, empty_batch, largest_task, step_cost
+from lgx.planning.cost import StepCost, TeacherCost, empty_batch, largest_task, step_cost, teacher_cost
 from lgx.planning.measured import measure
 from lgx.planning.options import Options
 from lgx.planning.precision import precision_of
@@ -26,12 +25,12 @@ class Parameters:
     Attributes:
         trained: What is trained.
         frozen: What belongs to the network and is not.
-        ancestor: Those of the ancestor that guides the training.
+        teacher: Those of the teacher.
     """
 
     trained: int
     frozen: int
-    ancestor: int
+    teacher: int
 
 
 @dataclass(frozen=True)
@@ -41,15 +40,15 @@ class Flops:
     Attributes:
         forward: Forward pass of one example through what is trained: its network, or on average a set's descendants.
         own: A hypernetwork's own share of the same: what a step takes whatever its batch, divided by the batch.
-        ancestor: Forward pass of one example through the ancestor that guides the training.
+        teacher: Forward pass of one example through the teacher.
         example: Training on one example: three times the first two, for the backward pass takes twice the forward
-            pass, and once the ancestor's.
+            pass, and once the teacher's.
         total: The whole training.
     """
 
     forward: float
     own: float
-    ancestor: float
+    teacher: float
     example: float
     total: float
 
@@ -60,7 +59,7 @@ class Memory:
 
     Attributes:
         weights: Parameters and buffers of the network.
-        ancestor: Those of the ancestor that guides the training.
+        teacher: Those of the teacher.
         gradients: Gradients of the previous step, which lie there until this one's are made.
         optimizer: The optimizer's state; None where it could not be counted.
         buckets: Copies of the gradients that DDP exchanges.
@@ -68,7 +67,7 @@ class Memory:
     """
 
     weights: int
-    ancestor: int
+    teacher: int
     gradients: int
     optimizer: int | None
     buckets: int
@@ -172,8 +171,8 @@ def plan_of(run: Configured) -> Plan:
     sharded = _is_sharded(trainer, method)
 
     steps, sources = count_steps(method, run.data, trainer, options, processes)
-    ancestor, problem = ancestor_cost(method)
-    cost = step_cost(method, steps.batch, precision, ancestor.width)
+    teacher, problem = teacher_cost(method)
+    cost = step_cost(method, steps.batch, precision, teacher.width)
     state = optimizer_bytes(method)
     notes = [*run.notes, *_notes(method, sources, options, sharded)]
     if problem:
@@ -182,14 +181,14 @@ def plan_of(run: Configured) -> Plan:
         notes.append("Not counted: the optimizer's state, which its class makes on real parameters alone.")
 
     own = cost.own / steps.batch
-    training = Training((cost.forward + own) / 2, steps.epochs, 1, ancestor.forward / 2).work
+    training = Training((cost.forward + own) / 2, steps.epochs, 1, teacher.forward / 2).work
     assert training.macs is not None
     example = 2 * training.macs
-    flops = Flops(cost.forward, own, ancestor.forward, example, example * steps.samples)
+    flops = Flops(cost.forward, own, teacher.forward, example, example * steps.samples)
     share = processes if sharded else 1
     memory = Memory(
         weights=cost.weights // share,
-        ancestor=ancestor.weights,
+        teacher=teacher.weights,
         gradients=cost.gradients // share,
         optimizer=None if state is None else state // share,
         buckets=cost.all_gradients if processes > 1 and not sharded and _copies_gradients(trainer) else 0,
@@ -203,19 +202,19 @@ def plan_of(run: Configured) -> Plan:
         nodes=nodes,
         precision=word,
         steps=steps,
-        parameters=Parameters(cost.trained, cost.frozen, ancestor.parameters),
+        parameters=Parameters(cost.trained, cost.frozen, teacher.parameters),
         flops=flops,
         memory=memory,
         example_bytes=empty_batch(method, largest_task(method), 1).inputs.nbytes,
         checkpoint_bytes=checkpoint_bytes(method, 0 if run.checkpoint.save_weights_only else state or 0),
         learngene_bytes=learngene_bytes(method),
-        speed=_speed(run, steps, flops, word, cost, ancestor),
+        speed=_speed(run, steps, flops, word, cost, teacher),
         notes=tuple(notes),
     )
 
 
 def _speed(
-    run: Configured, steps: Steps, flops: Flops, precision: str, cost: StepCost, ancestor: AncestorCost
+    run: Configured, steps: Steps, flops: Flops, precision: str, cost: StepCost, teacher: TeacherCost
 ) -> Speed | None:
     options = run.options
     if options.throughput is not None:
@@ -224,7 +223,7 @@ def _speed(
         throughput = options.tflops * 1e12 * options.mfu / flops.example
         source = f"{options.tflops:g} TFLOP/s, of which {100 * options.mfu:g} % are reached"
     elif options.measure:
-        rate, source = measure(run.method, steps.batch, precision, run.trainer.accelerator, cost, ancestor)
+        rate, source = measure(run.method, steps.batch, precision, run.trainer.accelerator, cost, teacher)
         throughput = rate / flops.example
     else:
         return None
@@ -236,15 +235,12 @@ def _notes(method: Method, sources: tuple[str, ...], options: Options, sharded: 
     notes = [f"Training examples: {', '.join(sources)}."]
     if any(task.kind == "text" for task in method.tasks.values()):
         notes.append("Every text counts with data.max_len tokens; shorter ones take less.")
-    if method.evaluates_starts:
-        notes.append("FLOPs are means over the architecture set, memory is that of its largest architecture.")
-        if options.tflops is not None:
-            notes.append(
-                "A hypernetwork's thin products and many small operations reach a smaller share of TFLOP/s than an "
-                "ordinary network: measure it (--measure true on such a GPU) before you trust this time."
-            )
-    if isinstance(method, LSAMD):
-        notes.append("Counted as if every layer took the data set's own block, which costs most.")
+    notes += method.cost_probe().notes
+    if method.evaluates_starts and options.tflops is not None:
+        notes.append(
+            "A hypernetwork's thin products and many small operations reach a smaller share of TFLOP/s than an "
+            "ordinary network: measure it (--measure on such a GPU) before you trust this time."
+        )
     if sharded:
         notes.append(
             "trainer.strategy shares weights, gradients and the optimizer's state among all GPUs; a whole layer comes "
@@ -264,7 +260,7 @@ def _is_sharded(trainer: Namespace, method: Method) -> bool:
     strategy: Any = trainer.strategy
     name = strategy if isinstance(strategy, str) else str(getattr(strategy, "class_path", ""))
     sharded = name.rsplit(".", 1)[-1].lower() in ("sharded", "fsdp", "fsdpstrategy", "modelparallelstrategy")
-    if sharded and not getattr(method, "shards", False):
+    if sharded and not method.shards:
         raise UserError(f"trainer.strategy: the network of {type(method).__name__} cannot be sharded; use ddp")
     return sharded
 

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from lgx.errors import UserError
 from lgx.methods.base import Method
-from lgx.methods.lsamd.method import LSAMD
 from lgx.planning.cost import stored
 from lgx.planning.networks import fake_tensors
 
@@ -70,7 +69,7 @@ def checkpoint_bytes(method: Method, optimizer: int) -> int:
 
 def learngene_bytes(method: Method) -> int | None:
     """Bytes of the learngene; None where the method has none, or what is in it is found in training."""
-    if isinstance(method, LSAMD):
+    if not method.cost_probe().knows_learngene:
         return None
     state = method.network.state_dict().items()
     learngene = method.learngene({name: torch.empty(t.shape, dtype=t.dtype, device="meta") for name, t in state})

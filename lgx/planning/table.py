@@ -37,13 +37,13 @@ def _length(plan: Plan) -> Iterator[Line]:
 def _work(plan: Plan) -> Iterator[Line]:
     parameters, flops = plan.parameters, plan.flops
     beside = [f"{amount(parameters.frozen)} frozen"] * (parameters.frozen > 0)
-    beside += [f"{amount(parameters.ancestor)} of the ancestor"] * (parameters.ancestor > 0)
+    beside += [f"{amount(parameters.teacher)} of the teacher"] * (parameters.teacher > 0)
     yield "parameters trained", amount(parameters.trained), ", ".join(beside)
     own = f"and {amount(flops.own)} of the hypernetwork's own" if flops.own else ""
     yield "FLOPs forward", amount(flops.forward), own or "an example; 2 per multiply-accumulate"
-    if flops.ancestor:
-        yield "FLOPs of the ancestor", amount(flops.ancestor), "an example"
-    terms = "3 x forward" + " + 1 x ancestor" * bool(flops.ancestor)
+    if flops.teacher:
+        yield "FLOPs of the teacher", amount(flops.teacher), "an example"
+    terms = "3 x forward" + " + 1 x teacher" * bool(flops.teacher)
     yield "FLOPs of training", amount(flops.example), f"an example: {terms}"
     yield "FLOPs in all", f"{flops.total:.3g}", ""
 
@@ -53,8 +53,8 @@ def _memory(plan: Plan) -> Iterator[Line]:
     yield "memory per GPU", size(memory.total), "and what kernels need for a moment, and CUDA itself"
     yield "  activations", size(memory.activations), f"a batch of {plan.steps.batch:,}"
     yield "  weights", size(memory.weights), ""
-    if memory.ancestor:
-        yield "  ancestor", size(memory.ancestor), ""
+    if memory.teacher:
+        yield "  teacher", size(memory.teacher), ""
     yield "  gradients", size(memory.gradients), ""
     yield "  optimizer", "?" if memory.optimizer is None else size(memory.optimizer), ""
     if memory.buckets:

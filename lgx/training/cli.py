@@ -28,8 +28,7 @@ from lgx.methods.base import Method
 from lgx.training.callbacks import (
     Announce,
     AtomicCheckpointIO,
-    DrawRouting,
-    DrawTaskMap,
+    DrawFigures,
     LastCheckpoint,
     Preemption,
     SaveLearngene,
@@ -201,7 +200,7 @@ class LgxCLI(LightningCLI):
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")
         bar = RichProgressBar(leave=True) if sys.stdout.isatty() else TQDMProgressBar(refresh_rate=50)
         callbacks: list[Callback] = [Announce(), SaveResults(), SaveLearngene(), SavePredictions()]
-        callbacks += [CheckRestored(), DrawTaskMap(), DrawRouting()]
+        callbacks += [CheckRestored(), DrawFigures()]
         if trainer.enable_progress_bar is not False:
             callbacks.append(bar)
         if trainer.logger and not trainer.fast_dev_run:

@@ -1,30 +1,31 @@
 """Supervised training from a start: descendants, and the ancestor itself."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from lgx.artifacts.learngene import Learngene
 from lgx.core.batch import Batch
-from lgx.initialization import Initializer, initialize
-from lgx.initialization.base import Head
-from lgx.methods.base import Method
+from lgx.initialization import Head, Initializer, initialize
+from lgx.methods.base import Method, Trained
 from lgx.methods.baselines.random import RandomStart
+from lgx.methods.baselines.spec import ANCESTOR, PRETRAINED
 
 
 class Finetune(Method):
-    """Train a descendant from the start that an initializer gives it, with labels alone.
+    """Train a descendant with labels, from the start that an initializer gives it.
 
     Args:
-        initializer: Where the start comes from.
-        head: ``keep`` takes the head along, ``new`` starts it at random.
+        initializer: Gives the start; by default it is random.
+        head: ``keep`` takes the head from the initializer, ``new`` starts it at random.
         kwargs: Arguments of every method.
     """
 
-    trains: ClassVar[Literal["descendant", "ancestor", "learngene"]] = "descendant"
-    reads_text = True
+    spec = PRETRAINED
     shards = True
+    plain_network = True
+    trains: ClassVar[Trained] = "descendant"
 
     def __init__(self, initializer: Initializer | None = None, head: Head = "keep", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -37,7 +38,7 @@ class Finetune(Method):
         return self.initializer.method
 
     def build_network(self) -> nn.Module:
-        """The descendant with its start; when a checkpoint follows, without reading the source."""
+        """The descendant with its start; without reading the source where a checkpoint is loaded next."""
         if self._trainer is None or self.weights_follow:
             return self.architecture.build(None, self.drop_rate)
         start = initialize(self.architecture, self.initializer, self.task, self.head, self.drop_rate)
@@ -56,7 +57,8 @@ class Ancestor(Finetune):
         kwargs: Arguments of every method.
     """
 
-    trains = "ancestor"
+    spec = ANCESTOR
+    trains: ClassVar[Trained] = "ancestor"
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -64,8 +66,8 @@ class Ancestor(Finetune):
     @property
     def method(self) -> str:
         """``ancestor``."""
-        return "ancestor"
+        return self.spec.name
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The whole network."""
-        return Learngene("ancestor", self.architecture, dict(state))
+        return Learngene(self.method, self.architecture, dict(state))

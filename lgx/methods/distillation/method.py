@@ -7,17 +7,22 @@ from torch import Tensor, nn
 
 from lgx.artifacts.learngene import Learngene
 from lgx.components.losses import distillation_loss
-from lgx.components.teacher import Teacher
 from lgx.core.batch import Batch
-from lgx.errors import UserError
-from lgx.methods.base import Method
+from lgx.methods.base import Method, TeacherRequest
+from lgx.methods.distillation.spec import SIMPLE_LG
+from lgx.methods.options import check_positive, check_share
 
 
 class Distill(Method):
-    """Train a network on labels and on the predictions of a frozen ancestor (SWS, Eq. 2-4; Hinton et al., 2015).
+    """Train a network on labels and on the predictions of a frozen ancestor.
 
-    ``loss = (1 - α) CE(p_s, y) + α CE(softmax(p_s / τ), softmax(p_t / τ))``. A shallow network trained so gives the
-    learngene of Simple-LG (SWS, Sec. 1): its layers, expanded without ever having been trained for it.
+    ``loss = (1 - α) CE(p_s, y) + α CE(softmax(p_s / τ), softmax(p_t / τ))`` with the network's logits p_s and the
+    ancestor's logits p_t (SWS [0], Eq. 2-4, after [1]). The learngene of a shallow network trained so is Simple-LG
+    ([0], Sec. 1): its layers are expanded without having been trained for it.
+
+    [0]: Xia et al., "Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models",
+    IJCAI 2024, https://arxiv.org/abs/2404.16897
+    [1]: Hinton et al., "Distilling the Knowledge in a Neural Network", 2015, https://arxiv.org/abs/1503.02531
 
     Args:
         ancestor: The teacher: learngene file, folder, checkpoint or timm model name; none trains on labels alone.
@@ -26,34 +31,23 @@ class Distill(Method):
         kwargs: Arguments of every method.
     """
 
-    reads_text = True
+    spec = SIMPLE_LG
     teacher_option = "ancestor"
+    plain_network = True
 
     def __init__(
         self, ancestor: str | None = None, alpha: float = 0.5, temperature: float = 1.0, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        if not 0 <= alpha <= 1:
-            raise UserError(f"model.alpha: a share in [0, 1], got {alpha}")
-        if temperature <= 0:
-            raise UserError(f"model.temperature: must be positive, got {temperature}")
+        check_share("alpha", alpha, closed=True)
+        check_positive("temperature", temperature)
         self.ancestor, self.alpha, self.temperature = ancestor, alpha, temperature
-        self._teacher: Teacher | None = None
 
-    @property
-    def method(self) -> str:
-        """``simple_lg``."""
-        return "simple_lg"
-
-    def setup(self, stage: str) -> None:
-        """Load the ancestor, for training only.
-
-        Raises:
-            UserError: If it cannot be read or does not fit the task.
-        """
-        super().setup(stage)
-        if stage == "fit" and self.ancestor is not None and self.task is not None:
-            self._teacher = Teacher.load(self.ancestor, self.task)
+    def teacher_request(self) -> TeacherRequest | None:
+        """The ancestor, where there is one."""
+        if self.ancestor is None or self.task is None:
+            return None
+        return TeacherRequest(self.ancestor, self.task)
 
     def build_network(self) -> nn.Module:
         """A randomly started network."""
@@ -63,9 +57,9 @@ class Distill(Method):
         """``loss`` and its parts ``loss_labels`` and ``loss_distillation``."""
         logits = self(batch.inputs)
         labels = self.label_loss(logits, batch.targets)
-        if self._teacher is None:
+        if self.teacher is None:
             return {"loss": labels}
-        distilled = distillation_loss(logits, self._teacher(batch.inputs), self.temperature)
+        distilled = distillation_loss(logits, self.teacher(batch.inputs), self.temperature)
         loss = (1 - self.alpha) * labels + self.alpha * distilled
         return {"loss": loss, "loss_labels": labels, "loss_distillation": distilled}
 

@@ -1,9 +1,10 @@
-"""What all hypernetworks share: training on random architectures, evaluating descendants without training."""
+"""Training of hypernetworks on random architectures: what GHN-3, LoGAH and TAL share."""
 
 import random
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, cast
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -11,30 +12,30 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, architecture_set, name_of, parse_like
+from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, architecture_set, name_of
 from lgx.artifacts.learngene import Learngene
 from lgx.components.checkpoint_checks import check_same_options, seed_of
 from lgx.components.metrics import metrics_for
-from lgx.core.batch import Batch, Task, shared_metric
-from lgx.core.rows import Evaluation
+from lgx.core.batch import Batch, Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.functional_forward import functional_forward
 from lgx.hypernet.meta_batch import meta_batch_loss
-from lgx.methods.base import Method
+from lgx.methods.hypernetworks.cost_probe import HypernetProbe
+from lgx.methods.hypernetworks.panel_evaluation import PanelEvaluation
+from lgx.methods.options import check_at_least
 
 
-class HypernetMethod(Method):
+class HypernetMethod(PanelEvaluation):
     """Train a hypernetwork: each step predicts the parameters of random architectures and runs a batch through them.
 
-    ``loss = (Σ CE + γ Σ ‖W‖_F) / m`` over the m architectures of a step (the same in GHN-3 and LoGAH): label
-    smoothing in CE, ‖W‖_F the norm (not its square) of every predicted parameter. Architectures are drawn from (seed,
-    step, rank), so that a resumed run draws the same. Every batch is of one task, whose number of classes the
-    architectures take. Evaluation needs no training: every architecture of a fixed panel, held out of the set, is
-    predicted for every task of the data module and tested.
+    ``loss = (Σ CE + γ Σ ‖W‖_F) / m`` over the m architectures of a step, as in GHN-3 and LoGAH. CE has label smoothing;
+    ‖W‖_F is the norm (not its square) of every predicted parameter. The seed of the draw is (seed, step, rank), so that
+    a resumed run draws the same architectures. Every batch is of one task, and the architectures have heads for its
+    classes. Evaluation needs no training: the hypernetwork predicts every architecture of a fixed panel, which is held
+    out of the set, for every task of the data module.
 
-    Of text models, whose vocabulary is larger than any ``max_shape``, the low-rank decoder repeats the rows of token
-    embeddings in layout ``official``, as LoGAH's code does; in the others every token has a row of its own.
+    The vocabulary of a text model is larger than any ``max_shape``. In layout ``official`` the low-rank decoder repeats
+    the rows of the token embedding, as LoGAH's code does; in the other layouts every token has its own row.
 
     Args:
         set: Architecture set to train on, ``ViTs-1K``, ``ViTs+-1K``, for text ``GPTs-1K``, or a ``.jsonl`` file that
@@ -44,19 +45,18 @@ class HypernetMethod(Method):
         test_panel: Held-out architectures that the test evaluates; those of ``panel`` by default.
         meta_batch: Architectures per step and process, m.
         gamma: Weight γ of the norms.
-        max_bad_steps: Updates with gradients that are not finite are skipped; so many in a row end the run.
-            ``train/bad_steps`` counts them, from 0 again after a good one.
+        max_bad_steps: An update whose gradients are not finite is skipped. This many in a row end the run.
+            ``train/bad_steps`` counts them and is reset to 0 by an update with finite gradients.
         width: Embedding width D.
         layers: Graphormer blocks.
         heads: Attention heads of the Graphormer.
         max_shape: Largest (out, in, kernel height, kernel width) that is predicted; larger targets are tiled.
-        attention_gain: Makes attention louder than what a token says of itself; 1 as published, 6 for short texts.
+        attention_gain: Factor on the attention of predicted text models relative to the residual; 1 as published, 6
+            for short texts.
         kwargs: Arguments of every method.
     """
 
     decoder: Literal["conv", "low_rank"]
-    reads_text = True
-    evaluates_starts = True
 
     def __init__(
         self,
@@ -75,46 +75,70 @@ class HypernetMethod(Method):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if meta_batch < 1:
-            raise UserError(f"model.meta_batch: must be at least 1, got {meta_batch}")
-        if max_bad_steps < 1:
-            raise UserError(f"model.max_bad_steps: must be at least 1, got {max_bad_steps}")
-        if gamma < 0:
-            raise UserError(f"model.gamma: must not be negative, got {gamma}")
+        for option, value, least in (
+            ("meta_batch", meta_batch, 1), ("max_bad_steps", max_bad_steps, 1), ("gamma", gamma, 0),
+        ):  # fmt: skip
+            check_at_least(option, value, least)
         if self.drop_rate:
             raise UserError(
                 "model.drop_path_rate, model.dropout: predicted networks have neither stochastic depth nor dropout; "
                 "leave them at 0"
             )
-        base = self.architecture
-        if isinstance(base, ViTArchitecture) and base.stages is not None:
-            raise UserError("model.arch: hypernetworks predict no shared stages; leave out stages")
-        tested = panel if test_panel is None else test_panel
-        self.panels = {"val": _panel("panel", panel, base), "test": _panel("test_panel", tested, base)}
-        held_out = {architecture for members in self.panels.values() for architecture in members}
-        drawn: list[Architecture] = [*architecture_set(set, set_size, base)]
-        self.set = [architecture for architecture in drawn if architecture not in held_out]
-        if not self.set:
-            raise UserError(f"model.set: {set} has no architecture beside those of model.panel")
+        self._set, self._set_size = set, set_size
+        self.panel, self.test_panel = panel, panel if test_panel is None else test_panel
         self.meta_batch, self.gamma, self.max_bad_steps = meta_batch, gamma, max_bad_steps
         self.bad_steps = 0
-        self.config = HypernetConfig(
-            width=width, layers=layers, heads=heads, max_shape=max_shape, num_classes=base.num_classes,
-            decoder=self.decoder, attention_gain=attention_gain, **self.decoder_options(),
-        )  # fmt: skip
-        if isinstance(base, GPT2Architecture) and self.decoder == "low_rank" and self.config.layout != "official":
-            self.config = replace(self.config, vocab_size=base.vocab_size)
-        self._predicted: list[dict[str, Tensor]] = []
-        self._predicted_for: tuple[str, str] | None = None
+        self._config_options: dict[str, Any] = {
+            "width": width, "layers": layers, "heads": heads, "max_shape": max_shape, "attention_gain": attention_gain,
+        }  # fmt: skip
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """What all architectures of the set share: the size of the inputs.
+
+        Raises:
+            UserError: If it has shared stages.
+        """
+        base: Architecture = self.parsed_architecture
+        if isinstance(base, ViTArchitecture) and base.stages is not None:
+            raise UserError("model.arch: hypernetworks predict no shared stages; leave out stages")
+        return base
+
+    @cached_property
+    def set(self) -> list[Architecture]:
+        """The architectures that training draws from.
+
+        Raises:
+            UserError: If the set is unknown, or has no architecture outside the panels.
+        """
+        held_out = {architecture for members in self.panels.values() for architecture in members}
+        drawn: list[Architecture] = [*architecture_set(self._set, self._set_size, self.architecture)]
+        if not (left := [architecture for architecture in drawn if architecture not in held_out]):
+            raise UserError(f"model.set: {self._set} has no architecture beside those of model.panel")
+        return left
+
+    @cached_property
+    def config(self) -> HypernetConfig:
+        """The hypernetwork's configuration."""
+        return self.configured()
+
+    def configured(self) -> HypernetConfig:
+        """The configuration that the constructor's arguments describe."""
+        base = self.architecture
+        config = HypernetConfig(
+            num_classes=base.num_classes, decoder=self.decoder, **self._config_options, **self.decoder_options()
+        )
+        if isinstance(base, GPT2Architecture) and self.decoder == "low_rank" and config.layout != "official":
+            config = replace(config, vocab_size=base.vocab_size)
+        return config
 
     def decoder_options(self) -> dict[str, Any]:
         """Options of the decoder beside ``max_shape``."""
         return {}
 
-    @property
-    def hypernet(self) -> Hypernet:
-        """The network that is trained."""
-        return cast(Hypernet, self.network)
+    def cost_probe(self) -> HypernetProbe:
+        """Counts some architectures of the set."""
+        return HypernetProbe(self)
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
         """Train and evaluate on these tasks, each by its name.
@@ -137,21 +161,17 @@ class HypernetMethod(Method):
         )
 
     def _check_sizes(self, classes: int) -> None:
-        """Refuse now what a step may draw hours from now."""
+        """Refuse before training what a later step may draw."""
         with torch.device("meta"):
             hypernet = Hypernet(self.config)
         options = (("set", self.set), ("panel", self.panels["val"]), ("test_panel", self.panels["test"]))
         for option, architectures in options:
-            # Layers are alike, so one tells of all.
+            # All layers of an architecture have the same shapes: one layer is enough.
             for shallow, architecture in {a.replace(depth=1, num_classes=classes): a for a in architectures}.items():
                 try:
                     hypernet.check(shallow)
                 except UserError as error:
                     raise UserError(f"model.{option}: {name_of(architecture)}: {error}") from error
-
-    def task_embedding(self, task: str) -> Tensor | None:
-        """What the hypernetwork is told of a task, (T,); None for hypernetworks that are told nothing."""
-        return None
 
     def build_network(self) -> nn.Module:
         """A randomly started hypernetwork."""
@@ -221,61 +241,6 @@ class HypernetMethod(Method):
                 f"learning rate"
             )
 
-    # -- evaluation without training ------------------------------------------------------------------------------
-
-    def evaluations(self, split: str) -> list[Evaluation]:
-        """Every architecture of the panel on every task, each under its own tags."""
-        return [
-            Evaluation(task, name_of(architecture), f"{self.tag(split, task)}/{name_of(architecture)}")
-            for task in self.tasks
-            for architecture in self.panels[split]
-        ]
-
-    def _evaluate(self, batch: Batch, split: Literal["val", "test"]) -> None:
-        if self._predicted_for != (split, batch.task):  # the tasks come one after another
-            self._predict_panel(split, batch.task)
-        number, tag = list(self.tasks).index(batch.task), self.tag(split, batch.task)
-        for i, (architecture, parameters) in enumerate(zip(self.panels[split], self._predicted, strict=True)):
-            logits = functional_forward(architecture, parameters, batch.inputs).float()
-            metrics = self._update(split, logits, batch.targets, f"_{number}_{i}")
-            for name, metric in metrics.items():
-                self.log(f"{tag}/{name_of(architecture)}/{name}", metric, on_step=False, on_epoch=True)
-
-    def _predict_panel(self, split: str, task: str) -> None:
-        classes, embedding = self.tasks[task].num_classes, self.task_embedding(task)
-        self._predicted = []  # never two panels of dense weights in memory
-        with torch.no_grad():
-            for architecture in self.panels[split]:
-                descendant = architecture.replace(num_classes=classes)
-                self._predicted.append(self.hypernet.predict(descendant, embedding))
-        self._predicted_for = (split, task)
-
-    def on_validation_epoch_start(self) -> None:
-        """Predict anew: the hypernetwork has learned since."""
-        self._predicted_for = None
-
-    def on_test_epoch_start(self) -> None:
-        """Predict anew: another checkpoint may have been loaded."""
-        self._predicted_for = None
-
-    def on_validation_epoch_end(self) -> None:
-        """Mean over tasks and panel, the score by which the best checkpoint is chosen."""
-        self._log_means("val")
-
-    def on_test_epoch_end(self) -> None:
-        """Mean over tasks and panel."""
-        self._log_means("test")
-
-    def _log_means(self, split: str) -> None:
-        self._predicted, self._predicted_for = [], None  # dense weights, which training does without
-        means = []
-        for number, (name, task) in enumerate(self.tasks.items()):
-            metrics = [self.metrics_of(split, f"_{number}_{i}") for i in range(len(self.panels[split]))]
-            means.append(torch.stack([m[task.metric].compute() for m in metrics]).mean())
-            if len(self.tasks) > 1:
-                self.log(f"{self.tag(split, name)}/{task.metric}", means[-1])
-        self.log(f"{split}/{shared_metric(self.tasks.values())}", torch.stack(means).mean(), prog_bar=True)
-
     def describe(self) -> dict[str, Any]:
         """See :class:`Method`; with the hypernetwork's configuration."""
         return {**super().describe(), "hypernet": self.config.to_dict()}
@@ -292,22 +257,3 @@ class HypernetMethod(Method):
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The hypernetwork."""
         return Learngene(self.method, self.architecture, dict(state), hypernet=self.config.to_dict())
-
-
-def _panel(option: str, texts: tuple[str, ...], base: Architecture) -> list[Architecture]:
-    """A panel's architectures, for the inputs of the base."""
-    members: list[Architecture] = []
-    for text in texts:
-        try:
-            member = parse_like(text, base)
-        except UserError as error:
-            raise UserError(f"model.{option}: {error}") from error
-        what, one, other = ("texts", "max_len", "vocab_size")
-        if isinstance(base, ViTArchitecture):
-            what, one, other = ("images", "img_size", "in_chans")
-        if any(getattr(member, key) != getattr(base, key) for key in (one, other)):
-            raise UserError(f"model.{option}: {text} takes other {what} than model.arch; leave out {one} and {other}")
-        members.append(member)
-    if not members or len({name_of(member) for member in members}) < len(members):
-        raise UserError(f"model.{option}: give at least one architecture to evaluate, and each but once")
-    return members

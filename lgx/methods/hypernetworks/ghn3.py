@@ -3,10 +3,14 @@
 from typing import Any
 
 from lgx.methods.hypernetworks.base import HypernetMethod
+from lgx.methods.hypernetworks.spec import GHN3 as SPEC
 
 
 class GHN3(HypernetMethod):
-    """GHN-3: convolutional decoder of dense weights (Knyazev et al., 2023).
+    """GHN-3: convolutional decoder of dense weights [0].
+
+    [0]: Knyazev et al., "Can We Scale Transformers to Predict Parameters of Diverse ImageNet Models?", ICML 2023,
+    https://arxiv.org/abs/2303.04143
 
     Args:
         max_shape: Largest (out, in, kernel height, kernel width) that is predicted; larger targets are tiled. The
@@ -14,12 +18,8 @@ class GHN3(HypernetMethod):
         kwargs: Arguments of ``HypernetMethod`` and of every method.
     """
 
+    spec = SPEC
     decoder = "conv"
 
     def __init__(self, max_shape: tuple[int, int, int, int] = (64, 64, 16, 16), **kwargs: Any) -> None:
         super().__init__(max_shape=max_shape, **kwargs)
-
-    @property
-    def method(self) -> str:
-        """``ghn3``."""
-        return "ghn3"

@@ -4,10 +4,15 @@ from typing import Any
 
 from lgx.hypernet.low_rank_decoder import Layout
 from lgx.methods.hypernetworks.base import HypernetMethod
+from lgx.methods.hypernetworks.initializer import method_of
+from lgx.methods.hypernetworks.spec import LOGAH as SPEC
 
 
 class LoGAH(HypernetMethod):
-    """LoGAH: low-rank decoder, executed without forming the weights (Zhou et al., 2024).
+    """LoGAH: low-rank decoder, executed without forming the weights [0].
+
+    [0]: Zhou et al., "LoGAH: Predicting 774-Million-Parameter Transformers using Graph HyperNetworks with 1/100
+    Parameters", 2024, https://arxiv.org/abs/2405.16287
 
     Args:
         rank: Rank r of every predicted weight.
@@ -16,17 +21,18 @@ class LoGAH(HypernetMethod):
         kwargs: Arguments of ``HypernetMethod`` and of every method.
     """
 
+    spec = SPEC
     decoder = "low_rank"
 
     def __init__(self, rank: int = 90, max_size: int = 32768, layout: Layout = "official", **kwargs: Any) -> None:
-        self._options = {"rank": rank, "max_size": max_size, "layout": layout}
         super().__init__(**kwargs)
+        self._decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
 
     def decoder_options(self) -> dict[str, Any]:
         """Rank, size and layout."""
-        return self._options
+        return self._decoder_options
 
     @property
     def method(self) -> str:
         """``logah``; ``logah_residual`` or ``logah_aligned`` for the other layouts."""
-        return "logah" if self.config.layout == "official" else f"logah_{self.config.layout}"
+        return method_of(self.config)

@@ -1,65 +1,74 @@
-"""TAL and TAL+: a hypernetwork that an ancestor guides and that is told of the task."""
+"""TAL and TAL+: a hypernetwork that reads a task embedding and learns from an ancestor."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture
-from lgx.artifacts.learngene import EMBEDDING, SUFFIX, Learngene
+from lgx.artifacts.learngene import EMBEDDING, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.losses import distillation_loss, feature_divergence, official_feature_divergence
-from lgx.components.teacher import Teacher
-from lgx.core.batch import Batch
+from lgx.core.batch import Batch, Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.low_rank_decoder import Layout
 from lgx.hypernet.meta_batch import Projection, guided_meta_batch_loss
+from lgx.methods.base import TeacherRequest
 from lgx.methods.hypernetworks.base import HypernetMethod
+from lgx.methods.hypernetworks.spec import TAL as SPEC
+from lgx.methods.hypernetworks.start import config_of
+from lgx.methods.options import check_positive, check_share
 
 Guidance = Literal["features", "official", "logits"]
+USUAL_WIDTH = 768
+"""Width of the papers' task embeddings: that of ViT-B and of GPT-2."""
+
 _PROJECTIONS: dict[Guidance, Projection] = {"features": "predicted", "official": "random", "logits": "none"}
 
 
 class TAL(HypernetMethod):
-    """Task-Aware Learngene (Xu et al., ICML 2025). Both stages are this class; what is given decides.
+    """Task-Aware Learngene [0]. This class trains both stages; the arguments say which.
 
-    Stage 1, one large data set, an ``ancestor``: ``loss = α L_aux + (1 - α) CE + γ Σ ‖W‖_F``. Stage 2, many tasks,
-    ``start`` and ``task_embeddings``: each batch is of one task, whose embedding modulates every block of the encoder,
-    and the loss is w_τ CE (with an ancestor, also guided as in stage 1).
+    Stage 1 has one large data set and an ``ancestor``: ``loss = α L_aux + (1 - α) CE + γ Σ ‖W‖_F``. Stage 2 has many
+    tasks, ``start`` and ``task_embeddings``: each batch is of one task, whose embedding modulates every block of the
+    encoder (FiLM), and the loss is w_τ CE (with an ancestor also α L_aux, as in stage 1).
 
-    ``guidance`` names L_aux:
+    ``guidance`` chooses L_aux:
 
-    - ``features`` (default): Eq. 4. KL of the softmax of the class token's projected features from the ancestor's; the
-      projection M is predicted like any other parameter. The default, because the official variant below weighs next to
-      nothing.
-    - ``official``: as the released code has it: arguments of the KL exchanged, temperature 3, divided by the number of
-      logits, and M drawn anew at every step, neither predicted nor trained.
-    - ``logits``: TAL+. The ancestor's logits as soft labels, softened by ``temperature``; its classes must be the
-      task's.
+    - ``features`` (default): Eq. 4, the KL divergence between the softmax of the ancestor's features and that of the
+      network's projected class-token features; the projection M is predicted like any other parameter. It is the
+      default because the official variant contributes almost nothing to the loss.
+    - ``official``: as in the released code: the arguments of the KL divergence are exchanged, the temperature is 3, the
+      sum is divided by the number of logits, and M is drawn anew at every step, neither predicted nor trained.
+    - ``logits``: TAL+. The ancestor's logits are soft labels with ``temperature``; its classes must be the task's.
 
-    On text (Table 6) the paper has neither stage 1 nor a guide: a pretrained GPT-2 embeds the tasks, and one run tunes
-    on them. With a guide, its mean token stands for the class token, and a text's last token for the network's.
+    On text (Table 6) the paper has neither stage 1 nor guidance: a pretrained GPT-2 embeds the tasks, and one run tunes
+    on them. With guidance, the ancestor's mean token replaces its class token, and a text's last token replaces the
+    network's.
 
-    The paper gives no α; 0.2 is hard-coded in its code. Its code has no ancestor in stage 2. It freezes the loaded
-    encoder in stage 2 but then trains it all the same; ``freeze_encoder`` freezes it, but for the task's modulation.
+    The paper gives no α; its code has 0.2. Its code has no ancestor in stage 2. In stage 2 the code freezes the loaded
+    encoder but then trains it all the same; our ``freeze_encoder`` freezes it, except for the modulation by the task.
+
+    [0]: Xu et al., "Learngene Tells You How to Customize: Task-Aware Parameter Initialization at Flexible Scales",
+    ICML 2025, https://proceedings.mlr.press/v267/xu25af.html
 
     Args:
-        ancestor: The guide: learngene file, folder, checkpoint or timm model name; none trains on labels alone.
+        ancestor: The teacher: learngene file, folder, checkpoint or timm model name; none trains on labels alone.
         alpha: Share α of the guidance, in [0, 1].
         guidance: ``features``, ``official`` or ``logits``.
         temperature: Temperature of ``logits``.
-        start: Learngene of an earlier stage. Its configuration counts: width, layers, heads, max_shape, decoder, rank,
-            max_size and layout are then not read.
-        task_embeddings: File of ``lgx embed`` with an embedding of every task; none tells the hypernetwork nothing of
-            the task (TAL without task information), and leaves out modulations that ``start`` has.
+        start: Learngene of an earlier stage. Its configuration replaces width, layers, heads, max_shape, decoder, rank,
+            max_size and layout.
+        task_embeddings: File of ``lgx embed`` with an embedding of every task; none trains without task information,
+            and leaves out the modulations of ``start``.
         freeze_encoder: Train only the decoder and the encoder's modulation by the task.
-        loss_temperature: Weigh the loss of task τ by w_τ ∝ (N_τ / Σ N)^(1/T) with this T, mean 1 (Eq. 7). None weighs
-            all alike: the sampling of tasks already follows these weights, and the official code has them only there.
+        loss_temperature: Weigh the loss of task τ by w_τ ∝ (N_τ / Σ N)^(1/T) with this T, mean 1 (Eq. 7). By default
+            all weights are 1: the sampling of tasks already follows them, and the official code has them only there.
         decoder: ``low_rank``, or ``conv`` for GHN-3 with task information.
         rank: Rank r of every predicted weight.
         max_size: Largest number of rows or columns of the low-rank decoder's factors.
@@ -67,6 +76,7 @@ class TAL(HypernetMethod):
         kwargs: Arguments of ``HypernetMethod`` and of every method.
     """
 
+    spec = SPEC
     teacher_option = "ancestor"
 
     def __init__(
@@ -85,42 +95,71 @@ class TAL(HypernetMethod):
         layout: Layout = "official",
         **kwargs: Any,
     ) -> None:
-        self.decoder = decoder
-        self._options = {"rank": rank, "max_size": max_size, "layout": layout}
         super().__init__(**kwargs)
-        if not 0 <= alpha <= 1:
-            raise UserError(f"model.alpha: a share in [0, 1], got {alpha}")
-        for option, value in (("temperature", temperature), ("loss_temperature", loss_temperature)):
-            if value is not None and value <= 0:
-                raise UserError(f"model.{option}: must be positive, got {value}")
+        check_share("alpha", alpha, closed=True)
+        check_positive("temperature", temperature)
+        check_positive("loss_temperature", loss_temperature)
         if freeze_encoder and start is None:
             raise UserError("model.freeze_encoder: a random encoder would stay random; give model.start")
+        self.decoder = decoder
+        self._decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
         self.ancestor, self.alpha, self.guidance, self.temperature = ancestor, alpha, guidance, temperature
         self.start, self.freeze_encoder, self.loss_temperature = start, freeze_encoder, loss_temperature
-        self._embeddings_file = task_embeddings
-        self._embeddings = TaskEmbeddings.load(task_embeddings) if task_embeddings else None
-        task_width = self._embeddings.width if self._embeddings else None
-        if start is not None:
-            self.config = _config_of(start, self.architecture)
-            if None not in (task_width, self.config.task_width) and task_width != self.config.task_width:
-                raise UserError(
-                    f"model.task_embeddings: {task_embeddings} has embeddings of {task_width} numbers, but {start} was "
-                    f"tuned with {self.config.task_width}; make them with the same ancestor"
-                )
-        self.config = replace(self.config, task_width=task_width)
-        self._guide: Teacher | None = None
+        self.task_embeddings = task_embeddings
+
+    @cached_property
+    def embeddings(self) -> TaskEmbeddings | None:
+        """Embeddings of the tasks; None without task information.
+
+        Raises:
+            UserError: If their file cannot be read.
+        """
+        return TaskEmbeddings.load(self.task_embeddings) if self.task_embeddings else None
+
+    @cached_property
+    def config(self) -> HypernetConfig:
+        """The configuration of ``start``, or what the arguments describe, with the width of the task embeddings.
+
+        Raises:
+            UserError: If ``start`` cannot be read, or was tuned with embeddings of another width.
+        """
+        config = self.configured() if self.start is None else config_of(self.start, self.architecture)
+        width = self.embeddings.width if self.embeddings else None
+        if None not in (width, config.task_width) and width != config.task_width:
+            raise UserError(
+                f"model.task_embeddings: {self.task_embeddings} has embeddings of {width} numbers, but {self.start} "
+                f"was tuned with {config.task_width}; make them with the same ancestor"
+            )
+        return replace(config, task_width=width)
 
     def decoder_options(self) -> dict[str, Any]:
         """Rank, size and layout."""
-        return self._options
+        return self._decoder_options
 
     @property
     def method(self) -> str:
         """``tal``, or the label, which descendants take over with the learngene: ``tal_plus``, ``tal_st``."""
-        return self._label or "tal"
+        return self._label or self.spec.name
+
+    def assume_missing_files(self, tasks: Mapping[str, Task]) -> tuple[str, ...]:
+        """Plan without ``start`` and ``task_embeddings``, which earlier runs of a sweep may write."""
+        notes = []
+        if self.start is not None and not Path(self.start).exists():
+            notes.append(
+                f"model.start: {self.start} does not exist yet; the plan takes its hypernetwork to have the size that "
+                f"model.width, layers, heads, max_shape, rank, max_size and layout say."
+            )
+            self.start = None
+        if self.task_embeddings is not None and not Path(self.task_embeddings).exists():
+            notes.append(
+                f"model.task_embeddings: {self.task_embeddings} does not exist yet; the plan takes embeddings to have "
+                f"{USUAL_WIDTH} numbers."
+            )
+            self.embeddings = TaskEmbeddings({name: torch.zeros(USUAL_WIDTH) for name in tasks})
+        return tuple(notes)
 
     def setup(self, stage: str) -> None:
-        """Load the ancestor, for training only, and look up every task's embedding.
+        """Learn the tasks, look up every task's embedding, and for training load the ancestor.
 
         Raises:
             UserError: If the ancestor cannot be read or does not fit, or a task has no embedding.
@@ -128,19 +167,26 @@ class TAL(HypernetMethod):
         super().setup(stage)
         for task in self.tasks:
             self.task_embedding(task)
-        if stage == "fit" and self.ancestor is not None and self.alpha > 0:
-            if self.guidance == "logits" and len(self.tasks) > 1:
-                raise UserError(
-                    "model.guidance: logits needs an ancestor of the task's own classes; several tasks have none"
-                )
-            first = next(iter(self.tasks.values()))
-            self._guide = Teacher.load(self.ancestor, first, features_only=self.guidance != "logits")
+
+    def teacher_request(self) -> TeacherRequest | None:
+        """The ancestor, where there is one and its guidance counts.
+
+        Raises:
+            UserError: If logits of several tasks are asked for.
+        """
+        if self.ancestor is None or self.alpha == 0:
+            return None
+        if self.guidance == "logits" and len(self.tasks) > 1:
+            raise UserError(
+                "model.guidance: logits needs an ancestor of the task's own classes; several tasks have none"
+            )
+        return TeacherRequest(self.ancestor, next(iter(self.tasks.values())), self.guidance != "logits")
 
     def task_embedding(self, task: str) -> Tensor | None:
         """The task's embedding, (T,); None without task information."""
-        if self._embeddings is None:
+        if self.embeddings is None:
             return None
-        return self._embeddings.of(task, f"model.task_embeddings: {self._embeddings_file}").to(self.device)
+        return self.embeddings.of(task, f"model.task_embeddings: {self.task_embeddings}").to(self.device)
 
     def build_network(self) -> nn.Module:
         """The hypernetwork with the start's weights; a modulation that is new to them begins at zero."""
@@ -156,12 +202,12 @@ class TAL(HypernetMethod):
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss`` and its parts ``loss_labels``, ``loss_norms`` and, with an ancestor, ``loss_guidance``."""
-        if self._guide is None:
+        if self.teacher is None:
             losses = super().training_losses(batch)
             losses["loss"] = self._weight(batch.task) * losses["loss_labels"] + losses["loss_norms"]
             return losses
-        guide = self._guide.for_task(self.tasks[batch.task])
-        wanted = guide(batch.inputs) if self.guidance == "logits" else guide.features(batch.inputs)
+        teacher = self.teacher.for_task(self.tasks[batch.task])
+        wanted = teacher(batch.inputs) if self.guidance == "logits" else teacher.features(batch.inputs)
 
         def parts(logits: Tensor, features: Tensor) -> Tensor:
             if self.guidance == "logits":
@@ -196,26 +242,13 @@ class TAL(HypernetMethod):
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The hypernetwork with the tasks that it was tuned on and their embeddings."""
         tensors = dict(state)
-        if self._embeddings is not None:
-            tensors |= {f"{EMBEDDING}{task}": self._embeddings.tensors[task] for task in self.tasks}
+        if self.embeddings is not None:
+            tensors |= {f"{EMBEDDING}{task}": self.embeddings.tensors[task] for task in self.tasks}
         return Learngene(
             self.method,
             self.architecture,
             tensors,
-            ancestor=self.ancestor or (self._embeddings.ancestor if self._embeddings else ""),
+            ancestor=self.ancestor or (self.embeddings.ancestor if self.embeddings else ""),
             hypernet=self.config.to_dict(),
             tasks={name: task.to_dict() for name, task in self.tasks.items()},
         )
-
-
-def _config_of(start: str, architecture: Architecture) -> HypernetConfig:
-    if not start.endswith(SUFFIX):
-        raise UserError(f"model.start: expected a learngene file (*{SUFFIX}) of TAL, LoGAH or GHN-3, got {start}")
-    learngene = Learngene.load(start)
-    if learngene.hypernet is None:
-        raise UserError(f"model.start: {start} is a learngene of {learngene.method}, not a hypernetwork")
-    own, trained = (getattr(network, "vocab_size", None) for network in (architecture, learngene.architecture))
-    if own != trained:
-        read = ["images" if size is None else f"texts of {size} tokens" for size in (trained, own)]
-        raise UserError(f"model.start: {start} was trained on {read[0]}, but model.arch reads {read[1]}")
-    return read_config(learngene.hypernet, start)

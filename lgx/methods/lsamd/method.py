@@ -1,7 +1,7 @@
 """LSAMD: learngene search across multiple data sets."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from lightning.pytorch.callbacks import WeightAveraging
@@ -20,60 +20,41 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods.base import Method
 from lgx.methods.baselines.pretrained import Pretrained
+from lgx.methods.lsamd.cost_probe import LSAMDProbe
+from lgx.methods.lsamd.preference import Preference
 from lgx.methods.lsamd.selection import SelectionRun, extract
+from lgx.methods.lsamd.spec import LSAMD as SPEC
 from lgx.methods.lsamd.super_ancestor import Routing, SuperAncestor
+from lgx.methods.options import check_at_least
 
-
-class Preference(Metric):
-    """Per layer, the share of images that prefer the base block, and their mean P(h^B|x).
-
-    Args:
-        depth: Number of layers, L.
-    """
-
-    full_state_update = False
-    base: Tensor
-    probability: Tensor
-    images: Tensor
-
-    def __init__(self, depth: int) -> None:
-        super().__init__()
-        self.add_state("base", torch.zeros(depth), dist_reduce_fx="sum")
-        self.add_state("probability", torch.zeros(depth), dist_reduce_fx="sum")
-        self.add_state("images", torch.zeros(()), dist_reduce_fx="sum")
-
-    def update(self, probabilities: Tensor) -> None:
-        """Take P(h^B|x) of every layer and image, (L, B), into account."""
-        self.base += (probabilities >= 0.5).sum(dim=1)
-        self.probability += probabilities.sum(dim=1)
-        self.images += probabilities.shape[1]
-
-    def compute(self) -> tuple[Tensor, Tensor]:
-        """Both, (L,) each."""
-        return self.base / self.images, self.probability / self.images
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class LSAMD(Method):
-    """Selection the layers of an ancestor that many data sets use as they are; they are the learngene.
+    """Select the layers of an ancestor that many data sets use unchanged; they are the learngene [0].
 
-    Shi et al., "Learngene Search Across Multiple Datasets for Building Variable-Sized Models" (LSAMD). Every layer of
-    the ancestor keeps its frozen base block and gets, per data set, a block that is trained (a copy at first) and an
-    adapter that chooses between the two. A base block that wins on more than ``threshold`` data sets joins the
-    learngene (Eq. 3). See :class:`~lgx.methods.lsamd.super_ancestor.SuperAncestor` for the routing.
+    Every layer of the ancestor keeps its frozen base block. For each data set it gets a block of its own, which starts
+    as a copy and is trained, and an adapter that chooses between the two. A base block that wins on more than
+    ``threshold`` data sets joins the learngene (Eq. 3). ``super_ancestor.py`` explains the routing.
 
-    The paper does not say what else is trained: ours are one block and adapter per layer and one head for each data
-    set, and nothing of the ancestor. Data sets then share nothing that is trained, so that one run may search all of
-    them (``MultiTask``), or one run each, to be merged by ``lgx extract``: then only the current data set's blocks,
-    as many parameters as the ancestor's layers have, lie on the device.
+    The paper does not say what else is trained. We train one block and one adapter per layer and one head for each data
+    set, and nothing of the ancestor. Data sets then share no trained parameter: one run may select on all of them
+    (``MultiTask``), or each has a run of its own, and ``lgx extract`` merges the runs. With one run per data set, the
+    device holds only that data set's blocks, as many parameters as the ancestor's layers have.
+
+    [0]: Shi et al., "Learngene Search Across Multiple Datasets for Building Variable-Sized Models", 2026,
+    https://arxiv.org/abs/2605.08209
 
     Args:
-        ancestor: Where the base blocks come from: learngene file, folder, checkpoint or timm model name.
+        ancestor: Source of the base blocks: learngene file, folder, checkpoint or timm model name.
         routing: ``batch`` (the paper's choice) or ``image`` (its Table 3).
-        threshold: τ: a layer of the learngene is used by more than so many data sets; by default half of them.
-        learning_rates: Learning rate of some data sets by name, in place of the optimizer's (the paper's Table 5).
+        threshold: τ: more than this many data sets use a layer of the learngene; by default half of them.
+        learning_rates: Learning rate of some data sets by name, instead of the optimizer's (the paper's Table 5).
         kwargs: Arguments of every method. ``arch`` is the ancestor's architecture.
     """
 
+    spec = SPEC
     varying_graph = True
 
     def __init__(
@@ -85,19 +66,20 @@ class LSAMD(Method):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if threshold is not None and threshold < 0:
-            raise UserError(f"model.threshold: must not be negative, got {threshold:g}")
+        check_at_least("threshold", 0.0 if threshold is None else threshold, 0)
         if self.mix is not None:
             raise UserError("model.mixup, model.cutmix: mixed images have no data set's own path; leave them at 0")
         if self.drop_path_rate:
             raise UserError("model.drop_path_rate: a layer that is left out chooses no block; leave it at 0")
         self.ancestor, self.routing, self.threshold = ancestor, routing, threshold
         self.learning_rates = learning_rates or {}
+        self.base_mean: tuple[float, ...] = ()
+        self.base_std: tuple[float, ...] = ()
 
     @property
     def method(self) -> str:
         """``lsamd``; ``lsamd_image`` with that routing."""
-        return "lsamd" if self.routing == "batch" else "lsamd_image"
+        return self.spec.name if self.routing == "batch" else f"{self.spec.name}_image"
 
     @property
     def super_ancestor(self) -> SuperAncestor:
@@ -108,6 +90,16 @@ class LSAMD(Method):
     def probabilities(self) -> dict[str, list[float]]:
         """Mean P(h^B|x) of every data set and layer in the last validation."""
         return {name: self.super_ancestor.branch(i).probability.tolist() for i, name in enumerate(self.tasks)}
+
+    def cost_probe(self) -> LSAMDProbe:
+        """Counts the data sets' own blocks in every layer."""
+        return LSAMDProbe(self)
+
+    def figures(self) -> dict[str, "Figure"]:
+        """P(h^B|x) by layer and data set in the last validation."""
+        from lgx.results.figures import routing_figure
+
+        return {"routing": routing_figure({f"P(base), routed by {self.routing}": self.probabilities})}
 
     # -- setting up ---------------------------------------------------------------------------------------------
 
@@ -147,7 +139,7 @@ class LSAMD(Method):
         ancestor = Pretrained(self.ancestor)
         source = ancestor.loaded
         source.require_vit("a search")
-        self._mean, self._std = source.mean, source.std
+        self.base_mean, self.base_std = source.mean, source.std
         architecture = self.architecture.replace(kind="classification")  # the base has no head of its own
         base = cast(VisionTransformer, initialize(architecture, ancestor, head="new").model)
         base.reset_classifier(0)
@@ -168,7 +160,7 @@ class LSAMD(Method):
 
     def route(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Logits (B, K) of a batch, and P(h^B|x) of every layer and image (L, B)."""
-        images = renormalize(batch.inputs, self.tasks[batch.task], self._mean, self._std)
+        images = renormalize(batch.inputs, self.tasks[batch.task], self.base_mean, self.base_std)
         return cast(tuple[Tensor, Tensor], self.network(images, self.number(batch.task)))
 
     def number(self, task: str) -> int:
@@ -188,10 +180,11 @@ class LSAMD(Method):
         """The ancestor on every data set, each under its own tags."""
         return [Evaluation(task, name_of(self.architecture), self.tag(split, task)) for task in self.tasks]
 
-    def _evaluate(self, batch: Batch, split: Literal["val", "test"]) -> None:
+    def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
+        """Update and log the metrics of one batch; in validation also which blocks its images prefer."""
         logits, probabilities = self.route(batch)
         number, tag, main = self.number(batch.task), self.tag(split, batch.task), self.tasks[batch.task].metric
-        for name, metric in self._update(split, logits.float(), batch.targets, f"_{number}").items():
+        for name, metric in self.update(split, logits.float(), batch.targets, f"_{number}").items():
             self.log(f"{tag}/{name}", metric, prog_bar=tag == split and name == main, on_step=False, on_epoch=True)
         if split == "val":
             cast(Metric, self.preferences[number]).update(probabilities)

@@ -1,44 +1,46 @@
 """SWS: stage-wise weight sharing."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import ViTArchitecture, vit_only
 from lgx.artifacts.learngene import Learngene, take_layers
 from lgx.initialization.expansion import first_of_stages
 from lgx.methods.distillation.method import Distill
+from lgx.methods.sws.spec import SWS as SPEC
 
 
 class SWS(Distill):
     """Learn stage learngenes by distilling an ancestor into an auxiliary net whose stages share their weights.
 
-    Xia et al., "Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models", 2024. The
-    auxiliary net has ``sum(stages)`` layers, but only one set of layer weights per stage is trained (Eq. 1), so each
-    learngene layer has met its own repetition in training. Loss: Eq. 4, as in :class:`Distill`.
+    The auxiliary net has ``sum(stages)`` layers, but only one set of layer weights per stage is trained ([0], Eq. 1):
+    training repeats each learngene layer, as expansion does. Loss: [0], Eq. 4, as in :class:`Distill`.
+
+    [0]: Xia et al., "Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models",
+    IJCAI 2024, https://arxiv.org/abs/2404.16897
 
     Args:
         stages: Layers of each stage, front to back; the paper's default is balanced.
-        kwargs: Arguments of ``Distill`` and of every method. The depth in ``arch`` gives way to ``sum(stages)``.
+        kwargs: Arguments of ``Distill`` and of every method. ``sum(stages)`` replaces the depth in ``arch``.
     """
 
-    architecture: ViTArchitecture
+    spec = SPEC
+    plain_network = False
 
     def __init__(self, stages: tuple[int, ...] = (3, 3, 4, 3, 3), **kwargs: Any) -> None:
-        self.stages = tuple(stages)
         super().__init__(**kwargs)
+        self.stages = tuple(stages)
 
-    @property
-    def method(self) -> str:
-        """``sws``."""
-        return "sws"
-
-    def make_architecture(self, architecture: ViTArchitecture) -> ViTArchitecture:
+    @cached_property
+    def architecture(self) -> ViTArchitecture:
         """The auxiliary net: depth and sharing from ``stages``."""
-        return architecture.replace(depth=sum(self.stages), stages=self.stages)
+        base = vit_only(self.parsed_architecture, f"model {type(self).__name__}")
+        return base.replace(depth=sum(self.stages), stages=self.stages)
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
-        """One layer per stage, and all that is not a layer."""
+        """One layer per stage, and all parameters outside the layers."""
         tensors = take_layers(state, first_of_stages(self.stages))
         return Learngene(self.method, self.architecture, tensors, ancestor=self.ancestor or "")

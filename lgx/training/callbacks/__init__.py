@@ -2,15 +2,14 @@
 
 from lgx.training.callbacks.announce import Announce
 from lgx.training.callbacks.checkpoint_io import AtomicCheckpointIO
+from lgx.training.callbacks.figures import DrawFigures
 from lgx.training.callbacks.last_checkpoint import LastCheckpoint
 from lgx.training.callbacks.learngene import SaveLearngene
 from lgx.training.callbacks.predictions import SavePredictions
 from lgx.training.callbacks.preemption import Preemption
 from lgx.training.callbacks.results import SaveResults
-from lgx.training.callbacks.routing import DrawRouting
-from lgx.training.callbacks.task_map import DrawTaskMap
 
 __all__ = [
-    "Announce", "AtomicCheckpointIO", "DrawRouting", "DrawTaskMap", "LastCheckpoint", "Preemption", "SaveLearngene",
+    "Announce", "AtomicCheckpointIO", "DrawFigures", "LastCheckpoint", "Preemption", "SaveLearngene",
     "SavePredictions", "SaveResults",
 ]  # fmt: skip

@@ -1,0 +1,74 @@
+"""Evaluation of one network on its tasks: metrics, their tags, predictions."""
+
+from functools import cached_property
+from typing import Literal, cast
+
+from lightning.pytorch import LightningModule
+from torch import Tensor, nn
+from torchmetrics import Metric, MetricCollection
+
+from lgx.architectures import Architecture, name_of
+from lgx.components.metrics import update_metrics
+from lgx.core.batch import Batch, Task
+from lgx.core.rows import Evaluation
+from lgx.errors import UserError
+
+
+class EvaluatedModule(LightningModule):
+    """Validation, test and prediction steps of a method.
+
+    Attributes:
+        task: The task of the data module; of several tasks a summary. None before the data module is known.
+        tasks: Every task by its name.
+        eval_metrics: Metrics of ``val`` and ``test``.
+    """
+
+    task: Task | None
+    tasks: dict[str, Task]
+    eval_metrics: nn.ModuleDict
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """Architecture of the network."""
+        raise NotImplementedError(f"{type(self).__name__}.architecture")
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Update the validation metrics."""
+        self.evaluate_batch(batch, "val")
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        """Update the test metrics."""
+        self.evaluate_batch(batch, "test")
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Class probabilities, (B, K).
+
+        Raises:
+            UserError: If the task is segmentation.
+        """
+        if self.architecture.kind == "segmentation":
+            raise UserError("predict: writes one class per image, which segmentation has not; run `lgx test` instead")
+        return cast(Tensor, self(batch.inputs).float().softmax(dim=-1))
+
+    def evaluations(self, split: str) -> list[Evaluation]:
+        """What evaluation measures."""
+        return [Evaluation(self.task.name if self.task else "", name_of(self.architecture), split)]
+
+    def metrics_of(self, split: str, suffix: str = "") -> MetricCollection:
+        """The metrics of ``val`` or ``test``; ``suffix`` tells several architectures or tasks apart."""
+        return cast(MetricCollection, self.eval_metrics[f"{split}_metrics{suffix}"])
+
+    def tag(self, split: str, task: str) -> str:
+        """Where a task's metrics are logged: under its own name where there are several."""
+        return f"{split}/{task}" if len(self.tasks) > 1 else split
+
+    def update(self, split: str, logits: Tensor, targets: Tensor, suffix: str = "") -> dict[str, Metric]:
+        """Update the metrics of a split with logits (B, K) and targets (B,), and return them by name."""
+        return update_metrics(self.metrics_of(split, suffix), logits, targets)
+
+    def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
+        """Update and log the metrics of one batch."""
+        main = self.task.metric if self.task else "acc"
+        for name, metric in self.update(split, self(batch.inputs).float(), batch.targets).items():
+            # Metric objects sum their states over ranks, so unequal shares count exactly.
+            self.log(f"{split}/{name}", metric, prog_bar=name == main, on_step=False, on_epoch=True)

@@ -1,0 +1,140 @@
+"""Evaluation of a hypernetwork: a fixed panel of architectures with predicted parameters, without training."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import torch
+from torch import Tensor
+
+from lgx.architectures import Architecture, name_of
+from lgx.core.batch import Batch, shared_metric
+from lgx.core.rows import Evaluation
+from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.hypernet.functional_forward import functional_forward
+from lgx.methods.base import Method
+from lgx.methods.hypernetworks.panel import make_panel
+from lgx.methods.hypernetworks.task_map import DEPTHS, TaskMap, task_map
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class PanelEvaluation(Method):
+    """Evaluates untrained descendants: every architecture of a panel on every task.
+
+    Attributes:
+        panel: Names or specs of the architectures that validation evaluates.
+        test_panel: Those that the test evaluates.
+        config: The hypernetwork's configuration.
+    """
+
+    evaluates_starts = True
+    panel: tuple[str, ...]
+    test_panel: tuple[str, ...]
+    _predicted: tuple[dict[str, Tensor], ...] = ()
+    _predicted_for: tuple[str, str] | None = None
+    _task_map: TaskMap | None = None
+
+    @cached_property
+    def config(self) -> HypernetConfig:
+        """The hypernetwork's configuration."""
+        raise NotImplementedError(f"{type(self).__name__}.config")
+
+    @cached_property
+    def panels(self) -> dict[str, list[Architecture]]:
+        """The architectures that validation and test evaluate.
+
+        Raises:
+            UserError: If one is unknown, given twice, or reads other inputs than ``arch``.
+        """
+        base = self.architecture
+        return {
+            "val": make_panel("panel", self.panel, base),
+            "test": make_panel("test_panel", self.test_panel, base),
+        }
+
+    @property
+    def hypernet(self) -> Hypernet:
+        """The network that is trained."""
+        return cast(Hypernet, self.network)
+
+    def task_embedding(self, task: str) -> Tensor | None:
+        """What the hypernetwork is told of a task, (T,); None for hypernetworks that are told nothing."""
+        return None
+
+    def evaluations(self, split: str) -> list[Evaluation]:
+        """Every architecture of the panel on every task, each under its own tags."""
+        return [
+            Evaluation(task, name_of(architecture), f"{self.tag(split, task)}/{name_of(architecture)}")
+            for task in self.tasks
+            for architecture in self.panels[split]
+        ]
+
+    def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
+        """Test every architecture of the panel, with predicted parameters, on one batch."""
+        if self._predicted_for != (split, batch.task):  # the tasks come one after another
+            self._predict_panel(split, batch.task)
+        number, tag = list(self.tasks).index(batch.task), self.tag(split, batch.task)
+        for i, (architecture, parameters) in enumerate(zip(self.panels[split], self._predicted, strict=True)):
+            logits = functional_forward(architecture, parameters, batch.inputs).float()
+            metrics = self.update(split, logits, batch.targets, f"_{number}_{i}")
+            for name, metric in metrics.items():
+                self.log(f"{tag}/{name_of(architecture)}/{name}", metric, on_step=False, on_epoch=True)
+
+    def _predict_panel(self, split: str, task: str) -> None:
+        classes, embedding = self.tasks[task].num_classes, self.task_embedding(task)
+        self._predicted = ()  # frees the dense weights of one panel before the next
+        predicted = []
+        with torch.no_grad():
+            for architecture in self.panels[split]:
+                descendant = architecture.replace(num_classes=classes)
+                predicted.append(self.hypernet.predict(descendant, embedding))
+        self._predicted, self._predicted_for = tuple(predicted), (split, task)
+
+    def on_validation_epoch_start(self) -> None:
+        """Predict anew: the hypernetwork has learned since."""
+        self._predicted_for = None
+
+    def on_test_epoch_start(self) -> None:
+        """Predict anew: another checkpoint may have been loaded."""
+        self._predicted_for = None
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the mean over tasks and panel, which chooses the best checkpoint, and map the tasks."""
+        self._log_means("val")
+        trainer: Any = self.trainer
+        if not (trainer.sanity_checking or trainer.fast_dev_run):
+            self._map_tasks()
+
+    def _map_tasks(self) -> None:
+        """Log how well the encoder separates the tasks (TAL, Fig. 3); every process computes the same."""
+        embeddings = {task: self.task_embedding(task) for task in self.tasks}
+        known = {task: embedding for task, embedding in embeddings.items() if embedding is not None}
+        if len(known) < 2:
+            return
+        base = self.architecture.replace(num_classes=self.config.num_classes)
+        self._task_map = task_map(self.hypernet, known, [base.replace(depth=depth) for depth in DEPTHS])
+        if self._task_map.silhouette is not None:
+            self.log("val/silhouette", self._task_map.silhouette, sync_dist=True)
+
+    def figures(self) -> dict[str, "Figure"]:
+        """The map of the tasks after the last validation, where the hypernetwork reads two task embeddings or more."""
+        if self._task_map is None:
+            return {}
+        from lgx.results.figures import task_figure
+
+        return {"task_map": task_figure(self._task_map)}
+
+    def on_test_epoch_end(self) -> None:
+        """Mean over tasks and panel."""
+        self._log_means("test")
+
+    def _log_means(self, split: str) -> None:
+        self._predicted, self._predicted_for = (), None  # training does not need these dense weights
+        means = []
+        for number, (name, task) in enumerate(self.tasks.items()):
+            metrics = [self.metrics_of(split, f"_{number}_{i}") for i in range(len(self.panels[split]))]
+            means.append(torch.stack([m[task.metric].compute() for m in metrics]).mean())
+            if len(self.tasks) > 1:
+                self.log(f"{self.tag(split, name)}/{task.metric}", means[-1])
+        self.log(f"{split}/{shared_metric(self.tasks.values())}", torch.stack(means).mean(), prog_bar=True)

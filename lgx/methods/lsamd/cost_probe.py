@@ -1,0 +1,32 @@
+"""What a plan runs to count one training step of LSAMD."""
+
+from typing import cast
+
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+
+from lgx.methods.cost_probe import CostProbe
+from lgx.methods.lsamd.super_ancestor import SuperAncestor
+
+
+class LSAMDProbe(CostProbe):
+    """A super ancestor whose layers all use the data set's own block, which costs most.
+
+    The ancestor is not read: its images are taken to be normalized like those of the first task.
+    """
+
+    knows_learngene = False
+    notes = ("Counted as if every layer took the data set's own block, which costs most.",)
+
+    def build(self) -> nn.Module:
+        """The super ancestor at a random start."""
+        base = cast(VisionTransformer, self.method.architecture.replace(kind="classification").build())
+        base.reset_classifier(0)
+        tasks = list(self.method.tasks.values())
+        self.method.base_mean, self.method.base_std = tasks[0].mean, tasks[0].std
+        return _OwnBlocks(base, tasks, "batch")
+
+
+class _OwnBlocks(SuperAncestor):
+    def _majority(self, prefers_base: Tensor) -> bool:
+        return False

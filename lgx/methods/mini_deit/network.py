@@ -1,0 +1,64 @@
+"""Mini-DeiT's layers: shared weights, with own transformations for each layer."""
+
+from math import isqrt
+from typing import cast
+
+import torch
+from einops import einsum, rearrange
+from timm.models.vision_transformer import Attention
+from torch import Tensor, nn
+
+
+class MultiplexedAttention(nn.Module):
+    """Self-attention with shared projections and own transformations over the heads.
+
+    ``softmax((I + F) Q Kᵀ / √d)``, then ``(I + G)`` of that over the heads, times V. Tokens (B, N, D) -> (B, N, D).
+
+    Args:
+        shared: Attention whose projections are shared.
+    """
+
+    def __init__(self, shared: Attention) -> None:
+        super().__init__()
+        self.qkv, self.proj, self.num_heads, self.scale = shared.qkv, shared.proj, shared.num_heads, shared.scale
+        self.before = nn.Parameter(torch.zeros(shared.num_heads, shared.num_heads))
+        self.after = nn.Parameter(torch.zeros(shared.num_heads, shared.num_heads))
+
+    def forward(self, x: Tensor, attn_mask: None = None, is_causal: bool = False) -> Tensor:
+        """Attend; masks are timm's, and a ViT that classifies has none."""
+        q, k, v = rearrange(self.qkv(x), "b n (three h d) -> three b h n d", three=3, h=self.num_heads)
+        logits = _mixed(q * self.scale @ k.mT, self.before)
+        attended = _mixed(logits.softmax(dim=-1), self.after) @ v
+        out: Tensor = self.proj(rearrange(attended, "b h n d -> b n (h d)"))
+        return out
+
+
+class MultiplexedMlp(nn.Module):
+    """A shared MLP that reads own depth-wise transformations of the tokens.
+
+    Class token and image tokens (B, 1 + g², D) -> (B, 1 + g², D). The convolution adds to what it reads.
+
+    Args:
+        shared: MLP whose layers are shared.
+    """
+
+    def __init__(self, shared: nn.Module) -> None:
+        super().__init__()
+        self.fc1, self.act, self.fc2 = cast(nn.Linear, shared.fc1), shared.act, cast(nn.Linear, shared.fc2)
+        width = self.fc1.in_features
+        self.local = nn.Conv2d(width, width, 3, padding=1, groups=width, bias=False)
+        nn.init.zeros_(self.local.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Transform, then the shared layers."""
+        side = isqrt(x.shape[1] - 1)
+        image = rearrange(x[:, 1:], "b (g h) d -> b d g h", g=side)
+        moved = rearrange(self.local(image), "b d g h -> b (g h) d")
+        x = torch.cat([x[:, :1], x[:, 1:] + moved], dim=1)
+        out: Tensor = self.fc2(cast(nn.Module, self.act)(self.fc1(x)))
+        return out
+
+
+def _mixed(attention: Tensor, deviation: Tensor) -> Tensor:
+    """Each head plus a mixture of all, (B, H, N, N)."""
+    return attention + einsum(deviation, attention, "out h, b h n m -> b out n m")

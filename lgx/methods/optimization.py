@@ -1,0 +1,106 @@
+"""Optimization: optimizer, learning-rate schedule, number of steps, seed of each step."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningModule
+from lightning.pytorch.cli import OptimizerCallable
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from data_modules.base import TaskDataModule
+from lgx.components.checkpoint_checks import seed_of
+from lgx.components.optim import parameter_groups
+from lgx.core.batch import Batch
+from lgx.errors import UserError
+
+SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
+"""(optimizer, total steps) -> scheduler that is stepped after every update."""
+
+
+class OptimizedModule(LightningModule):
+    """How a method's network is optimized.
+
+    Attributes:
+        network: What is trained.
+        optimizer: Parameter groups -> optimizer.
+        scheduler: (optimizer, total steps) -> schedule; None keeps the learning rate constant.
+        resumed_optimizers: Class names of the optimizers of the checkpoint that the run resumes from.
+    """
+
+    network: nn.Module
+    optimizer: OptimizerCallable
+    scheduler: SchedulerCallable | None
+    resumed_optimizers: list[str] | None = None
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Seed the step by (seed, epoch, batch, rank): a resumed run then draws what the first would have drawn."""
+        parts = (seed_of(), self.current_epoch, batch_idx, self.global_rank)
+        state = np.random.SeedSequence(parts).generate_state(2)
+        torch.manual_seed(int(state[0]))
+        np.random.seed(int(state[1]))
+
+    def configure_optimizers(self) -> Any:
+        """Optimizer over two groups (decay or not), schedule stepped after every update.
+
+        Raises:
+            UserError: If the run is resumed with another optimizer.
+        """
+        optimizer = self.optimizer(self.trained_groups())
+        name = type(optimizer).__name__
+        if self.resumed_optimizers not in (None, [name]):
+            raise UserError(
+                f"--ckpt_path: the run was trained with {', '.join(self.resumed_optimizers)}, not {name}; "
+                f"resume with the same optimizer"
+            )
+        if self.scheduler is None:
+            return optimizer
+        scheduler = self.scheduler(optimizer, self.total_steps())
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def trained_groups(self) -> list[dict[str, Any]]:
+        """Parameter groups of the optimizer."""
+        return parameter_groups(self.network)
+
+    def total_steps(self) -> int:
+        """Optimizer steps of the whole run, from the configuration alone.
+
+        Lightning's ``estimated_stepping_batches`` is never asked: asking drops the loader's resume state.
+
+        Raises:
+            UserError: If neither ``trainer.max_steps`` nor ``trainer.max_epochs`` gives an end.
+        """
+        total = self.known_steps()
+        if total is None:
+            raise UserError("trainer.max_epochs or trainer.max_steps: a schedule needs to know when the run ends")
+        return total
+
+    def known_steps(self) -> int | None:
+        """Optimizer steps of the whole run; None where only time or the user ends it."""
+        trainer = self.trainer
+        limits = []
+        if trainer.max_steps > 0:
+            limits.append(int(trainer.max_steps))
+        if trainer.max_epochs is not None and trainer.max_epochs > 0:
+            batches = self.data_module().train_dataloader().epoch_length
+            limits.append(int(trainer.max_epochs) * -(-batches // trainer.accumulate_grad_batches))
+        return min(limits, default=None)
+
+    def data_module(self) -> TaskDataModule:
+        """The trainer's data module.
+
+        Raises:
+            UserError: If the trainer was given bare loaders, or a data module without a task.
+        """
+        module = getattr(self.trainer, "datamodule", None)
+        if module is None:
+            raise UserError("data: a method learns its task from a data module; give one with --data")
+        if not isinstance(module, TaskDataModule):
+            raise UserError(
+                f"data: {type(module).__name__} gives no task; derive it from data_modules.TaskDataModule, not only "
+                "from LightningDataModule"
+            )
+        return module
