@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture
 from lgx.core.batch import Batch
-
-if TYPE_CHECKING:
-    from lgx.methods.base import Method
 
 
 class CostProbe:
@@ -32,7 +30,7 @@ class CostProbe:
     knows_learngene: bool = True
     notes: tuple[str, ...] = ()
 
-    def __init__(self, method: "Method") -> None:
+    def __init__(self, method: LightningModule) -> None:
         self.method: Any = method  # a subclass probes one method, and knows its class
 
     def build(self) -> nn.Module:

@@ -9,7 +9,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization import Initializer
 from lgx.methods.baselines.spec import PRETRAINED, RANDOM
-from lgx.methods.registry import names_with_initializer, spec_of
+from lgx.methods.registry import initializer_class, names_with_initializer, spec_of
 
 _NOT_OFFERED = ("source", "seed", "name")
 """Parameters that a command sets itself; ``name`` renames a method in results."""
@@ -103,7 +103,7 @@ def _class_of(method: str, learngene: Learngene | None = None) -> type[Initializ
     """The initializer of a method; a learngene file may be of a variant with a name of its own."""
     own_name = learngene is not None and learngene.method == method
     spec = spec_of(method, _content(learngene) if learngene and own_name else None)
-    found = spec.initializer_class() if spec and (own_name or method in spec.names) else None
+    found = initializer_class(spec) if spec and (own_name or method in spec.names) else None
     if found is None:
         raise UserError(f"method {method!r} is unknown; known are {', '.join(names_with_initializer())}")
     return found

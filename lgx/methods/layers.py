@@ -9,7 +9,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization.base import Initializer
 from lgx.initialization.origin import Origin
-from lgx.methods.registry import specs
+from lgx.methods.registry import initializer_class, specs
 
 
 class LayerExpansion(Initializer):
@@ -36,7 +36,7 @@ class LayerExpansion(Initializer):
     @classmethod
     def expanded_methods(cls) -> list[str]:
         """Names of the methods whose learngenes it expands."""
-        classes = ((spec, spec.initializer_class()) for spec in specs().values())
+        classes = ((spec, initializer_class(spec)) for spec in specs().values())
         return [name for spec, found in classes if found and issubclass(cls, found) for name in spec.names]
 
     @cached_property

@@ -67,18 +67,26 @@ def looks() -> dict[str, Look]:
     return {look.name: look for spec in specs().values() for look in spec.looks or (Look(spec.name, spec.name, ""),)}
 
 
+def method_class(spec: MethodSpec) -> "type[Method] | None":
+    """Import the class that ``lgx fit --model`` trains; None where the method is a start only."""
+    return None if spec.module is None else imported(spec.module)
+
+
+def initializer_class(spec: MethodSpec) -> "type[Initializer] | None":
+    """Import the default initializer of the method's descendants; None without one."""
+    return None if spec.initializer is None else imported(spec.initializer)
+
+
 @cache
 def method_classes() -> dict[str, "type[Method]"]:
     """Classes that ``lgx fit --model`` trains, by class name."""
-    classes = (spec.method_class() for spec in specs().values())
-    return {found.__name__: found for found in classes if found is not None}
+    return {found.__name__: found for spec in specs().values() if (found := method_class(spec)) is not None}
 
 
 @cache
 def initializer_classes() -> dict[str, "type[Initializer]"]:
     """Default initializers of all methods, by class name."""
-    classes = (spec.initializer_class() for spec in specs().values())
-    return {found.__name__: found for found in classes if found is not None}
+    return {found.__name__: found for spec in specs().values() if (found := initializer_class(spec)) is not None}
 
 
 def load_all() -> None:
@@ -137,6 +145,7 @@ def _loaded(entry: EntryPoint, package: str) -> Iterable[MethodSpec]:
 
 
 __all__ = [
-    "GROUP", "class_path", "find_spec", "imported", "initializer_classes", "load_all", "looks", "method_classes",
+    "GROUP", "class_path", "find_spec", "imported", "initializer_class", "initializer_classes", "load_all",
+    "looks", "method_class", "method_classes",
     "names_with_initializer", "spec_of", "specs",
 ]  # fmt: skip

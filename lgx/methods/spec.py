@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from lgx.core.batch import Kind
-    from lgx.initialization import Initializer
-    from lgx.methods.base import Method
 
 Content = Literal["network", "layers", "hypernetwork"]
 """What a learngene holds: a whole network, some layers, or a hypernetwork."""
@@ -79,14 +77,6 @@ class MethodSpec:
     def label(self) -> str:
         """Words for a legend; the name where no look says more."""
         return next((look.label for look in self.looks if look.name == self.name), self.name)
-
-    def method_class(self) -> "type[Method] | None":
-        """Import the class that ``lgx fit --model`` trains."""
-        return None if self.module is None else imported(self.module)
-
-    def initializer_class(self) -> "type[Initializer] | None":
-        """Import the default initializer."""
-        return None if self.initializer is None else imported(self.initializer)
 
 
 def imported(path: str) -> Any:

@@ -1,0 +1,161 @@
+"""The structure of the code, read from its own imports: ``python -m tests.support.house`` prints it as a diagram."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+FLOORS = (
+    ("commands",), ("planning", "benchmark"), ("runs", "results"), ("training",), ("methods",), ("hypernet",),
+    ("components",), ("initialization",), ("artifacts",), ("architectures",), ("core",),
+)  # fmt: skip
+"""Rooms of lgx from top to bottom. A room imports from lower floors, and within a floor from rooms to its right."""
+
+HALLWAY = ("cli", "errors", "__init__", "__main__")
+"""Modules directly in lgx: the front door, and the exception that every room raises."""
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of lgx and data_modules by its dotted name."""
+    found = {}
+    for package in ("lgx", "data_modules"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """A file's syntax tree."""
+    return ast.parse(path.read_text())
+
+
+def imports_of(module: str) -> set[str]:
+    """Modules that a module imports anywhere: at its top, inside functions, and for type checking."""
+    found = set()
+    for node in ast.walk(tree_of(modules()[module])):
+        if isinstance(node, ast.ImportFrom) and node.module in modules():
+            inner = {f"{node.module}.{name.name}" for name in node.names}
+            found |= {name for name in inner if name in modules()}
+            if any(name not in modules() for name in inner):
+                found.add(str(node.module))
+        elif isinstance(node, ast.Import):
+            found |= {name.name for name in node.names if name.name in modules()}
+    return found - {module}
+
+
+def room_of(module: str) -> str:
+    """The room of a module: the package below lgx, ``data_modules``, or ``hallway``."""
+    package, *rest = module.split(".")
+    if package != "lgx":
+        return package
+    return rest[0] if rest and rest[0] not in HALLWAY else "hallway"
+
+
+def arrows() -> dict[tuple[str, str], list[str]]:
+    """Arrows between rooms of lgx, each with the imports behind it; the hallway is left out."""
+    found = defaultdict(list)
+    for module in modules():
+        for imported in imports_of(module):
+            ends = room_of(module), room_of(imported)
+            if ends[0] != ends[1] and "hallway" not in ends and "data_modules" not in ends:
+                found[ends].append(f"{module} imports {imported}")
+    return dict(sorted(found.items()))
+
+
+def height(room: str) -> tuple[int, int]:
+    """Place of a room from the top, and from the left within its floor."""
+    return next(((i, floor.index(room)) for i, floor in enumerate(FLOORS) if room in floor), (0, -1))
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that import each other in a circle (strongly connected components of two or more)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for following in graph[node]:
+            if following not in index:
+                visit(following)
+                low[node] = min(low[node], low[following])
+            elif following in stack:
+                low[node] = min(low[node], index[following])
+        if low[node] == index[node]:
+            place = stack.index(node)
+            group = sorted(stack[place:])
+            del stack[place:]
+            if len(group) > 1:
+                found.append(group)
+
+    for node in graph:
+        if node not in index:
+            visit(node)
+    return found
+
+
+def strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Strings of a file that are no docstrings, each with its line."""
+    tree = tree_of(path)
+    documented = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # notes behind constants
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented | statements:
+            yield node.lineno, node.value
+
+
+def classes_below(folder: Path) -> set[str]:
+    """Names of the classes that are defined in the subfolders of a folder."""
+    files = (path for path in folder.rglob("*.py") if path.parent != folder)
+    return {node.name for path in files for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)}
+
+
+def kinds_checked(path: Path) -> Iterator[tuple[int, str]]:
+    """Names of classes that a file asks about with ``isinstance`` or ``issubclass``, each with its line."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("isinstance", "issubclass"):
+                for name in re.findall(r"[A-Za-z_]\w*", ast.unparse(node.args[1])):
+                    yield node.lineno, name
+
+
+def diagram() -> str:
+    """The arrows between rooms as a Mermaid flowchart; an arrow that follows from others is left out."""
+    direct = defaultdict(set)
+    for source, target in arrows():
+        direct[source].add(target)
+    direct["data_modules"].add("core")
+
+    def reaches(start: str, end: str) -> bool:
+        below = [room for room in direct[start] if height(room) > height(start)]
+        return any(room == end or reaches(room, end) for room in below)
+
+    lines = ["```mermaid", "flowchart TD"]
+    for source in [room for floor in FLOORS for room in floor] + ["data_modules"]:
+        for target in sorted(direct[source], key=lambda room: height(room)):
+            if not any(reaches(other, target) for other in direct[source] - {target}):
+                lines.append(f"    {source} --> {target}")
+    return "\n".join([*lines, "```"])
+
+
+if __name__ == "__main__":
+    found = arrows()
+    print(diagram())
+    print(f"\n{len(found)} arrows between {len([room for floor in FLOORS for room in floor])} rooms")
+    for (source, target), behind in found.items():
+        print(f"{source} -> {target}: {len(behind)} imports")
