@@ -1,53 +1,45 @@
-"""The ``lgx`` command: a thin dispatcher that imports only what the chosen command needs."""
+"""The ``lgx`` command: import and run the chosen command, and report its errors."""
 
 import difflib
 import importlib
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 from lgx import __version__
+from lgx.core.system_failures import WORKER_KILLED, describe, worker_was_killed
 from lgx.errors import Preempted, UserError
 
 TRAINING = {
-    "fit": "train a method: ancestor, learngene or descendant",
+    "fit": "train an ancestor, a learngene or a descendant",
     "validate": "evaluate a checkpoint on the validation split",
     "test": "evaluate a checkpoint, or an untrained start, on the test split",
-    "predict": "predicted class and probability for every test image",
+    "predict": "write the predicted class and probability of every test example",
 }
 COMMANDS = {
-    "init": "write a descendant that plain timm loads",
-    "extract": "the learngene of a search over data sets",
-    "embed": "embed tasks, for a task-aware hypernetwork",
-    "export": "write a trained run's network as a timm folder",
-    "compare": "table and report of methods x descendants x tasks over seeds",
-    "analyze": "how a hypernetwork sees tasks; what training makes of parameters; paths of a search",
-    "plan": "steps, memory, FLOPs and hours of a run, before it starts",
-    "reproduce": "a table or figure of the papers, and which of its claims hold",
+    "init": "write a descendant of a learngene as a model folder",
+    "extract": "extract a learngene from a selection over data sets",
+    "embed": "compute task embeddings for a task-aware hypernetwork",
+    "export": "write the network of a trained run as a model folder",
+    "compare": "tables and report of methods x descendants x tasks over seeds",
+    "analyze": "task maps, statistics of trained parameters, paths of a selection",
+    "plan": "steps, memory, FLOPs and hours of a run before it starts",
+    "reproduce": "run a table or figure of the papers and check its claims",
     "sweep": "many runs from one file, resumable, on one machine or a cluster",
-    "tune": "search options of a run with optuna",
+    "tune": "tune options of a run with optuna",
     "arch": "parameters and MACs of architectures",
     "sample": "sample an architecture set",
     "data": "list and prepare data sets",
-    "bench": "what a training step costs, as ratios",
-    "doctor": "what lgx finds on this machine",
+    "bench": "cost of a training step, as ratios",
+    "doctor": "check the installation and this machine",
 }
+_RENAMED = {"analyse": "analyze"}
+"""Former name of a command -> its name; accepted for one more release."""
 
-_LOST = "another process of this run has ended: its message says why, or it was killed; see --ckpt_path last"
-_KILLED = (
-    "a data loading process was killed, perhaps for want of memory; try fewer data.num_workers or a smaller "
-    "data.batch_size, and go on with --ckpt_path last"
-)
-_GPU_FULL = "the GPU's memory is full; try a smaller data.batch_size with trainer.accumulate_grad_batches"
-SYSTEM_FAILURES = {
-    "Connection closed by peer": _LOST,
-    "Connection reset by peer": _LOST,
-    "Broken pipe": _LOST,
-    "CUDA out of memory": _GPU_FULL,
-}
-"""What a RuntimeError says when the machine, not lgx, is at fault; and what the user is told."""
+_LONGEST = 2000
+"""Characters of an error message that are printed."""
 
 
 def _help() -> str:
@@ -72,55 +64,45 @@ a first run:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line.
+    """Run a command line.
 
     Args:
-        args: Arguments without the program name; ``sys.argv`` by default.
+        args: Arguments without the program's name; ``sys.argv`` by default.
 
     Raises:
-        SystemExit: With 2 after a user's mistake, 130 after Ctrl-C, 143 after SIGTERM, 141 when the output is no longer
-            read, 1 when the system refuses something.
+        SystemExit: With exit code 2 for a user's mistake, 1 for a failure of the system, 130 after Ctrl-C, 143 after
+            SIGTERM, 141 if the reader of the output has closed it. Any other error passes with its traceback.
     """
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
-        _run(argv)
-    except UserError as error:
-        _fail(argv[0], _sentence(error), 2)
-    except Preempted as end:
-        _fail(argv[0], str(end), end.code)
-    except KeyboardInterrupt:
-        _fail(argv[0], "interrupted; finished files are intact, a run resumes with --ckpt_path last", 130)
-    except (OSError, EOFError, RuntimeError) as error:
-        if (sentence := _system_failure(error)) is not None:
-            _fail(argv[0], sentence, 1)
-        if not isinstance(error, BrokenPipeError):
-            raise
-        # Python flushes stdout once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(128 + signal.SIGPIPE) from None
-
-
-def _run(argv: Sequence[str]) -> None:
-    """Run a command line; the death of a data loading process comes as itself.
-
-    PyTorch raises it wherever the signal finds the program, in code too that turns any error into one of its own.
-    """
-    try:
         run_command(argv)
+    except KeyboardInterrupt:
+        _fail(argv[0], "interrupted; finished files are complete, resume a run with --ckpt_path last", 130)
     except Exception as error:
-        seen: list[BaseException] = []
-        link: BaseException | None = error
-        while link is not None and link not in seen:
-            if _tells_of_a_death(link):
-                raise link from None
-            seen.append(link)
-            link = link.__cause__ or link.__context__
-        raise
+        if worker_was_killed(error):  # checked first, because another error may hide this one
+            _fail(argv[0], WORKER_KILLED, 1)
+        if isinstance(error, UserError):
+            _fail(argv[0], _user_message(error), 2)
+        if isinstance(error, Preempted):
+            _fail(argv[0], str(error), error.code)
+        if isinstance(error, BrokenPipeError):  # the reader, for example `head`, has closed our output
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes stdout when it exits
+            raise SystemExit(128 + signal.SIGPIPE) from None
+        if (message := describe(error)) is None:
+            raise
+        _fail(argv[0], message, 1)
 
 
 def run_command(argv: Sequence[str]) -> None:
-    """Run a command line without its first word, ``lgx``; errors go to the caller."""
+    """Run a command line without its first word, ``lgx``.
+
+    Raises:
+        UserError: For a user's mistake. Every other error of the command is passed on as well.
+    """
     command = argv[0]
+    if command in _RENAMED:
+        command = _RENAMED[command]
+        print(f"deprecated: lgx {argv[0]} is lgx {command} now; the next release refuses it", file=sys.stderr)
     if command in ("-h", "--help"):
         print(_help(), flush=True)
     elif command in ("-V", "--version"):
@@ -132,43 +114,18 @@ def run_command(argv: Sequence[str]) -> None:
     else:
         close = difflib.get_close_matches(command, [*TRAINING, *COMMANDS], n=1)
         hint = f"did you mean {close[0]!r}?" if close else "see lgx --help"
-        raise UserError(f"{command!r} is no command; {hint}")
+        raise UserError(f"unknown command {command!r}; {hint}")
 
 
-def _system_failure(error: Exception) -> str | None:
-    """What the user is told where the machine, not lgx, is at fault; None where it is not known to be."""
-    if _tells_of_a_death(error):
-        return _KILLED
-    if isinstance(error, BrokenPipeError):  # the reader of our output, `head` say, has seen enough
-        return None
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or error}"
-    return next((words for sign, words in SYSTEM_FAILURES.items() if sign in str(error)), None)
-
-
-def _tells_of_a_death(error: BaseException) -> bool:
-    """Whether a data loading process was killed.
-
-    PyTorch says so, or Python broke off talking with another process of ours, of which only those that load data talk.
-    """
-    if isinstance(error, RuntimeError):
-        return "DataLoader worker (pid" in str(error)
-    if not isinstance(error, ConnectionError | EOFError):
-        return False
-    modules = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
-    return any(module.startswith("multiprocessing.") for module in modules)
-
-
-def _sentence(error: UserError) -> str:
-    """The message; of an error in a loader process only the last line, which is the message."""
+def _user_message(error: UserError) -> str:
+    """The message of an error; PyTorch puts the whole traceback before the message of a data loading process."""
     text = str(error).strip()
     return text.splitlines()[-1].removeprefix("lgx.errors.UserError: ") if "Original Traceback" in text else text
 
 
-def _fail(command: str, sentence: str, code: int) -> None:
-    # What it quotes may come from a file of others: no control characters for the terminal, and no end of it.
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in sentence[:2000])
+def _fail(command: str, message: str, code: int) -> NoReturn:
+    # The message may quote a foreign file: control characters must not reach the terminal.
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message[:_LONGEST])
     print(f"lgx {command}: {shown}", file=sys.stderr)
     sys.stderr.flush()
     raise SystemExit(code)

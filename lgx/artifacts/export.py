@@ -12,7 +12,8 @@ from torch import nn
 import lgx
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.zoo import ZooModel
-from lgx.core.files import as_os_error, atomic_path
+from lgx.core.files import atomic_path
+from lgx.core.system_failures import as_os_error
 from lgx.errors import UserError
 
 WRITTEN = {"config.json", "model.safetensors", "pytorch_model.bin", "README.md"}

@@ -15,8 +15,9 @@ import lgx
 from lgx.architectures import Architecture, name_of
 from lgx.artifacts.metadata_schema import AGAIN, TASK, check_shapes, count_layers, described_architecture
 from lgx.artifacts.pickles import check_checkpoint
-from lgx.core.files import as_os_error, atomic_path
+from lgx.core.files import atomic_path
 from lgx.core.schema import CLASSES, LINE, MAPPING, NUMBER, check_fields, list_of, mapping_of, parse_json
+from lgx.core.system_failures import as_os_error
 from lgx.errors import UserError
 
 SUFFIX = ".learngene.safetensors"

@@ -21,15 +21,15 @@ def run(command: str, argv: list[str]) -> None:
     """Parse ``argv`` for a command and run it.
 
     Args:
-        command: Name of a module in this package; it has a function of that name, ``COMMANDS`` by subcommand,
-            or ``main``, which parses by itself.
+        command: Name of a module in this package. The module has a function of the same name, or a dict ``COMMANDS`` of
+            functions by subcommand, or a function ``main`` that parses its arguments itself.
         argv: What follows the command's name.
 
     Raises:
         UserError: For whatever is wrong with the arguments.
     """
     module = importlib.import_module(f"lgx.commands.{command}")
-    if hasattr(module, "main"):  # takes the options of `lgx fit` beside its own, which no signature can list
+    if hasattr(module, "main"):  # a command whose options no signature can list
         module.main(argv)
         return
     functions: dict[str, Callable[..., None]] | None = getattr(module, "COMMANDS", None)
@@ -41,7 +41,7 @@ def run(command: str, argv: list[str]) -> None:
     elif argv[0] in functions:
         call(f"lgx {command} {argv[0]}", functions[argv[0]], argv[1:])
     else:
-        raise UserError(f"{argv[0]!r} is unknown; known are {', '.join(functions)}")
+        raise UserError(f"unknown command {argv[0]!r} of lgx {command}; the commands are {', '.join(functions)}")
 
 
 def call(

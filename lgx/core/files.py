@@ -1,7 +1,6 @@
 """Writing files so that none is ever half-written."""
 
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -49,18 +48,6 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         else:
             with suppress(OSError):  # the place itself may be what was wrong
                 temporary.unlink(missing_ok=True)
-
-
-def as_os_error(error: Exception) -> OSError:
-    """A library's own error of writing as the system's, which :func:`atomic_path` turns into a sentence.
-
-    Args:
-        error: Of safetensors, which quotes the system, or of torch, whose zip writer only notes that bytes are missing.
-    """
-    if found := re.search(r"\(os error (\d+)\)", str(error)):
-        return OSError(int(found[1]), os.strerror(int(found[1])))
-    reason = next(iter(str(error).splitlines()), type(error).__name__)[:100]
-    return OSError(f"not all of it could be written ({reason}); is the disk full?")
 
 
 def _replace_folder(path: Path, new: Path) -> None:

@@ -38,21 +38,21 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
     """
     known: dict[tuple[str, ...], float] = {}
     speed_of = ["--gpus=1", f"--tflops={tflops}", f"--mfu={mfu}", *([f"--samples={samples}"] if samples else [])]
-    total, jobs = 0.0, [job for job in load_sweep(file).runs if job.command == "fit"]
-    for job in jobs:
-        key = (job.config, *_weighty(job))
+    total, specs = 0.0, [spec for spec in load_sweep(file).runs if spec.command == "fit"]
+    for spec in specs:
+        key = (spec.config, *_weighty(spec))
         if key not in known:
-            speed = make_plan(["--config", job.config, *_weighty(job), *speed_of]).speed
+            speed = make_plan(["--config", spec.config, *_weighty(spec), *speed_of]).speed
             assert speed is not None, "tflops is given"
             known[key] = speed.gpu_hours
         total += known[key]
-    return SweepHours(total, len(jobs))
+    return SweepHours(total, len(specs))
 
 
-def _weighty(job: RunSpec) -> Iterator[str]:
+def _weighty(spec: RunSpec) -> Iterator[str]:
     return (
         argument
-        for key, value in job.options.items()
+        for key, value in spec.options.items()
         if not key.startswith(_OF_NO_WEIGHT)
         for argument in option_arguments({key: value})
     )

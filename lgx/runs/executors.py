@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from lgx.core.system_failures import WORKER_KILLED, describe, worker_was_killed
 from lgx.errors import Preempted, UserError
 from lgx.runs.jobs import Job, run_in_process
 
@@ -99,5 +100,8 @@ class InProcessExecutor:
             print(f"lgx {job.arguments[0]}: {error}", file=sys.stderr, flush=True)
             return Failure(str(error))
         except Exception as error:
-            traceback.print_exc()
-            return Failure(f"{type(error).__name__}: {error}")
+            if (reason := WORKER_KILLED if worker_was_killed(error) else describe(error)) is None:
+                traceback.print_exc()
+                return Failure(f"{type(error).__name__}: {error}")
+            print(f"lgx {job.arguments[0]}: {reason}", file=sys.stderr, flush=True)
+            return Failure(reason)

@@ -28,6 +28,25 @@ def test_every_command_explains_itself(command):
     assert len(result.out) > 200 or command == "doctor"
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["ft"], "lgx ft: unknown command 'ft'; did you mean 'fit'?"),
+        (["xyzzy"], "lgx xyzzy: unknown command 'xyzzy'; see lgx --help"),
+        (["data", "prepar"], "lgx data: unknown command 'prepar' of lgx data; the commands are list, prepare"),
+    ],
+)
+def test_an_unknown_command_is_named(words, sentence):
+    result = lgx(*words)
+    assert (result.code, result.sentence) == (2, sentence)
+
+
+def test_the_former_name_of_a_command_works_and_is_deprecated():
+    new, old = lgx("analyze", "--help"), lgx("analyse", "--help")
+    assert (old.code, old.out) == (0, new.out)
+    assert old.err == "deprecated: lgx analyse is lgx analyze now; the next release refuses it\n"
+
+
 def test_commands_with_subcommands_list_them():
     assert "prepare" in lgx("data").out
     assert lgx("data", "prepar").code == 2

@@ -15,7 +15,8 @@ from lightning.pytorch import Callback
 
 from data_modules.shards import write_shards
 from lgx.artifacts.learngene import Learngene, load_checkpoint
-from lgx.core.files import as_os_error, atomic_path
+from lgx.core.files import atomic_path
+from lgx.core.system_failures import as_os_error
 from lgx.errors import UserError
 from tests.support import fake_data
 from tests.support.command_line import ARCH, Result, arguments, lgx
@@ -146,7 +147,7 @@ def test_a_full_disk_ends_a_run_that_can_be_resumed(tmp_path, images):
         result = quickly(*base, "--trainer.max_epochs=2")
     assert result.code == 2
     assert f"cannot write {folder / 'checkpoints'}" in result.sentence
-    assert "not all of it could be written" in result.sentence
+    assert "could not be written completely" in result.sentence
     assert (folder / "checkpoints" / "last.ckpt").read_bytes() == before
     assert leftovers(folder) == []
     assert lgx(*base, "--trainer.max_epochs=2").code == 0

@@ -18,7 +18,7 @@ TUNINGS = [p for p in FILES if "trials" in yaml.safe_load(p.read_text())]
 HARDWARE = [p for p in FILES if p.parent.name == "hardware"]
 CONFIGS = [p for p in FILES if p not in SWEEPS + TUNINGS + HARDWARE]
 
-SWEPT = {Path(job.config).resolve() for path in SWEEPS for job in load_sweep(path).runs}
+SWEPT = {Path(spec.config).resolve() for path in SWEEPS for spec in load_sweep(path).runs}
 
 
 def test_every_configuration_says_at_its_top_what_it_is():
@@ -59,17 +59,17 @@ def test_every_option_of_a_tuning_file_is_one_of_its_run(path):
 def test_every_run_of_every_sweep_parses(path):
     sweep = load_sweep(path)
     seen, chosen = set(), []
-    for job in sweep.runs:
-        if arch := job.options.get("model.arch"):
+    for spec in sweep.runs:
+        if arch := spec.options.get("model.arch"):
             parse_any_architecture(arch)
         # Runs that differ in plain values alone parse alike, and each class is looked at once with each set of options.
-        kinds = {(key, job.options.get(key)) for key in ("data", "model", "model.initializer")}
-        pieces = {(job.command, job.config, frozenset(job.options), kind) for kind in kinds}
+        kinds = {(key, spec.options.get(key)) for key in ("data", "model", "model.initializer")}
+        pieces = {(spec.command, spec.config, frozenset(spec.options), kind) for kind in kinds}
         if not pieces <= seen:
-            chosen.append(job)
+            chosen.append(spec)
         seen |= pieces
-    for job in chosen:
-        command, *arguments = run_arguments(job, sweep.runs_dir, sweep.experiment)
+    for spec in chosen:
+        command, *arguments = run_arguments(spec, sweep.runs_dir, sweep.experiment)
         assert command in TRAINING
         arguments = [a for a in arguments if a not in ("--ckpt_path", "last")]
         result = lgx(command, *arguments, "--print_config")

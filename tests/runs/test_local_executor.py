@@ -33,7 +33,7 @@ def test_every_run_has_a_process_a_log_and_an_end(make_job, pool, capsys):
     assert Path(good.log).read_text().startswith("lgx ")
     assert ended["bad"].log == bad.log
     assert ended["bad"].reason == Path(bad.log).read_text().strip()
-    assert "'nonsense' is no command" in ended["bad"].reason
+    assert "unknown command 'nonsense'" in ended["bad"].reason
     assert is_finished(good)
     assert not is_finished(bad)
 

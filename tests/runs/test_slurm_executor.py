@@ -79,7 +79,7 @@ def test_slurm_runs_an_array_with_the_given_parameters(make_job, cluster, tmp_pa
         while some := pool.wait():
             ended |= {one.name: outcome for one, outcome in some}
     assert (ended["a"], ended["c"]) == ("finished", "finished")
-    assert "'oops' is no command" in ended["b"].reason
+    assert "unknown command 'oops'" in ended["b"].reason
     assert ended["b"].log == jobs[1].log
     (script,) = (cluster / "scripts").iterdir()
     lines = script.read_text().splitlines()

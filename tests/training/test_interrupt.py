@@ -35,7 +35,7 @@ def test_ctrl_c_during_fit_says_one_sentence_and_keeps_the_last_checkpoint(image
     assert run.returncode == 130, err
     assert "Traceback" not in err
     assert err.strip().splitlines()[-1] == (
-        "lgx fit: interrupted; finished files are intact, a run resumes with --ckpt_path last"
+        "lgx fit: interrupted; finished files are complete, resume a run with --ckpt_path last"
     )
     assert list(tmp_path.rglob("*.tmp")) == []
     epochs = load_checkpoint(last)["lgx"]["epochs"]

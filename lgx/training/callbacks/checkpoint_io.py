@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 
-from lgx.core.files import as_os_error, atomic_path
+from lgx.core.files import atomic_path
+from lgx.core.system_failures import as_os_error
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):

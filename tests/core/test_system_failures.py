@@ -1,0 +1,49 @@
+"""Failures of the system become one sentence and exit code 1; other errors keep their traceback."""
+
+import errno
+import os
+
+import pytest
+import torch
+
+from lgx.core.system_failures import describe, worker_was_killed
+from tests.support.command_line import lgx
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "runs/a"), "runs/a: No space left on device"),
+        (OSError("the drive is gone"), "the drive is gone"),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), "the memory of the GPU is full"),
+        (RuntimeError("[gloo] Connection closed by peer [127.0.0.1]:80"), "another process of this run ended"),
+        (RuntimeError("shape mismatch"), None),
+        (ValueError("Broken pipe"), None),
+        (EOFError(), None),
+    ],
+)
+def test_only_failures_of_the_system_are_described(monkeypatch, error, words):
+    def run(argv):
+        raise error
+
+    monkeypatch.setattr("lgx.cli.run_command", run)
+    found = describe(error)
+    if words is None:
+        assert found is None
+        with pytest.raises(type(error)):
+            lgx("fit")
+        return
+    assert found.startswith(words)
+    result = lgx("fit")
+    assert (result.code, result.sentence) == (1, f"lgx fit: {found}")
+
+
+def test_a_killed_worker_is_found_behind_other_errors_and_nothing_else_is():
+    death = RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
+    hidden, other = TypeError("unsupported callable"), TypeError("unsupported callable")
+    hidden.__context__ = death
+    other.__context__ = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")  # of no loading process
+    hidden.__context__.__context__ = hidden  # a circle of errors ends the search too
+    assert worker_was_killed(death)
+    assert worker_was_killed(hidden)
+    assert not worker_was_killed(other)
