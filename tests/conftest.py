@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.command_line import Result, arguments, lgx
+from tests.support.extras import import_transformers
 from tests.support.images import write_images
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -67,3 +68,14 @@ def sws(images: Path, ancestor: Path, tmp_path_factory: pytest.TempPathFactory) 
     )
     assert result.code == 0, result.err
     return runs / "test" / "sws" / "seed0"
+
+
+@pytest.fixture(scope="session")
+def text_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tiny text sets, and the vocabulary where data modules look for it."""
+    from tests.support.fake_text import write_sets, write_vocabulary  # they import torch, as above
+
+    import_transformers()
+    root = write_sets(tmp_path_factory.mktemp("texts"))
+    write_vocabulary(root / "gpt2_vocab")
+    return root

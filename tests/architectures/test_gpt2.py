@@ -16,6 +16,7 @@ from lgx.architectures import (
     name_of,
     parse_any_architecture,
     parse_architecture,
+    parse_like,
     read_architectures,
     sample_architectures,
 )
@@ -162,3 +163,11 @@ def test_describing_text_models_imports_no_transformers():
     )
     done = python("-c", code)
     assert done.returncode == 0, done.stderr
+
+
+def test_like_architectures_take_the_bases_inputs():
+    base = GPT2Architecture(2, 24, 3, max_len=12, vocab_size=101, num_classes=3)
+    assert parse_like("3-GPT2", base) == GPT2Architecture(3, max_len=12, vocab_size=101, num_classes=3)
+    assert parse_like("3-GPT2,max_len=9", base).max_len == 9
+    with pytest.raises(UserError, match="reads text, but the task has images"):
+        parse_like("3-GPT2", ViTArchitecture())

@@ -18,6 +18,7 @@ from data_modules.official import Archive
 from lgx.commands.data import COMMANDS, list_sets, prepare
 from lgx.errors import UserError
 from tests.support import fake_data
+from tests.support.command_line import lgx
 
 TEN = list(CIFAR10.info.class_names)
 
@@ -284,3 +285,15 @@ def test_suites_that_lie_in_shards_need_no_others(tmp_path: Path, name: str) -> 
     with pytest.raises(UserError, match="lies in shards already; leave it out"):
         prepare(name, root=str(tmp_path), shards=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_text_sets_are_listed_and_linked(text_root, tmp_path):
+    done = lgx("data", "prepare", "rte", "--root", tmp_path / "data", "--source", text_root / "rte")
+    assert (done.code, "20 train, 5 test texts" in done.out) == (0, True), done.err
+    assert (tmp_path / "data/rte").is_symlink()
+    listed = {row["name"]: row for row in json.loads(lgx("data", "list", "--root", tmp_path / "data", "--json").out)}
+    assert [listed[name]["present"] for name in ("rte", "cola")] == [True, False]
+    (tmp_path / "broken").mkdir()
+    done = lgx("data", "prepare", "cola", "--root", tmp_path / "data", "--source", tmp_path / "broken")
+    assert done.code == 2
+    assert not (tmp_path / "data/cola").exists()

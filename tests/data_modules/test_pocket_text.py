@@ -10,8 +10,9 @@ from data_modules.pocket.texts import KIND, NOUNS, QUALITIES, SIZES, UNKIND, VER
 from lgx.core.rows import read_rows
 from lgx.errors import UserError
 from tests.support.command_line import lgx
+from tests.support.extras import import_transformers
 
-pytest.importorskip("transformers")
+import_transformers()
 NAMES = [name for name in TEXT_SETS if name.startswith("pocket_")]
 
 

@@ -1,48 +1,22 @@
 """Text sets: every official format, GPT-2's tokens, batches by length, and mistakes with file and line."""
 
-import logging
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import f1_score, matthews_corrcoef
 
 from data_modules.catalogue import TEXT_SETS
 from data_modules.glue import CoLA, IMDBSubset
-from data_modules.text import LengthBatchSampler, TextDataModule
-from data_modules.text_files import Row, read_lines
-from data_modules.tokens import END, Texts, load_tokenizer, tokenize
-from lgx.components.text_metrics import Matthews, PositiveF1
+from data_modules.text import LengthBatchSampler
+from data_modules.text_files import read_lines
 from lgx.errors import UserError
-from tests.support.fake_text import SIZE, sentences, write_sets, write_vocabulary
+from tests.data_modules.text_helpers import decoded, opened
+from tests.support.extras import import_transformers
+from tests.support.fake_text import sentences, write_sets
 from tests.support.paths import SHARED
 
-pytest.importorskip("transformers", reason="needs the nlp extra: pip install 'lgx[nlp]'")
-
-
-@pytest.fixture(scope="session")
-def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vocabulary in GPT-2's format: all bytes, three merges, end of text."""
-    return write_vocabulary(tmp_path_factory.mktemp("gpt2_vocab"))
-
-
-@pytest.fixture(scope="session")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_sets(tmp_path_factory.mktemp("texts"))
-
-
-def opened(name: str, root: Path, vocabulary: Path, stages=("fit", "test"), **options) -> TextDataModule:
-    module = TEXT_SETS[name](root=str(root), tokenizer=str(vocabulary), vocab_size=SIZE, batch_size=4, **options)
-    for stage in stages:
-        module.setup(stage)
-    return module
-
-
-def decoded(texts: Texts, vocabulary: Path) -> list[str]:
-    tokenizer = load_tokenizer(vocabulary, SIZE)
-    return [tokenizer.decode(texts[i][0].tolist()) for i in range(len(texts))]
+import_transformers()
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
@@ -59,8 +33,8 @@ def decoded(texts: Texts, vocabulary: Path) -> list[str]:
         ("imdb_subset", (20, 4, 6)),
     ],
 )
-def test_every_set_is_read_in_its_official_format(root, vocabulary, name, sizes):
-    module = opened(name, root, vocabulary)
+def test_every_set_is_read_in_its_official_format(text_root, vocabulary, name, sizes):
+    module = opened(name, text_root, vocabulary)
     assert tuple(len(module.examples(split)) for split in ("train", "val", "test")) == sizes
     assert (module.task.kind, module.task.num_classes, module.task.num_train) == ("text", 2, sizes[0])
     assert module.task.metric == {"cola": "mcc", "mrpc": "f1"}.get(name, "acc")
@@ -68,31 +42,31 @@ def test_every_set_is_read_in_its_official_format(root, vocabulary, name, sizes)
     assert (batch.task, batch.inputs.dtype, batch.targets.shape) == (name, torch.int64, (4,))
 
 
-def test_labels_and_texts_stay_together(root, vocabulary):
+def test_labels_and_texts_stay_together(text_root, vocabulary):
     for name in ("cola", "sst2", "imdb_subset"):
-        module = opened(name, root, vocabulary)
+        module = opened(name, text_root, vocabulary)
         for split in ("train", "val"):
             texts = module.examples(split)
             numbers = [int(text.split()[-1]) for text in decoded(texts, vocabulary)]
             assert [number % 2 for number in numbers] == texts.labels.tolist()
 
 
-def test_pairs_are_joined_by_a_line_break_and_quotation_marks_are_text(root, vocabulary):
-    texts = decoded(opened("mrpc", root, vocabulary).examples("test"), vocabulary)
+def test_pairs_are_joined_by_a_line_break_and_quotation_marks_are_text(text_root, vocabulary):
+    texts = decoded(opened("mrpc", text_root, vocabulary).examples("test"), vocabulary)
     assert texts[0] == '"the sentence 0\nthe other'
 
 
-def test_validation_is_held_out_of_train_and_never_of_test(root, vocabulary):
-    module = opened("cola", root, vocabulary, val_fraction=0.3)
+def test_validation_is_held_out_of_train_and_never_of_test(text_root, vocabulary):
+    module = opened("cola", text_root, vocabulary, val_fraction=0.3)
     train, val = (set(decoded(module.examples(split), vocabulary)) for split in ("train", "val"))
     assert len(train) == 14
     assert len(val) == 6
     assert train | val == set(sentences(20))
-    again = opened("cola", root, vocabulary, stages=("validate",), val_fraction=0.3, seed=5)
+    again = opened("cola", text_root, vocabulary, stages=("validate",), val_fraction=0.3, seed=5)
     assert set(decoded(again.examples("val"), vocabulary)) == val
 
 
-def test_a_file_for_validation_is_used_where_there_is_one(root, vocabulary, tmp_path):
+def test_a_file_for_validation_is_used_where_there_is_one(text_root, vocabulary, tmp_path):
     write_sets(tmp_path)
     (tmp_path / "rte/val.tsv").write_text("7\tone\ttwo\tentailment\n")  # without a line of names
     assert decoded(opened("rte", tmp_path, vocabulary).examples("val"), vocabulary) == ["one\ntwo"]
@@ -112,7 +86,7 @@ def test_glues_own_form_of_cola_is_read(tmp_path, vocabulary):
     assert [len(module.examples(split)) for split in ("train", "val", "test")] == [18, 2, 4]
 
 
-def test_the_hub_gives_the_same_examples(root, vocabulary, monkeypatch):
+def test_the_hub_gives_the_same_examples(text_root, vocabulary, monkeypatch):
     datasets = pytest.importorskip("datasets")
     asked = []
 
@@ -123,17 +97,17 @@ def test_the_hub_gives_the_same_examples(root, vocabulary, monkeypatch):
         return datasets.Dataset.from_dict(columns)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    hub, files = (opened("rte", root, vocabulary, source=source) for source in ("hub", "files"))
+    hub, files = (opened("rte", text_root, vocabulary, source=source) for source in ("hub", "files"))
     for split in ("train", "val", "test"):
         np.testing.assert_array_equal(hub.examples(split).ids, files.examples(split).ids)
         np.testing.assert_array_equal(hub.examples(split).labels, files.examples(split).labels)
     assert set(asked) == {("nyu-mll/glue", "rte", "train"), ("nyu-mll/glue", "rte", "validation")}
-    mrpc = opened("mrpc", root, vocabulary, source="hub")
+    mrpc = opened("mrpc", text_root, vocabulary, source="hub")
     assert [len(mrpc.examples(split)) for split in ("train", "val", "test")] == [20, 5, 5]
     mrpc.prepare_data()
 
 
-def test_a_hub_that_cannot_be_reached_is_one_sentence(root, vocabulary, monkeypatch):
+def test_a_hub_that_cannot_be_reached_is_one_sentence(text_root, vocabulary, monkeypatch):
     datasets = pytest.importorskip("datasets")
 
     def load_dataset(*args, **kwargs):
@@ -143,23 +117,23 @@ def test_a_hub_that_cannot_be_reached_is_one_sentence(root, vocabulary, monkeypa
     with pytest.raises(
         UserError, match=r"nyu-mll/glue \(cola\) train: could not be loaded .*reach the Hub.*source files"
     ):
-        opened("cola", root, vocabulary, source="hub")
+        opened("cola", text_root, vocabulary, source="hub")
     columns = {"text": ["a"], "label": [0]}
     monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: datasets.Dataset.from_dict(columns))
     with pytest.raises(UserError, match="no column 'sentence' among text, label"):
-        opened("cola", root, vocabulary, source="hub")
+        opened("cola", text_root, vocabulary, source="hub")
     columns = {"sentence": ["a", "b"], "label": [0, -1]}
     with pytest.raises(UserError, match=r"\(cola\) train, line 1: label -1, expected 0 to 1"):
-        opened("cola", root, vocabulary, source="hub")
+        opened("cola", text_root, vocabulary, source="hub")
 
 
-def test_limited_training_is_stratified_and_part_of_the_whole(root, vocabulary):
-    module = opened("sst2", root, vocabulary, limit_train=6)
+def test_limited_training_is_stratified_and_part_of_the_whole(text_root, vocabulary):
+    module = opened("sst2", text_root, vocabulary, limit_train=6)
     texts = module.examples("train")
     assert len(texts) == module.task.num_train == 6
     assert sorted(texts.labels.tolist()) == [0, 0, 0, 1, 1, 1]
     assert set(decoded(texts, vocabulary)) <= set(
-        decoded(opened("sst2", root, vocabulary).examples("train"), vocabulary)
+        decoded(opened("sst2", text_root, vocabulary).examples("train"), vocabulary)
     )
 
 
@@ -238,8 +212,8 @@ def test_options_out_of_range_are_refused(options, message):
         CoLA(**options)
 
 
-def test_a_batch_larger_than_the_set_is_refused(root, vocabulary):
-    module = opened("cola", root, vocabulary)
+def test_a_batch_larger_than_the_set_is_refused(text_root, vocabulary):
+    module = opened("cola", text_root, vocabulary)
     module.batch_size = 19
     with pytest.raises(UserError, match="exceeds the 18 training examples of cola"):
         module.train_dataloader()
@@ -248,115 +222,14 @@ def test_a_batch_larger_than_the_set_is_refused(root, vocabulary):
 # -- tokens ------------------------------------------------------------------------------------------------------
 
 
-def test_padding_never_stands_in_a_text(root, vocabulary):
-    tokenizer = load_tokenizer(vocabulary, SIZE)
-    texts, _ = tokenize([Row((f"a{END}b",), 0, "file", 1)], tokenizer, 100, refuse=False)
-    assert SIZE - 1 not in texts.ids
-    module = opened("cola", root, vocabulary)
-    for batch in module.train_dataloader():
-        lengths = (batch.inputs != module.pad_id).sum(1)
-        assert lengths.max() == batch.inputs.shape[1]
-        assert all((row[length:] == module.pad_id).all() for row, length in zip(batch.inputs, lengths, strict=True))
-
-
-def test_the_merges_are_applied(vocabulary):
-    tokenizer = load_tokenizer(vocabulary, SIZE)
-    texts, _ = tokenize([Row(("the the",), 0, "file", 1)], tokenizer, 100, refuse=False)
-    assert texts.ids.tolist() == [257, 258]
-
-
-def test_transformers_names_of_the_files_serve_as_well(tmp_path):
-    assert len(load_tokenizer(write_vocabulary(tmp_path, names=("vocab.json", "merges.txt")), SIZE)) == SIZE
-
-
-def test_long_texts_are_cut_and_counted(root, vocabulary, caplog):
-    with caplog.at_level(logging.INFO):
-        module = opened("cola", root, vocabulary, stages=("test",), max_len=12)
-    lengths = opened("cola", root, vocabulary, stages=("test",)).examples("test").lengths
-    cut = int((lengths > 12).sum())
-    assert 0 < cut < len(lengths)
-    assert f"cola test: {cut} of {len(lengths)} texts were cut to data.max_len 12" in caplog.text
-    np.testing.assert_array_equal(module.examples("test").lengths, lengths.clip(max=12))
-
-
-def test_long_texts_are_refused_with_file_and_line_on_request(root, vocabulary):
-    with pytest.raises(UserError, match=r"in_domain_dev.tsv, line 2: \d+ tokens, more than data.max_len 12"):
-        opened("cola", root, vocabulary, stages=("test",), max_len=12, too_long="refuse")
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "kept"),
-    [(10, 3, (7, 3)), (3, 10, (3, 7)), (20, 20, (5, 5)), (6, 5, (5, 5)), (4, 6, (4, 6)), (30, 1, (9, 1))],
-)
-def test_of_a_pair_the_longer_text_is_cut_first(vocabulary, first, second, kept):
-    tokenizer = load_tokenizer(vocabulary, SIZE)
-    texts, cut = tokenize([Row(("a" * first, "b" * second), 0, "file", 1)], tokenizer, 11, refuse=False)
-    assert tokenizer.decode(texts.ids.tolist()) == "a" * kept[0] + "\n" + "b" * kept[1]
-    assert cut == (first + second + 1 > 11)
-
-
-def test_a_vocabulary_of_another_size_is_refused(vocabulary):
-    with pytest.raises(UserError, match=r"encoder.json has 260 tokens, but vocab_size is 50257"):
-        load_tokenizer(vocabulary, 50257)
-
-
-def test_files_that_do_not_belong_together_are_named_with_the_line(tmp_path):
-    write_vocabulary(tmp_path, merges=("t h", "q u"))
-    with pytest.raises(UserError, match=r"vocab.bpe, line 3: .*no token 'qu'"):
-        load_tokenizer(tmp_path, SIZE)
-    write_vocabulary(tmp_path, merges=("t h", "the"))
-    with pytest.raises(UserError, match=r"vocab.bpe, line 3: expected two tokens"):
-        load_tokenizer(tmp_path, SIZE)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", "encoder.json, line 1: not valid JSON"),
-        ('{"a": 0, "b": 2}', "must number its tokens"),
-        ('{"a": 0}', "lacks the token '<|endoftext|>'"),
-        ('{"<|endoftext|>": 0}', "lacks the token '!'"),
-    ],
-)
-def test_damaged_vocabularies_are_named(tmp_path, content, message):
-    write_vocabulary(tmp_path)
-    (tmp_path / "encoder.json").write_text(content)
-    with pytest.raises(UserError) as caught:
-        load_tokenizer(tmp_path, SIZE)
-    assert message in str(caught.value)
-
-
-def test_absent_vocabularies_say_where_one_belongs(tmp_path, root):
-    with pytest.raises(UserError, match=r"gpt2_vocab holds no encoder.json"):
-        CoLA(root=str(root)).setup("fit")
-    with pytest.raises(UserError, match=r"holds no encoder\.json"):
-        load_tokenizer(str(tmp_path), SIZE)
-    write_vocabulary(tmp_path)
-    (tmp_path / "vocab.bpe").unlink()
-    with pytest.raises(UserError, match=r"vocab\.bpe cannot be read"):
-        load_tokenizer(tmp_path, SIZE)
-
-
-def test_a_name_that_the_hub_does_not_give_is_one_sentence(monkeypatch):
-    import transformers
-
-    def from_pretrained(name, **options):
-        raise OSError(f"{name} is not a local folder\nand more")
-
-    monkeypatch.setattr(transformers.GPT2Tokenizer, "from_pretrained", from_pretrained)
-    with pytest.raises(UserError, match="someone/gpt2 is no folder here and could not be loaded") as caught:
-        load_tokenizer("someone/gpt2", SIZE)
-    assert "\n" not in str(caught.value)
-
-
-def test_without_the_extra_one_sentence_says_what_to_install(root, vocabulary, monkeypatch):
+def test_without_the_extra_one_sentence_says_what_to_install(text_root, vocabulary, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(UserError, match=r"text needs transformers, .*pip install 'lgx\[nlp\]'"):
-        opened("cola", root, vocabulary)
+        opened("cola", text_root, vocabulary)
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UserError, match=r"text needs datasets, .*pip install 'lgx\[nlp\]'"):
-        opened("cola", root, vocabulary, source="hub")
+        opened("cola", text_root, vocabulary, source="hub")
 
 
 # -- batches -----------------------------------------------------------------------------------------------------
@@ -388,22 +261,22 @@ def test_batches_are_a_function_of_seed_and_epoch_on_any_number_of_processes():
     assert batches(lengths, batch_size=8, seed=3, limit=5) == one[:5]
 
 
-def test_a_run_goes_on_within_an_epoch(root, vocabulary):
-    whole = opened("sst2", root, vocabulary, seed=1).train_dataloader()
+def test_a_run_goes_on_within_an_epoch(text_root, vocabulary):
+    whole = opened("sst2", text_root, vocabulary, seed=1).train_dataloader()
     expected = [batch.inputs for batch in whole]
-    stopped = opened("sst2", root, vocabulary, seed=1).train_dataloader()
+    stopped = opened("sst2", text_root, vocabulary, seed=1).train_dataloader()
     iterator = iter(stopped)
     for _ in range(2):
         next(iterator)
-    resumed = opened("sst2", root, vocabulary, seed=1).train_dataloader()
+    resumed = opened("sst2", text_root, vocabulary, seed=1).train_dataloader()
     resumed.load_state_dict(stopped.state_dict())
     rest = [batch.inputs for batch in resumed]
     assert len(rest) == len(expected) - 2 > 0
     assert all(torch.equal(a, b) for a, b in zip(rest, expected[2:], strict=True))
 
 
-def test_evaluation_sees_every_text_once_and_predictions_come_in_order(root, vocabulary):
-    module = opened("cola", root, vocabulary)
+def test_evaluation_sees_every_text_once_and_predictions_come_in_order(text_root, vocabulary):
+    module = opened("cola", text_root, vocabulary)
     seen = [row[row != module.pad_id].tolist() for batch in module.test_dataloader() for row in batch.inputs]
     texts = module.examples("test")
     assert sorted(map(tuple, seen)) == sorted(tuple(texts[i][0].tolist()) for i in range(len(texts)))
@@ -412,10 +285,10 @@ def test_evaluation_sees_every_text_once_and_predictions_come_in_order(root, voc
     assert in_order == [texts[i][0].tolist() for i in module.predict_indices]
 
 
-def test_batches_of_several_text_sets_come_from_the_same_hooks(root, vocabulary):
+def test_batches_of_several_text_sets_come_from_the_same_hooks(text_root, vocabulary):
     from data_modules.task_sampler import TaskBatchSampler, TaskExamples
 
-    modules = {name: opened(name, root, vocabulary) for name in ("cola", "rte")}
+    modules = {name: opened(name, text_root, vocabulary) for name in ("cola", "rte")}
     parts = {name: module.examples("train") for name, module in modules.items()}
     sampler = TaskBatchSampler({k: len(v) for k, v in parts.items()}, np.array([0.5, 0.5]), 6, 4, seed=0)
     images = TaskExamples([modules[name].transformed(part, train=True) for name, part in parts.items()])
@@ -447,41 +320,8 @@ def test_the_real_sets_have_their_official_sizes(name):
     assert all(module.examples(split).lengths.max() <= 128 for split in ("train", "val", "test"))
 
 
-@pytest.mark.skipif(not (SHARED / "gpt2_vocab").is_dir(), reason=f"no real sets at {SHARED}")
-def test_the_real_vocabulary_gives_gpt2s_tokens():
-    tokenizer = load_tokenizer(SHARED / "gpt2_vocab", 50257)
-    assert tokenizer("Hello world", add_special_tokens=False)["input_ids"] == [15496, 995]
-
-
 def test_figures_on_a_part_of_imdb_go_by_another_name():
     assert IMDBSubset.info.name != TEXT_SETS["imdb"].info.name
 
 
 # -- metrics -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [9, 50, 501])
-@pytest.mark.parametrize("classes", [2, 3])
-def test_text_metrics_agree_with_scikit_learn(n, classes):
-    torch.manual_seed(n)
-    logits, targets = torch.randn(n, classes), torch.randint(0, classes, (n,))
-    matthews, f1 = Matthews(classes), PositiveF1(classes)
-    for part, part_targets in zip(logits.split(7), targets.split(7), strict=True):
-        matthews.update(part, part_targets)
-        f1.update(part, part_targets)
-    predicted = logits.argmax(1)
-    assert matthews.compute().item() == pytest.approx(matthews_corrcoef(targets, predicted), abs=1e-6)
-    expected = f1_score(targets, predicted, labels=[1], average="macro")
-    assert f1.compute().item() == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("predicted", [0, 1])
-@pytest.mark.parametrize("targets", [[0, 1, 1, 0, 1], [0] * 5, [1] * 5])
-def test_a_predictor_of_one_class_has_no_correlation_and_no_warning(predicted, targets):
-    matthews, f1 = Matthews(2), PositiveF1(2)
-    logits = torch.eye(2)[[predicted] * 5]
-    for metric in (matthews, f1):
-        metric.update(logits, torch.tensor(targets))
-    assert matthews.compute().item() == 0.0
-    assert f1.compute().item() == pytest.approx(f1_score(targets, [predicted] * 5, zero_division=0))

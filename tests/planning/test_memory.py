@@ -11,6 +11,7 @@ from lgx.planning.configured import configure
 from lgx.planning.plan import plan_of
 from tests.planning.helpers import BASE, HYPER, LARGE, LOW_RANK, OFFLINE, WIDE, one_of, plan, run_folder
 from tests.support.command_line import arguments, lgx
+from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
 
 
@@ -99,7 +100,7 @@ def test_predicted_memory_is_what_a_step_takes(held, images, ancestor, tmp_path,
 
 
 def test_predicted_memory_of_a_text_model_is_what_a_step_takes(held, images, tmp_path):
-    pytest.importorskip("transformers", reason="needs the nlp extra: pip install 'lgx[nlp]'")
+    import_transformers()
     seen, _ = held
     root = write_sets(tmp_path / "texts")
     write_vocabulary(root / "gpt2_vocab")

@@ -17,6 +17,7 @@ from lgx.results.claims import Claim, judge
 from lgx.results.paper import load_table, table_names
 from lgx.results.reproduction import Step, load_recipes
 from tests.support.command_line import lgx
+from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
 from tests.support.paths import ROOT
 
@@ -264,7 +265,7 @@ def test_outside_the_repository_the_sentence_says_so(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_table_of_texts_is_made_on_files_in_the_official_formats(place):
     """TAL's Table 6 with tiny networks: the other tables have a pocket scale, no text set can be made of nothing."""
-    pytest.importorskip("transformers", reason="needs the nlp extra: pip install 'lgx[nlp]'")
+    import_transformers()
     (place / "experiments" / "text").symlink_to(ROOT / "experiments" / "text")
     write_vocabulary(write_sets(place / "data") / "gpt2_vocab")
     arch = f"gpt2:depth=2,embed_dim=16,num_heads=2,max_len=40,vocab_size={SIZE}"

@@ -1,0 +1,100 @@
+"""Pretrained GPT-2s as sources of descendants and as teachers."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from lgx.architectures import GPT2Architecture, ViTArchitecture
+from lgx.artifacts.export_gpt2 import write_text_descendant
+from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.components.normalization import renormalize
+from lgx.components.teacher import Teacher
+from lgx.core.batch import Task
+from lgx.errors import UserError
+from lgx.initialization import initialize
+from lgx.methods import Pretrained, VanillaLG
+from tests.support.extras import import_transformers
+from tests.support.fake_text import SIZE
+
+transformers = import_transformers()
+
+
+def language_model(folder: Path, **changes) -> "transformers.GPT2LMHeadModel":
+    torch.manual_seed(0)
+    config = GPT2Architecture(2, 24, 3, max_len=40, vocab_size=SIZE).build("meta").config
+    config.update(changes)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    model.save_pretrained(folder)
+    return model
+
+
+@pytest.mark.parametrize("prefix", ["", "gpt2:"])
+def test_a_pretrained_language_model_is_a_source_without_a_head(tmp_path, capfd, prefix):
+    model = language_model(tmp_path / "lm")
+    capfd.readouterr()
+    source = load_pretrained(f"{prefix}{tmp_path / 'lm'}")
+    assert capfd.readouterr() == ("", "")
+    assert source.architecture == GPT2Architecture(2, 24, 3, max_len=40, vocab_size=SIZE)
+    ids = torch.randint(0, SIZE - 1, (2, 7))
+    expected = model.transformer(ids).last_hidden_state
+    torch.testing.assert_close(source.model.tokens(ids), expected)
+    start = initialize(source.architecture.replace(max_len=9), Pretrained(str(tmp_path / "lm")))
+    assert start.random == ("score.weight",)
+    torch.testing.assert_close(start.model.tokens(ids), expected)
+
+
+def test_features_are_the_mean_over_a_texts_own_tokens(tmp_path):
+    model = language_model(tmp_path / "lm")
+    task = Task("cola", 2, "text", max_len=40, vocab_size=SIZE)
+    frozen = Teacher.load(str(tmp_path / "lm"), task, features_only=True)
+    ids = torch.randint(0, SIZE - 1, (2, 7))
+    ids[1, 4:] = SIZE - 1
+    features = frozen.features(ids)
+    assert features.shape == (2, frozen.width) == (2, 24)
+    torch.testing.assert_close(features[0], model.transformer(ids[:1]).last_hidden_state[0].mean(0))
+    torch.testing.assert_close(features[1], model.transformer(ids[1:, :4]).last_hidden_state[0].mean(0))
+    assert renormalize(ids, task, (0.1,), (0.2,)) is ids
+
+
+def test_teachers_that_do_not_fit_are_refused(tmp_path):
+    language_model(tmp_path / "lm")
+    lm, task = str(tmp_path / "lm"), Task("cola", 2, "text", max_len=40, vocab_size=SIZE)
+    with pytest.raises(UserError, match="no head that was trained to classify"):
+        Teacher.load(lm, task)
+    for change in ({"vocab_size": 300}, {"max_len": 41}):
+        with pytest.raises(UserError, match=f"knows {SIZE} tokens, in texts of up to 40, but task cola"):
+            Teacher.load(lm, Task(**{**vars(task), **change}), features_only=True)
+    with pytest.raises(UserError, match="is for text, but task digits is classification"):
+        Teacher.load(lm, Task("digits", 10), features_only=True)
+    small = ViTArchitecture(1, 8, 2, patch_size=8, img_size=16, num_classes=2)
+    Learngene("ancestor", small, small.build().state_dict()).save(tmp_path / "vit.learngene.safetensors")
+    with pytest.raises(UserError, match="is for classification, but task cola is text"):
+        Teacher.load(str(tmp_path / "vit.learngene.safetensors"), task, features_only=True)
+
+
+def test_gpt2s_of_another_make_are_refused(tmp_path):
+    language_model(tmp_path / "lm", activation_function="relu")
+    with pytest.raises(UserError, match="its activation_function is relu, only GPT-2's own gelu_new"):
+        load_pretrained(str(tmp_path / "lm"))
+    with pytest.raises(UserError, match="/nowhere: transformers could not load it"):
+        load_pretrained("gpt2:/nowhere")
+    (tmp_path / "lm/model.safetensors").write_bytes(b"broken")
+    with pytest.raises(UserError, match="not an intact safetensors file"):
+        load_pretrained(str(tmp_path / "lm"))
+
+
+def test_sources_of_the_other_kind_start_nothing(tmp_path):
+    text, image = (
+        GPT2Architecture(1, 8, 2, max_len=5, vocab_size=7),
+        ViTArchitecture(1, 8, 2, patch_size=8, img_size=16),
+    )
+    write_text_descendant(tmp_path / "text", text.build())
+    with pytest.raises(UserError, match="its source is for text"):
+        initialize(image, Pretrained(str(tmp_path / "text")))
+    with pytest.raises(UserError, match="vanilla_lg: is for image models"):
+        initialize(text, VanillaLG(str(tmp_path / "text"), 1))
+    Learngene("ancestor", image, image.build().state_dict()).save(tmp_path / "vit.learngene.safetensors")
+    with pytest.raises(UserError, match="its source is for classification"):
+        initialize(text, Pretrained(str(tmp_path / "vit.learngene.safetensors")))

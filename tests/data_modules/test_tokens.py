@@ -1,0 +1,121 @@
+"""GPT-2's tokens: vocabularies, merges, texts that are too long."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from data_modules.glue import CoLA
+from data_modules.text_files import Row
+from data_modules.tokens import END, load_tokenizer, tokenize
+from lgx.errors import UserError
+from tests.data_modules.text_helpers import opened
+from tests.support.fake_text import SIZE, write_sets, write_vocabulary
+from tests.support.paths import SHARED
+
+
+def test_padding_never_stands_in_a_text(text_root, vocabulary):
+    tokenizer = load_tokenizer(vocabulary, SIZE)
+    texts, _ = tokenize([Row((f"a{END}b",), 0, "file", 1)], tokenizer, 100, refuse=False)
+    assert SIZE - 1 not in texts.ids
+    module = opened("cola", text_root, vocabulary)
+    for batch in module.train_dataloader():
+        lengths = (batch.inputs != module.pad_id).sum(1)
+        assert lengths.max() == batch.inputs.shape[1]
+        assert all((row[length:] == module.pad_id).all() for row, length in zip(batch.inputs, lengths, strict=True))
+
+
+def test_the_merges_are_applied(vocabulary):
+    tokenizer = load_tokenizer(vocabulary, SIZE)
+    texts, _ = tokenize([Row(("the the",), 0, "file", 1)], tokenizer, 100, refuse=False)
+    assert texts.ids.tolist() == [257, 258]
+
+
+def test_transformers_names_of_the_files_serve_as_well(tmp_path):
+    assert len(load_tokenizer(write_vocabulary(tmp_path, names=("vocab.json", "merges.txt")), SIZE)) == SIZE
+
+
+def test_long_texts_are_cut_and_counted(text_root, vocabulary, caplog):
+    with caplog.at_level(logging.INFO):
+        module = opened("cola", text_root, vocabulary, stages=("test",), max_len=12)
+    lengths = opened("cola", text_root, vocabulary, stages=("test",)).examples("test").lengths
+    cut = int((lengths > 12).sum())
+    assert 0 < cut < len(lengths)
+    assert f"cola test: {cut} of {len(lengths)} texts were cut to data.max_len 12" in caplog.text
+    np.testing.assert_array_equal(module.examples("test").lengths, lengths.clip(max=12))
+
+
+def test_long_texts_are_refused_with_file_and_line_on_request(text_root, vocabulary):
+    with pytest.raises(UserError, match=r"in_domain_dev.tsv, line 2: \d+ tokens, more than data.max_len 12"):
+        opened("cola", text_root, vocabulary, stages=("test",), max_len=12, too_long="refuse")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [(10, 3, (7, 3)), (3, 10, (3, 7)), (20, 20, (5, 5)), (6, 5, (5, 5)), (4, 6, (4, 6)), (30, 1, (9, 1))],
+)
+def test_of_a_pair_the_longer_text_is_cut_first(vocabulary, first, second, kept):
+    tokenizer = load_tokenizer(vocabulary, SIZE)
+    texts, cut = tokenize([Row(("a" * first, "b" * second), 0, "file", 1)], tokenizer, 11, refuse=False)
+    assert tokenizer.decode(texts.ids.tolist()) == "a" * kept[0] + "\n" + "b" * kept[1]
+    assert cut == (first + second + 1 > 11)
+
+
+def test_a_vocabulary_of_another_size_is_refused(vocabulary):
+    with pytest.raises(UserError, match=r"encoder.json has 260 tokens, but vocab_size is 50257"):
+        load_tokenizer(vocabulary, 50257)
+
+
+def test_files_that_do_not_belong_together_are_named_with_the_line(tmp_path):
+    write_vocabulary(tmp_path, merges=("t h", "q u"))
+    with pytest.raises(UserError, match=r"vocab.bpe, line 3: .*no token 'qu'"):
+        load_tokenizer(tmp_path, SIZE)
+    write_vocabulary(tmp_path, merges=("t h", "the"))
+    with pytest.raises(UserError, match=r"vocab.bpe, line 3: expected two tokens"):
+        load_tokenizer(tmp_path, SIZE)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "encoder.json, line 1: not valid JSON"),
+        ('{"a": 0, "b": 2}', "must number its tokens"),
+        ('{"a": 0}', "lacks the token '<|endoftext|>'"),
+        ('{"<|endoftext|>": 0}', "lacks the token '!'"),
+    ],
+)
+def test_damaged_vocabularies_are_named(tmp_path, content, message):
+    write_vocabulary(tmp_path)
+    (tmp_path / "encoder.json").write_text(content)
+    with pytest.raises(UserError) as caught:
+        load_tokenizer(tmp_path, SIZE)
+    assert message in str(caught.value)
+
+
+def test_absent_vocabularies_say_where_one_belongs(tmp_path):
+    with pytest.raises(UserError, match=r"gpt2_vocab holds no encoder.json"):
+        CoLA(root=str(write_sets(tmp_path / "data"))).setup("fit")
+    with pytest.raises(UserError, match=r"holds no encoder\.json"):
+        load_tokenizer(str(tmp_path), SIZE)
+    write_vocabulary(tmp_path)
+    (tmp_path / "vocab.bpe").unlink()
+    with pytest.raises(UserError, match=r"vocab\.bpe cannot be read"):
+        load_tokenizer(tmp_path, SIZE)
+
+
+def test_a_name_that_the_hub_does_not_give_is_one_sentence(monkeypatch):
+    import transformers
+
+    def from_pretrained(name, **options):
+        raise OSError(f"{name} is not a local folder\nand more")
+
+    monkeypatch.setattr(transformers.GPT2Tokenizer, "from_pretrained", from_pretrained)
+    with pytest.raises(UserError, match="someone/gpt2 is no folder here and could not be loaded") as caught:
+        load_tokenizer("someone/gpt2", SIZE)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(not (SHARED / "gpt2_vocab").is_dir(), reason=f"no real sets at {SHARED}")
+def test_the_real_vocabulary_gives_gpt2s_tokens():
+    tokenizer = load_tokenizer(SHARED / "gpt2_vocab", 50257)
+    assert tokenizer("Hello world", add_special_tokens=False)["input_ids"] == [15496, 995]

@@ -1,0 +1,68 @@
+"""Mistakes in runs on text end with one sentence."""
+
+import sys
+
+import pytest
+
+from tests.support.fake_text import write_sets, write_vocabulary
+from tests.support.text_runs import HYPER, PANEL, run
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "sentence"),
+    [
+        ("Finetune", ["--data.max_len=50"], "in texts of up to 40, but task cola has 260, in texts of up to 50"),
+        ("Finetune", ["--model.arch=gpt2:depth=1,vocab_size=300"], "model.arch: knows 300 tokens"),
+        ("Finetune", ["--data.vocab_size=300"], "encoder.json has 260 tokens, but vocab_size is 300"),
+        ("Finetune", ["--model.arch=6-Tiny"], "'6-Tiny': reads images, but the task has text; name a GPT-2, e.g."),
+        ("SWS", [], "model SWS: is for image models, but gpt2:depth=2"),
+        ("TLEG", [], "model TLEG: is for image models"),
+        ("MiniDeiT", [], "model MiniDeiT: is for image models"),
+        ("LSAMD", ["--model.ancestor=x"], "model LSAMD: is for image models"),
+        ("Finetune", ["--model.drop_path_rate=0.1"], "model.drop_path_rate: is for image models"),
+        ("Finetune", ["--model.dropout=1"], "model.dropout: a share in [0, 1)"),
+        ("Finetune", ["--model.mixup=0.2"], "leave both at 0 for text"),
+        ("LoGAH", [], "ViTs-1K holds other networks"),
+        ("LoGAH", ["--model.set=GPTs-1K"], "model.panel: architecture '3-Tiny': reads images"),
+        ("LoGAH", [*HYPER, "--model.dropout=0.1"], "neither stochastic depth nor dropout"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_sentence(text_root, tmp_path, model, options, sentence):
+    if model == "LoGAH" and not options:
+        options = [f"--model.panel={PANEL}"]
+    done = run(text_root, tmp_path, model, *options)
+    assert (done.code, sentence in done.sentence) == (2, True), done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        ("cola/raw/in_domain_train.tsv", "gj04\t1\t\tgood\ngj04\t1\tbad\n", "train.tsv, line 2: 3 columns"),
+        ("cola/raw/in_domain_train.tsv", "gj04\t1\t\tgood\ngj04\t1\t\t \n", "train.tsv, line 2: an empty sentence"),
+        ("gpt2_vocab/vocab.bpe", "#version: 0.2\nq u\n", "vocab.bpe, line 2: the vocabulary beside it has no"),
+    ],
+)  # fmt: skip
+def test_malformed_files_are_named_by_the_command_line(tmp_path, file, content, sentence):
+    text_root = write_sets(tmp_path / "data")
+    write_vocabulary(text_root / "gpt2_vocab")
+    (text_root / file).write_text(content)
+    done = run(text_root, tmp_path, "Finetune")
+    assert (done.code, sentence in done.sentence) == (2, True), done.err
+
+
+def test_over_long_texts_and_missing_label_columns_are_named_by_the_command_line(text_root, tmp_path):
+    done = run(text_root, tmp_path, "Finetune", "--data.too_long=refuse", "--data.max_len=12")
+    assert (done.code, "tokens, more than data.max_len 12" in done.sentence) == (2, True), done.err
+    other = write_sets(tmp_path / "data")
+    (other / "sst2/train.tsv").write_text("sentence\tscore\na\t1\n")
+    done = run(other, tmp_path, "Finetune", f"--data.tokenizer={text_root}/gpt2_vocab", data="SST2")
+    assert (done.code, "train.tsv, line 1: no column 'label'" in done.sentence) == (2, True), done.err
+
+
+def test_without_the_extra_the_command_line_says_what_to_install(text_root, tmp_path, monkeypatch):
+    for name in [n for n in sys.modules if n == "lgx.architectures.gpt2_model"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    done = run(text_root, tmp_path, "Finetune")
+    assert (done.code, "pip install 'lgx[nlp]'" in done.sentence) == (2, True), done.err
