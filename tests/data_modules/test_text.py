@@ -1,4 +1,4 @@
-"""Text sets: every official format, GPT-2's tokens, batches by length, and mistakes with file and line."""
+"""Text sets: every official format, batches by length, and mistakes with file and line."""
 
 import sys
 
@@ -219,9 +219,6 @@ def test_a_batch_larger_than_the_set_is_refused(text_root, vocabulary):
         module.train_dataloader()
 
 
-# -- tokens ------------------------------------------------------------------------------------------------------
-
-
 def test_without_the_extra_one_sentence_says_what_to_install(text_root, vocabulary, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(UserError, match=r"text needs transformers, .*pip install 'lgx\[nlp\]'"):
@@ -322,6 +319,3 @@ def test_the_real_sets_have_their_official_sizes(name):
 
 def test_figures_on_a_part_of_imdb_go_by_another_name():
     assert IMDBSubset.info.name != TEXT_SETS["imdb"].info.name
-
-
-# -- metrics -----------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from tests.support.text_runs import HYPER, PANEL, run
         ("Finetune", ["--model.drop_path_rate=0.1"], "model.drop_path_rate: is for image models"),
         ("Finetune", ["--model.dropout=1"], "model.dropout: a share in [0, 1)"),
         ("Finetune", ["--model.mixup=0.2"], "leave both at 0 for text"),
-        ("LoGAH", [], "ViTs-1K holds other networks"),
+        ("LoGAH", [], "ViTs-1K holds ViTs"),
         ("LoGAH", ["--model.set=GPTs-1K"], "model.panel: architecture '3-Tiny': reads images"),
         ("LoGAH", [*HYPER, "--model.dropout=0.1"], "neither stochastic depth nor dropout"),
     ],
