@@ -51,9 +51,9 @@ soak: $(READY) ## an hour of TAL, preempted or killed every few minutes, beside 
 gpu: $(READY) ## the tests that need a GPU
 	$(BIN)/pytest -m gpu
 
-bench: $(READY) ## what training steps cost, as ratios to an ordinary one
+bench: $(READY) ## time and memory of training steps, as ratios to an ordinary step
 	$(BIN)/lgx bench --size tiny,small,base --batch 8
-	$(BIN)/lgx bench --suite sws --size tiny --batch 8
+	$(BIN)/lgx bench --suite shared_layers --size tiny --batch 8
 
 tensorboard: $(READY) ## the runs' curves at http://localhost:6006
 	$(BIN)/tensorboard --logdir runs

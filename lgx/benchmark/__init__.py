@@ -1,1 +1,1 @@
-"""What training steps cost, as ratios taken in one run."""
+"""Time and memory of training steps, as ratios to an ordinary step in the same run."""

@@ -1,4 +1,4 @@
-"""Time and memory of steps."""
+"""Measures time and memory of functions."""
 
 import os
 import time
@@ -12,12 +12,12 @@ from torch.profiler import profile
 
 @dataclass(frozen=True)
 class Cost:
-    """What a step costs.
+    """Time and memory of a step.
 
     Attributes:
-        seconds: Time of the fastest round: what slows a round down is the machine's other work, not the step.
-        ratio: Over the fastest round of the reference.
-        peak_mb: Most memory that its tensors took at a time, beyond what was there before it, in MiB.
+        seconds: Time of the fastest round. Slower rounds measure other work on the machine, not the step.
+        ratio: ``seconds`` divided by those of the reference.
+        peak_mb: Peak memory of its tensors in MiB, without the tensors that existed before the step.
     """
 
     seconds: float
@@ -26,15 +26,20 @@ class Cost:
 
 
 def measure(steps: Mapping[str, Callable[[], object]], reference: str, repeats: int) -> dict[str, Cost]:
-    """Time steps in turn, round by round, so that a machine's moods meet all of them.
+    """Measure time and memory of steps.
+
+    Each round runs every step once, so that other work on the machine affects all steps alike.
 
     Args:
-        steps: What to run, by name.
+        steps: Functions to run, by name.
         reference: Name of the step that the others are compared with.
-        repeats: Timed rounds, after two that are not timed; memory is measured in the second.
+        repeats: Number of timed rounds, at least 1. Two rounds before them are not timed; the second measures memory.
+
+    Returns:
+        The cost of each step, by name.
     """
     for step in steps.values():
-        step()  # an optimizer's state is there from its first step on
+        step()  # the first step of an optimizer allocates its state
     peaks = {name: peak_mb(step) for name, step in steps.items()}
     rounds = [{name: _seconds(step) for name, step in steps.items()} for _ in range(repeats)]
     least = {name: min(times[name] for times in rounds) for name in steps}
@@ -42,7 +47,14 @@ def measure(steps: Mapping[str, Callable[[], object]], reference: str, repeats: 
 
 
 def peak_mb(step: Callable[[], object]) -> float:
-    """Most memory that the tensors of a step take at a time, beyond what was there before, in MiB."""
+    """Peak memory of the tensors that a function creates.
+
+    Args:
+        step: The function; it is called once.
+
+    Returns:
+        MiB, without the tensors that existed before the call; on the GPU if there is one, else on the CPU.
+    """
     if torch.cuda.is_available():
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -50,7 +62,7 @@ def peak_mb(step: Callable[[], object]) -> float:
         step()
         torch.cuda.synchronize()
         return (torch.cuda.max_memory_allocated() - before) / 2**20
-    # Allocations as torch reports them: a process's resident memory also holds what its allocator keeps.
+    # Sum torch's own allocations: the resident memory of a process includes freed blocks that the allocator keeps.
     with _silent_stderr(), profile(profile_memory=True) as recorded:
         step()
     taken, most = 0, 0
@@ -64,9 +76,15 @@ def peak_mb(step: Callable[[], object]) -> float:
     return most / 2**20
 
 
+def synchronize() -> None:
+    """Wait until the GPU has finished; return at once without a GPU."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
 @contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """The profiler's native code reports its starts, and that there is no GPU, on the process's standard error."""
+    """Discard what native code writes to standard error: the profiler reports its start and a missing GPU there."""
     kept = os.dup(2)
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 2)
@@ -78,13 +96,8 @@ def _silent_stderr() -> Iterator[None]:
 
 
 def _seconds(step: Callable[[], object]) -> float:
-    _synchronize()
+    synchronize()
     start = time.perf_counter()
     step()
-    _synchronize()
+    synchronize()
     return time.perf_counter() - start
-
-
-def _synchronize() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()

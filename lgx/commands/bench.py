@@ -1,7 +1,10 @@
-"""``lgx bench``: what a training step costs, as ratios taken in one run."""
+"""``lgx bench``: time and memory of training steps, as ratios to an ordinary step in the same run."""
 
 import json as json_module
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from lgx.hypernet import HypernetConfig
 
 SIZES = {"tiny": "12-Tiny", "small": "12-Small", "base": "12-Base"}
 
@@ -9,7 +12,7 @@ SIZES = {"tiny": "12-Tiny", "small": "12-Small", "base": "12-Base"}
 def bench(
     size: str = "tiny,small,base",
     batch: str = "8",
-    suite: Literal["hyper", "sws"] = "hyper",
+    suite: Literal["hypernet", "shared_layers"] = "hypernet",
     precision: str = "32",
     meta_batch: int = 1,
     decoder: Literal["low_rank", "conv"] = "low_rank",
@@ -17,85 +20,101 @@ def bench(
     repeats: int = 8,
     json: str | None = None,
 ) -> None:
-    """Time training steps, each as a ratio to an ordinary step of the same ViT in the same run.
+    """Measure training steps and compare each with an ordinary training step of the same ViT in the same run.
 
-    Suite hyper, a hypernetwork of LoGAH's size (width 128, rank 90, 21 M parameters): ordinary_step (forward, backward,
-    AdamW), hyper_step (the same on predicted parameters, with the hypernetwork's backward pass and AdamW; per
-    architecture; with the shares of graph, encode, decode and execute in it, the memory of its factored prediction,
-    and that of the dense weights which it does without), predict (all weights, dense; to_products compares it with the
-    bare products of their factors) and graph (built cold).
+    Example: lgx bench --size tiny --batch 8,32 --json bench.json. An ordinary step is forward pass, backward pass and
+    AdamW on random images. Ratios depend less on the machine than seconds, which are those of a step's fastest round.
 
-    Suite sws: ordinary_step, shared_step (16 layers of which 5 are stored, per layer), distilled_step, forward (the
-    ancestor alone).
+    Suite hypernet measures a hypernetwork of LoGAH's size (width 128, rank 90, 21 M parameters): hyper_step trains it
+    (ratio per architecture; with the shares of graph, encode, decode and execute in its time, and the memory of the
+    factored prediction and of the same weights as dense tensors); predict computes all weights as dense tensors
+    (to_products: its time divided by the time of the bare products of the factors); graph builds the computational
+    graph without the cache.
 
-    Steps take turns; a step's seconds are those of its fastest round. Peak memory is what tensors take beyond what was
-    there before the step.
+    Suite shared_layers measures stage-wise weight sharing: shared_step trains 16 layers of which 5 are stored (ratio
+    per layer); distilled_step trains with soft labels of a teacher of the same size; forward is the teacher's forward
+    pass alone.
 
     Args:
-        size: Comma-separated among tiny, small, base: 12 layers, 224 px.
-        batch: Images per step; comma-separated.
-        suite: What to time.
-        precision: Comma-separated among 32, bf16, fp16 (autocast).
-        meta_batch: Architectures per step of the hypernetwork; this and the next two belong to suite hyper.
-        decoder: Low-rank (LoGAH) or convolutional (GHN-3, width 128, max_shape 64).
-        layout: Layout of LoGAH's factors.
-        repeats: Timed rounds, after two that are not timed.
-        json: File to write the rows to: a JSON list of objects with size, what, seconds, ratio, peak_mb, and the
-            configuration.
-    """
-    import torch
-    from rich.console import Console
-    from rich.table import Column, Table
+        size: ViTs to measure, comma-separated: tiny, small, base. All have 12 layers and read images of 224 px.
+        batch: Images per step; several values comma-separated.
+        suite: What to measure.
+        precision: Precision of autocast, comma-separated: 32 (off), bf16, fp16.
+        meta_batch: Architectures per step of the hypernetwork. This option, decoder and layout are for suite hypernet.
+        decoder: Decoder of the hypernetwork: low_rank (LoGAH) or conv (GHN-3 with width 128 and max_shape 64).
+        layout: How the low-rank decoder computes its factors: official (as published), residual or aligned.
+        repeats: Timed rounds. Two rounds before them are not timed.
+        json: File for the results: a JSON list of objects with size, what, seconds, ratio, peak_mb and the options.
 
-    from lgx.architectures import parse_architecture
-    from lgx.benchmark.hyper import measure_hyper
-    from lgx.benchmark.steps import PRECISIONS, device
-    from lgx.benchmark.sws import measure_sws
+    Raises:
+        UserError: If a size or precision is unknown, or a number is below 1.
+    """
+    from lgx.benchmark.training_step import PRECISIONS, device
     from lgx.core.allocator import keep_freed_memory
     from lgx.core.files import atomic_path
-    from lgx.errors import UserError
     from lgx.hypernet import HypernetConfig
 
-    sizes = _choices("size", size, SIZES)
+    sizes, batches = _choices("size", size, SIZES), _positive_numbers("batch", batch)
     precisions = _choices("precision", precision, PRECISIONS)
-    if not all(part.isdecimal() and int(part) > 0 for part in batch.split(",")):
-        raise UserError(f"--batch: numbers of images, at least 1, got {batch}")
-    if min(meta_batch, repeats) < 1:
-        raise UserError(f"--meta_batch and --repeats must be at least 1, got {meta_batch} and {repeats}")
-    conv = decoder == "conv"
-    config = HypernetConfig(
-        decoder=decoder, layout=layout, max_shape=(64, 64, 16, 16) if conv else (2048, 2048, 16, 16)
-    )
+    for option, count in (("meta_batch", meta_batch), ("repeats", repeats)):
+        _positive_numbers(option, str(count))
+    largest = (64, 64, 16, 16) if decoder == "conv" else (2048, 2048, 16, 16)
+    config = HypernetConfig(decoder=decoder, layout=layout, max_shape=largest) if suite == "hypernet" else None
     if device() == "cpu":
         keep_freed_memory()
     rows: list[dict[str, Any]] = []
-    console = Console()
-    for images, number in [(int(b), p) for b in batch.split(",") for p in precisions]:
-        setting = {"batch": images, "precision": number, "repeats": repeats, "device": device()}
-        if suite == "hyper":
-            setting |= {"meta_batch": meta_batch, **config.to_dict()}
-        title = f"batch {images}, precision {number}, {device()}, {torch.get_num_threads()} threads"
-        table = Table("size", Column("what", no_wrap=True), "seconds", "ratio", "peak MB", "more", title=title)
-        for name in sizes:
-            architecture = parse_architecture(SIZES[name])
-            with console.status(f"{name}, {title}", refresh_per_second=1):  # so that it takes no time of the steps
-                if suite == "sws":
-                    measured = measure_sws(architecture, images, number, repeats)
-                else:
-                    measured = measure_hyper(architecture, config, images, meta_batch, number, repeats)
-            for row in measured:
-                cells = f"{row['seconds']:.4f}", f"{row['ratio']:.3f}", f"{row['peak_mb']:.0f}"
-                table.add_row(name, row["what"], *cells, _more(row))
-            rows += [{"size": name, **row, **setting} for row in measured]
-        console.print(table)
+    for images in batches:
+        for number in precisions:
+            rows += _measure(sizes, config, images, meta_batch, number, repeats)
     if json:
         with atomic_path(json) as temporary:
             temporary.write_text(json_module.dumps(rows, indent=2) + "\n")
 
 
+def _measure(
+    sizes: list[str], config: "HypernetConfig | None", batch: int, meta_batch: int, precision: str, repeats: int
+) -> list[dict[str, Any]]:
+    """Measure all sizes and print a table; suite hypernet if there is a configuration, else suite shared_layers."""
+    import torch
+    from rich.console import Console
+
+    from lgx.architectures import parse_architecture
+    from lgx.benchmark.hypernet_steps import measure_hypernet_steps
+    from lgx.benchmark.shared_layers import measure_shared_layers
+    from lgx.benchmark.training_step import device
+
+    console = Console()
+    title = f"batch {batch}, precision {precision}, {device()}, {torch.get_num_threads()} threads"
+    rows: list[dict[str, Any]] = []
+    for name in sizes:
+        architecture = parse_architecture(SIZES[name])
+        with console.status(f"{name}, {title}", refresh_per_second=1):  # rarely, to take no time from the steps
+            if config is None:
+                measured = measure_shared_layers(architecture, batch, precision, repeats)
+            else:
+                measured = measure_hypernet_steps(architecture, config, batch, meta_batch, precision, repeats)
+        rows += [{"size": name, **row} for row in measured]
+    _print_table(console, title, rows)
+    setting: dict[str, Any] = {"batch": batch, "precision": precision, "repeats": repeats, "device": device()}
+    if config is not None:
+        setting |= {"meta_batch": meta_batch, **config.to_dict()}
+    return [{**row, **setting} for row in rows]
+
+
+def _print_table(console: Any, title: str, rows: list[dict[str, Any]]) -> None:
+    from rich.table import Column, Table
+
+    table = Table("size", Column("what", no_wrap=True), "seconds", "ratio", "peak MB", "more", title=title)
+    for row in rows:
+        cells = f"{row['seconds']:.4f}", f"{row['ratio']:.3f}", f"{row['peak_mb']:.0f}"
+        table.add_row(row["size"], row["what"], *cells, _more(row))
+    console.print(table)
+
+
 def _more(row: dict[str, Any]) -> str:
-    """Shares and memory that a row has beside what all have."""
-    own = {key: value for key, value in row.items() if key not in ("what", "seconds", "ratio", "peak_mb")}
+    """Values of a row that not all rows have."""
+    common = ("size", "what", "seconds", "ratio", "peak_mb")
+    own = {key: value for key, value in row.items() if key not in common}
     return ", ".join(f"{k.removeprefix('share_')} {v:.{0 if k.endswith('_mb') else 2}f}" for k, v in own.items())
 
 
@@ -105,5 +124,14 @@ def _choices(option: str, text: str, known: dict[str, Any]) -> list[str]:
     names = text.split(",")
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise UserError(f"--{option}: {', '.join(unknown)} unknown; choose among {', '.join(known)}")
+        raise UserError(f"--{option}: unknown value {', '.join(unknown)}; choose from {', '.join(known)}")
     return names
+
+
+def _positive_numbers(option: str, text: str) -> list[int]:
+    from lgx.errors import UserError
+
+    parts = text.split(",")
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise UserError(f"--{option}: must be at least 1, got {text}")
+    return list(map(int, parts))

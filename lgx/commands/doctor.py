@@ -1,4 +1,4 @@
-"""``lgx doctor``: what lgx finds on this machine."""
+"""``lgx doctor``: checks of the installation and the machine."""
 
 import os
 import platform
@@ -8,16 +8,22 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse", "tensorboard", "webdataset")
-SMALL_SHARED_MEMORY = 1 << 30  # bytes
-FEW_FILES = 4096
+MIN_SHARED_MEMORY = 1 << 30
+"""Bytes of free shared memory below which doctor prints a hint."""
+MIN_OPEN_FILES = 4096
+"""Limit of open files below which doctor prints a hint."""
 MALICIOUS_LIGHTNING = ("2.6.2", "2.6.3")
+"""Versions of lightning on PyPI that contained malicious code."""
 
 
 def doctor() -> None:
-    """Print versions, devices, and the cluster environment; say what would break, and how to mend it.
+    """Print versions, devices and the cluster environment, and how to solve each problem found.
+
+    A PROBLEM prevents training and makes the exit status 1. A hint names a setting that often causes errors or slow
+    training.
 
     Raises:
-        SystemExit: With 1 if something would break.
+        SystemExit: With status 1 if there is a problem.
     """
     import lgx
 
@@ -32,13 +38,13 @@ def doctor() -> None:
         print(f"{package:<15}{found}")
         if package == "lightning" and found in MALICIOUS_LIGHTNING:
             problems.append(
-                f"lightning {found} was a malicious upload: remove it and change this machine's credentials"
+                f"lightning {found} contains malicious code: uninstall it and replace all credentials on this machine"
             )
     try:
         import torch
         import torchvision  # noqa: F401
     except (ImportError, RuntimeError) as error:
-        problems.append(f"torch and torchvision do not belong together ({error}): install both in one pip command")
+        problems.append(f"torch and torchvision do not fit together ({error}): install both in one pip command")
     else:
         gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
         print(f"{'gpus':<15}{', '.join(gpus) or 'none; training runs on the CPU'}")
@@ -63,7 +69,7 @@ def _precision(gpu: bool) -> str:
         return "32-true by default"
     if torch.cuda.is_bf16_supported():
         return "bf16-mixed by default"
-    return "bf16-mixed by default, which this GPU does NOT support; write trainer.precision: 16-mixed"
+    return "bf16-mixed by default, which this GPU does NOT support; set trainer.precision to 16-mixed"
 
 
 def _cluster() -> str:
@@ -74,14 +80,14 @@ def _cluster() -> str:
         inside = " within SLURM" if SLURMEnvironment.detect() else ""
         return (
             f"torchrun{inside}, {variables.get('WORLD_SIZE')} processes, {variables.get('LOCAL_WORLD_SIZE')} of them "
-            f"on this node; no requeue under torchrun"
+            f"on this node; torchrun does not requeue preempted jobs"
         )
     if SLURMEnvironment.detect():
         return (
             f"SLURM job {variables.get('SLURM_JOB_ID')}, {variables.get('SLURM_NTASKS')} tasks on "
             f"{variables.get('SLURM_JOB_NUM_NODES', '?')} node(s); requeued after SIGUSR1"
         )
-    return "none; processes are started by lgx itself"
+    return "none; lgx starts the processes itself"
 
 
 def _nccl() -> str:
@@ -92,21 +98,25 @@ def _nccl() -> str:
 
 
 def _hints() -> list[str]:
-    """What is no fault, but often the cause of one."""
+    """Settings that often cause errors or slow training, each with a remedy."""
     hints = []
     shared = Path("/dev/shm")
-    if shared.is_dir() and (free := shutil.disk_usage(shared).free) < SMALL_SHARED_MEMORY:
+    if shared.is_dir() and (free := shutil.disk_usage(shared).free) < MIN_SHARED_MEMORY:
         hints.append(
-            f"/dev/shm has {free >> 20} MiB free; data loading processes and NCCL share memory there: start the "
-            f"container with more (docker run --shm-size 8g), or use data.num_workers 0"
+            f"/dev/shm has only {free >> 20} MiB free, and data loading processes and NCCL use it: start the container "
+            f"with more (docker run --shm-size 8g), or set data.num_workers to 0"
         )
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files < FEW_FILES:
+    if files < MIN_OPEN_FILES:
         hints.append(
-            f"only {files} files may be open at a time; many loading processes need more: ulimit -n {FEW_FILES}"
+            f"the limit of open files is {files}, and many data loading processes need more: ulimit -n {MIN_OPEN_FILES}"
         )
     if os.environ.get("SLURM_JOB_NAME") in ("bash", "interactive"):
-        hints.append("SLURM jobs named bash or interactive count as none: give the job another name, or use srun")
+        hints.append(
+            "Lightning ignores SLURM in jobs named bash or interactive: give the job another name, or use srun"
+        )
     if os.environ.get("NCCL_P2P_DISABLE") == "1" or os.environ.get("NCCL_IB_DISABLE") == "1":
-        hints.append("NCCL_P2P_DISABLE or NCCL_IB_DISABLE is set: several GPUs will be slow unless it must be")
+        hints.append(
+            "NCCL_P2P_DISABLE or NCCL_IB_DISABLE is set, so several GPUs will be slow: unset it unless it is needed"
+        )
     return hints

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import torch
 
-from lgx.benchmark.steps import device
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.methods.cost_probe import CostProbe
@@ -43,7 +42,7 @@ def measure(
     Raises:
         UserError: If a batch does not fit on the GPU.
     """
-    place = "cpu" if accelerator == "cpu" else device()
+    place = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
     if place == "cpu":
         batch_size, precision = min(batch_size, BATCH_ON_CPU), "32-true"
     try:

@@ -29,8 +29,10 @@ def test_bench_reports_ratios(tmp_path):
     assert rows["hyper_step"]["dense_mb"] == pytest.approx(4 * 5_717_416 / 2**20)  # DeiT-Tiny
 
 
-def test_bench_of_sws_reports_ratios(tmp_path):
-    result = lgx("bench", "--suite=sws", "--size=tiny", "--repeats=1", "--batch=1", "--json", tmp_path / "bench.json")
+def test_bench_of_shared_layers_reports_ratios(tmp_path):
+    result = lgx(
+        "bench", "--suite=shared_layers", "--size=tiny", "--repeats=1", "--batch=1", "--json", tmp_path / "bench.json"
+    )
     assert result.code == 0, result.err
     rows = json.loads((tmp_path / "bench.json").read_text())
     assert [row["what"] for row in rows] == ["ordinary_step", "shared_step", "distilled_step", "forward"]

@@ -1,0 +1,151 @@
+"""Time and memory of a hypernetwork's training step and predictions."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lgx.architectures import ViTArchitecture
+from lgx.benchmark.timing import measure, peak_mb, synchronize
+from lgx.benchmark.training_step import autocast, device, ordinary_step, random_images, training_step
+from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
+from lgx.hypernet.architecture_graph import clear_distance_cache
+from lgx.hypernet.functional_forward import functional_forward
+from lgx.hypernet.hypernet import add_class_token
+from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
+from lgx.hypernet.meta_batch import meta_batch_loss
+
+NORM_WEIGHT = 3e-5
+"""Weight of the penalty on the norms of predicted parameters, as in GHN-3."""
+
+
+def measure_hypernet_steps(
+    architecture: ViTArchitecture, config: HypernetConfig, batch: int, meta_batch: int, precision: str, repeats: int
+) -> list[dict[str, Any]]:
+    """Measure a hypernetwork's training step and predictions.
+
+    - ``ordinary_step``: the reference, a step of the same ViT.
+    - ``hyper_step``: trains the hypernetwork on ``meta_batch`` copies of the architecture; its ratio is per
+      architecture. ``share_graph``, ``share_encode``, ``share_decode`` and ``share_execute`` are shares of its time,
+      ``factored_mb`` is the memory that the factored prediction takes, and ``dense_mb`` the memory that the same
+      weights would take if their products were computed.
+    - ``predict``: predicts all weights as dense tensors. ``to_products`` is its time divided by the time of the
+      matrix products of the factors alone.
+    - ``graph``: builds the graph without the cache.
+
+    Args:
+        architecture: The ViT.
+        config: The hypernetwork.
+        batch: Images of a step.
+        meta_batch: Architectures of a step.
+        precision: A key of :data:`~lgx.benchmark.training_step.PRECISIONS`.
+        repeats: Timed rounds.
+
+    Returns:
+        One row for each step: ``what``, ``seconds``, ``ratio`` and ``peak_mb``, see
+        :class:`~lgx.benchmark.timing.Cost`, and the values above.
+    """
+    hypernet = Hypernet(config).to(device())
+    inputs, targets = random_images(architecture, batch)
+    with torch.no_grad():
+        factors = [p for p in hypernet.predict(architecture, dense=False).values() if isinstance(p, LowRankTensor)]
+
+    def loss() -> Tensor:
+        losses, norms = meta_batch_loss(
+            hypernet, [architecture] * meta_batch, inputs, lambda logits: F.cross_entropy(logits, targets)
+        )
+        return losses + NORM_WEIGHT * norms
+
+    steps: dict[str, Callable[[], object]] = {
+        "ordinary_step": ordinary_step(architecture, batch, precision),
+        "hyper_step": training_step(hypernet, loss, precision),
+        "predict": torch.no_grad()(lambda: hypernet.predict(architecture)),
+        "graph": lambda: _build_graph(architecture),
+    }
+    if factors:
+        steps["products"] = lambda: [factor.to_dense() for factor in factors]
+    costs = measure(steps, reference="ordinary_step", repeats=repeats)
+    rows: dict[str, dict[str, Any]] = {
+        what: {"what": what, "seconds": cost.seconds, "ratio": cost.ratio, "peak_mb": cost.peak_mb}
+        for what, cost in costs.items()
+    }
+    rows["hyper_step"]["ratio"] /= meta_batch
+    rows["hyper_step"] |= _shares(hypernet, architecture, inputs, targets, precision, repeats)
+    rows["hyper_step"]["factored_mb"] = peak_mb(lambda: hypernet.predict(architecture, dense=False))
+    rows["hyper_step"]["dense_mb"] = 4 * architecture.count_parameters() / 2**20
+    if factors:
+        rows["predict"]["to_products"] = costs["predict"].seconds / costs["products"].seconds
+        del rows["products"]
+    return list(rows.values())
+
+
+def _build_graph(architecture: ViTArchitecture) -> None:
+    clear_distance_cache()
+    computational_graph(architecture)
+
+
+def _shares(
+    hypernet: Hypernet, architecture: ViTArchitecture, inputs: Tensor, targets: Tensor, precision: str, repeats: int
+) -> dict[str, float]:
+    """Shares of each part in the time of forward and backward pass, without the optimizer; their sum is 1."""
+    rounds = [_seconds_of_parts(hypernet, architecture, inputs, targets, precision) for _ in range(repeats + 1)][1:]
+    least = {part: min(times[part] for times in rounds) for part in rounds[0]}
+    return {f"share_{part}": seconds / sum(least.values()) for part, seconds in least.items()}
+
+
+def _seconds_of_parts(
+    hypernet: Hypernet, architecture: ViTArchitecture, inputs: Tensor, targets: Tensor, precision: str
+) -> dict[str, float]:
+    """Seconds of each part of one step.
+
+    The autograd graph is cut between the parts, so that the backward pass of each can be timed. The norms count as part
+    of ``execute``.
+    """
+    clock = _Clock()
+    graphs = [computational_graph(architecture, hypernet.config.convention)]
+    clock.lap("graph")
+    embedded = hypernet.encode(graphs)
+    clock.lap("encode")
+    nodes = embedded.detach().requires_grad_()
+    (parameters,) = hypernet.decode(graphs, nodes, dense=False)
+    add_class_token(architecture, parameters)
+    clock.lap("decode")
+    leaves = {name: _detached(parameter) for name, parameter in parameters.items()}
+    with autocast(precision):
+        loss = F.cross_entropy(functional_forward(architecture, leaves, inputs), targets)
+    (loss + NORM_WEIGHT * torch.stack([frobenius_norm(p) for p in leaves.values()]).sum()).backward()
+    clock.lap("execute")
+    pairs = [pair for name in leaves for pair in zip(_tensors(parameters[name]), _tensors(leaves[name]), strict=True)]
+    pairs = [(predicted, leaf) for predicted, leaf in pairs if predicted.requires_grad]
+    torch.autograd.backward([predicted for predicted, _ in pairs], [leaf.grad for _, leaf in pairs])
+    clock.lap("decode")
+    embedded.backward(nodes.grad)
+    clock.lap("encode")
+    hypernet.zero_grad()
+    return clock.seconds
+
+
+def _tensors(parameter: Tensor) -> tuple[Tensor, ...]:
+    return (parameter.a, parameter.b) if isinstance(parameter, LowRankTensor) else (parameter,)
+
+
+def _detached(parameter: Tensor) -> Tensor:
+    first, *second = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in _tensors(parameter)]
+    return LowRankTensor(first, second[0]) if second else first
+
+
+class _Clock:
+    """Adds up the seconds of laps by name."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        synchronize()
+        now = time.perf_counter()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
+        self._last = now
