@@ -120,7 +120,7 @@ def test_braces_in_a_sweep_fetch_no_attributes_and_fill_no_memory(tmp_path):
             load_sweep(tmp_path / "s.yaml")
     entry = {"name": "{a}{b}{c}", "config": "run.yaml", "matrix": {key: list(range(1000)) for key in "abc"}}
     (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0], "runs": [entry]}))
-    with pytest.raises(UserError, match="asks for 1,000,000,000 runs"):
+    with pytest.raises(UserError, match="describes 1,000,000,000 runs"):
         load_sweep(tmp_path / "s.yaml")
 
 
