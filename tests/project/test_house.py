@@ -1,0 +1,103 @@
+"""The structure that CONTRIBUTING.md describes, computed from the code."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from lgx.methods import registry
+from tests.support import house
+
+METHODS = house.ROOT / "lgx" / "methods"
+PYTHON = sorted(path for package in ("lgx", "data_modules") for path in (house.ROOT / package).rglob("*.py"))
+OUTSIDE = [path for path in PYTHON if METHODS not in path.parents]
+
+COMMON_WORDS = {"random", "pretrained", "trained", "ancestor"}
+"""Names of methods that are English words: options, timm's arguments and messages use them in their own sense."""
+
+ALLOWED_NAMES = {
+    "lgx/artifacts/learngene.py": {"tleg"},  # files written before learngenes said what they hold
+}
+ALLOWED_CHECKS: dict[str, set[str]] = {}
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(house.ROOT).as_posix()
+
+
+def test_the_hallway_has_few_doors():
+    entries = [path.name for path in (house.ROOT / "lgx").iterdir() if path.name != "__pycache__"]
+    loose = [name for name in entries if name.endswith(".py") and not name.startswith("__")]
+    assert len(loose) <= 4, loose
+    assert len(entries) <= 18, entries
+
+
+def test_imports_go_down():
+    upward = {
+        f"{source} -> {target}": behind
+        for (source, target), behind in house.arrows().items()
+        if house.height(source) >= house.height(target)
+    }
+    assert not upward
+
+
+def test_rooms_have_few_arrows():
+    print(house.diagram())
+    assert len(house.arrows()) <= 70
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert not house.circles({module: house.imports_of(module) for module in house.modules()})
+
+
+def test_data_modules_know_the_core_alone():
+    known = {
+        imported
+        for module in house.modules()
+        if module.startswith("data_modules")
+        for imported in house.imports_of(module)
+        if imported.startswith("lgx")
+    }
+    assert {name for name in known if not name.startswith("lgx.core") and name != "lgx.errors"} == set()
+
+
+@pytest.mark.parametrize("most, folder", [(300, "lgx"), (300, "data_modules"), (400, "tests")])
+def test_files_are_short(most: int, folder: str):
+    lines = {relative(path): len(path.read_text().splitlines()) for path in (house.ROOT / folder).rglob("*.py")}
+    assert {file: count for file, count in lines.items() if count > most} == {}
+
+
+def test_functions_are_short():
+    long = {
+        f"{relative(path)}:{node.name}": node.end_lineno - node.lineno + 1
+        for path in PYTHON
+        for node in ast.walk(house.tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno >= 60
+    }
+    assert long == {}
+
+
+def test_a_method_is_named_in_its_folder_alone():
+    names = {name for spec in registry.specs().values() for name in spec.names} | set(registry.looks())
+    found = {
+        f"{relative(path)}:{line} {text!r}"
+        for path in OUTSIDE
+        for line, text in house.strings(path)
+        if text in names - COMMON_WORDS - ALLOWED_NAMES.get(relative(path), set())
+    }
+    assert found == set()
+
+
+def test_nobody_else_asks_for_the_class_of_a_method():
+    own = house.classes_below(METHODS)
+    found = {
+        f"{relative(path)}:{line} {name}"
+        for path in OUTSIDE
+        for line, name in house.kinds_checked(path)
+        if name in own - ALLOWED_CHECKS.get(relative(path), set())
+    }
+    assert found == set()
+
+
+def test_contributing_shows_the_arrows_as_they_are():
+    assert house.diagram() in (house.ROOT / "CONTRIBUTING.md").read_text()

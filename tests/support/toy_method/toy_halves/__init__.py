@@ -1,0 +1,1 @@
+"""A method for lgx in a package of its own."""
