@@ -1,7 +1,7 @@
 """A frozen network that a loss compares with."""
 
 import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,20 @@ from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.normalization import renormalize
 from lgx.core.batch import Task
 from lgx.errors import UserError
+
+
+class TeacherRequest(NamedTuple):
+    """The teacher that a method's loss compares with.
+
+    Attributes:
+        source: What :func:`lgx.artifacts.pretrained.load_pretrained` reads.
+        task: The task that it teaches.
+        features_only: Whether only its features are compared, so that its classes do not matter.
+    """
+
+    source: str
+    task: Task
+    features_only: bool = False
 
 
 class Teacher:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from lightning.pytorch.cli import OptimizerCallable
 from lightning.pytorch.strategies import DDPStrategy
@@ -16,7 +16,7 @@ from lgx.components.losses import label_loss
 from lgx.components.metrics import metrics_for
 from lgx.components.mixup import make_mixup
 from lgx.components.sharding import ShardedStrategy, check_sharding_strategy
-from lgx.components.teacher import Teacher
+from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.core.batch import Batch, Kind, Task
 from lgx.errors import UserError
 from lgx.methods.cost_probe import CostProbe
@@ -31,20 +31,6 @@ if TYPE_CHECKING:
 
 Trained = Literal["descendant", "ancestor", "learngene"]
 """What a run trains; a network from which a learngene is taken counts as ``learngene``."""
-
-
-class TeacherRequest(NamedTuple):
-    """The teacher that a method's loss compares with.
-
-    Attributes:
-        source: What :func:`lgx.artifacts.pretrained.load_pretrained` reads.
-        task: The task that it teaches.
-        features_only: Whether only its features are compared, so that its classes do not matter.
-    """
-
-    source: str
-    task: Task
-    features_only: bool = False
 
 
 class Method(OptimizedModule, EvaluatedModule, ABC):

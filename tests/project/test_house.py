@@ -61,7 +61,7 @@ def test_data_modules_know_the_core_alone():
     assert {name for name in known if not name.startswith("lgx.core") and name != "lgx.errors"} == set()
 
 
-@pytest.mark.parametrize("most, folder", [(300, "lgx"), (300, "data_modules"), (400, "tests")])
+@pytest.mark.parametrize(("most", "folder"), [(300, "lgx"), (300, "data_modules"), (400, "tests")])
 def test_files_are_short(most: int, folder: str):
     lines = {relative(path): len(path.read_text().splitlines()) for path in (house.ROOT / folder).rglob("*.py")}
     assert {file: count for file, count in lines.items() if count > most} == {}

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from lgx.artifacts.learngene import Learngene
 from lgx.components.losses import distillation_loss
+from lgx.components.teacher import TeacherRequest
 from lgx.core.batch import Batch
-from lgx.methods.base import Method, TeacherRequest
+from lgx.methods.base import Method
 from lgx.methods.distillation.spec import SIMPLE_LG
 from lgx.methods.options import check_positive, check_share
 

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from lgx.artifacts.learngene import EMBEDDING, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.losses import distillation_loss, feature_divergence, official_feature_divergence
+from lgx.components.teacher import TeacherRequest
 from lgx.core.batch import Batch, Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.low_rank_decoder import Layout
 from lgx.hypernet.meta_batch import Projection, guided_meta_batch_loss
-from lgx.methods.base import TeacherRequest
 from lgx.methods.hypernetworks.base import HypernetMethod
 from lgx.methods.hypernetworks.spec import TAL as SPEC
 from lgx.methods.hypernetworks.start import config_of

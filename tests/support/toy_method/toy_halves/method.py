@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from toy_halves.spec import SPEC
 from torch import Tensor, nn
 
 from lgx.artifacts.learngene import Learngene, take_layers
+from lgx.components.teacher import TeacherRequest
 from lgx.core.batch import Batch
-from lgx.methods.base import Method, TeacherRequest
+from lgx.methods.base import Method
+from toy_halves.spec import SPEC
 
 
 class Halves(Method):
