@@ -1,217 +1,23 @@
 """``lgx compare``: from runs on disk to tables, Markdown and one self-contained page."""
 
-import os
 import re
 import subprocess
 import sys
-from collections import Counter
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from torch.utils.tensorboard import SummaryWriter
 
 from lgx.commands.compare import compare
-from lgx.core.rows import Row, read_rows, write_rows
+from lgx.core.rows import read_rows, write_rows
 from lgx.errors import UserError
-from lgx.results.comparison import find_results, merge
-from lgx.results.curves import read_curves
-from lgx.results.epochs import count_whole_runs, last_epochs
-from lgx.results.figures import styles
+from lgx.results.comparison import find_results
 from lgx.results.paper import averages, load_table
-from lgx.results.tables import METHODS
+from tests.results.helpers import GAINS, add_run, read_page, row
 
-SPEC = "depth={},embed_dim=64,num_heads=4,img_size=32"
-GAINS = {"sws": 0.3, "simple_lg": 0.2, "random": 0.0}
-DEPTHS, SEEDS = (4, 6, 8), (0, 1, 2)
 HOSTILE = '<script>alert("x")</script>|$\\frac{[bold]'
 
 
-def accuracy(method: str, depth: int, seed: int, epochs: int) -> float:
-    return round(0.1 + GAINS.get(method, 0.1) * depth / 10 + 0.01 * seed + (0.3 if epochs else 0), 4)
-
-
-def row(method: str = "sws", architecture: str = "6-Small", value: float = 0.5, **changes: object) -> Row:
-    given = {"task": "pocket", "split": "test", "epochs": 0, "metric": "acc", "seed": 0, "n": 500, "run": "runs/a"}
-    return Row(method=method, architecture=architecture, value=value, **{**given, **changes})  # type: ignore[arg-type]
-
-
-def add_run(folder: Path, method: str, depth: int, seed: int, events: bool = False, architecture: str = SPEC) -> None:
-    folder.mkdir(parents=True)
-    same = {"architecture": architecture.format(depth), "seed": seed, "run": str(folder)}
-    write_rows(
-        folder / "results.csv",
-        [row(method, value=accuracy(method, depth, seed, epochs), epochs=epochs, **same) for epochs in (0, 5)],
-    )
-    if events:
-        with SummaryWriter(str(folder)) as writer:
-            for step in range(0, 50, 5):
-                writer.add_scalar("train/loss", 2.0 / (step + 1) + seed / 10, step)
-                writer.add_scalar("val/acc", step / 100 + seed / 100, step)
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    for method in GAINS:
-        for depth in DEPTHS:
-            for seed in SEEDS:
-                add_run(tmp_path / f"runs/{method}/{depth}/{seed}", method, depth, seed, events=depth == 4)
-    return tmp_path / "runs"
-
-
-class Page(HTMLParser):
-    """Collects what a browser would see, and fails on tags that do not close."""
-
-    VOID = ("meta", "br", "img", "hr", "path", "use", "line", "rect")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str | None]] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += attrs
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += attrs
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
-def read_page(path: Path) -> Page:
-    page = Page()
-    page.feed(path.read_text(encoding="utf-8"))
-    page.close()
-    assert page.open == []
-    return page
-
-
-# Curves
-
-
-def test_every_recorded_point_is_read(tmp_path: Path) -> None:
-    with SummaryWriter(str(tmp_path / "version_0")) as writer:
-        for step in range(10_500):
-            writer.add_scalar("train/loss", step, step)
-    curves = read_curves(tmp_path)
-    assert set(curves) == {"train/loss"}
-    assert curves["train/loss"].steps == tuple(range(10_500))
-
-
-def test_a_resumed_run_counts_what_was_written_last(tmp_path: Path) -> None:
-    for version, steps, offset in (("version_0", range(0, 6), 0.0), ("version_1", range(4, 9), 100.0)):
-        with SummaryWriter(str(tmp_path / version)) as writer:
-            for step in steps:
-                writer.add_scalar("val/loss", step + offset, step, walltime=offset + step)
-    curve = read_curves(tmp_path)["val/loss"]
-    assert curve.steps == tuple(range(9))
-    assert curve.values == (0, 1, 2, 3, 104, 105, 106, 107, 108)
-
-
-def test_runs_inside_a_run_are_not_mixed_in(tmp_path: Path) -> None:
-    add_run(tmp_path / "outer/inner", "sws", 4, 0, events=True)
-    assert read_curves(tmp_path / "outer") == {}
-
-
-@pytest.mark.parametrize("damage", ["truncated", "empty", "garbage"])
-def test_damaged_event_files_give_what_is_readable(tmp_path: Path, damage: str) -> None:
-    with SummaryWriter(str(tmp_path)) as writer:
-        for step in range(100):
-            writer.add_scalar("val/acc", step / 100, step)
-    (file,) = tmp_path.glob("events*")
-    content = file.read_bytes()
-    if damage == "truncated":
-        file.write_bytes(content[: len(content) // 2 + 7])
-        curve = read_curves(tmp_path)["val/acc"]
-        assert 20 < len(curve.steps) < 80
-        assert curve.values == pytest.approx([step / 100 for step in curve.steps])
-    else:
-        file.write_bytes(b"" if damage == "empty" else b"\x07" * 5000)
-        assert read_curves(tmp_path) == {}
-
-
-# Figures
-
-
-def test_every_method_of_the_papers_has_a_look_of_its_own() -> None:
-    looks = styles(METHODS)
-    assert len({(look.color, look.dash) for look in looks.values()}) == len(METHODS)
-
-
-def test_a_methods_look_does_not_depend_on_the_others() -> None:
-    assert styles(["sws", "mine"])["sws"] == styles(["tleg", "sws", "another"])["sws"]
-    assert len({(s.color, s.dash) for s in styles(["sws", "a", "b", "c"]).values()}) == 4
-
-
-# Merging
-
-
-def test_results_are_found_at_any_depth_and_once(runs: Path) -> None:
-    assert len(find_results([str(runs)])) == 27
-    assert len(find_results([str(runs), str(runs / "sws"), str(runs / "sws/4/0/results.csv")])) == 27
-
-
-def test_the_newest_of_two_runs_wins_and_it_is_said(tmp_path: Path) -> None:
-    for name, value, time in (("new", 0.9, 2_000_000), ("old", 0.1, 1_000_000)):
-        file = tmp_path / name / "results.csv"
-        write_rows(file, [row(value=value, run=f"runs/{name}")])
-        os.utime(file, (time, time))
-    merged = merge(find_results([str(tmp_path)]))
-    assert [(row.value, row.run) for row in merged.rows] == [(0.9, "runs/new")]
-    assert "1 value(s)" in merged.notes[0]
-    assert "from runs/new, not runs/old" in merged.notes[0]
-
-
-def test_tables_keep_the_start_and_each_runs_last_epoch() -> None:
-    rows = [row(epochs=epochs, split="val") for epochs in (0, 1, 2, 3)] + [row(epochs=1, run="runs/short", seed=1)]
-    kept, notes = last_epochs(rows)
-    assert [(row.epochs, row.run) for row in kept] == [(0, "runs/a"), (3, "runs/a"), (1, "runs/short")]
-    assert notes == ["2 value(s) from the middle of training are left out of the tables."]
-
-
-def test_tests_of_best_checkpoints_count_as_their_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    best = {("sws", 0): 7, ("sws", 1): 8, ("random", 0): 9, ("random", 1): 10}
-    for (method, seed), epochs in best.items():
-        own = {"method": method, "seed": seed, "run": f"runs/{method}/seed{seed}"}
-        rows = [row(split="val", value=0.1, **{**own, "epochs": k}) for k in range(1, 11)]
-        rows.append(row(value=0.5 + seed / 10 + (method == "sws") / (5 + seed), **{**own, "epochs": epochs}))
-        write_rows(tmp_path / method / str(seed) / "results.csv", rows)
-    compare([str(tmp_path)], baseline="random")
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "3 value(s) are of a checkpoint from before the end of its run" in shown
-    assert "(2)" in shown
-    assert "p = " in shown
-
-
-def test_epochs_of_a_paper_stay_as_they_are() -> None:
-    kept = [row(epochs=5), row(epochs=7, seed=1)]
-    rows, notes = count_whole_runs(kept, [row(epochs=9), row(epochs=9, seed=1)], also=(5,))
-    assert rows == [row(epochs=5), row(epochs=9, seed=1)]
-    assert notes == ["1 value(s) are of a checkpoint from before the end of its run, the best one perhaps."]
-
-
-def test_runs_of_one_name_in_two_projects_are_told_apart(tmp_path: Path) -> None:
-    for project, value, time in (("a", 0.5, 1_000_000), ("b", 0.9, 2_000_000), ("copy of b", 0.9, 3_000_000)):
-        file = tmp_path / project / "results.csv"
-        write_rows(file, [row(value=value)])
-        os.utime(file, (time, time))
-    merged = merge(find_results([str(tmp_path)]))
-    assert [row.value for row in merged.rows] == [0.9]
-    assert f"from {tmp_path}/copy of b/results.csv, not {tmp_path}/a/results.csv" in merged.notes[0]
-
-
-# The training split
+# -- the training split -------------------------------------------------------------------------------------------------
 
 
 def add_training(folder: Path, method: str, seed: int, losses: dict[int, float]) -> None:
@@ -256,7 +62,7 @@ def test_training_losses_are_shown_without_a_paper_and_only_when_asked_for(
     assert "loss" not in capsys.readouterr().out
 
 
-# Names of the papers
+# -- names of the papers ------------------------------------------------------------------------------------------------
 
 
 def test_tasks_of_the_decathlon_are_those_of_tals_tables_and_of_no_other() -> None:
@@ -286,7 +92,7 @@ def test_the_average_is_shown_where_all_tasks_of_a_table_were_measured(
     assert averages(rows, load_table("tal/table8")) == averages(rows, load_table("tal/table2")) == []
 
 
-# The command
+# -- the command --------------------------------------------------------------------------------------------------------
 
 
 def test_compare_writes_page_markdown_and_rows(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,74 @@
+"""Runs on disk, and pages as a browser would see them."""
+
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+from torch.utils.tensorboard import SummaryWriter
+
+from lgx.core.rows import Row, write_rows
+
+SPEC = "depth={},embed_dim=64,num_heads=4,img_size=32"
+GAINS = {"sws": 0.3, "simple_lg": 0.2, "random": 0.0}
+DEPTHS, SEEDS = (4, 6, 8), (0, 1, 2)
+
+
+def accuracy(method: str, depth: int, seed: int, epochs: int) -> float:
+    return round(0.1 + GAINS.get(method, 0.1) * depth / 10 + 0.01 * seed + (0.3 if epochs else 0), 4)
+
+
+def row(method: str = "sws", architecture: str = "6-Small", value: float = 0.5, **changes: object) -> Row:
+    given = {"task": "pocket", "split": "test", "epochs": 0, "metric": "acc", "seed": 0, "n": 500, "run": "runs/a"}
+    return Row(method=method, architecture=architecture, value=value, **{**given, **changes})  # type: ignore[arg-type]
+
+
+def add_run(folder: Path, method: str, depth: int, seed: int, events: bool = False, architecture: str = SPEC) -> None:
+    folder.mkdir(parents=True)
+    same = {"architecture": architecture.format(depth), "seed": seed, "run": str(folder)}
+    write_rows(
+        folder / "results.csv",
+        [row(method, value=accuracy(method, depth, seed, epochs), epochs=epochs, **same) for epochs in (0, 5)],
+    )
+    if events:
+        with SummaryWriter(str(folder)) as writer:
+            for step in range(0, 50, 5):
+                writer.add_scalar("train/loss", 2.0 / (step + 1) + seed / 10, step)
+                writer.add_scalar("val/acc", step / 100 + seed / 100, step)
+
+
+class Page(HTMLParser):
+    """Collects what a browser would see, and fails on tags that do not close."""
+
+    VOID = ("meta", "br", "img", "hr", "path", "use", "line", "rect")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def read_page(path: Path) -> Page:
+    page = Page()
+    page.feed(path.read_text(encoding="utf-8"))
+    page.close()
+    assert page.open == []
+    return page

@@ -1,0 +1,66 @@
+"""Which rows of several runs stand in a table."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lgx.commands.compare import compare
+from lgx.core.rows import write_rows
+from lgx.results.comparison import find_results, merge
+from lgx.results.epochs import count_whole_runs, last_epochs
+from tests.results.helpers import row
+
+
+def test_results_are_found_at_any_depth_and_once(runs: Path) -> None:
+    assert len(find_results([str(runs)])) == 27
+    assert len(find_results([str(runs), str(runs / "sws"), str(runs / "sws/4/0/results.csv")])) == 27
+
+
+def test_the_newest_of_two_runs_wins_and_it_is_said(tmp_path: Path) -> None:
+    for name, value, time in (("new", 0.9, 2_000_000), ("old", 0.1, 1_000_000)):
+        file = tmp_path / name / "results.csv"
+        write_rows(file, [row(value=value, run=f"runs/{name}")])
+        os.utime(file, (time, time))
+    merged = merge(find_results([str(tmp_path)]))
+    assert [(row.value, row.run) for row in merged.rows] == [(0.9, "runs/new")]
+    assert "1 value(s)" in merged.notes[0]
+    assert "from runs/new, not runs/old" in merged.notes[0]
+
+
+def test_tables_keep_the_start_and_each_runs_last_epoch() -> None:
+    rows = [row(epochs=epochs, split="val") for epochs in (0, 1, 2, 3)] + [row(epochs=1, run="runs/short", seed=1)]
+    kept, notes = last_epochs(rows)
+    assert [(row.epochs, row.run) for row in kept] == [(0, "runs/a"), (3, "runs/a"), (1, "runs/short")]
+    assert notes == ["2 value(s) from the middle of training are left out of the tables."]
+
+
+def test_tests_of_best_checkpoints_count_as_their_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    best = {("sws", 0): 7, ("sws", 1): 8, ("random", 0): 9, ("random", 1): 10}
+    for (method, seed), epochs in best.items():
+        own = {"method": method, "seed": seed, "run": f"runs/{method}/seed{seed}"}
+        rows = [row(split="val", value=0.1, **{**own, "epochs": k}) for k in range(1, 11)]
+        rows.append(row(value=0.5 + seed / 10 + (method == "sws") / (5 + seed), **{**own, "epochs": epochs}))
+        write_rows(tmp_path / method / str(seed) / "results.csv", rows)
+    compare([str(tmp_path)], baseline="random")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "3 value(s) are of a checkpoint from before the end of its run" in shown
+    assert "(2)" in shown
+    assert "p = " in shown
+
+
+def test_epochs_of_a_paper_stay_as_they_are() -> None:
+    kept = [row(epochs=5), row(epochs=7, seed=1)]
+    rows, notes = count_whole_runs(kept, [row(epochs=9), row(epochs=9, seed=1)], also=(5,))
+    assert rows == [row(epochs=5), row(epochs=9, seed=1)]
+    assert notes == ["1 value(s) are of a checkpoint from before the end of its run, the best one perhaps."]
+
+
+def test_runs_of_one_name_in_two_projects_are_told_apart(tmp_path: Path) -> None:
+    for project, value, time in (("a", 0.5, 1_000_000), ("b", 0.9, 2_000_000), ("copy of b", 0.9, 3_000_000)):
+        file = tmp_path / project / "results.csv"
+        write_rows(file, [row(value=value)])
+        os.utime(file, (time, time))
+    merged = merge(find_results([str(tmp_path)]))
+    assert [row.value for row in merged.rows] == [0.9]
+    assert f"from {tmp_path}/copy of b/results.csv, not {tmp_path}/a/results.csv" in merged.notes[0]
