@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional as F
 
 from lgx.architectures import (
     NAMES,
@@ -191,3 +192,31 @@ def test_a_family_is_one_class_and_one_registration():
             parse_any_architecture("mlp:depth=21")
         with pytest.raises(ValueError, match="already registered: 2-MLP, mlp"):
             registry.register_family(MLPArchitecture, {"2-MLP": small})
+
+
+SMALL = "depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=24"
+
+
+def test_the_decoder_scores_each_patch_and_upsamples():
+    small = parse_architecture(SMALL, num_classes=5)
+    pixels = small.replace(kind="segmentation")
+    torch.manual_seed(0)
+    vit, decoder = small.build().eval(), pixels.build().eval()
+    torch.nn.init.normal_(vit.head.weight)
+    decoder.load_state_dict(vit.state_dict())
+    images = torch.randn(2, 3, 24, 24)
+    logits = decoder(images)
+    assert logits.shape == (2, 5, 24, 24)
+    tokens = vit.forward_features(images)[:, 1:]
+    scores = torch.stack([vit.head(tokens[:, i]) for i in range(36)], dim=-1).view(2, 5, 6, 6)
+    torch.testing.assert_close(logits, F.interpolate(scores, scale_factor=4, mode="bilinear"))
+    torch.testing.assert_close(decoder.forward_head(decoder.forward_features(images), pre_logits=True), tokens.mean(1))
+    assert (pixels.spec(), name_of(pixels)) == (small.spec(), name_of(small))
+    six = ViTArchitecture(6, 384, 6, kind="segmentation")
+    assert name_of(six) == "6-Small"
+    old = {key: value for key, value in small.to_dict().items() if key != "kind"}
+    assert ViTArchitecture.from_dict(old) == small
+    shared = pixels.replace(depth=2, stages=(2,)).build()
+    assert shared.blocks[0] is shared.blocks[1]
+    with pytest.raises(UserError, match="a ViT is for classification or segmentation of images, not for text"):
+        small.replace(kind="text")

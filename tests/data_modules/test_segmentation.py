@@ -1,6 +1,5 @@
-"""Segmentation: masks, joint transforms, the linear decoder, mIoU, and training through the command line."""
+"""Segmentation sets: masks, transforms of images together with masks, and mistakes in files."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,19 +16,9 @@ from data_modules.catalogue import OFFICIAL, open_set
 from data_modules.prepare import bring
 from data_modules.segmentation import SegmentationSet
 from data_modules.transforms import MaskTransform
-from lgx.architectures import ViTArchitecture, name_of, parse_architecture
-from lgx.artifacts.export import write_descendant
-from lgx.artifacts.learngene import Learngene, load_checkpoint
-from lgx.components.losses import label_loss
-from lgx.components.metrics import metric_names, metrics_for, update_metrics
-from lgx.components.teacher import Teacher
 from lgx.core.batch import IGNORE, Task
-from lgx.core.rows import read_rows
 from lgx.errors import UserError
-from lgx.initialization import initialize
-from lgx.methods import Pretrained
 from tests.support import fake_data
-from tests.support.command_line import arguments, lgx
 from tests.support.images import write_images
 
 SPLITS = ("train", "val", "test")
@@ -149,193 +138,6 @@ def test_batches_of_both_kinds_come_from_one_module(root):
     assert [(b.task, len(b.targets)) for b in both.val_dataloader()] == [("ade20k", 3), ("shapes", 3), ("voc12", 1)]
 
 
-# -- network, metrics and loss ---------------------------------------------------------------------------------------
-
-
-def test_the_decoder_scores_each_patch_and_upsamples():
-    small = parse_architecture(SMALL, num_classes=5)
-    pixels = small.replace(kind="segmentation")
-    torch.manual_seed(0)
-    vit, decoder = small.build().eval(), pixels.build().eval()
-    torch.nn.init.normal_(vit.head.weight)
-    decoder.load_state_dict(vit.state_dict())
-    images = torch.randn(2, 3, 24, 24)
-    logits = decoder(images)
-    assert logits.shape == (2, 5, 24, 24)
-    tokens = vit.forward_features(images)[:, 1:]
-    scores = torch.stack([vit.head(tokens[:, i]) for i in range(36)], dim=-1).view(2, 5, 6, 6)
-    torch.testing.assert_close(logits, F.interpolate(scores, scale_factor=4, mode="bilinear"))
-    torch.testing.assert_close(decoder.forward_head(decoder.forward_features(images), pre_logits=True), tokens.mean(1))
-    assert (pixels.spec(), name_of(pixels)) == (small.spec(), name_of(small))
-    six = ViTArchitecture(6, 384, 6, kind="segmentation")
-    assert name_of(six) == "6-Small"
-    old = {key: value for key, value in small.to_dict().items() if key != "kind"}
-    assert ViTArchitecture.from_dict(old) == small
-    shared = pixels.replace(depth=2, stages=(2,)).build()
-    assert shared.blocks[0] is shared.blocks[1]
-    with pytest.raises(UserError, match="a ViT is for classification or segmentation of images, not for text"):
-        small.replace(kind="text")
-
-
-def naive_miou(predicted: np.ndarray, targets: np.ndarray, classes: int) -> float:
-    counted = targets != IGNORE
-    found = []
-    for c in range(classes):
-        union = counted & ((predicted == c) | (targets == c))
-        if union.any():
-            found.append((union & (predicted == targets)).sum() / union.sum())
-    return float(np.mean(found))
-
-
-@settings(max_examples=25)
-@given(st.integers(0, 1000), st.integers(2, 7))
-def test_miou_is_that_of_the_whole_split_without_unlabeled_pixels(seed, classes):
-    rng = torch.Generator().manual_seed(seed)
-    task = Task("t", classes + 2, kind="segmentation", metric="miou")  # two classes never occur
-    metrics, logits, targets = metrics_for(task), [], []
-    assert metric_names(task) == ["miou", "acc", "loss"]
-    for size in (3, 1):
-        logits.append(torch.randn(size, classes + 2, 4, 5, generator=rng))
-        logits[-1][:, classes:] = -9
-        target = torch.randint(classes, (size, 4, 5), generator=rng)
-        targets.append(target.masked_fill(torch.rand(size, 4, 5, generator=rng) < 0.3, IGNORE))
-        update_metrics(metrics, logits[-1], targets[-1])
-    predicted, wanted = torch.cat(logits).argmax(1).numpy(), torch.cat(targets).numpy()
-    counted = wanted != IGNORE
-    values = {name: float(value) for name, value in metrics.compute().items()}
-    assert values["miou"] == pytest.approx(naive_miou(predicted, wanted, classes + 2), abs=1e-6)
-    assert values["acc"] == pytest.approx((predicted == wanted)[counted].mean(), abs=1e-6)
-    assert values["n"] == 4
-    rows = torch.cat(logits).permute(0, 2, 3, 1)[torch.from_numpy(counted)]
-    mean = F.cross_entropy(rows, torch.from_numpy(wanted[counted]))
-    assert values["loss"] == pytest.approx(float(mean), rel=1e-5)
-    assert float(label_loss(torch.cat(logits), torch.cat(targets))) == pytest.approx(float(mean), rel=1e-5)
-
-
-def test_a_batch_without_labels_has_no_loss_and_a_finite_gradient():
-    logits = torch.randn(1, 3, 4, 4, requires_grad=True)
-    loss = label_loss(logits, torch.full((1, 4, 4), IGNORE))
-    loss.backward()
-    assert loss.item() == 0
-    assert logits.grad is not None
-    assert not logits.grad.any()
-
-
-def test_classification_keeps_class_255():
-    metrics = metrics_for(Task("t", 300))
-    logits = F.one_hot(torch.tensor([255, 1]), 300).float()
-    update_metrics(metrics, logits, torch.tensor([255, 255]))
-    assert float(metrics["acc"].compute()) == 0.5
-    with pytest.raises(UserError, match="task t: metric 'speed' is unknown; known are acc, miou"):
-        metrics_for(Task("t", 3, metric="speed"))
-
-
-# -- starts ----------------------------------------------------------------------------------------------------------
-
-
-def save(path: Path, kind: str, classes: int = 3) -> str:
-    architecture = parse_architecture(SMALL, num_classes=classes, kind=kind)
-    Learngene("ancestor", architecture, dict(architecture.build().state_dict())).save(path)
-    return str(path)
-
-
-@pytest.mark.parametrize("kind", ["classification", "segmentation"])
-def test_a_head_of_another_kind_is_never_taken_along(tmp_path, kind):
-    source = save(tmp_path / "a.learngene.safetensors", kind)
-    other = "segmentation" if kind == "classification" else "classification"
-    architecture = parse_architecture(SMALL, num_classes=3, kind=other)
-    with pytest.raises(UserError, match=f"its head was made for {kind}, the descendant is for {other}; ask for a new"):
-        initialize(architecture, Pretrained(source))
-    start = initialize(architecture, Pretrained(source), head="new")
-    assert start.random == ("head.weight", "head.bias")
-    assert "head.weight" in initialize(architecture.replace(kind=kind), Pretrained(source)).taken
-
-
-def test_an_ancestor_of_another_kind_cannot_teach(tmp_path):
-    source = save(tmp_path / "a.learngene.safetensors", "classification")
-    task = Task("masks", 3, kind="segmentation", metric="miou", img_size=24)
-    with pytest.raises(UserError, match="is for classification, but task masks is segmentation; adapt it first"):
-        Teacher.load(source, task)
-    teacher = Teacher.load(save(tmp_path / "b.learngene.safetensors", "segmentation"), task)
-    assert teacher(torch.randn(2, 3, 24, 24)).shape == (2, 3, 24, 24)
-
-
-def test_plain_timm_reads_an_exported_network_as_its_card_says(tmp_path, monkeypatch):
-    architecture = parse_architecture(SMALL, num_classes=5, kind="segmentation")
-    network = architecture.build().eval()
-    torch.nn.init.normal_(network.head.weight)
-    write_descendant(tmp_path / "model", network, architecture)
-    card = (tmp_path / "model" / "README.md").read_text()
-    assert "image-segmentation" in card
-    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
-    known = {"images": torch.randn(2, 3, 24, 24)}
-    monkeypatch.chdir(tmp_path)
-    exec(code, known)
-    torch.testing.assert_close(known["logits"], network(known["images"]))
-
-
-# -- training --------------------------------------------------------------------------------------------------------
-
-
-def command(root: Path, runs: Path, *options: object, name: str = "Finetune", verb: str = "fit") -> list[str]:
-    args = arguments(verb, name, root, runs, f"--model.arch={SMALL}", "--model.scheduler=null", *options)
-    kept = [
-        a for a in args if not a.startswith("--data") and a != "--model.scheduler=lgx.components.optim.WarmupCosine"
-    ]
-    data = ["--data=ADE20K", f"--data.root={root}", "--data.img_size=24", "--data.batch_size=4"]
-    return [*kept, *data, *(str(o) for o in options if str(o).startswith("--data"))]
-
-
-@pytest.fixture(scope="module")
-def run(root, tmp_path_factory) -> Path:
-    """Run folder of an ancestor, one epoch on the fake ADE20K."""
-    runs = tmp_path_factory.mktemp("segmented")
-    options = ["--model.optimizer.lr=0.02", "--name=a", "--test_start=true", "--test_end=true"]
-    done = lgx(*command(root, runs, *options, name="Ancestor"))
-    assert done.code == 0, done.err
-    return runs / "test" / "a" / "seed0"
-
-
-def test_an_epoch_raises_miou_and_all_metrics_are_written(run):
-    rows = read_rows(run / "results.csv")
-    assert [(r.split, r.epochs, r.metric, r.n) for r in rows] == [
-        *(("test", 0, metric, 8) for metric in ("miou", "acc", "loss")),
-        *(("val", 1, metric, 4) for metric in ("miou", "acc", "loss")),
-        ("train", 1, "loss", 36),
-        *(("test", 1, metric, 8) for metric in ("miou", "acc", "loss")),
-    ]
-    values = {(r.split, r.epochs, r.metric): r.value for r in rows}
-    assert values["test", 0, "miou"] < 0.05
-    assert values["test", 1, "miou"] > 0.25
-    best = load_checkpoint(run / "checkpoints" / "best.ckpt")
-    assert (best["lgx"]["task"]["kind"], best["lgx"]["architecture"]["kind"]) == ("segmentation",) * 2
-    learngene = Learngene.load(run / "best.learngene.safetensors")
-    assert learngene.architecture.kind == "segmentation"
-    assert learngene.metrics["val/miou"] == pytest.approx(values["val", 1, "miou"])
-
-
-def test_a_run_resumes_and_its_learngene_starts_and_teaches_others(root, run, tmp_path):
-    learngene = f"{run}/best.learngene.safetensors"
-    tested = lgx(*command(root, tmp_path, f"--ckpt_path={run}/checkpoints/best.ckpt", name="Ancestor", verb="test"))
-    assert tested.code == 0, tested.err
-    keep = ["--model.initializer=Pretrained", f"--model.initializer.source={learngene}"]
-    done = lgx(*command(root, tmp_path, *keep, "--name=kept", "--test_start=true"))
-    assert done.code == 0, done.err
-    before = [r.value for r in read_rows(run / "results.csv") if (r.split, r.epochs, r.metric) == ("test", 1, "miou")]
-    rows = read_rows(tmp_path / "test/kept/seed0/results.csv")
-    assert [r.value for r in rows if (r.split, r.epochs, r.metric) == ("test", 0, "miou")] == pytest.approx(before)
-    other = lgx(*command(root, tmp_path, *keep, "--name=other", "--data=VOC12"))
-    assert "its head has 150 classes, the descendant 21" in other.sentence
-
-
-def test_a_checkpoint_of_another_kind_is_not_resumed(root, run, tmp_path):
-    about = load_checkpoint(run / "checkpoints" / "best.ckpt")
-    del about["lgx"]["architecture"]["kind"]  # as classifiers of earlier versions were saved
-    torch.save(about, tmp_path / "old.ckpt")
-    done = lgx(*command(root, tmp_path, f"--ckpt_path={tmp_path}/old.ckpt", name="Ancestor", verb="test"))
-    assert (done.code, "for classification, but this run has" in done.sentence) == (2, True)
-
-
 # -- what a user reads when something is wrong -----------------------------------------------------------------------
 
 
@@ -400,66 +202,5 @@ def test_shards_of_masks_are_refused(root, tmp_path):
         write_shards(made.read("test"), tmp_path / "s", "test", replace(made.info, sizes=(8, 2, 6)))
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "sentence"),
-    [
-        ("Finetune", ["--model.mixup=0.8"], "model.mixup, model.cutmix: mix the labels of whole images"),
-        ("Finetune", ["--data.augment=randaugment"], "data.augment: randaugment would part images and masks of ade20k"),
-        (
-            "LoGAH",
-            ["--model.panel=[3-Tiny]"],
-            "logah: hypernetworks predict classifiers, but task ade20k is segmentation",
-        ),
-    ],
-)
-def test_what_does_not_go_with_masks_is_refused(root, tmp_path, name, options, sentence):
-    done = lgx(*command(root, tmp_path, *options, name=name))
-    assert (done.code, sentence in done.sentence) == (2, True), done.err
-
-
-def test_one_network_for_both_kinds_and_predictions_are_refused(root, run, tmp_path):
-    both = [a for a in command(root, tmp_path, name="Ancestor") if not a.startswith("--data")]
-    both += ["--data=MultiTask", f"--data.tasks=[ade20k,{root}/shapes]", f"--data.root={root}", "--data.img_size=24"]
-    done = lgx(*both)
-    assert done.code == 2
-    assert (
-        "ancestor trains one network for tasks of one kind, but these are ade20k (segmentation, miou)" in done.sentence
-    )
-    predicted = lgx(
-        *command(root, tmp_path, f"--ckpt_path={run}/checkpoints/best.ckpt", name="Ancestor", verb="predict")
-    )
-    assert (predicted.code, "predict: writes one class per image" in predicted.sentence) == (2, True)
-
-
 def test_an_ade20k_member_is_found_by_name(root):
     assert open_set("ade20k", str(root), img_size=24).task.kind == "segmentation"
-
-
-# -- through files ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("form", ["model", "weights.safetensors"])
-def test_init_and_export_keep_the_kind(root, run, tmp_path, form):
-    learngene, out = f"{run}/best.learngene.safetensors", tmp_path / form
-    done = lgx("init", "--source", learngene, "--arch", SMALL, "--out", out)
-    assert done.code == 0, done.err
-    assert "head" in done.out.split("random")[0]
-    keep = ["--model.initializer=Pretrained", f"--model.initializer.source={out}", "--test_start=true"]
-    again = lgx(*command(root, tmp_path, *keep, "--name=again"))
-    assert again.code == 0, again.err
-    before = [r.value for r in read_rows(run / "results.csv") if (r.split, r.epochs, r.metric) == ("test", 1, "miou")]
-    rows = read_rows(tmp_path / "test/again/seed0/results.csv")
-    assert [r.value for r in rows if (r.split, r.epochs, r.metric) == ("test", 0, "miou")] == pytest.approx(before)
-    classifier = parse_architecture(SMALL, num_classes=150)
-    with pytest.raises(UserError, match="its head was made for segmentation"):
-        initialize(classifier, Pretrained(str(out)))
-
-
-def test_distillation_compares_the_classes_of_each_pixel(root, run, tmp_path):
-    from lgx.components.losses import distillation_loss
-
-    student, teacher = torch.randn(2, 2, 5, 3, 4)
-    rows = [logits.permute(0, 2, 3, 1).reshape(-1, 5) for logits in (student, teacher)]
-    torch.testing.assert_close(distillation_loss(student, teacher, 2.0), distillation_loss(*rows, 2.0))
-    done = lgx(*command(root, tmp_path, f"--model.ancestor={run}/best.learngene.safetensors", name="Distill"))
-    assert done.code == 0, done.err

@@ -1,0 +1,66 @@
+"""Metrics and losses of classification and segmentation."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from lgx.components.losses import label_loss
+from lgx.components.metrics import metric_names, metrics_for, update_metrics
+from lgx.core.batch import IGNORE, Task
+from lgx.errors import UserError
+
+
+def naive_miou(predicted: np.ndarray, targets: np.ndarray, classes: int) -> float:
+    counted = targets != IGNORE
+    found = []
+    for c in range(classes):
+        union = counted & ((predicted == c) | (targets == c))
+        if union.any():
+            found.append((union & (predicted == targets)).sum() / union.sum())
+    return float(np.mean(found))
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 1000), st.integers(2, 7))
+def test_miou_is_that_of_the_whole_split_without_unlabeled_pixels(seed, classes):
+    rng = torch.Generator().manual_seed(seed)
+    task = Task("t", classes + 2, kind="segmentation", metric="miou")  # two classes never occur
+    metrics, logits, targets = metrics_for(task), [], []
+    assert metric_names(task) == ["miou", "acc", "loss"]
+    for size in (3, 1):
+        logits.append(torch.randn(size, classes + 2, 4, 5, generator=rng))
+        logits[-1][:, classes:] = -9
+        target = torch.randint(classes, (size, 4, 5), generator=rng)
+        targets.append(target.masked_fill(torch.rand(size, 4, 5, generator=rng) < 0.3, IGNORE))
+        update_metrics(metrics, logits[-1], targets[-1])
+    predicted, wanted = torch.cat(logits).argmax(1).numpy(), torch.cat(targets).numpy()
+    counted = wanted != IGNORE
+    values = {name: float(value) for name, value in metrics.compute().items()}
+    assert values["miou"] == pytest.approx(naive_miou(predicted, wanted, classes + 2), abs=1e-6)
+    assert values["acc"] == pytest.approx((predicted == wanted)[counted].mean(), abs=1e-6)
+    assert values["n"] == 4
+    rows = torch.cat(logits).permute(0, 2, 3, 1)[torch.from_numpy(counted)]
+    mean = F.cross_entropy(rows, torch.from_numpy(wanted[counted]))
+    assert values["loss"] == pytest.approx(float(mean), rel=1e-5)
+    assert float(label_loss(torch.cat(logits), torch.cat(targets))) == pytest.approx(float(mean), rel=1e-5)
+
+
+def test_a_batch_without_labels_has_no_loss_and_a_finite_gradient():
+    logits = torch.randn(1, 3, 4, 4, requires_grad=True)
+    loss = label_loss(logits, torch.full((1, 4, 4), IGNORE))
+    loss.backward()
+    assert loss.item() == 0
+    assert logits.grad is not None
+    assert not logits.grad.any()
+
+
+def test_classification_keeps_class_255():
+    metrics = metrics_for(Task("t", 300))
+    logits = F.one_hot(torch.tensor([255, 1]), 300).float()
+    update_metrics(metrics, logits, torch.tensor([255, 255]))
+    assert float(metrics["acc"].compute()) == 0.5
+    with pytest.raises(UserError, match="task t: metric 'speed' is unknown; known are acc, miou"):
+        metrics_for(Task("t", 3, metric="speed"))

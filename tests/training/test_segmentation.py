@@ -1,0 +1,190 @@
+"""Segmentation runs: training, resuming, starts, teachers, export."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from lgx.architectures import parse_architecture
+from lgx.artifacts.export import write_descendant
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.components.teacher import Teacher
+from lgx.core.batch import Task
+from lgx.core.rows import read_rows
+from lgx.errors import UserError
+from lgx.initialization import initialize
+from lgx.methods import Pretrained
+from tests.support import fake_data
+from tests.support.command_line import arguments, lgx
+from tests.support.images import write_images
+
+SMALL = "depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=24"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    """Root with all segmentation sets, and 48 images of three shapes to classify."""
+    place = tmp_path_factory.mktemp("masks")
+    for write in fake_data.MASKED_FORMATS.values():
+        write(place)
+    write_images(place / "shapes", {"train": 48, "val": 9, "test": 12})
+    return place
+
+
+def save(path: Path, kind: str, classes: int = 3) -> str:
+    architecture = parse_architecture(SMALL, num_classes=classes, kind=kind)
+    Learngene("ancestor", architecture, dict(architecture.build().state_dict())).save(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["classification", "segmentation"])
+def test_a_head_of_another_kind_is_never_taken_along(tmp_path, kind):
+    source = save(tmp_path / "a.learngene.safetensors", kind)
+    other = "segmentation" if kind == "classification" else "classification"
+    architecture = parse_architecture(SMALL, num_classes=3, kind=other)
+    with pytest.raises(UserError, match=f"its head was made for {kind}, the descendant is for {other}; ask for a new"):
+        initialize(architecture, Pretrained(source))
+    start = initialize(architecture, Pretrained(source), head="new")
+    assert start.random == ("head.weight", "head.bias")
+    assert "head.weight" in initialize(architecture.replace(kind=kind), Pretrained(source)).taken
+
+
+def test_an_ancestor_of_another_kind_cannot_teach(tmp_path):
+    source = save(tmp_path / "a.learngene.safetensors", "classification")
+    task = Task("masks", 3, kind="segmentation", metric="miou", img_size=24)
+    with pytest.raises(UserError, match="is for classification, but task masks is segmentation; adapt it first"):
+        Teacher.load(source, task)
+    teacher = Teacher.load(save(tmp_path / "b.learngene.safetensors", "segmentation"), task)
+    assert teacher(torch.randn(2, 3, 24, 24)).shape == (2, 3, 24, 24)
+
+
+def test_plain_timm_reads_an_exported_network_as_its_card_says(tmp_path, monkeypatch):
+    architecture = parse_architecture(SMALL, num_classes=5, kind="segmentation")
+    network = architecture.build().eval()
+    torch.nn.init.normal_(network.head.weight)
+    write_descendant(tmp_path / "model", network, architecture)
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "image-segmentation" in card
+    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    known = {"images": torch.randn(2, 3, 24, 24)}
+    monkeypatch.chdir(tmp_path)
+    exec(code, known)
+    torch.testing.assert_close(known["logits"], network(known["images"]))
+
+
+def command(root: Path, runs: Path, *options: object, name: str = "Finetune", verb: str = "fit") -> list[str]:
+    args = arguments(verb, name, root, runs, f"--model.arch={SMALL}", "--model.scheduler=null", *options)
+    kept = [
+        a for a in args if not a.startswith("--data") and a != "--model.scheduler=lgx.components.optim.WarmupCosine"
+    ]
+    data = ["--data=ADE20K", f"--data.root={root}", "--data.img_size=24", "--data.batch_size=4"]
+    return [*kept, *data, *(str(o) for o in options if str(o).startswith("--data"))]
+
+
+@pytest.fixture(scope="module")
+def run(root, tmp_path_factory) -> Path:
+    """Run folder of an ancestor, one epoch on the fake ADE20K."""
+    runs = tmp_path_factory.mktemp("segmented")
+    options = ["--model.optimizer.lr=0.02", "--name=a", "--test_start=true", "--test_end=true"]
+    done = lgx(*command(root, runs, *options, name="Ancestor"))
+    assert done.code == 0, done.err
+    return runs / "test" / "a" / "seed0"
+
+
+def test_an_epoch_raises_miou_and_all_metrics_are_written(run):
+    rows = read_rows(run / "results.csv")
+    assert [(r.split, r.epochs, r.metric, r.n) for r in rows] == [
+        *(("test", 0, metric, 8) for metric in ("miou", "acc", "loss")),
+        *(("val", 1, metric, 4) for metric in ("miou", "acc", "loss")),
+        ("train", 1, "loss", 36),
+        *(("test", 1, metric, 8) for metric in ("miou", "acc", "loss")),
+    ]
+    values = {(r.split, r.epochs, r.metric): r.value for r in rows}
+    assert values["test", 0, "miou"] < 0.05
+    assert values["test", 1, "miou"] > 0.25
+    best = load_checkpoint(run / "checkpoints" / "best.ckpt")
+    assert (best["lgx"]["task"]["kind"], best["lgx"]["architecture"]["kind"]) == ("segmentation",) * 2
+    learngene = Learngene.load(run / "best.learngene.safetensors")
+    assert learngene.architecture.kind == "segmentation"
+    assert learngene.metrics["val/miou"] == pytest.approx(values["val", 1, "miou"])
+
+
+def test_a_run_resumes_and_its_learngene_starts_and_teaches_others(root, run, tmp_path):
+    learngene = f"{run}/best.learngene.safetensors"
+    tested = lgx(*command(root, tmp_path, f"--ckpt_path={run}/checkpoints/best.ckpt", name="Ancestor", verb="test"))
+    assert tested.code == 0, tested.err
+    keep = ["--model.initializer=Pretrained", f"--model.initializer.source={learngene}"]
+    done = lgx(*command(root, tmp_path, *keep, "--name=kept", "--test_start=true"))
+    assert done.code == 0, done.err
+    before = [r.value for r in read_rows(run / "results.csv") if (r.split, r.epochs, r.metric) == ("test", 1, "miou")]
+    rows = read_rows(tmp_path / "test/kept/seed0/results.csv")
+    assert [r.value for r in rows if (r.split, r.epochs, r.metric) == ("test", 0, "miou")] == pytest.approx(before)
+    other = lgx(*command(root, tmp_path, *keep, "--name=other", "--data=VOC12"))
+    assert "its head has 150 classes, the descendant 21" in other.sentence
+
+
+def test_a_checkpoint_of_another_kind_is_not_resumed(root, run, tmp_path):
+    about = load_checkpoint(run / "checkpoints" / "best.ckpt")
+    del about["lgx"]["architecture"]["kind"]  # as classifiers of earlier versions were saved
+    torch.save(about, tmp_path / "old.ckpt")
+    done = lgx(*command(root, tmp_path, f"--ckpt_path={tmp_path}/old.ckpt", name="Ancestor", verb="test"))
+    assert (done.code, "for classification, but this run has" in done.sentence) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("Finetune", ["--model.mixup=0.8"], "model.mixup, model.cutmix: mix the labels of whole images"),
+        ("Finetune", ["--data.augment=randaugment"], "data.augment: randaugment would part images and masks of ade20k"),
+        (
+            "LoGAH",
+            ["--model.panel=[3-Tiny]"],
+            "logah: hypernetworks predict classifiers, but task ade20k is segmentation",
+        ),
+    ],
+)
+def test_what_does_not_go_with_masks_is_refused(root, tmp_path, name, options, sentence):
+    done = lgx(*command(root, tmp_path, *options, name=name))
+    assert (done.code, sentence in done.sentence) == (2, True), done.err
+
+
+def test_one_network_for_both_kinds_and_predictions_are_refused(root, run, tmp_path):
+    both = [a for a in command(root, tmp_path, name="Ancestor") if not a.startswith("--data")]
+    both += ["--data=MultiTask", f"--data.tasks=[ade20k,{root}/shapes]", f"--data.root={root}", "--data.img_size=24"]
+    done = lgx(*both)
+    assert done.code == 2
+    assert (
+        "ancestor trains one network for tasks of one kind, but these are ade20k (segmentation, miou)" in done.sentence
+    )
+    predicted = lgx(
+        *command(root, tmp_path, f"--ckpt_path={run}/checkpoints/best.ckpt", name="Ancestor", verb="predict")
+    )
+    assert (predicted.code, "predict: writes one class per image" in predicted.sentence) == (2, True)
+
+
+@pytest.mark.parametrize("form", ["model", "weights.safetensors"])
+def test_init_and_export_keep_the_kind(root, run, tmp_path, form):
+    learngene, out = f"{run}/best.learngene.safetensors", tmp_path / form
+    done = lgx("init", "--source", learngene, "--arch", SMALL, "--out", out)
+    assert done.code == 0, done.err
+    assert "head" in done.out.split("random")[0]
+    keep = ["--model.initializer=Pretrained", f"--model.initializer.source={out}", "--test_start=true"]
+    again = lgx(*command(root, tmp_path, *keep, "--name=again"))
+    assert again.code == 0, again.err
+    before = [r.value for r in read_rows(run / "results.csv") if (r.split, r.epochs, r.metric) == ("test", 1, "miou")]
+    rows = read_rows(tmp_path / "test/again/seed0/results.csv")
+    assert [r.value for r in rows if (r.split, r.epochs, r.metric) == ("test", 0, "miou")] == pytest.approx(before)
+    classifier = parse_architecture(SMALL, num_classes=150)
+    with pytest.raises(UserError, match="its head was made for segmentation"):
+        initialize(classifier, Pretrained(str(out)))
+
+
+def test_distillation_compares_the_classes_of_each_pixel(root, run, tmp_path):
+    from lgx.components.losses import distillation_loss
+
+    student, teacher = torch.randn(2, 2, 5, 3, 4)
+    rows = [logits.permute(0, 2, 3, 1).reshape(-1, 5) for logits in (student, teacher)]
+    torch.testing.assert_close(distillation_loss(student, teacher, 2.0), distillation_loss(*rows, 2.0))
+    done = lgx(*command(root, tmp_path, f"--model.ancestor={run}/best.learngene.safetensors", name="Distill"))
+    assert done.code == 0, done.err
