@@ -140,7 +140,7 @@ def test_a_checkpoint_of_another_kind_is_not_resumed(root, run, tmp_path):
         (
             "LoGAH",
             ["--model.panel=[3-Tiny]"],
-            "logah: hypernetworks predict classifiers, but task ade20k is segmentation",
+            "model LoGAH: is for classification and text, but the task is segmentation",
         ),
     ],
 )
