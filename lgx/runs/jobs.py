@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from lgx.core.files import atomic_path
 from lgx.runs.locks import job_rank, locked
+from lgx.runs.sweeps import RunSpec, run_arguments
 
 GRACE = 30.0
 """Seconds that a run has to save its state and end after SIGTERM."""
@@ -41,6 +42,34 @@ class Job:
 
 class RunFailed(Exception):
     """A run ended with an exit code other than 0."""
+
+
+def make_job(
+    spec: RunSpec,
+    runs_dir: str,
+    experiment: str,
+    name: str,
+    needed: Iterable[str] = (),
+    outputs: Iterable[str] = (),
+) -> Job:
+    """The job of a run.
+
+    Args:
+        spec: The run.
+        runs_dir: Folder of all runs.
+        experiment: Folder of the run's experiment, below ``runs_dir``.
+        name: Name shown to the user.
+        needed: Files of other runs that the run reads.
+        outputs: Files that the run writes and other runs read.
+    """
+    return Job(
+        name=name,
+        folder=spec.folder,
+        arguments=tuple(run_arguments(spec, runs_dir, experiment)),
+        log=str(jobs_folder(runs_dir, experiment) / spec.name / f"seed{spec.seed}.log"),
+        inputs=(spec.config, *needed),
+        outputs=tuple(outputs),
+    )
 
 
 def jobs_folder(runs_dir: str, experiment: str) -> Path:

@@ -7,23 +7,26 @@ from pathlib import Path
 from lgx.core.rows import add_rows, read_rows
 from lgx.errors import UserError
 from lgx.runs.executors import Failure
-from lgx.runs.jobs import Job, jobs_folder
+from lgx.runs.jobs import Job, make_job
 from lgx.runs.pool import Pool
-from lgx.runs.sweeps import RunSpec, Sweep, needed_files, run_arguments
+from lgx.runs.sweeps import RunSpec, Sweep, needed_files
 
 
 def sweep_jobs(sweep: Sweep, specs: Sequence[RunSpec]) -> dict[str, Job]:
     """The jobs of some runs of a sweep: run folder -> job, in the order of ``specs``."""
-    logs = jobs_folder(sweep.runs_dir, sweep.experiment)
     needs = {spec.folder: needed_files(sweep, spec) for spec in specs}
+    outputs = {
+        spec.folder: {file for files in needs.values() for file, owner in files.items() if owner == spec.folder}
+        for spec in specs
+    }
     return {
-        spec.folder: Job(
+        spec.folder: make_job(
+            spec,
+            sweep.runs_dir,
+            sweep.experiment,
             name=f"{spec.name} seed {spec.seed}",
-            folder=spec.folder,
-            arguments=tuple(run_arguments(spec, sweep.runs_dir, sweep.experiment)),
-            log=str(logs / spec.name / f"seed{spec.seed}.log"),
-            inputs=(spec.config, *needs[spec.folder]),
-            outputs=tuple({file for files in needs.values() for file, owner in files.items() if owner == spec.folder}),
+            needed=needs[spec.folder],
+            outputs=outputs[spec.folder],
         )
         for spec in specs
     }

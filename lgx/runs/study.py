@@ -7,9 +7,8 @@ from typing import Any
 from lgx.core.extras import sweep_extra
 from lgx.errors import UserError
 from lgx.runs.executors import Failure
-from lgx.runs.jobs import Job, jobs_folder
+from lgx.runs.jobs import Job, make_job
 from lgx.runs.pool import Pool
-from lgx.runs.sweeps import run_arguments
 from lgx.runs.tuning import Range, Tuning, score
 
 with sweep_extra("tuning"):
@@ -97,13 +96,7 @@ def _distribution(values: Range | tuple[Any, ...]) -> optuna.distributions.BaseD
 
 def _job(tuning: Tuning, number: int, drawn: Mapping[str, Any]) -> Job:
     spec = tuning.trial(number, drawn)
-    return Job(
-        name=spec.name,
-        folder=spec.folder,
-        arguments=tuple(run_arguments(spec, tuning.runs_dir, tuning.experiment)),
-        log=str(jobs_folder(tuning.runs_dir, tuning.experiment) / spec.name / f"seed{spec.seed}.log"),
-        inputs=(spec.config,),
-    )
+    return make_job(spec, tuning.runs_dir, tuning.experiment, spec.name)
 
 
 def _score(job: Job, tuning: Tuning) -> float | Failure:

@@ -35,7 +35,7 @@ def sweep_file(images, tmp_path):
 
 
 def start(command):
-    """The command in a process that hears Ctrl-C, and in a group of its own, as a terminal's are."""
+    """Start a command that receives SIGINT, in its own process group, as a terminal does."""
     listen = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
     return subprocess.Popen(
         [sys.executable, "-m", "lgx", *command],
@@ -75,7 +75,7 @@ def test_a_failing_run_leaves_the_others_alone(sweep_file, tmp_path):
     assert not (tmp_path / "runs/s/jobs/needs").exists()
 
 
-def test_after_kill_9_of_the_command_the_next_one_takes_up_its_runs(sweep_file, tmp_path):
+def test_after_kill_9_the_same_command_waits_for_the_runs(sweep_file, tmp_path):
     learngene = "{runs}/ancestor/seed{seed}/best.learngene.safetensors"
     start_of = {"model.initializer": "VanillaLG", "model.initializer.layers": 2, "model.initializer.source": learngene}
     command = sweep_file(
@@ -99,7 +99,7 @@ def test_after_kill_9_of_the_command_the_next_one_takes_up_its_runs(sweep_file, 
     assert "0 of 2 runs to do" in lgx(*command).out
 
 
-def test_ctrl_c_ends_the_runs_and_says_one_sentence(sweep_file, tmp_path):
+def test_ctrl_c_stops_the_runs_with_one_message(sweep_file, tmp_path):
     command = sweep_file([{"name": "long", "config": "fit.yaml", "options": {"trainer.max_epochs": 100000}}])
     controller = start(command)
     wait_for(tmp_path / "runs/s/long/seed0/checkpoints/last.ckpt")
@@ -129,7 +129,7 @@ def test_wrong_options_are_explained(sweep_file, options, words, monkeypatch):
     assert words in result.sentence
 
 
-def test_without_submitit_it_is_said_what_to_install(sweep_file, monkeypatch):
+def test_a_missing_submitit_is_explained(sweep_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
     result = lgx(*sweep_file([{"name": "a", "config": "fit.yaml"}]))
     assert result.sentence == (

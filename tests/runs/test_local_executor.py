@@ -43,7 +43,7 @@ def test_every_run_has_a_process_a_log_and_an_end(make_job, pool, capsys):
     assert not is_locked(good.folder)
 
 
-def test_what_keeps_a_run_from_starting_is_in_submitits_log(make_job, pool, tmp_path):
+def test_the_reason_why_a_run_did_not_start_is_in_submitits_log(make_job, pool, tmp_path):
     from dataclasses import replace
 
     (tmp_path / "file").touch()
@@ -54,7 +54,7 @@ def test_what_keeps_a_run_from_starting_is_in_submitits_log(make_job, pool, tmp_
     assert "FileExistsError" in Path(outcome.log).read_text()
 
 
-def test_a_run_has_finished_only_as_long_as_nothing_it_is_made_of_changes(make_job, tmp_path):
+def test_a_run_counts_as_finished_until_its_inputs_or_outputs_change(make_job, tmp_path):
     from dataclasses import replace
 
     config, learngene = tmp_path / "c.yaml", tmp_path / "best"
@@ -84,7 +84,7 @@ def test_a_locked_run_is_waited_for_and_not_started_twice(make_job, pool, capsys
         ended.start()
         ended.join(1)
         assert ended.is_alive()
-        mark_finished(one)  # as the process does that holds the lock
+        mark_finished(one)  # in place of the process that holds the lock
     ended.join()
     assert found == [(one, "finished")]
     assert not Path(one.log).exists()
@@ -99,7 +99,7 @@ def test_a_run_that_another_process_left_unfinished_is_started(make_job, pool):
 
 
 def child_of(pid):
-    """The one child of a process, once it is there."""
+    """Wait until a process has a child, and return its process id."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         children = " ".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
@@ -110,7 +110,7 @@ def child_of(pid):
     raise AssertionError(f"process {pid} never had a child")
 
 
-def test_a_run_stays_locked_when_all_that_watched_it_is_killed(make_job, pool):
+def test_a_run_stays_locked_when_its_parent_processes_are_killed(make_job, pool):
     """``fit --help`` takes as long as torch's import."""
     slow = make_job("slow", "fit", "--help")
     pool.start([slow])

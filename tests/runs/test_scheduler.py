@@ -16,7 +16,7 @@ from tests.support.fake_executor import FakeExecutor, finish
 
 @pytest.fixture
 def chain(tmp_path):
-    """Two seeds of ancestor -> sws -> sws-ft, written last first, and of a run that needs none."""
+    """Two seeds of ancestor -> sws -> sws-ft, in reverse order, and of a run that needs no other."""
     path = "{{runs}}/{}/seed{{seed}}/best.learngene.safetensors"
     runs = [
         {"name": "sws-ft", "config": "c.yaml", "options": {"model.init": path.format("sws")}},
@@ -35,7 +35,7 @@ def rehearse(sweep, executor, tmp_path):
     run_sweep(sweep, jobs, Pool(executor, Progress(len(jobs))), results)
 
 
-def test_runs_start_when_those_they_need_have_finished_and_seed_by_seed(chain, tmp_path, capsys):
+def test_runs_start_after_the_runs_they_need_and_ordered_by_seed(chain, tmp_path, capsys):
     executor = FakeExecutor(2, finish)
     rehearse(chain, executor, tmp_path)
     started = [name for what, name in executor.events if what == "start"]
@@ -51,7 +51,7 @@ def test_runs_start_when_those_they_need_have_finished_and_seed_by_seed(chain, t
     assert "8 of 8 done" in capsys.readouterr().out
 
 
-def test_a_failed_run_is_skipped_with_its_dependents_and_nothing_else(chain, tmp_path, capsys):
+def test_only_the_dependents_of_a_failed_run_are_skipped(chain, tmp_path, capsys):
     fails = lambda job: Failure("no space", "x.log") if job.name == "ancestor seed 0" else finish(job)  # noqa: E731
     with pytest.raises(UserError) as error:
         rehearse(chain, FakeExecutor(2, fails), tmp_path)
@@ -71,7 +71,7 @@ def test_a_failed_run_is_skipped_with_its_dependents_and_nothing_else(chain, tmp
     ]  # fmt: skip
 
 
-def test_on_a_terminal_a_bar_counts_and_failures_stand_above_it(chain, tmp_path, capsys):
+def test_the_progress_bar_counts_jobs_and_prints_failures(chain, tmp_path, capsys):
     fails = lambda job: Failure("no space", "x.log") if job.name == "sws seed 0" else finish(job)  # noqa: E731
     jobs = sweep_jobs(chain, list(chain.runs))
     with pytest.raises(UserError), ProgressBar(len(jobs)) as bar:

@@ -46,7 +46,7 @@ os.execvp(command[0], command)
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
-    """Commands of SLURM that start every job at once on this machine; sacct says what ``state`` holds."""
+    """Replacements of SLURM's commands: jobs start at once on this machine, and sacct prints the file ``state``."""
     home = tmp_path / "slurm"
     (home / "scripts").mkdir(parents=True)
     (home / "state").write_text("RUNNING")
@@ -91,8 +91,8 @@ def test_slurm_runs_an_array_with_the_given_parameters(make_job, cluster, tmp_pa
     assert not (cluster / "cancelled").exists()
 
 
-def test_a_run_that_has_queued_itself_again_is_not_over(make_job, cluster, tmp_path, monkeypatch):
-    """Its process ends with 0 and has not written its summary; SLURM then starts the job once more."""
+def test_a_requeued_run_has_not_ended(make_job, cluster, tmp_path, monkeypatch):
+    """The process ends with exit code 0 but without a summary; SLURM then starts the job again."""
     again = make_job("a", "fit")
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/bin/true")
@@ -111,7 +111,7 @@ def test_a_run_that_has_queued_itself_again_is_not_over(make_job, cluster, tmp_p
         assert executor.poll(submission) is None
 
 
-def test_leaving_cancels_what_is_queued(make_job, cluster, tmp_path):
+def test_leaving_the_pool_cancels_queued_jobs(make_job, cluster, tmp_path):
     (cluster / "busy").touch()
     executor = SlurmExecutor(tmp_path / "e/jobs/submitit", 2, {"timeout_min": 5})
     pool = Pool(executor, Progress(2))
@@ -121,7 +121,7 @@ def test_leaving_cancels_what_is_queued(make_job, cluster, tmp_path):
     assert (cluster / "cancelled").read_text().split() == ["100_0", "100_1"]
 
 
-def test_what_slurm_calls_over_without_a_result_has_failed(make_job, cluster, tmp_path, monkeypatch):
+def test_a_job_that_slurm_ended_without_a_result_has_failed(make_job, cluster, tmp_path, monkeypatch):
     from submitit import SlurmJob
 
     monkeypatch.setattr(SlurmJob, "_results_timeout_s", 0)

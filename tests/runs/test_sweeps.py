@@ -1,4 +1,4 @@
-"""A sweep runs what is missing, in order, and nothing twice."""
+"""A sweep runs the runs that are missing, in order, and none twice."""
 
 import json
 import shutil
@@ -81,7 +81,7 @@ def test_a_sweep_runs_once_resumes_and_rebuilds_only_what_is_needed(sweep_file, 
     assert [spec.name for spec in pending_runs(sweep, results)] == ["ancestor", "sws", "sws-3"]
 
 
-def test_a_failed_run_does_not_stop_those_that_need_it_not(sweep_file, tmp_path):
+def test_a_failed_run_stops_only_the_runs_that_need_it(sweep_file, tmp_path):
     content = yaml.safe_load(sweep_file.read_text())
     content["runs"][1]["options"]["data.batch_size"] = 0
     content["runs"][2]["matrix"]["depth"] = [2]
@@ -134,7 +134,7 @@ def test_a_missing_or_broken_file_is_explained(tmp_path):
         ({"a": [1, 2]}, "{a: [1, 2]}"),
     ],
 )
-def test_options_reach_the_command_line_as_it_reads_them(tmp_path, value, text):
+def test_options_become_text_that_the_command_line_reads_back(tmp_path, value, text):
     spec = RunSpec("a", 0, str(tmp_path), "fit", "c.yaml", {"data.x": value})
     assert run_arguments(spec, "runs", "e")[-1] == f"--data.x={text}"
     assert yaml.safe_load(text) == value
@@ -150,7 +150,7 @@ def test_options_reach_the_command_line_as_it_reads_them(tmp_path, value, text):
         ({"runs": [{"name": "x", "config": "c"}, {"name": "x", "config": "c"}]}, "different names"),
     ],
 )
-def test_a_malformed_sweep_gets_a_sentence(tmp_path, change, words):
+def test_a_wrong_value_in_a_sweep_file_is_named(tmp_path, change, words):
     content = {"experiment": "e", "seeds": [0], "runs": [{"name": "x", "config": "c"}], **change}
     (tmp_path / "s.yaml").write_text(yaml.safe_dump(content))
     result = lgx("sweep", tmp_path / "s.yaml")

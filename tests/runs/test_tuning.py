@@ -22,7 +22,7 @@ RATE = "model.optimizer.init_args.lr"
 
 @pytest.fixture
 def tuning_file(images, tmp_path):
-    """``tuning_file(trials=3)``: the tuning file below with other values; None takes a key away."""
+    """``tuning_file(trials=3)``: the tuning file below with other values; None removes a key."""
     optimizer = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
     config = {
         "model": {"class_path": "Ancestor", "init_args": {"arch": ARCH, "optimizer": optimizer}},
@@ -64,7 +64,7 @@ def rehearse(tuning, play=play, limit=1):
 
 @pytest.mark.slow
 def test_the_better_of_two_learning_rates_is_found(tuning_file, tmp_path):
-    """Real runs: one rate learns the shapes within its epochs, the other stays where it started."""
+    """Real runs: one rate learns the shapes, the other is too small to learn."""
     options = {"trainer.max_epochs": 6}
     file = tuning_file(space={RATE: ["1.0e-9", "0.01"]}, options=options, trials=2, seed=2)
     command = ["tune", file, "--runs_dir", tmp_path / "runs", "--parallel", 2]
@@ -99,7 +99,7 @@ def test_an_interrupted_study_draws_the_same_trials(tuning_file, tmp_path):
     assert [(t.params, t.value) for t in trials] == [(t.params, t.value) for t in whole]
 
 
-def test_a_trial_that_finished_unobserved_is_not_run_again(tuning_file, tmp_path):
+def test_a_trial_that_finished_after_the_command_ended_is_not_repeated(tuning_file, tmp_path):
     tuning = load_tuning(tuning_file(trials=2), str(tmp_path / "runs"))
 
     def stop(job):
@@ -172,7 +172,7 @@ def test_a_journal_of_another_study_is_refused(tuning_file, tmp_path):
     assert len(rehearse(load_tuning(tuning_file(trials=2), str(tmp_path / "runs")))[0]) == 2
 
 
-def test_a_journal_that_a_full_disk_cut_short_goes_on(tuning_file, tmp_path):
+def test_a_journal_with_an_incomplete_last_line_continues(tuning_file, tmp_path):
     tuning = load_tuning(tuning_file(trials=2), str(tmp_path / "runs"))
     rehearse(tuning)
     journal = tmp_path / "runs/t/study.journal"
@@ -233,7 +233,7 @@ def test_wrong_options_are_explained(tuning_file, monkeypatch, tmp_path):
     assert "no such file" in lgx("tune", tmp_path / "no.yaml").sentence
 
 
-def test_without_optuna_it_is_said_what_to_install(tuning_file, monkeypatch):
+def test_a_missing_optuna_is_explained(tuning_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     monkeypatch.delitem(sys.modules, "lgx.runs.study")
     result = lgx("tune", tuning_file())

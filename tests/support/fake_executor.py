@@ -1,4 +1,4 @@
-"""An executor without processes, and what a finished run leaves."""
+"""An executor without processes, and the files of a finished run."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from lgx.runs.jobs import mark_finished
 
 
 class FakeExecutor:
-    """An executor whose runs end one look after they started, in the order of their start."""
+    """An executor whose jobs end one after another at each poll, in the order of their start."""
 
     interval = 0.0
 
@@ -35,7 +35,7 @@ class FakeExecutor:
 
 
 def finish(job):
-    """Leave what a run leaves."""
+    """Write the files of a finished run."""
     row = Row("m", "a", "t", "test", 1, "acc", 0.5, 0, 10, job.folder)
     write_rows(Path(job.folder) / "results.csv", [row])
     mark_finished(job)
