@@ -79,3 +79,19 @@ def text_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = write_sets(tmp_path_factory.mktemp("texts"))
     write_vocabulary(root / "gpt2_vocab")
     return root
+
+
+@pytest.fixture(scope="session")
+def ancestor_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Learngene file of a whole untrained network."""
+    from tests.support.learngenes import write_ancestor
+
+    return write_ancestor(str(tmp_path_factory.mktemp("files") / "ancestor.learngene.safetensors"))
+
+
+@pytest.fixture(scope="session")
+def sws_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Learngene file of three untrained layers of SWS."""
+    from tests.support.learngenes import write_sws
+
+    return write_sws(str(tmp_path_factory.mktemp("files") / "sws.learngene.safetensors"))

@@ -50,20 +50,6 @@ def test_a_variant_has_its_own_name_in_results_and_its_method_in_the_learngene(f
     assert "model.label: letters" in result.err
 
 
-def test_sws_trains_one_layer_per_stage_and_never_its_teacher(sws, ancestor):
-    checkpoint = load_checkpoint(sws / "checkpoints" / "last.ckpt")
-    state = checkpoint["state_dict"]
-    assert torch.equal(state["network.blocks.0.attn.qkv.weight"], state["network.blocks.1.attn.qkv.weight"])
-    assert not torch.equal(state["network.blocks.1.attn.qkv.weight"], state["network.blocks.2.attn.qkv.weight"])
-    assert all(name.startswith("network.") for name in state)
-    learngene = Learngene.load(sws / "best.learngene.safetensors")
-    assert learngene.num_layers == 2
-    assert learngene.architecture.stages == (2, 2)
-    assert learngene.ancestor == f"{ancestor}/best.learngene.safetensors"
-    optimized = sum(len(group["params"]) for group in checkpoint["optimizer_states"][0]["param_groups"])
-    assert optimized == 2 * 12 + 8  # two layers of 12 tensors; patches, class token, positions, norm, head
-
-
 def test_the_training_row_is_the_mean_over_the_epochs_examples(fit, tmp_path):
     from lgx.results.curves import read_curves
 
@@ -120,25 +106,6 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(fit, tmp_p
 def test_common_ways_of_training_work(fit, options):
     result = fit("Ancestor", "--name=x", *options)
     assert result.code == 0, result.err
-
-
-def test_distillation_reports_its_parts(fit, ancestor, tmp_path):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    result = fit(
-        "Distill", f"--model.ancestor={ancestor}/best.learngene.safetensors", "--model.alpha=0.25", "--name=d",
-        "--trainer.log_every_n_steps=1",
-    )  # fmt: skip
-    assert result.code == 0, result.err
-    events = EventAccumulator(str(tmp_path / "runs/test/d/seed0"))
-    events.Reload()
-    loss, labels, distilled = (
-        [e.value for e in events.Scalars(f"train/{name}")] for name in ("loss", "loss_labels", "loss_distillation")
-    )
-    assert len(loss) == 3
-    assert loss == pytest.approx([0.75 * a + 0.25 * b for a, b in zip(labels, distilled, strict=True)], rel=1e-5)
-    assert "val/acc" in events.Tags()["scalars"]
-    assert events.Tensors("config/text_summary")
 
 
 def test_a_teacher_of_other_classes_is_refused(fit, tmp_path):

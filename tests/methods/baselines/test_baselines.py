@@ -1,0 +1,80 @@
+"""The initializers of the baselines, against naive loops."""
+
+import pytest
+import timm
+import torch
+from torch.testing import assert_close
+
+from lgx.artifacts.learngene import Learngene
+from lgx.errors import UserError
+from lgx.initialization import initialize
+from lgx.methods import Pretrained, RandomStart, VanillaLG, WeightSelection
+from lgx.methods.initializers import initializer_for
+from tests.support.learngenes import BIG
+
+
+def test_random_start_is_timms_own():
+    torch.manual_seed(3)
+    expected = BIG.build().state_dict()
+    torch.manual_seed(3)
+    start = initialize(BIG, RandomStart())
+    assert start.taken == ()
+    assert all(torch.equal(expected[k], v) for k, v in start.model.state_dict().items())
+
+
+@pytest.mark.parametrize(("position", "places"), [("front", (0, 1)), ("back", (3, 4))])
+def test_vanilla_takes_the_last_layers_and_nothing_else(ancestor_file, position, places):
+    start = initialize(BIG.replace(depth=5), VanillaLG(ancestor_file, layers=2, position=position))
+    source = Learngene.load(ancestor_file).tensors
+    for place, layer in zip(places, (4, 5), strict=True):
+        assert torch.equal(start.model.blocks[place].mlp.fc2.bias, source[f"blocks.{layer}.mlp.fc2.bias"])
+    assert {int(n.split(".")[1]) for n in start.taken} == set(places)
+    assert "head.weight" in start.random
+
+
+def test_weight_selection_matches_a_naive_loop(ancestor_file):
+    small = BIG.replace(depth=4, embed_dim=16, num_heads=2)
+    model = initialize(small, WeightSelection(ancestor_file)).model
+    source = Learngene.load(ancestor_file).tensors
+    rows = [i * 24 // 16 for i in range(16)]
+    hidden = [i * 96 // 64 for i in range(64)]
+    for layer in range(4):
+        block = model.blocks[layer]
+        fc1 = source[f"blocks.{layer}.mlp.fc1.weight"]
+        for i in (0, 17, 63):
+            for j in (0, 5, 15):
+                assert block.mlp.fc1.weight[i, j] == fc1[hidden[i], rows[j]]
+        qkv = source[f"blocks.{layer}.attn.qkv.weight"]
+        for part in range(3):
+            for i in (0, 7, 15):
+                assert block.attn.qkv.weight[part * 16 + i, 3] == qkv[part * 24 + rows[i], rows[3]]
+    assert_close(model.pos_embed[0, :, 2], source["pos_embed"][0, :, rows[2]])
+    assert_close(model.head.weight[:, 9], source["head.weight"][:, rows[9]])
+
+
+def test_weight_selection_at_full_size_is_the_ancestor(ancestor_file):
+    model = initialize(BIG, WeightSelection(ancestor_file)).model
+    assert all(torch.equal(v, model.state_dict()[k]) for k, v in Learngene.load(ancestor_file).tensors.items())
+
+
+def test_misfits_of_an_ancestor_are_refused(ancestor_file, sws_file):
+    with pytest.raises(UserError, match="choose the same depth"):
+        initialize(BIG.replace(depth=5), Pretrained(ancestor_file))
+    with pytest.raises(UserError, match="must not be deeper or wider"):
+        initialize(BIG.replace(depth=7), WeightSelection(ancestor_file))
+    with pytest.raises(UserError, match="layers must be between 1 and 5"):
+        initialize(BIG.replace(depth=5), VanillaLG(ancestor_file, layers=6))
+    with pytest.raises(UserError, match="not a whole network"):
+        initialize(BIG, Pretrained(sws_file))
+
+
+@pytest.mark.parametrize("initializer", [Pretrained, VanillaLG])
+def test_layers_are_not_taken_for_another_number_of_heads(ancestor_file, initializer):
+    with pytest.raises(UserError, match="has 3 attention heads, the descendant 4; write num_heads=3"):
+        initialize(BIG.replace(num_heads=4), initializer(ancestor_file))
+
+
+def test_a_source_without_a_head_asks_for_no_task(tmp_path):
+    model = timm.create_model("vit_tiny_patch16_224", img_size=32, num_classes=0)
+    timm.models.save_for_hf(model, tmp_path / "bare", model_args={"img_size": 32}, safe_serialization=True)
+    assert initializer_for(str(tmp_path / "bare"), "vanilla_lg").origin().num_classes is None

@@ -1,0 +1,22 @@
+"""Distillation."""
+
+import pytest
+
+
+def test_distillation_reports_its_parts(fit, ancestor, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    result = fit(
+        "Distill", f"--model.ancestor={ancestor}/best.learngene.safetensors", "--model.alpha=0.25", "--name=d",
+        "--trainer.log_every_n_steps=1",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    events = EventAccumulator(str(tmp_path / "runs/test/d/seed0"))
+    events.Reload()
+    loss, labels, distilled = (
+        [e.value for e in events.Scalars(f"train/{name}")] for name in ("loss", "loss_labels", "loss_distillation")
+    )
+    assert len(loss) == 3
+    assert loss == pytest.approx([0.75 * a + 0.25 * b for a, b in zip(labels, distilled, strict=True)], rel=1e-5)
+    assert "val/acc" in events.Tags()["scalars"]
+    assert events.Tensors("config/text_summary")

@@ -1,0 +1,63 @@
+"""SWS: training one layer per stage, and the stage-wise expansion of descendants."""
+
+import pytest
+import torch
+
+from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.errors import UserError
+from lgx.initialization import initialize
+from lgx.methods import StagewiseExpansion
+from tests.support.learngenes import BIG
+
+
+def test_stagewise_expansion_copies_each_stage_in_order(sws_file):
+    start = initialize(BIG.replace(depth=7), StagewiseExpansion(sws_file))
+    learned = Learngene.load(sws_file).tensors
+    for layer, stage in enumerate([0, 0, 0, 1, 1, 2, 2]):
+        assert torch.equal(start.model.blocks[layer].attn.qkv.weight, learned[f"blocks.{stage}.attn.qkv.weight"])
+    assert start.random == ()
+    assert start.stored == sum(t.numel() for t in learned.values())
+    assert start.built == BIG.replace(depth=7).count_parameters()
+
+
+def test_expanding_to_the_auxiliary_nets_own_depth_gives_its_function(sws_file):
+    torch.manual_seed(1)
+    auxiliary = BIG.replace(stages=(2, 2, 2)).build().eval()
+    descendant = initialize(BIG, StagewiseExpansion(sws_file)).model.eval()
+    image = torch.randn(2, 3, 16, 16)
+    assert torch.equal(auxiliary(image), descendant(image))
+
+
+def test_method_names_tell_the_strategy(sws_file):
+    assert StagewiseExpansion(sws_file).method == "sws"
+    assert StagewiseExpansion(sws_file, order="front_last_mid").method == "sws_order2"
+    assert StagewiseExpansion(sws_file, strategy="random_assigned").method == "sws_random_assigned"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"num_classes": 9}, ("5 classes", "9", "--head 9")),
+        ({"depth": 2}, ("depth 2", "3 layers")),
+        ({"embed_dim": 48}, ("embed_dim 24", "48", "only the depth may differ")),
+        ({"in_chans": 1}, ("patch_embed.proj.weight", "in_chans")),
+    ],
+)
+def test_a_learngene_of_another_family_is_refused(sws_file, change, words):
+    with pytest.raises(UserError) as caught:
+        initialize(BIG.replace(**change), StagewiseExpansion(sws_file))
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_sws_trains_one_layer_per_stage_and_never_its_teacher(sws, ancestor):
+    checkpoint = load_checkpoint(sws / "checkpoints" / "last.ckpt")
+    state = checkpoint["state_dict"]
+    assert torch.equal(state["network.blocks.0.attn.qkv.weight"], state["network.blocks.1.attn.qkv.weight"])
+    assert not torch.equal(state["network.blocks.1.attn.qkv.weight"], state["network.blocks.2.attn.qkv.weight"])
+    assert all(name.startswith("network.") for name in state)
+    learngene = Learngene.load(sws / "best.learngene.safetensors")
+    assert learngene.num_layers == 2
+    assert learngene.architecture.stages == (2, 2)
+    assert learngene.ancestor == f"{ancestor}/best.learngene.safetensors"
+    optimized = sum(len(group["params"]) for group in checkpoint["optimizer_states"][0]["param_groups"])
+    assert optimized == 2 * 12 + 8  # two layers of 12 tensors; patches, class token, positions, norm, head
