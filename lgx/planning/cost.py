@@ -85,8 +85,8 @@ def teacher_cost(method: Method) -> tuple[TeacherCost, str | None]:
             reason = str(error).splitlines()[0][:100]
             return TeacherCost(), f"Not counted: the teacher {name}, which cannot read this task's inputs ({reason})."
     model = teacher.model
-    parameters, width = sum(p.numel() for p in model.parameters()), int(getattr(model, "num_features", 768))
-    return TeacherCost(parameters, held(model), counter.get_total_flops() / len(inputs), width), None
+    width = int(getattr(model, "num_features", 768))
+    return TeacherCost(teacher.num_parameters, held(model), counter.get_total_flops() / len(inputs), width), None
 
 
 def step_cost(method: Method, batch_size: int, precision: Precision, teacher_width: int) -> StepCost:

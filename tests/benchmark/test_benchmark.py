@@ -7,7 +7,7 @@ import pytest
 from tests.support.command_line import lgx
 
 
-def test_bench_refuses_what_it_cannot_time():
+def test_numbers_below_one_are_refused():
     for option in ("--batch", "--repeats"):
         assert "at least 1" in lgx("bench", option, 0).sentence
 

@@ -1,11 +1,11 @@
-"""``lgx doctor``."""
+"""``lgx doctor`` reports the machine, its problems and hints."""
 
 import pytest
 
 from tests.support.command_line import lgx
 
 
-def test_doctor_finds_this_machine_fit():
+def test_this_machine_has_no_problem():
     result = lgx("doctor")
     assert result.code == 0
     assert "torch" in result.out
@@ -21,7 +21,7 @@ def test_doctor_finds_this_machine_fit():
         ({"NCCL_IB_DISABLE": "1"}, "several GPUs will be slow"),
     ],
 )
-def test_doctor_knows_the_cluster_and_what_often_ails_it(monkeypatch, variables, words):
+def test_the_cluster_and_hints_are_reported(monkeypatch, variables, words):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert words in lgx("doctor").out

@@ -4,7 +4,7 @@ from lgx.architectures import GPT2Architecture
 from lgx.components.optim import parameter_groups
 
 
-def test_embeddings_never_decay():
+def test_embeddings_have_no_weight_decay():
     decayed, kept = parameter_groups(GPT2Architecture(1, 8, 2, max_len=5, vocab_size=7).build("meta"))
     if "weight_decay" in decayed:
         decayed, kept = kept, decayed

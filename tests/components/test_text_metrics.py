@@ -1,4 +1,4 @@
-"""Matthews correlation and F1 agree with scikit-learn."""
+"""Matthews correlation coefficient and F1 agree with scikit-learn."""
 
 import pytest
 import torch

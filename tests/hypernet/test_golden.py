@@ -1,6 +1,6 @@
 """Graphs, embeddings, predictions and gradients are those of the official GHN-3, LoGAH and TAL code.
 
-The reference tensors are no part of the project: LGX_GOLDEN names their folder.
+The reference tensors are not part of the project; LGX_GOLDEN is the path of their folder.
 """
 
 import json
@@ -126,7 +126,7 @@ def test_gradients_agree(peer):
 
 
 def from_official_names(state: dict[str, torch.Tensor], config: HypernetConfig) -> list[str | None]:
-    """Our name of every official key, None for those that are left out."""
+    """The name here of each official weight; None for weights that are dropped."""
     return [next(iter(rename_official_weights({key: tensor}, config)), None) for key, tensor in state.items()]
 
 
@@ -185,7 +185,7 @@ def test_the_losses_of_stage_1_agree(models):
     for i in range(models):
         prefix = f"m{models}.{i}."
         logits = tensors[f"{prefix}logits"]
-        # Logarithms of shares at temperature 3 are features over 3, up to a shift that a softmax does not see.
+        # log_softmax at temperature 3 equals the features / 3 up to a shift, which a softmax ignores.
         student, teacher = (3 * tensors[f"{prefix}log_softmax_{who}_T3"] for who in ("student", "teacher"))
         guidance = official_feature_divergence(student, teacher, logits.shape[1])
         expected = tensors[f"{prefix}kl_sum"] * 9 / logits.numel()
@@ -193,7 +193,7 @@ def test_the_losses_of_stage_1_agree(models):
         labels = F.cross_entropy(logits, targets, label_smoothing=0.1)
         torch.testing.assert_close(labels, tensors[f"{prefix}ce"][0], rtol=0, atol=1e-5)
         pieces.append(0.2 * guidance + 0.8 * labels)
-    # The official code keeps the last model alone, where ours takes the mean of all.
+    # The official code uses the last model only; this project averages over all models.
     total = (pieces[-1] + tensors[f"m{models}.loss_predwd"][0]) / models
     torch.testing.assert_close(total, tensors[f"m{models}.total_loss"][0], rtol=0, atol=1e-5)
 

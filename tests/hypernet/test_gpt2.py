@@ -1,4 +1,4 @@
-"""Hypernetworks predict GPT-2 classifiers, and run them from factors."""
+"""Hypernetworks predict GPT-2 classifiers, with dense or low-rank matrices."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def test_distances_follow_the_forward_flow():
     assert d[at["transformer.h.0.attn.c_attn.bias"], at["transformer.h.0.attn.c_proj.weight"]] == 2  # through msa
     assert d[3, at["transformer.h.0.ln_2.weight"]] == 2  # over the skip connection
     assert d[at["transformer.ln_f.weight"], at["score.weight"]] == 1
-    # As in the ViT, whose layers and tail are the same.
+    # A ViT has the same layers and the same nodes after them.
     vit = computational_graph(ViTArchitecture(2, 24, 3))
     assert torch.equal(d[3:, 3:], vit.distances[4:-1, 4:-1])
 
@@ -66,7 +66,7 @@ def test_factors_give_the_logits_norms_and_gradients_of_the_dense_prediction(lay
         torch.testing.assert_close(factored, dense, rtol=1e-5, atol=1e-5)
 
 
-def test_a_factored_text_model_never_forms_a_matrix(monkeypatch):
+def test_a_low_rank_text_model_never_computes_a_dense_matrix(monkeypatch):
     net = hypernet(layout="aligned", vocab_size=101)
     parameters = net.predict(GPT2, dense=False)
     formed = []
@@ -89,7 +89,7 @@ def test_predictions_load_into_the_model(decoder):
 
 
 @pytest.mark.parametrize("decoder", ["low_rank", "conv"])
-def test_conv1d_weights_are_those_of_linear_layers_transposed_and_at_gpt2s_scale(decoder):
+def test_conv1d_weights_are_transposed_linear_weights_at_gpt2s_scale(decoder):
     net = hypernet(decoder=decoder, layout="official").eval()
     graph = computational_graph(GPT2)
     straight = replace(
@@ -100,14 +100,14 @@ def test_conv1d_weights_are_those_of_linear_layers_transposed_and_at_gpt2s_scale
         factors = net.predict_graphs([graph], dense=False)[0]
     for name, tensor in expected.items():
         is_conv1d = tensor.ndim == 2 and ".h." in name
-        # A linear layer's has He's scale, sqrt(2 / fan_in).
+        # A linear layer has He's scale, sqrt(2 / fan_in).
         wanted = tensor.T * (0.02 / (2 / tensor.shape[1]) ** 0.5) if is_conv1d else tensor
         torch.testing.assert_close(found[name], wanted)
-        torch.testing.assert_close(F.relu(factors[name]), F.relu(found[name]))  # any other function densifies
+        torch.testing.assert_close(F.relu(factors[name]), F.relu(found[name]))  # dense here
 
 
 def test_a_network_of_predicted_scale_learns_which_word_a_text_holds():
-    """From He's scale and tables of standard deviation 1 it does not, in twice as many steps."""
+    """With He's scale and tables of standard deviation 1 it does not, even in twice as many steps."""
     architecture = GPT2Architecture(2, 32, 4, max_len=12, vocab_size=101, num_classes=2)
     net = hypernet(layout="aligned", vocab_size=101, rank=8)
     optimizer, generator = torch.optim.AdamW(net.parameters(), lr=5e-4), torch.Generator().manual_seed(0)
@@ -115,7 +115,8 @@ def test_a_network_of_predicted_scale_learns_which_word_a_text_holds():
     for step in range(250):
         ids = torch.randint(10, 100, (32, 12), generator=generator)
         labels = torch.randint(0, 2, (32,), generator=generator)
-        ids[torch.arange(32), torch.randint(0, 12, (32,), generator=generator)] = labels  # one telling word, anywhere
+        places = torch.randint(0, 12, (32,), generator=generator)
+        ids[torch.arange(32), places] = labels  # one word at a random position decides the class
         logits = functional_forward(architecture, net.predict(architecture, dense=False), ids)
         optimizer.zero_grad()
         F.cross_entropy(logits, labels).backward()
@@ -125,26 +126,26 @@ def test_a_network_of_predicted_scale_learns_which_word_a_text_holds():
     assert torch.stack(right).mean() > 0.9
 
 
-def test_attention_gain_scales_what_attention_says_and_nothing_else():
+def test_attention_gain_scales_the_contributions_to_the_residual_stream_alone():
     with torch.no_grad():
-        for architecture, loud, quiet in (
+        for architecture, multiplied, divided in (
             (GPT2, ("attn.c_proj.weight",), ("mlp.c_proj.weight", "wpe.weight")),
             (parse_architecture("depth=2,embed_dim=16,num_heads=2,patch_size=8,img_size=16", num_classes=3),
              ("attn.proj.weight",), ("mlp.fc2.weight", "pos_embed")),
         ):  # fmt: skip
-            plain, balanced = hypernet(layout="aligned"), hypernet(layout="aligned", attention_gain=4.0)
-            balanced.load_state_dict(plain.state_dict())
-            one, other = plain.predict(architecture), balanced.predict(architecture)
-            factored = balanced.predict(architecture, dense=False)
+            plain, scaled = hypernet(layout="aligned"), hypernet(layout="aligned", attention_gain=4.0)
+            scaled.load_state_dict(plain.state_dict())
+            one, other = plain.predict(architecture), scaled.predict(architecture)
+            factored = scaled.predict(architecture, dense=False)
             for name, tensor in one.items():
-                factor = 4 if name.endswith(loud) else 0.25 if name.endswith(quiet) else 1
+                factor = 4 if name.endswith(multiplied) else 0.25 if name.endswith(divided) else 1
                 torch.testing.assert_close(other[name], factor * tensor)
                 product = factored[name].to_dense() if isinstance(factored[name], LowRankTensor) else factored[name]
                 torch.testing.assert_close(product, other[name], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("gain", [0, -1, float("nan"), float("inf"), "6"])
-def test_a_gain_that_is_none_is_refused(gain):
+def test_an_invalid_gain_is_refused(gain):
     with pytest.raises(UserError, match="attention_gain"):
         hypernet(attention_gain=gain)
 
@@ -164,7 +165,7 @@ def test_tables_larger_than_max_shape_are_reported_as_tiled():
     assert "transformer.wte.weight" not in tiled_parameters(graph, hypernet(layout="aligned", vocab_size=101).config)
 
 
-def test_a_vocabulary_of_its_own_is_checked():
+def test_the_size_of_the_vocabulary_is_checked():
     with pytest.raises(UserError, match="has rows for 50 tokens, but the architecture has 101"):
         hypernet(layout="aligned", vocab_size=50).predict(GPT2)
     for options in ({"layout": "official"}, {"decoder": "conv", "layout": "aligned"}):
@@ -174,7 +175,7 @@ def test_a_vocabulary_of_its_own_is_checked():
         HypernetConfig(layout="aligned", vocab_size=0)
 
 
-def test_one_batch_of_graphs_predicts_what_each_alone_does():
+def test_a_batch_of_graphs_gives_the_predictions_of_each_graph():
     net = hypernet(layout="aligned", vocab_size=101).eval()
     several = [GPT2, GPT2.replace(depth=3, embed_dim=40, num_heads=4), GPT2.replace(num_classes=2)]
     with torch.no_grad():
@@ -182,7 +183,7 @@ def test_one_batch_of_graphs_predicts_what_each_alone_does():
             torch.testing.assert_close(together, net.predict(architecture), rtol=1e-4, atol=1e-5)
 
 
-def test_random_architectures_of_gpts_1k_are_predicted_whole():
+def test_random_architectures_of_gpts_1k_get_all_parameters():
     small = GPT2.replace(vocab_size=300, max_len=16)
     net = hypernet(layout="aligned", vocab_size=300).eval()
     with torch.no_grad():
@@ -193,7 +194,7 @@ def test_random_architectures_of_gpts_1k_are_predicted_whole():
             assert all(tensor.isfinite().all() for tensor in predicted.values())
 
 
-def test_features_are_those_that_the_head_reads():
+def test_features_are_the_inputs_of_the_head():
     parameters = hypernet().predict(GPT2)
     ids = texts(4, 9)
     logits, features = functional_forward_with_features(GPT2, parameters, ids)
@@ -217,7 +218,7 @@ def test_meta_and_guided_losses_reach_the_whole_hypernetwork(projection):
     assert net.encoder.ops.weight.grad.count_nonzero()
 
 
-def test_factored_execution_works_under_autocast():
+def test_low_rank_parameters_work_under_autocast():
     net = hypernet(layout="aligned", vocab_size=101)
     ids = texts(5, 9)
     with torch.autocast("cpu", torch.bfloat16):

@@ -1,4 +1,4 @@
-"""Any model's computational graph is read off its forward pass, or what stands in the way is named."""
+"""Tracing gives the computational graph of a model, or names the parameters that it does not support."""
 
 from collections import Counter
 
@@ -10,10 +10,9 @@ from torch import nn
 from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.architectures.zoo import ZooModel
 from lgx.errors import UserError
-from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, tiled_parameters, trace
+from lgx.hypernet import computational_graph, trace
 from lgx.hypernet.graph import PRIMITIVES
 
-SMALL = {"width": 16, "layers": 1, "heads": 2, "rank": 4, "max_size": 1024}
 VIT = "depth=3,embed_dim=24,num_heads=3,patch_size=4,img_size=16"
 
 
@@ -25,12 +24,12 @@ def on_meta(zoo: str, name: str) -> nn.Module:
     return ZooModel(zoo, name, num_classes=7).build("meta")
 
 
-def words(graph) -> Counter[str]:
+def count_ops(graph) -> Counter[str]:
     return Counter(PRIMITIVES[op] for op in graph.ops)
 
 
 def before(graph, index: int) -> list[str]:
-    """Parameters, or operations, of the nodes with an edge to a node."""
+    """The parameters, or else the operations, of the nodes with an edge to a node."""
     return [graph.nodes[i].parameter or graph.nodes[i].op for i in (graph.distances[:, index] == 1).nonzero().flatten()]
 
 
@@ -40,7 +39,7 @@ def index_of(graph, parameter: str) -> int:
 
 @pytest.mark.parametrize("convention", ["msa", "plain"])
 @pytest.mark.parametrize("fused", [True, False])
-def test_a_traced_vit_is_the_analytic_graph(convention, fused):
+def test_a_traced_vit_has_the_graph_of_its_architecture(convention, fused):
     architecture = parse_architecture(VIT, num_classes=7)
     model = architecture.build("meta")
     for block in model.blocks:
@@ -57,7 +56,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize(("zoo", "name"), MODELS, ids=[name for _, name in MODELS])
-def test_every_parameter_has_one_place_and_its_own_shape(zoo, name):
+def test_every_parameter_has_one_node_with_its_shape(zoo, name):
     model = on_meta(zoo, name)
     graph = of(model, 224 if "vit" in name else 64)
     shapes = {name: p.shape for name, p in model.named_parameters()}
@@ -75,7 +74,7 @@ def test_every_parameter_has_one_place_and_its_own_shape(zoo, name):
 
 def test_residual_branches_meet_in_a_sum():
     graph = of(on_meta("torchvision", "resnet18"))
-    assert words(graph) == {"input": 1, "conv": 21, "bn": 20, "max_pool": 1, "sum": 8, "glob_avg": 1, "bias": 1}
+    assert count_ops(graph) == {"input": 1, "conv": 21, "bn": 20, "max_pool": 1, "sum": 8, "glob_avg": 1, "bias": 1}
     sums = [before(graph, i) for i, node in enumerate(graph.nodes) if node.op == "sum"]
     assert sums[:3] == [
         ["max_pool", "layer1.0.bn2.weight"],
@@ -85,12 +84,12 @@ def test_residual_branches_meet_in_a_sum():
     assert before(graph, index_of(graph, "fc.weight")) == ["glob_avg"]
 
 
-def test_grouped_convolutions_and_gates_have_words_of_their_own():
+def test_grouped_convolutions_and_gates_have_operations_of_their_own():
     model = on_meta("timm", "mobilenetv3_small_050")
     graph = of(model)
     grouped = [m for m in model.modules() if isinstance(m, nn.Conv2d) and m.groups > 1]
     gates = [name for name, m in model.named_modules() if type(m).__name__ == "SqueezeExcite"]
-    count = words(graph)
+    count = count_ops(graph)
     assert (count["sep_conv"], count["cse"]) == (len(grouped), len(gates))
     gate = next(i for i, node in enumerate(graph.nodes) if node.op == "cse")
     assert before(graph, gate) == ["blocks.0.0.bn1.weight", f"{gates[0]}.conv_expand.bias"]
@@ -118,7 +117,7 @@ def test_tracing_leaves_the_model_as_it_was():
 
 
 class Case(nn.Module):
-    """Two convolutions, a free parameter, and a forward pass of the test's choice."""
+    """Two convolutions, a free parameter, and a given forward pass."""
 
     def __init__(self, forward, shape: tuple[int, ...] = (4, 1, 1)) -> None:
         super().__init__()
@@ -151,7 +150,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("case", KEPT)
-def test_only_what_joins_branches_gets_a_node(case):
+def test_only_operations_that_join_branches_get_nodes(case):
     forward, expected = KEPT[case]
     graph = of(Case(forward, ()), 8)
     assert [node.op for node in graph.nodes] == ["input", "conv", "conv", *expected]
@@ -163,10 +162,10 @@ def test_swish_is_an_activation_however_it_is_written():
         y = m.a(x)
         return m.b(y * y.sigmoid())
 
-    assert words(of(Case(forward, ()), 8)) == {"input": 1, "conv": 2}
+    assert count_ops(of(Case(forward, ()), 8)) == {"input": 1, "conv": 2}
 
 
-def test_an_edge_goes_through_what_is_written_into_a_view():
+def test_edges_follow_writes_into_a_view():
     graph = of(nn.Sequential(Case(write_into_a_view, ()), nn.Conv2d(4, 2, 1, bias=False)), 8)
     assert before(graph, index_of(graph, "1.weight")) == ["0.a.weight", "0.b.weight"]
 
@@ -187,7 +186,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_traced_is_named(case, capfd, caplog):
+def test_unsupported_operations_are_named(case, capfd, caplog):
     forward, message = REFUSED[case]
     with pytest.raises(UserError, match=f"(?s)Case: cannot be traced.*{message}") as caught:
         of(Case(forward), 8)
@@ -211,14 +210,14 @@ def test_models_with_other_parameters_are_refused(name, message):
         of(model, 224)
 
 
-@pytest.mark.parametrize("behind", [False, True])
-def test_only_a_token_before_all_others_is_a_class_token(behind):
+@pytest.mark.parametrize("last", [False, True])
+def test_only_a_token_before_all_others_is_a_class_token(last):
     def forward(m, x):
         tokens = [m.free, m.b(m.a(x)).flatten(2)]
-        return torch.cat(tokens[::-1] if behind else tokens, dim=1)
+        return torch.cat(tokens[::-1] if last else tokens, dim=1)
 
     model = Case(forward, (1, 1, 64))
-    if not behind:
+    if not last:
         assert [node.parameter for node in of(model, 8).nodes] == [None, "a.weight", "b.weight"]
         return
     with pytest.raises(UserError, match=r"free \(cat\)"):
@@ -231,56 +230,7 @@ def test_norms_over_several_dimensions_are_refused():
         of(model, 8)
 
 
-def test_paths_are_as_long_as_an_encoder_knows():
-    deep = ViTArchitecture(depth=40, embed_dim=24, num_heads=2, img_size=16, patch_size=4, num_classes=7)
-    graph = computational_graph(deep.replace(depth=200), cutoff=254)
-    assert graph.distances.max() == 254
-    with torch.no_grad():
-        hypernet = Hypernet(HypernetConfig(**SMALL, max_shape=(16, 20, 8, 8), num_classes=7))
-        assert hypernet.encode([graph]).isfinite().all()
-    for cutoff in (0, -1, 255):
-        with pytest.raises(UserError, match=f"cutoff: must be between 1 and 254, got {cutoff}"):
-            computational_graph(deep, cutoff=cutoff)
-        with pytest.raises(UserError, match="cutoff"):
-            trace(nn.Conv2d(3, 4, 1), (3, 8, 8), cutoff=cutoff)
-
-
-def test_a_name_is_no_architecture():
-    with pytest.raises(UserError, match="got '12-Base'"):
-        computational_graph("12-Base")
-
-
 def test_layers_that_share_weights_are_refused():
     model = ViTArchitecture(depth=4, embed_dim=24, img_size=16, patch_size=4, stages=(2, 2)).build("meta")
     with pytest.raises(UserError, match=r"several layers share blocks\.1\.norm1\.weight"):
         of(model, 16)
-
-
-@pytest.mark.parametrize("decoder", ["conv", "low_rank"])
-@pytest.mark.parametrize("convolutional", [True, False])
-def test_tiled_parameters_are_those_that_repeat(decoder, convolutional):
-    torch.manual_seed(0)
-    config = HypernetConfig(**SMALL, max_shape=(16, 20, 8, 8), num_classes=18, decoder=decoder)
-    if convolutional:
-        model = nn.Sequential(
-            nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.Conv2d(16, 24, 3), nn.BatchNorm2d(24), nn.Conv2d(24, 12, 3),
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, 18),
-        )  # fmt: skip
-        graph = of(model, 16)
-    else:
-        graph = computational_graph(parse_architecture(VIT.replace("embed_dim=24", "embed_dim=12"), num_classes=18))
-    with torch.no_grad():
-        predicted = Hypernet(config).predict_graphs([graph])[0]
-
-    def repeats(name: str) -> bool:
-        tensor = predicted[name]
-        matrix = tensor[:, None] if tensor.ndim == 1 else tensor[:, 1:].transpose(1, 2) if "pos" in name else tensor
-        rows, columns = matrix[16:], matrix[:, 20:]
-        return (len(rows) > 0 and torch.equal(rows, matrix[: len(rows)])) or (
-            columns.numel() > 0 and torch.equal(columns, matrix[:, : columns.shape[1]])
-        )
-
-    norm_biases = {n.parameter.replace("weight", "bias") for n in graph.nodes if n.op in ("bn", "ln")}
-    named = tiled_parameters(graph, config)
-    assert set(named) == {name for name in predicted if name not in norm_biases and repeats(name)}
-    assert 0 < len(named) < len(predicted) - len(norm_biases)

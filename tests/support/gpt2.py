@@ -5,10 +5,10 @@ import torch
 from lgx.architectures import GPT2Architecture
 from lgx.hypernet import Hypernet, HypernetConfig
 from tests.support.extras import import_transformers
+from tests.support.hypernet import TINY
 
 transformers = import_transformers()
 
-TINY = {"width": 16, "layers": 2, "heads": 4, "max_shape": (48, 48, 4, 4), "rank": 5, "max_size": 256}
 GPT2 = GPT2Architecture(2, 24, 3, max_len=12, vocab_size=101, num_classes=3)
 
 

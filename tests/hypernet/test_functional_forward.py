@@ -1,0 +1,107 @@
+"""Forward passes with predicted parameters equal timm's, dense or low-rank."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from lgx.architectures import ViTArchitecture
+from lgx.benchmark.timing import peak_mb
+from lgx.errors import UserError
+from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.hypernet.functional_forward import functional_forward
+from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
+from tests.support.command_line import DEVICES
+from tests.support.hypernet import TINY, VIT
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [VIT, VIT.replace(depth=1), VIT.replace(depth=3, stages=(1, 2)), VIT.replace(kind="segmentation")],
+    ids=["two-layers", "one-layer", "stages", "segmentation"],
+)
+def test_values_and_gradients_equal_those_of_timms_model(architecture):
+    torch.manual_seed(0)
+    model = architecture.build().double()
+    for parameter in model.parameters():
+        parameter.data.add_(torch.randn_like(parameter) * 0.1)
+    images = torch.randn(2, 3, 16, 16, dtype=torch.double)
+    results = []
+    for logits in (model(images), functional_forward(architecture, dict(model.named_parameters()), images)):
+        results.append((logits, *torch.autograd.grad(logits.square().sum(), list(model.parameters()))))
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_dense_predictions_load_into_timms_model():
+    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7)).eval()
+    with torch.no_grad():
+        parameters = hypernet.predict(VIT)
+        model = VIT.build().eval()
+        model.load_state_dict(parameters)
+        images = torch.randn(2, 3, 16, 16)
+        torch.testing.assert_close(model(images), functional_forward(VIT, parameters, images))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("layout", ["official", "residual", "aligned"])
+def test_low_rank_parameters_give_the_values_and_gradients_of_dense_ones(layout, device):
+    torch.manual_seed(0)
+    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, layout=layout)).to(device, torch.double)
+    images = torch.randn(3, 3, 16, 16, dtype=torch.double, device=device)
+    results = []
+    for dense in (True, False):
+        hypernet.zero_grad()
+        parameters = hypernet.predict(VIT, dense=dense)
+        assert any(isinstance(p, LowRankTensor) for p in parameters.values()) is not dense
+        logits = functional_forward(VIT, parameters, images)
+        (logits.square().sum() + sum(frobenius_norm(p).double() for p in parameters.values())).backward()
+        results.append([logits.detach(), *(p.grad for p in hypernet.parameters() if p.grad is not None)])
+    for factored, dense in zip(*results, strict=True):
+        # Norms are computed in float32.
+        torch.testing.assert_close(factored, dense, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_agrees_with_full_precision(dtype, device):
+    torch.manual_seed(0)
+    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7)).to(device)
+    images = torch.randn(2, 3, 16, 16).to(device)
+    results = []
+    for low, dense in ((True, False), (False, True)):
+        with torch.autocast(device, dtype, enabled=low):
+            logits = functional_forward(VIT, hypernet.predict(VIT, dense=dense), images).float()
+        gradients = torch.autograd.grad(logits.square().sum(), list(hypernet.parameters()), materialize_grads=True)
+        results.append((logits, torch.cat([gradient.flatten() for gradient in gradients])))
+    (logits, gradient), (exact, exact_gradient) = results
+    torch.testing.assert_close(logits, exact, rtol=0.1, atol=0.05)
+    assert F.cosine_similarity(gradient, exact_gradient, dim=0) > 0.99
+
+
+def test_a_training_step_takes_less_memory_than_the_dense_weights():
+    wide = ViTArchitecture(2, 1024, 8, patch_size=16, img_size=32, num_classes=10)
+    dense = 4 * wide.count_parameters() / 2**20
+    peaks = {}
+    for form in (False, True):
+        hypernet = Hypernet(HypernetConfig(width=16, layers=1, heads=2, rank=4, num_classes=10))
+
+        def step(hypernet=hypernet, form=form):
+            parameters = hypernet.predict(wide, dense=form)
+            norms = torch.stack([frobenius_norm(p) for p in parameters.values()]).sum()
+            (functional_forward(wide, parameters, torch.randn(2, 3, 32, 32)).square().sum() + norms).backward()
+            hypernet.zero_grad()
+
+        step()
+        peaks[form] = peak_mb(step)
+    assert peaks[False] < 0.5 * dense < dense < peaks[True]
+
+
+def test_one_class_or_many():
+    hypernet = Hypernet(HypernetConfig(**TINY))
+    for classes in (1, 2, 100):
+        architecture = VIT.replace(num_classes=classes)
+        parameters = hypernet.predict(architecture, dense=False)
+        logits = functional_forward(architecture, parameters, torch.randn(2, 3, 16, 16))
+        assert logits.shape == (2, classes)
+    with pytest.raises(UserError, match="no class head"):
+        hypernet.predict(VIT.replace(num_classes=0))

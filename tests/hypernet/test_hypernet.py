@@ -1,0 +1,102 @@
+"""A hypernetwork predicts all parameters of any architecture."""
+
+import pytest
+import torch
+
+from lgx.architectures import ViTArchitecture, sample_architectures
+from lgx.errors import UserError
+from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.hypernet.low_rank_tensor import LowRankTensor
+from tests.support.hypernet import TINY, VIT
+
+
+@pytest.mark.parametrize(
+    ("decoder", "layout", "count"),
+    [
+        ("conv", "official", 5),
+        pytest.param("conv", "official", 10, marks=pytest.mark.slow),
+        ("low_rank", "official", 10),
+        pytest.param("low_rank", "official", 100, marks=pytest.mark.slow),
+        ("low_rank", "residual", 5),
+        pytest.param("low_rank", "residual", 20, marks=pytest.mark.slow),
+        ("low_rank", "aligned", 5),
+        pytest.param("low_rank", "aligned", 10, marks=pytest.mark.slow),
+    ],
+)
+def test_random_architectures_have_finite_parameters_of_the_right_shapes(decoder, layout, count):
+    torch.manual_seed(0)
+    small = ViTArchitecture(img_size=16, patch_size=4, num_classes=7)
+    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, decoder=decoder, layout=layout)).eval()
+    drawn = [a for name in ("ViTs-1K", "ViTs+-1K") for a in sample_architectures(name, count, seed=7, base=small)]
+    with torch.no_grad():
+        for architecture in dict.fromkeys(drawn):
+            expected = {k: v.shape for k, v in architecture.build("meta").state_dict().items()}
+            dense, factored = hypernet.predict(architecture), hypernet.predict(architecture, dense=False)
+            assert {k: v.shape for k, v in dense.items()} == expected
+            for name, tensor in dense.items():
+                assert tensor.isfinite().all(), name
+                other = factored[name]
+                other = other.to_dense() if isinstance(other, LowRankTensor) else other
+                torch.testing.assert_close(tensor, other, rtol=1e-4, atol=1e-6)
+
+
+def test_aligned_rows_have_the_same_role_at_every_width():
+    torch.manual_seed(0)
+    narrow, wide = (ViTArchitecture(1, width, 2, patch_size=4, img_size=16, num_classes=7) for width in (16, 24))
+    queries_keys_values = {}
+    for layout in ("residual", "aligned"):
+        hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, layout=layout))
+        with torch.no_grad():
+            for parameter in hypernet.decoder.fc3.parameters():
+                parameter.zero_()  # predictions depend on the bases alone
+            weights = [hypernet.predict(vit)["blocks.0.attn.qkv.weight"] for vit in (narrow, wide)]
+        scaled = [w.unflatten(0, (3, -1)) * w.shape[1] ** 0.5 for w in weights]
+        queries_keys_values[layout] = scaled[0], scaled[1][:, :16, :16]
+    torch.testing.assert_close(*queries_keys_values["aligned"])
+    assert not torch.allclose(*queries_keys_values["residual"])
+
+
+def test_task_embeddings_are_checked_and_an_untrained_film_changes_nothing():
+    torch.manual_seed(0)
+    plain = Hypernet(HypernetConfig(**TINY, num_classes=7)).eval()
+    aware = Hypernet(HypernetConfig(**TINY, num_classes=7, task_width=3)).eval()
+    aware.load_state_dict(plain.state_dict(), strict=False)
+    with torch.no_grad():
+        expected, found = plain.predict(VIT), aware.predict(VIT, torch.randn(3))
+    assert all(torch.equal(expected[name], tensor) for name, tensor in found.items())
+    for hypernet, task in ((plain, torch.zeros(3)), (aware, None), (aware, torch.zeros(4))):
+        with pytest.raises(UserError, match="task embedding"):
+            hypernet.predict(VIT, task)
+
+
+def test_weights_with_more_rows_than_the_factors_are_refused():
+    hypernet = Hypernet(HypernetConfig(**{**TINY, "max_size": 64}, num_classes=7))
+    with pytest.raises(UserError, match="exceeds max_size 64"):
+        hypernet.predict(VIT)
+
+
+def test_the_class_tokens_position_is_zero_unless_a_deviation_is_given():
+    hypernet = Hypernet(HypernetConfig(**TINY))
+    first, second = hypernet.predict(VIT), hypernet.predict(VIT)
+    assert first["pos_embed"][0, 0].count_nonzero() == 0
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+    noisy = Hypernet(HypernetConfig(**TINY, class_position_std=0.02))
+    rows = torch.stack([noisy.predict(VIT)["pos_embed"][0, 0] for _ in range(50)])
+    assert 0.018 < rows.std() < 0.022
+
+
+@pytest.mark.parametrize("largest", [8, 48])
+def test_the_convolutional_decoder_tiles_heads_with_more_classes(largest):
+    hypernet = Hypernet(HypernetConfig(**{**TINY, "max_shape": (largest, 48, 4, 4)}, num_classes=12, decoder="conv"))
+    with torch.no_grad():
+        exact, more = (hypernet.predict(VIT.replace(num_classes=classes)) for classes in (12, 30))
+    for name in ("head.weight", "head.bias"):
+        assert len(exact[name].unique(dim=0)) == 12
+        torch.testing.assert_close(more[name], more[name][:12].repeat(3, *[1] * (more[name].ndim - 1))[:30])
+        assert len(more[name].unique(dim=0)) == 12
+
+
+def test_invalid_deviations_are_refused():
+    for value in (float("nan"), float("inf"), True, -1):
+        with pytest.raises(UserError, match="class_position_std"):
+            HypernetConfig(class_position_std=value)
