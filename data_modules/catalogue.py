@@ -113,50 +113,48 @@ def is_present(name: str, root: str | Path) -> bool:
     return suite.is_present(root, suite.tasks[name]) if suite else OFFICIAL[name].is_present(root)
 
 
-def open_set(name: str, root: str = "data", **options: Any) -> ImageDataModule:
-    """The data module of an image set.
+def open_set(name: str, root: str = "data") -> ImageDataModule:
+    """The data module of an image set, with its default options.
 
     Args:
         name: A name of the catalogue, e.g. ``cifar10`` or ``pocket_digits``, or a folder in
             :class:`~data_modules.folder.ImageFolderData`'s layout, whose own name is then the task's.
         root: Folder below which the sets of the catalogue lie.
-        options: See :class:`~data_modules.base.ImageDataModule`.
 
     Returns:
-        The module; no image was read yet.
+        The module; no image was read yet. Its options, e.g. ``img_size``, may be changed until ``setup``.
 
     Raises:
-        UserError: If there is no such set, it is a text set, or an option is out of range.
+        UserError: If there is no such set, or it is a text set.
     """
     if name in TEXT_SETS:
         raise UserError(f"{name} is a text set, an image set is needed here; several text sets are `--data MultiText`")
     if name in OFFICIAL:
-        return OFFICIAL[name](root=root, **options)
+        return OFFICIAL[name](root=root)
     if suite := suite_of(name):
-        return suite.module(task=suite.tasks[name], root=root, **options)
+        return suite.module(task=suite.tasks[name], root=root)
     if tree_split(Path(name), TREE_NAMES["train"]):
-        return ImageFolderData(root=name, **options)
+        return ImageFolderData(root=name)
     if suite := SUITES.get(name):
         raise UserError(f"{name} is a suite of data sets; name one: {', '.join(suite.tasks)}")
     raise UserError(f"{_unknown(name)}, or give a folder that holds train/<class>/<image>")
 
 
-def open_text(name: str, root: str = "data", **options: Any) -> TextSet:
-    """The data module of a text set.
+def open_text(name: str, root: str = "data") -> TextSet:
+    """The data module of a text set, with its default options.
 
     Args:
         name: A name of the catalogue, e.g. ``cola``.
         root: Folder below which the sets of the catalogue lie.
-        options: See :class:`~data_modules.text.TextDataModule`.
 
     Returns:
-        The module; no text was read yet.
+        The module; no text was read yet. Its options, e.g. ``max_len``, may be changed until ``setup``.
 
     Raises:
-        UserError: If there is no such set, it is an image set, or an option is out of range.
+        UserError: If there is no such set, or it is an image set.
     """
     if name in TEXT_SETS:
-        return TEXT_SETS[name](root=root, **options)
+        return TEXT_SETS[name](root=root)
     if name in OFFICIAL or name in SUITES or suite_of(name):
         raise UserError(f"{name} is an image set, a text set is needed here: {', '.join(TEXT_SETS)}")
     raise UserError(_unknown(name))

@@ -114,17 +114,15 @@ class Decathlon(ImageDataModule):
 
     Args:
         task: Which of the ten.
-        root: Folder below which data sets lie.
         test_split: Official split to test on; ``test`` needs ``annotations/<official name>_test.json`` with labels.
-        kwargs: See :class:`~data_modules.base.ImageDataModule`; the papers' ViTs use ``img_size`` 224.
+        options: See :class:`~data_modules.options.ImageOptions`; the papers' ViTs use ``img_size`` 224.
     """
 
     def __init__(
         self,
         task: DecathlonTask = "aircraft",
-        root: str = "data",
         test_split: Literal["val", "test"] = "val",
-        **kwargs: Any,
+        **options: Any,
     ) -> None:
         if task not in FACTS:
             raise UserError(f"data.task: expected one of {', '.join(FACTS)}, got {task}")
@@ -133,12 +131,12 @@ class Decathlon(ImageDataModule):
         self.decathlon_task: DecathlonTask = task
         self.facts, self.test_split = FACTS[task], test_split
         self.info = decathlon_info(task, test_split)
-        super().__init__(root=root, **kwargs)
+        super().__init__(**options)
 
     @property
     def folder(self) -> Path:
         """Folder of the task's images."""
-        return self.root / "decathlon" / "data" / self.facts.folder
+        return self.root_folder / "decathlon" / "data" / self.facts.folder
 
     @staticmethod
     def is_present(root: str | Path, task: DecathlonTask) -> bool:
@@ -181,7 +179,7 @@ class Decathlon(ImageDataModule):
         Raises:
             UserError: If its annotations are absent, damaged or not this task's.
         """
-        base = self.root / "decathlon"
+        base = self.root_folder / "decathlon"
         path = base / "annotations" / f"{self.facts.folder}_{part}.json"
         if not path.exists():
             raise UserError(

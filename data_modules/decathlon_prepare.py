@@ -94,7 +94,7 @@ def verify(module: Decathlon) -> None:
         if len(files) != official:
             raise UserError(
                 f"{name}: the official {part} split has {official:,} images but its annotations below "
-                f"{module.root / 'decathlon' / 'annotations'} name {len(files):,}; unpack the devkit again"
+                f"{module.root_folder / 'decathlon' / 'annotations'} name {len(files):,}; unpack the devkit again"
             )
         missing = [i for i in range(len(files)) if not files.path(i).is_file()]
         if missing:

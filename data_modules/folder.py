@@ -1,7 +1,6 @@
 """A user's own images in class folders."""
 
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from data_modules.splits import stratified_split
 from lgx.errors import UserError
 
 
+@dataclass(eq=False, repr=False)
 class ImageFolderData(ImageDataModule):
     """Images at ``root/{train,val,test}/<class>/<image>``.
 
@@ -23,11 +23,14 @@ class ImageFolderData(ImageDataModule):
         root: The folder that holds ``train`` and ``test``.
         name: Name of the task; default the folder's own.
         img_size: Height and width in pixels.
-        kwargs: See :class:`~data_modules.base.ImageDataModule`.
     """
 
-    def __init__(self, root: str, name: str | None = None, img_size: int = 224, **kwargs: Any) -> None:
-        folder = Path(root)
+    root: str = field()
+    img_size: int = 224
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        folder = self.root_folder
         train = tree_split(folder, TREE_NAMES["train"])
         if train is None:
             raise UserError(f"data.root: {folder} has no folder train/; expected {folder}/train/<class>/<image>")
@@ -37,16 +40,16 @@ class ImageFolderData(ImageDataModule):
                 f"data.root: expected at least 2 class folders in {train}, found {len(self.classes)} {self.classes}"
             )
         self.info = DatasetInfo(
-            name=name or folder.resolve().name,
+            name=self.name or folder.resolve().name,
             num_classes=len(self.classes),
             sizes=(None, None, None),
             license="the user's own",
             source=str(folder),
             splits="the folders train, val (or a stratified share of train) and test",
-            img_size=img_size,
+            img_size=self.img_size,
             class_names=tuple(self.classes),
         )
-        super().__init__(root=root, img_size=img_size, **kwargs)
+        super().__post_init__()
 
     def read(self, split: Split) -> Images:
         """Return the files of one split.
@@ -56,8 +59,8 @@ class ImageFolderData(ImageDataModule):
                 if a class has none to train on.
         """
         name = self.info.name
-        has_val = tree_split(self.root, TREE_NAMES["val"]) is not None
-        place = tree_split(self.root, TREE_NAMES["train" if split == "val" and not has_val else split])
+        has_val = tree_split(self.root_folder, TREE_NAMES["val"]) is not None
+        place = tree_split(self.root_folder, TREE_NAMES["train" if split == "val" and not has_val else split])
         if place is None:
             raise UserError(f"{name}: {self.root} has no folder {split}/; expected {self.root}/{split}/<class>/<image>")
         files = read_class_tree(place, self.classes, f"{name} {split}")

@@ -1,12 +1,14 @@
 """ImageNet-1K (ILSVRC 2012) from folders; as shards it is read by :class:`~data_modules.shards.ShardedData`."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.official import OfficialData
 
 
+@dataclass(eq=False, repr=False)
 class ImageNet(OfficialData):
     """ImageNet-1K at ``root/imagenet/{train,val}/<wnid>/*.JPEG``, classes in the order of their WordNet ids.
 
@@ -16,7 +18,6 @@ class ImageNet(OfficialData):
 
     Args:
         val_fraction: Share of the training images held out for validation; a hundredth of 1.28 million is enough.
-        kwargs: See :class:`~data_modules.base.ImageDataModule`.
     """
 
     info = DatasetInfo(
@@ -33,8 +34,5 @@ class ImageNet(OfficialData):
         "{folder}/val/<wnid>/*.JPEG, or give a folder that holds train/ and val/ as --source"
     )
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": ("train",), "val": (), "test": ("val",)}
-
     nominal_val_fraction = 0.01
-
-    def __init__(self, val_fraction: float = 0.01, **kwargs: Any) -> None:
-        super().__init__(val_fraction=val_fraction, **kwargs)
+    val_fraction: float = nominal_val_fraction

@@ -16,7 +16,7 @@ from data_modules import mini_sources as sources
 from data_modules.base import DatasetInfo, Split
 from data_modules.images import Images, LabeledImages
 from data_modules.pocket.tasks import draw_task
-from data_modules.sharded import ShardedData
+from data_modules.sharded import ShardedImages
 from data_modules.shards import INDEX, read_index, write_shards
 from lgx.core.files import atomic_path
 from lgx.errors import UserError
@@ -193,37 +193,26 @@ def _read(task: MiniTask, source: str | Path | None) -> dict[Split, Images]:
     return found
 
 
-class MiniDecathlon(ShardedData):
+class MiniDecathlon(ShardedImages):
     """One task of the mini-Decathlon: small real sets, their short side at most 64 px.
 
     Args:
         task: Which task; ``tiny_imagenet`` is the large one in ImageNet's place.
         root: Folder below which data sets lie; the task lies at ``root/mini/<task>``.
-        in_memory: Keep the encoded images in memory; False streams the shards.
-        shuffle_buffer: Examples in each loader process's shuffle buffer when streaming.
-        kwargs: See :class:`~data_modules.base.ImageDataModule`.
+        options: See :class:`~data_modules.sharded.ShardedImages`.
     """
 
-    def __init__(
-        self,
-        task: MiniTask = "tiny_imagenet",
-        root: str = "data",
-        in_memory: bool = True,
-        shuffle_buffer: int = 1000,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, task: MiniTask = "tiny_imagenet", **options: Any) -> None:
         if task not in MINI_TASKS:
             raise UserError(f"data.task: expected one of {', '.join(MINI_TASKS)}, got {task}")
         self.mini_task: MiniTask = task
-        super().__init__(name=task, root=root, in_memory=in_memory, shuffle_buffer=shuffle_buffer, **kwargs)
+        self.info = mini_info(task)
+        super().__init__(**options)
 
-    def find_folder(self, root: Path, name: str) -> Path:
-        """Where the shards lie, or will lie."""
-        return mini_folder(root, self.mini_task)
-
-    def find_info(self) -> None:
-        """The facts are known before the task is prepared."""
-        self.info = mini_info(self.mini_task)
+    @property
+    def shard_folder(self) -> Path:
+        """Folder of the shards, which may not be written yet."""
+        return mini_folder(self.root, self.mini_task)
 
     def prepare_data(self) -> None:
         """Make the digits, which need no archive, unless they are there."""

@@ -79,7 +79,7 @@ class OfficialData(ImageDataModule):
     @property
     def folder(self) -> Path:
         """Folder of the set."""
-        return self.root / self.info.name
+        return self.root_folder / self.info.name
 
     @classmethod
     def is_present(cls, root: str | Path) -> bool:

@@ -1,6 +1,7 @@
 """What data modules over several data sets share: the draw of a task for every step, loaders, and all tasks."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from torch.utils.data import DataLoader
 
 from data_modules.base import Split, TaskDataModule, loader_options, process_of
+from data_modules.options import DataOptions, MixOptions
 from data_modules.single import SingleSet
 from data_modules.splits import Indices
 from data_modules.task_sampler import (
@@ -22,52 +24,37 @@ from lgx.core.batch import Batch, Task, shared_metric
 from lgx.errors import UserError
 
 
-class SeveralSets(TaskDataModule):
+class SeveralSets(DataOptions, MixOptions, TaskDataModule):
     """Trains on several data sets at once, a batch of one task at each step.
 
     Each step draws its task with probability proportional to (N_t / sum N)^(1/T), where N_t is the number of the
     task's training examples, and takes the next batch of that task's own endless, shuffled stream: every pass over a
     task sees each of its examples once, however small the task. Validation and test go through the tasks in order.
 
-    Args:
-        modules: The data module of each set.
-        batch_size: Training examples per process and step.
-        eval_batch_size: Evaluation examples per process and step; default 2 x ``batch_size``.
-        temperature: T of the draw; 1 draws by size, larger ones flatten, infinity draws uniformly.
-        steps_per_epoch: Training steps of an epoch; default as many as see the sum of all training examples.
-        num_workers: Loader processes.
-        seed: Seed of draws, order and augmentation.
-        limit_eval: Use only the first so many validation examples of each task's class-stratified, seeded draw.
+    A subclass adds the options of its kind of sets and implements :meth:`open`.
+
+    Attributes:
+        sets: The data module of each set, by name, in the order of ``tasks``.
     """
 
-    def __init__(
-        self,
-        modules: Sequence[SingleSet[Any]],
-        batch_size: int,
-        eval_batch_size: int | None,
-        temperature: float,
-        steps_per_epoch: int | None,
-        num_workers: int,
-        seed: int,
-        limit_eval: int | None,
-    ) -> None:
-        super().__init__()
-        if not modules:
-            raise UserError("data.tasks: expected at least one data set, got none; `lgx data list` shows all names")
-        if not temperature > 0:
-            raise UserError(f"data.temperature: expected a number above 0 (.inf draws uniformly), got {temperature}")
-        if steps_per_epoch is not None and steps_per_epoch < 1:
-            raise UserError(f"data.steps_per_epoch: expected at least 1 or null, got {steps_per_epoch}")
-        if limit_eval is not None and limit_eval < 1:
-            raise UserError(f"data.limit_eval: expected at least 1 or null, got {limit_eval}")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_mix()
+        TaskDataModule.__init__(self)
         self.sets: dict[str, SingleSet[Any]] = {}
-        for module in modules:
+        for name in self.tasks:
+            module = self.open(name)
             if module.info.name in self.sets:
                 raise UserError(f"data.tasks: expected different data sets, got {module.info.name} twice")
             self.sets[module.info.name] = module
-        self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or 2 * batch_size
-        self.temperature, self.steps_per_epoch = temperature, steps_per_epoch
-        self.num_workers, self.seed, self.limit_eval = num_workers, seed, limit_eval
+
+    @abstractmethod
+    def open(self, name: str) -> SingleSet[Any]:
+        """The data module of the set called ``name``, with the options of this one.
+
+        Raises:
+            UserError: If there is no such set of this kind.
+        """
 
     # -- what methods see ---------------------------------------------------------------------------------------
 
@@ -182,7 +169,7 @@ class SeveralSets(TaskDataModule):
             if len(part) < world_size:
                 raise UserError(f"{name} {split}: {len(part)} examples for {world_size} processes; use fewer processes")
         examples = [module.transformed(part) for module, part in zip(self.sets.values(), parts, strict=True)]
-        sampler = TaskEvalSampler([len(part) for part in parts], self.eval_batch_size, rank, world_size)
+        sampler = TaskEvalSampler([len(part) for part in parts], self.evaluation_batch, rank, world_size)
         options = loader_options(self.num_workers, self._collate)
         return DataLoader(TaskExamples(examples), batch_sampler=sampler, **options)
 

@@ -1,7 +1,9 @@
 """The data module over shards."""
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,38 +18,23 @@ from data_modules.transforms import eval_transform, train_transform
 from lgx.errors import UserError
 
 
-class ShardedData(ImageDataModule):
-    """A set written by ``lgx data prepare NAME --shards``, or by :func:`~data_modules.shards.write_shards`.
+@dataclass(eq=False, repr=False)
+class ShardedImages(ImageDataModule):
+    """Base of the data modules that read shards.
 
     Args:
-        root: Folder below which data sets lie.
-        name: Folder of the shards below ``root``, e.g. ``imagenet_shards``.
         in_memory: Keep the encoded images in memory and draw them at random, which makes order and resume exact for
             any number of processes. False streams the shards, for sets that are larger than memory.
         shuffle_buffer: Examples in each loader process's shuffle buffer when streaming.
-        kwargs: See :class:`~data_modules.base.ImageDataModule`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        root: str = "data",
-        in_memory: bool = True,
-        shuffle_buffer: int = 1000,
-        **kwargs: Any,
-    ) -> None:
-        self.shard_folder = self.find_folder(refuse_url(root), name)
-        self.find_info()
-        self.in_memory, self.shuffle_buffer = in_memory, shuffle_buffer
-        super().__init__(root=root, **kwargs)
+    in_memory: bool = True
+    shuffle_buffer: int = 1000
 
-    def find_folder(self, root: Path, name: str) -> Path:
-        """Where the shards lie."""
-        return root / refuse_url(name)
-
-    def find_info(self) -> None:
-        """Learn the facts of the set from its index."""
-        self.info, _ = read_index(self.shard_folder)
+    @property
+    @abstractmethod
+    def shard_folder(self) -> Path:
+        """Folder of the shards."""
 
     def read(self, split: Split) -> Images:
         """Return the examples of one split.
@@ -101,7 +88,7 @@ class ShardedData(ImageDataModule):
             images,
             eval_transform(self.task),
             self.info.name,
-            self.eval_batch_size,
+            self.evaluation_batch,
             rank=rank,
             world_size=world_size,
             train=False,
@@ -123,3 +110,23 @@ class ShardedData(ImageDataModule):
         options = loader_options(num_workers, self.collate)
         del options["collate_fn"]
         return StreamLoader(batches, lambda: self.trainer.current_epoch if self.trainer and train else 0, **options)
+
+
+@dataclass(eq=False, repr=False)
+class ShardedData(ShardedImages):
+    """A set written by ``lgx data prepare NAME --shards``, or by :func:`~data_modules.shards.write_shards`.
+
+    Args:
+        name: Folder of the shards below ``root``, e.g. ``imagenet_shards``.
+    """
+
+    name: str = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.info, _ = read_index(self.shard_folder)
+        super().__post_init__()
+
+    @property
+    def shard_folder(self) -> Path:
+        """Folder of the shards."""
+        return refuse_url(self.root) / refuse_url(self.name)

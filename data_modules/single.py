@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence, Sized
-from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
@@ -10,6 +9,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
 from data_modules.base import DatasetInfo, Split, TaskDataModule, TrainLoader, loader_options, process_of
+from data_modules.options import VAL_FRACTION, DataOptions
 from data_modules.samplers import ResumableLoader, TrainBatchSampler, TransformedImages, UnpaddedEvalSampler
 from lgx.core.batch import Batch
 from lgx.errors import UserError
@@ -38,7 +38,7 @@ class AnnouncedExamples:
         return len(self.labels)
 
 
-class SingleSet(TaskDataModule, Generic[ExamplesT]):
+class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
     """Base of the data modules of one data set with the splits train, val and test.
 
     A subclass sets ``info`` and implements :meth:`load`, :meth:`transformed`, :meth:`collate` and :meth:`first`.
@@ -49,17 +49,11 @@ class SingleSet(TaskDataModule, Generic[ExamplesT]):
     """
 
     info: DatasetInfo
-    nominal_val_fraction: ClassVar[float] = 0.1
+    nominal_val_fraction: ClassVar[float] = VAL_FRACTION
 
-    root: Path
-    eval_batch_size: int
-    val_fraction: float
-    split_seed: int
-    seed: int
-    limit_train: int | None
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        TaskDataModule.__init__(self)
         self._splits: dict[Split, ExamplesT] = {}
 
     # -- what a subclass provides -------------------------------------------------------------------------------
@@ -193,7 +187,7 @@ class SingleSet(TaskDataModule, Generic[ExamplesT]):
         sampler = self.eval_sampler(examples, rank, world_size, in_order)
         options = loader_options(self.num_workers, self.collate)
         # Keyword arguments only: Lightning rebuilds the loader from them for `lgx predict`.
-        return DataLoader(self.transformed(examples), batch_size=self.eval_batch_size, sampler=sampler, **options)
+        return DataLoader(self.transformed(examples), batch_size=self.evaluation_batch, sampler=sampler, **options)
 
     # -- what a plan needs --------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from data_modules.base import Split
+from data_modules.options import TextOptions
 from data_modules.samplers import (
     Key,
     TrainBatchSampler,
@@ -70,66 +71,16 @@ class LengthBatchSampler(TrainBatchSampler):
             yield [(epoch, i) for i in own.tolist()]
 
 
-class TextDataModule(SingleSet[Texts]):
+class TextDataModule(TextOptions, SingleSet[Texts]):
     """Base of all text classification data modules.
 
     A subclass sets ``info`` and implements :meth:`read`; where its vocabulary is not GPT-2's, ``vocabulary`` names the
     folder below ``root``. The three splits are disjoint, and validation never reads the test split.
     Texts are tokenized once, in :meth:`setup`. ``Batch.inputs`` are token ids, int64, (B, N), padded on the
     right to the batch's longest text with the vocabulary's last token, which stands in no text.
-
-    Args:
-        root: Folder below which data sets lie, one folder each.
-        tokenizer: Folder with GPT-2's ``encoder.json`` and ``vocab.bpe``, or a name on the Hugging Face hub; default
-            ``root/gpt2_vocab``.
-        source: ``files`` reads the publishers' files below ``root/<name>``; ``hub`` loads the set with Hugging Face
-            ``datasets``.
-        max_len: Longest text, in tokens.
-        too_long: ``cut`` longer texts at the end, and say how many; or ``refuse`` them.
-        vocab_size: Tokens that the model knows.
-        batch_size: Training examples per process and step.
-        eval_batch_size: Evaluation examples per process and step; default 2 x ``batch_size``.
-        num_workers: Loader processes; texts lie in memory, so that 0, the training process itself, is fast enough.
-        val_fraction: Share of the training texts held out for validation where the set has none for it.
-        split_seed: Seed of that split. Not the run's seed, so that runs with different seeds stay comparable.
-        seed: Seed of the order.
-        limit_train: Use only the first so many training examples of a class-stratified, seeded draw.
     """
 
     vocabulary: ClassVar[str] = "gpt2_vocab"
-
-    def __init__(
-        self,
-        root: str = "data",
-        tokenizer: str | None = None,
-        source: Literal["files", "hub"] = "files",
-        max_len: int = 128,
-        too_long: Literal["cut", "refuse"] = "cut",
-        vocab_size: int = 50257,
-        batch_size: int = 32,
-        eval_batch_size: int | None = None,
-        num_workers: int = 0,
-        val_fraction: float = 0.1,
-        split_seed: int = 0,
-        seed: int = 0,
-        limit_train: int | None = None,
-    ) -> None:
-        super().__init__()
-        given = {
-            "batch_size": (batch_size, 1), "eval_batch_size": (eval_batch_size, 1), "num_workers": (num_workers, 0),
-            "limit_train": (limit_train, 1), "max_len": (max_len, 3), "vocab_size": (vocab_size, 2),
-        }  # fmt: skip
-        for option, (value, least) in given.items():
-            if value is not None and value < least:
-                raise UserError(f"data.{option}: expected at least {least}, got {value}")
-        if not 0 < val_fraction < 1:
-            raise UserError(f"data.val_fraction: expected a share between 0 and 1, got {val_fraction}")
-        self.root = Path(root)
-        self.tokenizer: str | Path = tokenizer or self.root / self.vocabulary
-        self.source, self.max_len, self.too_long, self.vocab_size = source, max_len, too_long, vocab_size
-        self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or 2 * batch_size
-        self.num_workers, self.val_fraction, self.split_seed, self.seed = num_workers, val_fraction, split_seed, seed
-        self.limit_train = limit_train
 
     # -- what a subclass provides -------------------------------------------------------------------------------
 
@@ -146,7 +97,7 @@ class TextDataModule(SingleSet[Texts]):
     @property
     def folder(self) -> Path:
         """Folder of the set."""
-        return self.root / self.info.name
+        return self.root_folder / self.info.name
 
     @property
     def pad_id(self) -> int:
@@ -175,7 +126,7 @@ class TextDataModule(SingleSet[Texts]):
         Raises:
             UserError: If the files are absent or damaged, or a split is empty.
         """
-        tokenizer = load_tokenizer(self.tokenizer, self.vocab_size)
+        tokenizer = load_tokenizer(self.tokenizer or self.root_folder / self.vocabulary, self.vocab_size)
         rows = {split: self.read(split) for split in splits}
         found = {split: self._tokenized(part, tokenizer, split) for split, part in rows.items() if part is not None}
         if "val" in rows and "val" not in found:

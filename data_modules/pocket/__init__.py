@@ -10,13 +10,13 @@ from typing import Any
 from data_modules.base import Split
 from data_modules.images import Images
 from data_modules.pocket.tasks import POCKET_TASKS, PocketTask, is_made, make_task, pocket_folder, pocket_info
-from data_modules.sharded import ShardedData
+from data_modules.sharded import ShardedImages
 from lgx.errors import UserError
 
 __all__ = ["POCKET_TASKS", "PocketDecathlon", "PocketTask", "is_made", "make_task", "pocket_info"]
 
 
-class PocketDecathlon(ShardedData):
+class PocketDecathlon(ShardedImages):
     """One task of the Pocket Decathlon: 32 x 32 RGB images.
 
     ``prepare_data`` makes the task where it is absent (a few seconds, from seeded generators).
@@ -24,31 +24,20 @@ class PocketDecathlon(ShardedData):
     Args:
         task: Which task; ``world`` is the large one in ImageNet's place.
         root: Folder below which data sets lie; the task lies at ``root/pocket/<task>``.
-        in_memory: Keep the encoded images in memory; False streams the shards.
-        shuffle_buffer: Examples in each loader process's shuffle buffer when streaming.
-        kwargs: See :class:`~data_modules.base.ImageDataModule`.
+        options: See :class:`~data_modules.sharded.ShardedImages`.
     """
 
-    def __init__(
-        self,
-        task: PocketTask = "world",
-        root: str = "data",
-        in_memory: bool = True,
-        shuffle_buffer: int = 1000,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, task: PocketTask = "world", **options: Any) -> None:
         if task not in POCKET_TASKS:
             raise UserError(f"data.task: expected one of {', '.join(POCKET_TASKS)}, got {task}")
         self.pocket_task: PocketTask = task
-        super().__init__(name=task, root=root, in_memory=in_memory, shuffle_buffer=shuffle_buffer, **kwargs)
+        self.info = pocket_info(task)
+        super().__init__(**options)
 
-    def find_folder(self, root: Path, name: str) -> Path:
-        """Where the shards lie, or will lie."""
-        return pocket_folder(root, self.pocket_task)
-
-    def find_info(self) -> None:
-        """The facts are known before the task is made."""
-        self.info = pocket_info(self.pocket_task)
+    @property
+    def shard_folder(self) -> Path:
+        """Folder of the shards, which may not be written yet."""
+        return pocket_folder(self.root, self.pocket_task)
 
     def prepare_data(self) -> None:
         """Make the task unless it is there."""

@@ -137,8 +137,8 @@ class PocketText(TextSet):
         """Make what is absent; when several processes do, they make the same."""
         if self.source == "hub":
             raise UserError(f"data.source: {self.info.name} is made here; leave data.source at files")
-        if not (self.root / VOCABULARY).is_dir():
-            write_vocabulary(self.root / VOCABULARY)
+        if not (self.root_folder / VOCABULARY).is_dir():
+            write_vocabulary(self.root_folder / VOCABULARY)
         if self.folder.is_dir():
             return
         with atomic_path(self.folder) as temporary:

@@ -113,7 +113,7 @@ def _finish(module: "OfficialData | Decathlon", shards: bool, shard_size: int) -
         raise UserError(f"{name}: the {empty[0]} split below {module.folder} is empty; remove it and prepare it again")
     print(f"{name}: {', '.join(f'{count:,} {split}' for split, count in counts.items())} images at {module.folder}")
     if shards:
-        _write_shards(module, module.root / f"{name}_shards", shard_size)
+        _write_shards(module, module.root_folder / f"{name}_shards", shard_size)
 
 
 def _prepare_decathlon(

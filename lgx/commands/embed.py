@@ -1,12 +1,13 @@
-"""``lgx embed``: embeddings of tasks, which a task-aware hypernetwork is told."""
+"""``lgx embed``: embeddings of tasks, the input of a task-aware hypernetwork."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from data_modules.samplers import TransformedImages
-    from data_modules.tokens import Texts
-    from lgx.architectures import ViTArchitecture
+    from data_modules.images import Images
+    from lgx.architectures import Architecture
+    from lgx.artifacts.task_embeddings import TaskEmbeddings
     from lgx.core.batch import Task
 
 
@@ -17,7 +18,7 @@ def embed(
     out: str = "task_embeddings.safetensors",
     root: str = "data",
     img_size: int | None = None,
-    in_chans: int | None = None,
+    in_chans: Literal[1, 3] | None = None,
     tokenizer: str | None = None,
     max_len: int = 128,
     source: Literal["files", "hub"] = "files",
@@ -29,143 +30,230 @@ def embed(
 ) -> None:
     """Embed tasks: the mean class-token feature of an ancestor over a task's training images (TAL, Sec. 4).
 
-    Of texts, whose ancestor is a GPT-2, the mean over the training texts of each one's mean token behind the last norm.
+    For texts the ancestor is a GPT-2; the feature of a text is the mean of its tokens after the last norm.
 
-    The file that it writes tells TAL which task a network is predicted for: --model.task_embeddings in training,
-    --task_embeddings in `lgx init`. For a task of your own, a folder with a few unlabeled images is enough.
+    TAL reads the file that this command writes: --model.task_embeddings in training, --task_embeddings in `lgx init`.
+    For a task of your own, a folder with a few unlabeled images is enough.
 
     Args:
         ancestor: Learngene file, folder, checkpoint of a run, or timm model name; for texts a GPT-2, also by its name
             on the Hugging Face hub (gpt2:openai-community/gpt2).
         data: Data sets by name, separated by commas (cifar100,dtd; `lgx data list` shows all), or folders: with
-            train/<class>/<image>, or with bare images. A folder's own name is then the task's.
+            train/<class>/<image>, or with images only. The task is then called like the folder.
         out: File to write.
         root: Folder below which data sets lie.
         img_size: Height and width of the images in pixels; by default the ancestor's.
         in_chans: 1 (grey) or 3 (RGB) channels; by default the ancestor's.
-        tokenizer: Of texts: folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; by
+        tokenizer: For texts: folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; by
             default ROOT/gpt2_vocab.
-        max_len: Of texts: longest text in tokens, longer ones are cut; at most the ancestor's.
-        source: Of texts: files below ROOT, or the Hugging Face hub.
+        max_len: For texts: longest text in tokens, longer ones are cut; at most the ancestor's.
+        source: For texts: files below ROOT, or the Hugging Face hub.
         limit: Use only so many examples of each task, drawn class by class with a fixed seed.
         batch_size: Examples per process and pass.
         num_workers: Loader processes.
         devices: Processes, each with a GPU of its own where there are GPUs.
         accelerator: auto, cpu or gpu.
     """
+    from lgx.core.warnings import quiet
+
+    quiet()
+    _check_least(limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
+    reader = _Reader(ancestor, root, img_size, in_chans, tokenizer, max_len, source, limit)
+    reader.check()
+    found = _embed_all(reader, _names(data), batch_size, num_workers, devices, accelerator)
+    if found is not None:
+        found.save(out)
+        for name, count in found.images.items():
+            print(f"embedded  {name}: {count:,} {'texts' if reader.reads_texts else 'images'}")
+        print(f"written   {out}: {len(found.tensors)} embeddings of {found.width} numbers by {ancestor}")
+
+
+@dataclass(frozen=True)
+class _Examples:
+    """The training examples of a task.
+
+    Attributes:
+        task: The task.
+        examples: Map-style data set of tensors.
+        collate: Makes the inputs of a batch, a tensor, of several examples.
+        is_described: Whether the task is known by more than images without classes.
+    """
+
+    task: "Task"
+    examples: Any
+    collate: Callable[[list[Any]], Any]
+    is_described: bool = True
+
+
+class _Reader:
+    """Finds the training examples of tasks in the form that an ancestor reads. For the arguments see :func:`embed`."""
+
+    def __init__(
+        self,
+        ancestor: str,
+        root: str,
+        img_size: int | None,
+        in_chans: Literal[1, 3] | None,
+        tokenizer: str | None,
+        max_len: int,
+        source: Literal["files", "hub"],
+        limit: int | None,
+    ) -> None:
+        from lgx.architectures import GPT2Architecture
+        from lgx.artifacts.pretrained import load_pretrained
+
+        self.ancestor, self.root, self.limit = ancestor, root, limit
+        self.img_size, self.in_chans = img_size, in_chans
+        self.tokenizer, self.max_len, self.source = tokenizer, max_len, source
+        self.architecture: Architecture | None = load_pretrained(ancestor).architecture
+        self.reads_texts = isinstance(self.architecture, GPT2Architecture)
+
+    def check(self) -> None:
+        """Refuse options of images for an ancestor of texts, and the other way round.
+
+        Raises:
+            UserError: If there is one.
+        """
+        from lgx.errors import UserError
+
+        of_texts, of_images = {"tokenizer": self.tokenizer}, {"img_size": self.img_size, "in_chans": self.in_chans}
+        for option, value in (of_images if self.reads_texts else of_texts).items():
+            if value is not None:
+                kind = "texts" if self.reads_texts else "images"
+                raise UserError(f"--{option}: ancestor {self.ancestor} reads {kind}; leave it out")
+
+    def read(self, name: str) -> _Examples:
+        """The training examples of the task called ``name``.
+
+        Raises:
+            UserError: If there is no such set, or its files are absent.
+        """
+        return self._texts(name) if self.reads_texts else self._images(name)
+
+    def _texts(self, name: str) -> _Examples:
+        import numpy as np
+
+        from data_modules.catalogue import open_text
+        from lgx.architectures import GPT2Architecture
+
+        assert isinstance(self.architecture, GPT2Architecture)
+        module = open_text(name, self.root)
+        module.tokenizer, module.source, module.limit_train = self.tokenizer, self.source, self.limit
+        module.vocab_size = self.architecture.vocab_size
+        module.max_len = min(self.max_len, self.architecture.max_len)
+        module.check_options()
+        module.prepare_data()
+        module.setup("fit")
+        texts = module.examples("train")
+        ordered = texts.take(np.argsort(texts.lengths, kind="stable"))  # little padding
+        return _Examples(module.task, ordered, lambda examples: module.collate(examples).inputs)
+
+    def _images(self, name: str) -> _Examples:
+        from data_modules.samplers import TransformedImages
+        from data_modules.transforms import eval_transform
+
+        task, images, is_described = self._unlabeled(name) or self._labeled(name)
+        if self.limit is not None:
+            images = _first(images, self.limit, task.name)
+        return _Examples(task, TransformedImages(images, eval_transform(task)), _stack, is_described)
+
+    def _unlabeled(self, name: str) -> tuple["Task", "Images", bool] | None:
+        """A folder of images without classes."""
+        from pathlib import Path
+
+        import numpy as np
+
+        from data_modules.images import IMAGE_SUFFIXES, ImageFiles
+        from lgx.core.batch import Task
+
+        folder = Path(name)
+        files = [p.name for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES] if folder.is_dir() else []
+        if not files:
+            return None
+        size, channels = self._form()
+        task = Task(folder.resolve().name, 0, num_train=len(files), in_chans=channels, img_size=size)
+        return task, ImageFiles(folder, sorted(files), np.zeros(len(files)), task.name), False
+
+    def _labeled(self, name: str) -> tuple["Task", "Images", bool]:
+        from data_modules.catalogue import open_set
+
+        module = open_set(name, self.root)
+        module.img_size, module.in_chans = self._form()
+        module.prepare_data()
+        module.setup("fit")
+        return module.task, module.read("train"), True
+
+    def _form(self) -> tuple[int, Literal[1, 3]]:
+        """Size in pixels and channels of the images."""
+        from lgx.architectures import ViTArchitecture
+
+        own = self.architecture if isinstance(self.architecture, ViTArchitecture) else ViTArchitecture()
+        return self.img_size or own.img_size, self.in_chans or (1 if own.in_chans == 1 else 3)
+
+
+def _embed_all(
+    reader: _Reader, names: list[str], batch_size: int, num_workers: int, devices: int, accelerator: str
+) -> "TaskEmbeddings | None":
+    """Embed each task on all processes; None on all of them but the first."""
     import torch
     from lightning.fabric import Fabric
     from rich.progress import track
     from torch.utils.data import DataLoader
 
     from data_modules.samplers import UnpaddedEvalSampler
-    from lgx.architectures import GPT2Architecture, ViTArchitecture
-    from lgx.artifacts.pretrained import load_pretrained
     from lgx.artifacts.task_embeddings import TaskEmbeddings, sum_features
     from lgx.components.teacher import Teacher
-    from lgx.core.warnings import quiet
     from lgx.errors import UserError
 
-    quiet()
-    for option, value in (("limit", limit), ("img_size", img_size), ("batch_size", batch_size), ("devices", devices)):
-        if value is not None and value < 1:
-            raise UserError(f"--{option}: expected at least 1, got {value}")
-    names = [name.strip() for name in data.split(",") if name.strip()]
-    if not names:
-        raise UserError("--data: name at least one data set or folder")
-    architecture = load_pretrained(ancestor).architecture
-    is_text = isinstance(architecture, GPT2Architecture)
-    for option, given in (("img_size", img_size), ("in_chans", in_chans), ("tokenizer", tokenizer)):
-        if given is not None and is_text != (option == "tokenizer"):
-            what = "reads texts" if is_text else "reads images"
-            raise UserError(f"--{option}: ancestor {ancestor} {what}; leave it out")
     fabric = Fabric(accelerator=accelerator, devices=devices)
     fabric.launch()
-    found = TaskEmbeddings({}, ancestor)
+    found = TaskEmbeddings({}, reader.ancestor)
     for name in names:
-        examples: Any
-        if isinstance(architecture, GPT2Architecture):
-            options = {"tokenizer": tokenizer, "source": source, "limit_train": limit}
-            options |= {"vocab_size": architecture.vocab_size, "max_len": min(max_len, architecture.max_len)}
-            task, examples, collate = _training_texts(name, root, options)
-            described = True
-        else:
-            vit = architecture if isinstance(architecture, ViTArchitecture) else None
-            task, examples, described = _training_images(name, root, vit, img_size, in_chans, limit)
-            collate = _stack
+        read = reader.read(name)
+        task = read.task
         if task.name in found.tensors:
             raise UserError(f"--data: two tasks are called {task.name}; embed them into two files")
+        sampler = UnpaddedEvalSampler(len(read.examples), fabric.global_rank, fabric.world_size)
         loader: DataLoader[Any] = DataLoader(
-            examples, batch_size, num_workers=num_workers, collate_fn=collate,
-            sampler=UnpaddedEvalSampler(len(examples), fabric.global_rank, fabric.world_size),
-        )  # fmt: skip
-        teacher = Teacher.load(ancestor, task, features_only=True)
+            read.examples, batch_size, sampler=sampler, num_workers=num_workers, collate_fn=read.collate
+        )
+        teacher = Teacher.load(reader.ancestor, task, features_only=True)
         shown = track(loader, f"embedding {task.name}", transient=True, disable=fabric.global_rank > 0)
         total, count = sum_features(teacher, (batch.to(fabric.device) for batch in shown))
         summed: Any = fabric.all_reduce(torch.cat([total, total.new_tensor([count])]), reduce_op="sum")
         found.tensors[task.name] = (summed[:-1] / summed[-1]).float()
         found.images[task.name] = int(summed[-1])
-        if described:
+        if read.is_described:
             found.tasks[task.name] = task.to_dict()
-    if fabric.global_rank == 0:
-        found.save(out)
-        for name, count in found.images.items():
-            print(f"embedded  {name}: {count:,} {'texts' if is_text else 'images'}")
-        print(f"written   {out}: {len(found.tensors)} embeddings of {found.width} numbers by {ancestor}")
+    return found if fabric.global_rank == 0 else None
 
 
-def _training_images(
-    name: str,
-    root: str,
-    ancestor: "ViTArchitecture | None",
-    img_size: int | None,
-    in_chans: int | None,
-    limit: int | None,
-) -> tuple["Task", "TransformedImages", bool]:
-    """The task, its training images, and whether more is known of it than bare images."""
-    from pathlib import Path
+def _names(data: str) -> list[str]:
+    from lgx.errors import UserError
 
+    names = [name.strip() for name in data.split(",") if name.strip()]
+    if not names:
+        raise UserError("--data: name at least one data set or folder")
+    return names
+
+
+def _check_least(**options: int | None) -> None:
+    from lgx.errors import UserError
+
+    for option, value in options.items():
+        if value is not None and value < 1:
+            raise UserError(f"--{option}: expected at least 1, got {value}")
+
+
+def _first(images: "Images", count: int, where: str) -> "Images":
+    """The first examples of a class-stratified draw with a fixed seed."""
     import numpy as np
 
-    from data_modules.catalogue import open_set
-    from data_modules.images import IMAGE_SUFFIXES, ImageFiles, LabeledImages
-    from data_modules.samplers import TransformedImages
+    from data_modules.images import LabeledImages
     from data_modules.splits import stratified_order
-    from data_modules.transforms import eval_transform
-    from lgx.architectures import ViTArchitecture
-    from lgx.core.batch import Task
 
-    own = ancestor or ViTArchitecture()
-    size, channels = img_size or own.img_size, in_chans or own.in_chans
-    folder = Path(name)
-    images: Any
-    bare = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES) if folder.is_dir() else []
-    if bare:
-        task = Task(folder.resolve().name, 0, num_train=len(bare), in_chans=channels, img_size=size)
-        images = ImageFiles(folder, bare, np.zeros(len(bare)), task.name)
-    else:
-        module = open_set(name, root, img_size=size, in_chans=channels)
-        module.prepare_data()
-        module.setup("fit")
-        task, images = module.task, module.read("train")
-    if limit is not None:
-        chosen = stratified_order(images.labels, seed=0)[:limit]
-        images = LabeledImages(images, np.asarray(images.labels)[chosen], task.name, chosen)
-    return task, TransformedImages(images, eval_transform(task)), not bare
-
-
-def _training_texts(name: str, root: str, options: dict[str, Any]) -> tuple["Task", "Texts", Callable[[Any], Any]]:
-    """The task, its training texts, the shortest first, and what puts them together."""
-    import numpy as np
-
-    from data_modules.catalogue import open_text
-
-    module = open_text(name, root, **options)
-    module.prepare_data()
-    module.setup("fit")
-    texts = module.examples("train")
-    ordered = texts.take(np.argsort(texts.lengths, kind="stable"))  # little padding
-    return module.task, ordered, lambda examples: module.collate(examples).inputs
+    chosen = stratified_order(images.labels, seed=0)[:count]
+    return LabeledImages(images, np.asarray(images.labels)[chosen], where, chosen)
 
 
 def _stack(examples: list[tuple[Any, int]]) -> Any:

@@ -10,9 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lightning.pytorch.cli import LightningArgumentParser
 
-import data_modules
 from data_modules import CIFAR10, CIFAR100, FER2013, GTSRB, FashionMNIST, ImageDataModule, ImageFolderData, Omniglot
 from data_modules.catalogue import OFFICIAL, infos
 from data_modules.images import ImageFiles, LabeledImages
@@ -218,15 +216,6 @@ def test_facts_are_complete() -> None:
         assert info.splits
         assert len(info.mean) == len(info.std) == info.in_chans
         assert len(info.class_names) in (0, info.num_classes)
-
-
-@pytest.mark.parametrize("name", ["CIFAR100", "ImageNet", "PocketDecathlon", "ShardedData", "ImageFolderData"])
-def test_every_argument_shows_on_the_command_line(name: str) -> None:
-    parser = LightningArgumentParser()
-    parser.add_lightning_class_args(getattr(data_modules, name), "data")
-    shown = parser.format_help()
-    for argument in ("batch_size", "img_size", "augment", "val_fraction", "split_seed", "limit_train", "num_workers"):
-        assert f"--data.{argument}" in shown
 
 
 # -- invariants of the draws -----------------------------------------------------------------------------------------

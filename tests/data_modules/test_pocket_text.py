@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from data_modules.catalogue import TEXT_SETS, open_text
-from data_modules.pocket.texts import KIND, NOUNS, QUALITIES, SIZES, UNKIND, VERBS, VOCAB_SIZE
+from data_modules.pocket.texts import KIND, NOUNS, QUALITIES, SIZES, UNKIND, VERBS, VOCAB_SIZE, PocketParaphrases
 from lgx.core.rows import read_rows
 from lgx.errors import UserError
 from tests.support.command_line import lgx
@@ -28,7 +28,7 @@ def root(tmp_path_factory):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_task_is_balanced_and_has_no_text_in_two_splits(root, name):
-    module = open_text(name, str(root), vocab_size=VOCAB_SIZE)
+    module = TEXT_SETS[name](root=str(root), vocab_size=VOCAB_SIZE)
     rows = {split: module.read(split) for split in SIZES}
     assert {split: len(part) for split, part in rows.items()} == SIZES
     for part in rows.values():
@@ -38,7 +38,7 @@ def test_a_task_is_balanced_and_has_no_text_in_two_splits(root, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_bytes_every_time(root, name, tmp_path):
-    open_text(name, str(tmp_path), vocab_size=VOCAB_SIZE).prepare_data()
+    TEXT_SETS[name](root=str(tmp_path), vocab_size=VOCAB_SIZE).prepare_data()
     files = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
     assert len(files) == 5
     for path in files:
@@ -62,7 +62,7 @@ def test_well_formed_sentences_have_a_verb_that_agrees(root):
 
 
 def test_every_word_is_one_token(root):
-    module = open_text("pocket_paraphrases", str(root), vocab_size=VOCAB_SIZE, max_len=40)
+    module = PocketParaphrases(root=str(root), vocab_size=VOCAB_SIZE, max_len=40)
     module.setup("test")
     for row, length in zip(module.read("test"), module.examples("test").lengths, strict=True):
         words = sum(len(text.split()) for text in row.texts)
@@ -87,6 +87,6 @@ def test_what_cannot_be_is_one_sentence(root, tmp_path):
     with pytest.raises(UserError, match=f"lgx data prepare pocket_grammar --root {tmp_path}"):
         open_text("pocket_grammar", str(tmp_path)).read("train")
     with pytest.raises(UserError, match="made here"):
-        open_text("pocket_grammar", str(tmp_path), source="hub").prepare_data()
+        TEXT_SETS["pocket_grammar"](root=str(tmp_path), source="hub").prepare_data()
     with pytest.raises(UserError, match="has 1024 tokens, but vocab_size is 50257"):
         open_text("pocket_grammar", str(root)).setup("test")

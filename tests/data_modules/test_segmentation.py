@@ -203,4 +203,4 @@ def test_shards_of_masks_are_refused(root, tmp_path):
 
 
 def test_an_ade20k_member_is_found_by_name(root):
-    assert open_set("ade20k", str(root), img_size=24).task.kind == "segmentation"
+    assert open_set("ade20k", str(root)).task.kind == "segmentation"

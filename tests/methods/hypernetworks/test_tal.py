@@ -115,7 +115,8 @@ def test_an_embedding_is_the_mean_class_token_over_the_training_images(tasks, an
     from data_modules.catalogue import open_set
     from data_modules.transforms import eval_transform
 
-    module = open_set(str(tasks["second"]), img_size=16)
+    module = open_set(str(tasks["second"]))
+    module.img_size = 16
     transform, train = eval_transform(module.task), module.read("train")
     inputs = torch.stack([transform(train[i][0]) for i in range(len(train))])
     teacher = Teacher.load(str(ancestor / "best.learngene.safetensors"), module.task)

@@ -201,7 +201,8 @@ def test_paths_are_those_of_the_validation_images(searched, ancestor):
     network.base.reset_classifier(0)
     network.load_state_dict(dict(run.state))
     for number, name in enumerate(run.about["tasks"]):
-        data = open_set(name, str(ancestor.parent / "data"), img_size=32)
+        data = open_set(name, str(ancestor.parent / "data"))
+        data.img_size = 32
         data.setup("fit")
         from data_modules.multi_task import MultiTask
 

@@ -1,0 +1,180 @@
+"""The options of the data modules: names, types, defaults and help of ``--data.*`` stand here once.
+
+They are dataclasses, from which the data modules inherit their constructors. An option stays an attribute of its name,
+exactly as it was given; what follows from several options is a property or part of the task.
+"""
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+from data_modules.transforms import Augment
+from lgx.errors import UserError
+
+VAL_FRACTION = 0.1
+
+
+@dataclass(eq=False, repr=False)
+class DataOptions:
+    """Options of every data module.
+
+    Args:
+        root: Folder below which data sets lie, one folder each.
+        batch_size: Training examples per process and step.
+        eval_batch_size: Evaluation examples per process and step; default 2 x ``batch_size``.
+        num_workers: Loader processes; 0 loads in the training process.
+        val_fraction: Share of the training examples held out for validation where the set has no official split for it.
+        split_seed: Seed of that split. Not the run's seed, so that runs with different seeds stay comparable.
+        seed: Seed of order and augmentation.
+        limit_train: Use only the first so many training examples of a class-stratified, seeded draw.
+
+    Raises:
+        UserError: If an option is out of range.
+    """
+
+    root: str = "data"
+    batch_size: int = 128
+    eval_batch_size: int | None = None
+    num_workers: int = 0
+    val_fraction: float = VAL_FRACTION
+    split_seed: int = 0
+    seed: int = 0
+    limit_train: int | None = None
+
+    def __post_init__(self) -> None:
+        self.check_options()
+
+    def check_options(self) -> None:
+        """Refuse options that are out of range.
+
+        Raises:
+            UserError: If one is.
+        """
+        check_least(self, {"batch_size": 1, "eval_batch_size": 1, "num_workers": 0, "limit_train": 1})
+        if not 0 < self.val_fraction < 1:
+            raise UserError(f"data.val_fraction: expected a share between 0 and 1, got {self.val_fraction}")
+
+    @property
+    def root_folder(self) -> Path:
+        """``root`` as a path."""
+        return Path(self.root)
+
+    @property
+    def evaluation_batch(self) -> int:
+        """Evaluation examples per process and step."""
+        return self.eval_batch_size or 2 * self.batch_size
+
+
+@dataclass(eq=False, repr=False)
+class ImageOptions(DataOptions):
+    """Options of image sets.
+
+    Args:
+        img_size: Height and width of the images in pixels; default the data set's own.
+        in_chans: 1 (grey) or 3 (RGB) channels; default the data set's own.
+        augment: Training augmentation: ``none``, ``crop_flip``, or ``randaugment`` (timm's
+            ``rand-m9-mstd0.5-inc1`` with random-resized crops).
+    """
+
+    img_size: int | None = None
+    in_chans: Literal[1, 3] | None = None
+    augment: Augment = "none"
+
+    def check_options(self) -> None:
+        """See :class:`DataOptions`."""
+        super().check_options()
+        check_least(self, {"img_size": 1})
+
+
+@dataclass(eq=False, repr=False)
+class TextOptions(DataOptions):
+    """Options of text sets.
+
+    Args:
+        tokenizer: Folder with GPT-2's ``encoder.json`` and ``vocab.bpe``, or a name on the Hugging Face hub; default
+            ``root/gpt2_vocab``.
+        source: ``files`` reads the publishers' files below ``root/<name>``; ``hub`` loads the set with Hugging Face
+            ``datasets``.
+        max_len: Longest text, in tokens.
+        too_long: ``cut`` longer texts at the end, and say how many; or ``refuse`` them.
+        vocab_size: Tokens that the model knows.
+        num_workers: Loader processes; texts are held in memory, so that 0, the training process itself, is fast enough.
+        seed: Seed of the order.
+    """
+
+    batch_size: int = 32
+    tokenizer: str | None = None
+    source: Literal["files", "hub"] = "files"
+    max_len: int = 128
+    too_long: Literal["cut", "refuse"] = "cut"
+    vocab_size: int = 50257
+
+    def check_options(self) -> None:
+        """See :class:`DataOptions`."""
+        super().check_options()
+        check_least(self, {"max_len": 3, "vocab_size": 2})
+
+
+@dataclass(eq=False, repr=False)
+class MixOptions:
+    """Options of data modules that train on several sets.
+
+    Args:
+        tasks: The data sets, by the names of ``lgx data list``.
+        temperature: T of the draw of tasks; 1 draws by size, larger ones flatten, ``.inf`` draws uniformly.
+        steps_per_epoch: Training steps of an epoch; default as many as see the sum of all training examples.
+        limit_eval: Use only the first so many validation examples of each task's class-stratified, seeded draw; the
+            test is always whole.
+    """
+
+    tasks: tuple[str, ...]
+    _: KW_ONLY
+    temperature: float = 2.0
+    steps_per_epoch: int | None = None
+    limit_eval: int | None = None
+
+    def check_mix(self) -> None:
+        """Refuse options that are out of range.
+
+        Raises:
+            UserError: If one is.
+        """
+        if not self.tasks:
+            raise UserError("data.tasks: expected at least one data set, got none; `lgx data list` shows all names")
+        if not self.temperature > 0:
+            raise UserError(
+                f"data.temperature: expected a number above 0 (.inf draws uniformly), got {self.temperature}"
+            )
+        check_least(self, {"steps_per_epoch": 1, "limit_eval": 1})
+
+
+def check_least(options: object, least: Mapping[str, int]) -> None:
+    """Refuse numbers that are too small.
+
+    Args:
+        options: Object with the options as attributes; None is admitted where it is the default.
+        least: Smallest value of each option.
+
+    Raises:
+        UserError: If an option is below its smallest value.
+    """
+    for option, smallest in least.items():
+        value = getattr(options, option)
+        if value is not None and value < smallest:
+            optional = " or null" if getattr(type(options), option) is None else ""
+            raise UserError(f"data.{option}: expected at least {smallest}{optional}, got {value}")
+
+
+def copy_options(kind: type[DataOptions], source: DataOptions, target: DataOptions) -> None:
+    """Give ``target`` all options of ``kind`` that ``source`` has, except ``root``.
+
+    Raises:
+        UserError: If an option is out of range.
+    """
+    assert isinstance(source, kind)
+    assert isinstance(target, kind)
+    for option in fields(kind):
+        if option.name != "root":
+            setattr(target, option.name, getattr(source, option.name))
+    target.check_options()
