@@ -1,8 +1,10 @@
 """Shards: written once, resumed, read back exactly, refused when damaged."""
 
 import json
+import shutil
 import tarfile
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 import webdataset as wds
@@ -23,6 +25,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """23 / 9 / 7 examples in shards of 5."""
     root = tmp_path_factory.mktemp("shards") / "toy"
     return fake_data.toy_shards(root)
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_an_index_of_an_earlier_version_is_read_and_resumed(folder: Path, tmp_path: Path, old: bool) -> None:
+    shutil.copytree(folder, tmp_path / "toy")
+    index = json.loads((folder / INDEX).read_text())
+    if old:
+        index["info"]["licence"] = index["info"].pop("license")
+    (tmp_path / "toy" / INDEX).write_text(json.dumps(index))
+    assert read_index(tmp_path / "toy") == (fake_data.TOY, ANY)
+    module = ShardedData(name="toy", root=str(tmp_path))
+    assert module.info.license == fake_data.TOY.license
+    assert len(module.read("test")) == 7
+    write_shards(fake_data.numbered(23), tmp_path / "toy", "train", fake_data.TOY, shard_size=5)
+    assert (tmp_path / "toy" / INDEX).read_text() == (folder / INDEX).read_text()
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------
