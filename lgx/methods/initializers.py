@@ -94,7 +94,7 @@ def initializer_for(
 
 
 def _default_method(learngene: Learngene | None) -> str:
-    """What a source is used for unless the user says more."""
+    """The method that is used for a source where the user names none."""
     spec = spec_of(learngene.method, _content(learngene)) if learngene else None
     return learngene.method if learngene and spec and spec.initializer else PRETRAINED.name
 

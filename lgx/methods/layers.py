@@ -1,4 +1,4 @@
-"""What all expansions of a learngene's layers share."""
+"""Expansion of a learngene's layers into those of a descendant."""
 
 from functools import cached_property
 
@@ -27,7 +27,7 @@ class LayerExpansion(Initializer):
 
     @classmethod
     def check_learngene(cls, source: str, method: str, learngene: Learngene | None) -> None:
-        """Refuse what is no learngene of a method that it expands."""
+        """Refuse a source that is not a learngene of a method that it expands."""
         if learngene is None:
             raise UserError(f"{source}: no learngene file; {method} expands the best{SUFFIX} of a run")
         if learngene.method not in cls.expanded_methods():
@@ -44,7 +44,7 @@ class LayerExpansion(Initializer):
         """The learngene.
 
         Raises:
-            UserError: If it was learned by another method, whose layers mean something else.
+            UserError: If it is of a method that this class does not expand.
         """
         learngene = Learngene.load(self.source)
         if learngene.method not in (known := self.expanded_methods()):
@@ -64,10 +64,10 @@ class LayerExpansion(Initializer):
         return Origin.of_learngene(self.loaded)
 
     def tensors_for(self, architecture: Architecture) -> dict[str, Tensor]:
-        """The learngene's tensors, for a descendant whose layers have their shapes.
+        """The learngene's tensors, checked against the descendant's layers.
 
         Raises:
-            UserError: If they have not: only the depth may differ.
+            UserError: If width, heads or MLP differ: only the depth may.
         """
         architecture = vit_only(architecture, self.method)
         own = vit_only(self.loaded.architecture, self.source)

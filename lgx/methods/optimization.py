@@ -37,14 +37,14 @@ class OptimizedModule(LightningModule):
     resumed_optimizers: list[str] | None = None
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Seed the step by (seed, epoch, batch, rank): a resumed run then draws what the first would have drawn."""
+        """Seed the step by (seed, epoch, batch, rank), so that a resumed run draws the same random numbers."""
         parts = (seed_of(), self.current_epoch, batch_idx, self.global_rank)
         state = np.random.SeedSequence(parts).generate_state(2)
         torch.manual_seed(int(state[0]))
         np.random.seed(int(state[1]))
 
     def configure_optimizers(self) -> Any:
-        """Optimizer over two groups (decay or not), schedule stepped after every update.
+        """Optimizer over two groups (with and without weight decay); the schedule is stepped after every update.
 
         Raises:
             UserError: If the run is resumed with another optimizer.
@@ -68,7 +68,7 @@ class OptimizedModule(LightningModule):
     def total_steps(self) -> int:
         """Optimizer steps of the whole run, from the configuration alone.
 
-        Lightning's ``estimated_stepping_batches`` is never asked: asking drops the loader's resume state.
+        Lightning's ``estimated_stepping_batches`` is not used: reading it drops the loader's resume state.
 
         Raises:
             UserError: If neither ``trainer.max_steps`` nor ``trainer.max_epochs`` gives an end.

@@ -31,7 +31,7 @@ def specs() -> dict[str, MethodSpec]:
     """Every known method by its name, in the order of tables and help.
 
     Raises:
-        UserError: If another package's entry point cannot be loaded, is no spec, or takes a name that is taken.
+        UserError: If another package's entry point cannot be loaded, does not hold a spec, or declares a name twice.
     """
     found: dict[str, MethodSpec] = {}
     owners: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What a method declares of itself: all that the rest of lgx knows of a particular method."""
+"""The declaration of a method: all that the rest of lgx knows about it."""
 
 from dataclasses import dataclass
 from importlib import import_module

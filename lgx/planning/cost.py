@@ -1,4 +1,4 @@
-"""What one step of a run costs: FLOPs, and the memory that it takes on each GPU."""
+"""Cost of one training step: FLOPs, and memory on each GPU."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ SPREAD = 4
 
 @dataclass(frozen=True)
 class StepCost:
-    """What training costs, all on one GPU.
+    """Cost of one training step on one GPU.
 
     Attributes:
         trained: Parameters that are trained.
@@ -49,7 +49,7 @@ class StepCost:
 
 @dataclass(frozen=True)
 class TeacherCost:
-    """What a teacher costs.
+    """Cost of a teacher.
 
     Attributes:
         parameters: Its parameters.
@@ -65,7 +65,7 @@ class TeacherCost:
 
 
 def teacher_cost(method: Method) -> tuple[TeacherCost, str | None]:
-    """What the teacher costs, and why it is not counted where it is not."""
+    """Cost of the teacher, and a sentence where it cannot be counted."""
     request = method.teacher_request()
     if request is None:
         return TeacherCost(), None
@@ -97,7 +97,7 @@ def step_cost(method: Method, batch_size: int, precision: Precision, teacher_wid
     their mean over the set follows. Memory is that of the largest architecture.
 
     Args:
-        method: The method, which knows its tasks; gets its network.
+        method: The method, which knows its tasks; its network is set here.
         batch_size: Examples of a batch.
         precision: Types of numbers.
         teacher_width: Width of the teacher's features.
@@ -145,7 +145,7 @@ def largest_task(method: Method) -> Task:
 
 
 def empty_batch(method: Method, task: Task, size: int, dtype: torch.dtype = torch.float32) -> Batch:
-    """A batch of zeros: black images, or texts of the greatest length."""
+    """A batch of zeros: images, or texts of the maximum length."""
     pixels = (task.img_size, task.img_size)
     if task.kind == "text":
         inputs = torch.zeros(size, task.max_len, dtype=torch.long)
@@ -158,25 +158,25 @@ def empty_batch(method: Method, task: Task, size: int, dtype: torch.dtype = torc
 
 
 def held(network: nn.Module) -> int:
-    """Bytes of a network's parameters and buffers, shared ones once."""
+    """Bytes of a network's parameters and buffers; shared ones count once."""
     return stored([*network.parameters(), *network.buffers()])
 
 
 def stored(tensors: Sequence[Tensor]) -> int:
-    """Bytes of tensors, what several of them share once."""
+    """Bytes of tensors; shared storage counts once."""
     storages = {_key(tensor): tensor.untyped_storage() for tensor in tensors}
     return sum(storage.nbytes() for storage in storages.values())
 
 
 def spread(architectures: Sequence[Architecture], count: int = SPREAD) -> list[Architecture]:
-    """Some different architectures of a set, evenly spaced in size, the smallest and the largest among them."""
+    """Some architectures of a set, evenly spaced in size, with the smallest and the largest."""
     ordered = sorted(set(architectures), key=lambda a: (a.depth * a.embed_dim, a.embed_dim, a.num_heads))
     places = np.linspace(0, len(ordered) - 1, min(count, len(ordered))).round().astype(int)
     return [ordered[place] for place in places]
 
 
 class _Count(NamedTuple):
-    """What one batch takes: FLOPs, bytes saved, bytes of gradients."""
+    """FLOPs, saved bytes, and bytes of gradients of one batch."""
 
     flops: float
     saved: int
@@ -200,7 +200,7 @@ def _count(method: Method, probe: CostProbe, batch_size: int, precision: Precisi
         """Keep nothing: there is no backward pass, and a node that holds its own output is never freed."""
         saved[_key(tensor)] = tensor
 
-    # As Lightning does: without the cache, so that layers which share weights each have their own converted copy.
+    # Lightning disables this cache too: layers that share weights then each convert their own copy.
     autocast = torch.autocast("cpu", precision.autocast, precision.autocast is not None, cache_enabled=False)
     with FlopCounterMode(display=False) as counter, saved_tensors_hooks(note, _no_backward), autocast:
         loss = probe.loss(batch)
@@ -236,8 +236,8 @@ def mean_over(whole: Sequence[Architecture], some: Sequence[Architecture], costs
 
     Args:
         whole: The set.
-        some: What :func:`spread` chose of it.
-        costs: What those cost.
+        some: The members that :func:`spread` chose.
+        costs: Their costs.
     """
 
     def terms(architectures: Sequence[Architecture]) -> NDArray[np.float64]:
@@ -249,5 +249,5 @@ def mean_over(whole: Sequence[Architecture], some: Sequence[Architecture], costs
 
 
 def _key(tensor: Tensor) -> int:
-    """What tensors of one storage have in common."""
+    """A number that identifies a tensor's storage."""
     return int(tensor.untyped_storage()._cdata)

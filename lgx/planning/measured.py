@@ -31,10 +31,10 @@ def measure(
     Args:
         method: The method, which knows its tasks; its network is replaced.
         batch_size: Examples of a batch.
-        precision: Lightning's word for it; without a GPU it is 32, in which CPUs train.
-        accelerator: ``cpu`` leaves a GPU aside.
-        cost: What a step costs.
-        teacher: What the teacher costs.
+        precision: Lightning's name of the precision; 32 without a GPU.
+        accelerator: ``cpu`` does not use a GPU.
+        cost: Cost of a step.
+        teacher: Cost of the teacher.
 
     Returns:
         FLOPs per second, and where they were measured.

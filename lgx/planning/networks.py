@@ -40,7 +40,7 @@ class _OnMeta(TorchFunctionMode):
 
 
 def fake(build: Callable[[], N], dtype: torch.dtype = torch.float32) -> N:
-    """A network of fake tensors; to be called within :func:`fake_tensors`."""
+    """Build a network of fake tensors; call it within :func:`fake_tensors`."""
     with unset_fake_temporarily(), _OnMeta():
         network = build().to("meta", dtype)
     return network.to_empty(device="cpu")

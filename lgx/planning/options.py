@@ -1,4 +1,4 @@
-"""What ``lgx plan`` asks beside the options of ``lgx fit``."""
+"""Options of ``lgx plan`` beside those of ``lgx fit``."""
 
 from dataclasses import dataclass
 
@@ -7,16 +7,16 @@ from lgx.errors import UserError
 
 @dataclass(frozen=True)
 class Options:
-    """Where a run shall take place, and how fast that is.
+    """The hardware of a planned run and its speed.
 
     Attributes:
-        gpus: GPUs, or processes, of every node; by default trainer.devices where that is a number, else 1.
+        gpus: GPUs or processes per node; by default trainer.devices where that is a number, otherwise 1.
         nodes: Nodes; by default trainer.num_nodes.
-        throughput: Training examples per second and GPU, as measured elsewhere: gives hours.
-        tflops: What a GPU does at best, in TFLOP/s of the run's precision: gives hours with mfu.
-        mfu: Share of tflops that training reaches (model FLOPs utilization).
-        measure: Run a few real steps of this configuration's network on synthetic data here, and scale their speed.
-        samples: Training examples, in place of the number that is known of the set: 23976, or of several sets
+        throughput: Training examples per second and GPU, measured elsewhere; the plan then shows hours.
+        tflops: Peak TFLOP/s of a GPU at the run's precision; with mfu the plan then shows hours.
+        mfu: Share of the peak that training reaches (model FLOPs utilization).
+        measure: Time a few steps of this network on synthetic data on this machine; the plan then shows hours.
+        samples: Number of training examples, instead of the known number of the data set: 23976, or for several sets
             gtsrb=23976,ham10000=9013.
         json: File to write the plan to.
 
@@ -39,9 +39,9 @@ class Options:
             if value is not None and not 0 < value < float("inf"):
                 raise UserError(f"--{option}: must be positive, got {value:g}")
         if self.mfu > 1:
-            raise UserError(f"--mfu: a share in (0, 1], got {self.mfu:g}")
+            raise UserError(f"--mfu: expected a share in (0, 1], got {self.mfu:g}")
         if sum((self.throughput is not None, self.tflops is not None, self.measure)) > 1:
-            raise UserError("--throughput, --tflops, --measure: three ways to say how fast it runs; give one of them")
+            raise UserError("--throughput, --tflops, --measure: each of them says how fast the run is; give only one")
         self.known_samples("")
 
     def known_samples(self, task: str) -> int | None:
@@ -55,6 +55,8 @@ class Options:
         for part in parts:
             name, equals, number = part.rpartition("=")
             if not number.isdecimal() or int(number) < 1 or (len(parts) > 1 and not equals):
-                raise UserError(f"--samples: a number, or NAME=NUMBER,NAME=NUMBER of several sets, got {self.samples}")
+                raise UserError(
+                    f"--samples: expected a number, or NAME=NUMBER,NAME=NUMBER for several sets, got {self.samples}"
+                )
             numbers[name.strip()] = int(number)
         return numbers.get(task, numbers.get(""))

@@ -1,4 +1,4 @@
-"""A run's plan: everything that is known of it before it starts."""
+"""The plan of a run: its length, cost, memory and files, before it starts."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,9 +23,9 @@ class Parameters:
     """Numbers of parameters.
 
     Attributes:
-        trained: What is trained.
-        frozen: What belongs to the network and is not.
-        teacher: Those of the teacher.
+        trained: Trained parameters.
+        frozen: Parameters of the network that are not trained.
+        teacher: Parameters of the teacher.
     """
 
     trained: int
@@ -35,14 +35,14 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Flops:
-    """Floating-point operations of products, two per multiply-accumulate; of additions, norms and the like none.
+    """Floating-point operations of matrix products, two per multiply-accumulate; other operations are not counted.
 
     Attributes:
-        forward: Forward pass of one example through what is trained: its network, or on average a set's descendants.
-        own: A hypernetwork's own share of the same: what a step takes whatever its batch, divided by the batch.
+        forward: Forward pass of one example through the trained network; of an architecture set the mean.
+        own: A hypernetwork's own work per example: the work of a step that does not depend on the batch, divided by it.
         teacher: Forward pass of one example through the teacher.
-        example: Training on one example: three times the first two, for the backward pass takes twice the forward
-            pass, and once the teacher's.
+        example: Training on one example: three times ``forward`` and ``own``, because the backward pass takes twice the
+            forward pass, and once ``teacher``.
         total: The whole training.
     """
 
@@ -55,12 +55,12 @@ class Flops:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes on each GPU at the end of a forward pass, when most is held.
+    """Bytes on each GPU at the end of a forward pass, when memory use is highest.
 
     Attributes:
         weights: Parameters and buffers of the network.
         teacher: Those of the teacher.
-        gradients: Gradients of the previous step, which lie there until this one's are made.
+        gradients: Gradients.
         optimizer: The optimizer's state; None where it could not be counted.
         buckets: Copies of the gradients that DDP exchanges.
         activations: What the backward pass needs.
@@ -81,13 +81,13 @@ class Memory:
 
 @dataclass(frozen=True)
 class Speed:
-    """How long it takes.
+    """Speed of the training.
 
     Attributes:
         throughput: Training examples per second and GPU.
-        hours: Of the training, without validation and tests.
-        gpu_hours: The same times the number of GPUs.
-        source: Where the throughput comes from.
+        hours: Hours of training, without validation and tests.
+        gpu_hours: ``hours`` times the number of GPUs.
+        source: How the throughput is known.
     """
 
     throughput: float
@@ -98,24 +98,24 @@ class Speed:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run takes.
+    """The plan of a run.
 
     Attributes:
         model: Class of the method.
-        architecture: What is trained, or whose inputs the architectures of a set have.
-        task: What it is trained on.
-        gpus: GPUs of a node.
+        architecture: The trained architecture, or the base of an architecture set.
+        task: Names of the tasks.
+        gpus: GPUs per node.
         nodes: Nodes.
-        precision: Lightning's word for it.
-        steps: How long it is.
-        parameters: How large.
-        flops: How much is computed.
-        memory: What lies on each GPU.
+        precision: Lightning's name of the precision.
+        steps: Steps and examples.
+        parameters: Numbers of parameters.
+        flops: Floating-point operations.
+        memory: Memory on each GPU.
         example_bytes: One decoded example, as it enters the network.
         checkpoint_bytes: One checkpoint.
-        learngene_bytes: The learngene; None without one, or where training decides what is in it.
-        speed: How long it takes; None where no speed is given.
-        notes: What was assumed or not counted.
+        learngene_bytes: The learngene; None without one, or where training decides its size.
+        speed: Time; None where no speed is given.
+        notes: Assumptions, and what is not counted.
     """
 
     model: str
@@ -135,7 +135,7 @@ class Plan:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain types only, with what follows from other values."""
+        """Plain types, with the derived values."""
         steps, values = self.steps, asdict(self)
         derived = ("effective_batch", "epochs", "samples_per_epoch", "samples")
         values["steps"] |= {name: getattr(steps, name) for name in derived}
@@ -151,16 +151,16 @@ def make_plan(argv: list[str]) -> Plan:
         argv: Options of ``lgx fit`` and of :class:`~lgx.planning.options.Options`.
 
     Raises:
-        UserError: For whatever is wrong with them, in one sentence.
+        UserError: If an option is wrong.
     """
     return plan_of(configure(argv))
 
 
 def plan_of(run: Configured) -> Plan:
-    """Plan a run whose configuration is read.
+    """Plan a run whose configuration has been read.
 
     Raises:
-        UserError: If its parts do not suit each other, or something is not known without files.
+        UserError: If its parts do not suit each other, or a file is needed that does not exist.
     """
     method, options, trainer = run.method, run.options, run.trainer
     gpus = options.gpus or _number(trainer.devices)
@@ -252,7 +252,7 @@ def _notes(method: Method, sources: tuple[str, ...], options: Options, sharded: 
 
 
 def _is_sharded(trainer: Namespace, method: Method) -> bool:
-    """Whether each GPU keeps a share of the network alone.
+    """Whether each GPU keeps only a share of the network.
 
     Raises:
         UserError: If the method's network cannot be sharded.
@@ -266,14 +266,14 @@ def _is_sharded(trainer: Namespace, method: Method) -> bool:
 
 
 def _copies_gradients(trainer: Namespace) -> bool:
-    """Whether DDP exchanges copies of the gradients, as it does unless it is told to exchange them in place."""
+    """Whether DDP exchanges copies of the gradients: the default, unless ``gradient_as_bucket_view`` is set."""
     strategy: Any = trainer.strategy
     groups = [strategy.get(k) for k in ("init_args", "dict_kwargs")] if isinstance(strategy, Namespace) else []
     return not any(group and group.get("gradient_as_bucket_view") for group in groups)
 
 
 def _number(value: Any) -> int:
-    """GPUs or nodes as the configuration has them; 1 where it leaves them to the machine."""
+    """GPUs or nodes in the configuration; 1 where the machine decides."""
     if isinstance(value, list):
         return len(value)
     return int(value) if str(value).isdecimal() and int(value) > 0 else 1

@@ -1,4 +1,4 @@
-"""Lightning's words for a precision, as types of numbers."""
+"""Number types of Lightning's precisions."""
 
 from typing import NamedTuple
 
@@ -8,11 +8,11 @@ from lgx.errors import UserError
 
 
 class Precision(NamedTuple):
-    """Types of numbers.
+    """Number types of a precision.
 
     Attributes:
-        weights: Of parameters, gradients and inputs.
-        autocast: Of products, where another.
+        weights: Type of parameters, gradients and inputs.
+        autocast: Type of products where it differs; None otherwise.
     """
 
     weights: torch.dtype
@@ -29,10 +29,10 @@ PRECISIONS = {
 
 
 def precision_of(name: str) -> Precision:
-    """Lightning's word for a precision in numbers' types.
+    """Number types of one of Lightning's precisions.
 
     Raises:
-        UserError: If it is none that can be planned for.
+        UserError: If plans do not know it.
     """
     if name not in PRECISIONS:
         raise UserError(f"trainer.precision: {name} cannot be planned; choose one of {', '.join(PRECISIONS)}")

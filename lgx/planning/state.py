@@ -1,4 +1,4 @@
-"""What a run keeps beside the network: the optimizer's state, and files."""
+"""Sizes of the optimizer's state, checkpoints and the learngene."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from lgx.planning.networks import fake_tensors
 
 
 def optimizer_bytes(method: Method) -> int | None:
-    """Bytes of the optimizer's state, found by a step of the optimizer itself on parameters without memory.
+    """Bytes of the optimizer's state, measured by one step on parameters without memory.
 
     Args:
         method: The method, with its network.
@@ -63,12 +63,12 @@ def _state_after_a_step(method: Method, stand_in: Callable[[Tensor], nn.Paramete
 
 
 def checkpoint_bytes(method: Method, optimizer: int) -> int:
-    """Bytes of a checkpoint: the network, and the optimizer's state."""
+    """Bytes of a checkpoint: the network and the optimizer's state."""
     return stored(list(method.network.state_dict().values())) + optimizer
 
 
 def learngene_bytes(method: Method) -> int | None:
-    """Bytes of the learngene; None where the method has none, or what is in it is found in training."""
+    """Bytes of the learngene; None where the method has none, or training decides its size."""
     if not method.cost_probe().knows_learngene:
         return None
     state = method.network.state_dict().items()

@@ -1,4 +1,4 @@
-"""Steps and examples of a run, counted by its own loaders and its own method, none of which reads a file."""
+"""Steps and examples of a run, counted by the run's own loaders and method without reading data."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -14,14 +14,14 @@ from lgx.planning.options import Options
 
 @dataclass(frozen=True)
 class Steps:
-    """How long a run is.
+    """Steps and examples of a run.
 
     Attributes:
         total: Optimizer steps.
-        per_epoch: Optimizer steps of an epoch.
-        batches_per_epoch: Batches of an epoch and process.
-        accumulate: Batches whose gradients one step adds up.
-        batch: Examples of a batch, per process.
+        per_epoch: Optimizer steps per epoch.
+        batches_per_epoch: Batches per epoch and process.
+        accumulate: Batches whose gradients are accumulated for one step.
+        batch: Examples per batch and process.
         processes: GPUs in all.
         training_examples: Examples of the training split.
     """
@@ -36,22 +36,22 @@ class Steps:
 
     @property
     def effective_batch(self) -> int:
-        """Examples behind one optimizer step."""
+        """Examples per optimizer step."""
         return self.batch * self.accumulate * self.processes
 
     @property
     def epochs(self) -> float:
-        """Epochs, the last one perhaps in part."""
+        """Number of epochs; the last one may be incomplete."""
         return self.samples / self.samples_per_epoch if self.samples_per_epoch else 0.0
 
     @property
     def samples_per_epoch(self) -> int:
-        """Examples that an epoch sees, on all processes."""
+        """Examples per epoch, on all processes."""
         return self.batches_per_epoch * self.batch * self.processes
 
     @property
     def samples(self) -> int:
-        """Examples that the run sees; an epoch's last step may be of fewer batches than the others."""
+        """Examples of the whole run; the last step of an epoch may have fewer batches."""
         whole, rest = divmod(self.total, self.per_epoch) if self.per_epoch else (0, 0)
         batches = whole * self.batches_per_epoch + min(rest * self.accumulate, self.batches_per_epoch)
         return batches * self.batch * self.processes
@@ -63,20 +63,20 @@ def count_steps(
     """Count the steps, and let the method learn its tasks.
 
     Args:
-        method: The method; gets a trainer that knows what is counted by, and its tasks.
-        data: The data module; its training split then has as many examples as planned, none of which can be read.
+        method: The method; its trainer and tasks are set here.
+        data: The data module; its training split is replaced by one of the planned size that cannot be read.
         trainer: Arguments of the trainer.
-        options: Those of the plan.
+        options: Options of the plan.
         processes: GPUs in all.
 
     Returns:
         The steps, and where the number of training examples comes from.
 
     Raises:
-        UserError: If the number of training examples is not known, the end of the run neither, or what is trained does
-            not suit the data.
+        UserError: If the number of training examples or the end of the run is not known, or the method does not suit
+            the data.
     """
-    # What loaders, samplers and methods ask of a trainer.
+    # The attributes of a trainer that loaders, samplers and methods read.
     counting: Any = SimpleNamespace(
         datamodule=data, strategy=None, world_size=processes, global_rank=0, global_step=0, current_epoch=0,
         limit_train_batches=1.0 if trainer.limit_train_batches is None else trainer.limit_train_batches,

@@ -1,4 +1,4 @@
-"""What a whole sweep takes."""
+"""GPU hours of a whole sweep."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 from lgx.planning.plan import make_plan
 from lgx.runs.sweeps import RunSpec, load_sweep, option_arguments
 
-# Options that say where a start comes from, or what it is called, and not how long its training takes.
+# Options of the start and of names, which do not change how long training takes.
 _OF_NO_WEIGHT = ("model.initializer", "model.start", "model.label", "model.head", "data.root")
 
 
@@ -16,8 +16,8 @@ class SweepHours:
     """GPU hours of a sweep's training, without validation and tests.
 
     Attributes:
-        hours: Of all runs together.
-        runs: Runs that train.
+        hours: GPU hours of all runs together.
+        runs: Number of runs that train.
     """
 
     hours: float
@@ -25,16 +25,16 @@ class SweepHours:
 
 
 def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None = None) -> SweepHours:
-    """Plan every run of a sweep that trains; runs that differ in their start alone are planned once.
+    """Plan every run of a sweep that trains; runs that differ only in their start are planned once.
 
     Args:
         file: The sweep file.
-        tflops: What a GPU does at best, in TFLOP/s of the runs' precision.
+        tflops: Peak TFLOP/s of a GPU at the runs' precision.
         mfu: Share of it that training reaches.
         samples: See :class:`~lgx.planning.options.Options`.
 
     Raises:
-        UserError: If the file, or a run of it, is wrong.
+        UserError: If the file or one of its runs is wrong.
     """
     known: dict[tuple[str, ...], float] = {}
     speed_of = ["--gpus=1", f"--tflops={tflops}", f"--mfu={mfu}", *([f"--samples={samples}"] if samples else [])]

@@ -7,11 +7,11 @@ from rich.table import Table
 from lgx.planning.plan import Plan
 
 Line = tuple[str, str, str]
-"""What, how much, and how that comes about."""
+"""Name, value and explanation."""
 
 
 def plan_table(plan: Plan) -> Table:
-    """Every figure of a plan with how it comes about."""
+    """Every number of a plan with its explanation."""
     gpus = f"{plan.gpus * plan.nodes} GPU{'s' if plan.gpus * plan.nodes > 1 else ''}"
     nodes = f" ({plan.nodes} nodes x {plan.gpus})" if plan.nodes > 1 else ""
     title = f"{plan.model} {plan.architecture} on {plan.task}: {gpus}{nodes}, {plan.precision}"

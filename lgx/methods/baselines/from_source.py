@@ -1,4 +1,4 @@
-"""What all starts taken from one pretrained network share."""
+"""Starts that are taken from one pretrained network."""
 
 from functools import cached_property
 
@@ -30,7 +30,7 @@ class FromSource(Initializer):
         return sum(p.numel() for p in self.loaded.model.parameters())
 
     def origin(self) -> Origin:
-        """What the source knows of its inputs and classes."""
+        """The source's normalization, classes and kind."""
         source = self.loaded
         known = source.architecture
         classes = known.num_classes if known and source.has_head else 0
@@ -39,7 +39,7 @@ class FromSource(Initializer):
 
 
 def check_heads(method: str, source: str, of_source: Architecture, architecture: Architecture) -> None:
-    """Refuse other heads: no shape depends on their number, but what attention computes does."""
+    """Refuse another number of heads: shapes do not depend on it, but the result of attention does."""
     if of_source.num_heads != architecture.num_heads:
         raise UserError(
             f"{method}: {source} has {of_source.num_heads} attention heads, the descendant {architecture.num_heads}; "

@@ -1,4 +1,4 @@
-"""The source as it is: pretrain-finetune."""
+"""Pretrain-finetune: all weights of the source."""
 
 from functools import cached_property
 from typing import cast
@@ -14,15 +14,15 @@ from lgx.methods.baselines.from_source import FromSource, check_heads
 
 
 class Pretrained(FromSource):
-    """The source as it is, for a descendant of the same depth and width (pretrain-finetune).
+    """All weights of the source, for a descendant of the same depth and width (pretrain-finetune).
 
-    Position embedding and patch projection are resampled to another image or patch size; a GPT-2 may read shorter texts
-    than its source, and has a random head where that is a language model.
+    Position embedding and patch projection are resampled to the descendant's image and patch size. A GPT-2 may read
+    shorter texts than its source; where the source is a language model, the head is random.
 
     Args:
         source: Learngene file of a whole network, folder or weights file that ``lgx init`` wrote, checkpoint, or timm
             model name.
-        name: Name of the method in results, e.g. how a folder that ``lgx init`` wrote came about.
+        name: Name of the method in results, e.g. the method behind a folder that ``lgx init`` wrote.
     """
 
     shared = False
@@ -47,7 +47,7 @@ class Pretrained(FromSource):
         return self._file[0] if self._file else None
 
     def origin(self) -> Origin:
-        """What the source knows; a bare file says it in its metadata or names."""
+        """The source's normalization, classes and kind; a bare file has them in its metadata or names."""
         if self._file is None:
             return super().origin()
         tensors, metadata = self._file

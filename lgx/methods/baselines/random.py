@@ -1,4 +1,4 @@
-"""The random start that everything is compared with."""
+"""The random start, the baseline of all comparisons."""
 
 from torch import Tensor, nn
 
@@ -9,7 +9,7 @@ from lgx.initialization.base import Head, Initializer
 
 
 class RandomStart(Initializer):
-    """timm's or transformers' own random initialization; nothing is taken from anywhere."""
+    """The random initialization of timm or transformers."""
 
     starts_any_model = True
     is_random = True

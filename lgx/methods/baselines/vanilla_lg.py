@@ -14,14 +14,16 @@ from lgx.methods.baselines.from_source import FromSource, check_heads
 class VanillaLG(FromSource):
     """The ancestor's last k layers, the rest random (Vanilla-LG).
 
-    Wang et al., "Learngene: From Open-World to Your Learning Task", 2022. The layers come below randomly initialized
-    ones (``position: front``); texts on it leave the place open, hence the option. Only whole layers are taken:
-    patch embedding, position embedding and head stay random, as in the descendants that SWS compares with.
+    By default the layers are the descendant's first ones, below randomly initialized layers (``position: front``). The
+    literature is not clear about the position, hence the option. Only whole layers are taken: patch embedding, position
+    embedding and head stay random, as in the descendants that SWS compares with.
+
+    Wang et al., "Learngene: From Open-World to Your Learning Task", AAAI 2022, https://arxiv.org/abs/2106.06788
 
     Args:
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
         layers: How many layers, k.
-        position: Where they stand in the descendant.
+        position: Their place in the descendant.
     """
 
     def __init__(self, source: str, layers: int = 3, position: Literal["front", "back"] = "front") -> None:

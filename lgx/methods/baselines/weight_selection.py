@@ -13,9 +13,11 @@ from lgx.methods.baselines.from_source import FromSource
 class WeightSelection(FromSource):
     """Evenly spaced elements of the ancestor's first layers (weight selection; IMwLM in SWS's tables).
 
-    Xu et al., "Initializing Models with Larger Ones", 2024: uniform element selection along every dimension, first
-    L layers. Queries, keys and values are selected from their own third of the fused projection, so that element i
-    means the same in each; the released code spreads over the fused matrix as a whole.
+    Uniform element selection along every dimension, first L layers. Queries, keys and values are each selected from
+    their own third of the fused projection, so that element i is the same one in each; the released code selects from
+    the fused matrix as a whole.
+
+    Xu et al., "Initializing Models with Larger Ones", ICLR 2024, https://arxiv.org/abs/2311.18823
 
     Args:
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.

@@ -51,8 +51,8 @@ class HypernetMethod(PanelEvaluation):
         layers: Graphormer blocks.
         heads: Attention heads of the Graphormer.
         max_shape: Largest (out, in, kernel height, kernel width) that is predicted; larger targets are tiled.
-        attention_gain: Factor on the attention of predicted text models relative to the residual; 1 as published, 6
-            for short texts.
+        attention_gain: Factor on the contribution of attention in predicted networks, relative to the other
+            contributions; 1 as published, 6 for short texts.
         kwargs: Arguments of every method.
     """
 
@@ -94,7 +94,7 @@ class HypernetMethod(PanelEvaluation):
 
     @cached_property
     def architecture(self) -> Architecture:
-        """What all architectures of the set share: the size of the inputs.
+        """The base of all architectures of the set: the size of their inputs.
 
         Raises:
             UserError: If it has shared stages.
@@ -181,7 +181,7 @@ class HypernetMethod(PanelEvaluation):
         """A hypernetwork has no logits of its own.
 
         Raises:
-            UserError: Always; ``lgx predict`` is what leads here.
+            UserError: Always; `lgx predict` calls this.
         """
         raise UserError(
             f"{self.method}: a hypernetwork predicts parameters, not classes; write a descendant with `lgx init` first"
@@ -194,7 +194,7 @@ class HypernetMethod(PanelEvaluation):
         return [rng.choice(self.set) for _ in range(self.meta_batch)]
 
     def draw_for(self, batch: Batch) -> list[Architecture]:
-        """The architectures of the present step, with heads for the batch's task."""
+        """The architectures of the current step, with heads for the batch's task."""
         classes = self.tasks[batch.task].num_classes
         return [a.replace(num_classes=classes) for a in self.draw(self.global_step, self.global_rank)]
 
@@ -232,7 +232,7 @@ class HypernetMethod(PanelEvaluation):
             )
 
     def _warn_of_a_dead_decoder(self) -> None:
-        """Training looks sound without the encoder, but then every node, task and size gets the same matrices."""
+        """Warn where no gradient reaches the encoder: the loss falls, but all nodes and tasks get equal matrices."""
         gradients = [p.grad for p in self.hypernet.encoder.parameters() if p.grad is not None]
         if gradients and not torch.stack(torch._foreach_norm(gradients)).any():
             rank_zero_warn(

@@ -48,7 +48,7 @@ class HypernetProbe(CostProbe):
             self.method.set = whole
 
     def prepare(self) -> None:
-        """Build the descendant's skeleton, which is kept from then on."""
+        """Build the descendant's skeleton, which stays in a cache."""
         with unset_fake_temporarily():
             skeleton(self.method.set[0].replace(num_classes=1))
 

@@ -1,4 +1,4 @@
-"""Starts predicted by a hypernetwork."""
+"""The start that a hypernetwork predicts."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -26,10 +26,10 @@ class HypernetPrediction(Initializer):
     Args:
         source: Learngene file of ``ghn3``, ``logah`` or ``tal``, or an official checkpoint.
         config: JSON file with the hypernetwork's configuration, where the weights do not store it.
-        task: Task whose embedding a task-aware hypernetwork is told; by default the descendant's own.
+        task: Task whose embedding a task-aware hypernetwork reads; by default the descendant's own.
         task_embeddings: File of ``lgx embed`` with that task, for tasks that the learngene was not tuned on.
-        noise: Standard deviation of Gaussian noise, as a share of each matrix's own, that tells tiled and alike
-            neurons apart before fine-tuning.
+        noise: Standard deviation of Gaussian noise, as a share of each matrix's own standard deviation. It makes tiled
+            neurons, which are equal, different before fine-tuning.
         seed: Seed of the noise.
     """
 
@@ -65,7 +65,7 @@ class HypernetPrediction(Initializer):
 
     @property
     def method(self) -> str:
-        """What the learngene was learned with; by the configuration for official checkpoints."""
+        """The learngene's method; for official checkpoints the method that the configuration implies."""
         return self.learngene.method if self.learngene else method_of(self.loaded.config)
 
     @cached_property
@@ -87,7 +87,7 @@ class HypernetPrediction(Initializer):
 
     @cached_property
     def known_tasks(self) -> TaskEmbeddings:
-        """Tasks of the file given at the start, else those that the hypernetwork was tuned on."""
+        """Tasks of ``task_embeddings`` where that file is given, otherwise those that the hypernetwork was tuned on."""
         if self.task_embeddings:
             return TaskEmbeddings.load(self.task_embeddings)
         learngene = self.learngene
@@ -96,7 +96,7 @@ class HypernetPrediction(Initializer):
         return TaskEmbeddings(learngene.task_embeddings, learngene.ancestor, tasks=learngene.tasks)
 
     def embedding(self, task: Task | None = None) -> Tensor | None:
-        """The embedding of ``task``, (T,), or of the task named at the start; None where the hypernetwork takes none.
+        """The embedding, (T,), of the task that the constructor names, otherwise of ``task``; None where none is read.
 
         Raises:
             UserError: If no task is named, or its embedding is in neither file or of another width.
@@ -156,7 +156,7 @@ class HypernetPrediction(Initializer):
             graph: What :func:`~lgx.hypernet.trace` makes of the model.
 
         Returns:
-            Parameters under the model's names; class tokens, which no node stands for, are zero.
+            Parameters under the model's names; class tokens, which the graph does not contain, are zero.
         """
         with torch.no_grad():
             predicted = self._noisy(self.loaded.predict_graphs([graph], self.embedding())[0])
@@ -181,14 +181,14 @@ class HypernetPrediction(Initializer):
         return tensors, self.tiled(graph, tensors)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
-        """What was tiled, and whether the task's embedding may mean something else to the hypernetwork."""
+        """Which weights were tiled, and whether another ancestor may have made the task embedding."""
         return (
             *self.tiled(computational_graph(architecture, self.loaded.config.convention), taken),
             *self._foreign_ancestor(),
         )
 
     def _foreign_ancestor(self) -> tuple[str, ...]:
-        """One line where embeddings were made with an ancestor of another name; it may be the same one, moved."""
+        """One line where an ancestor of another name made the embeddings; it may be the same file, moved."""
         tuned = self.learngene.ancestor if self.learngene else ""
         if not self.task_embeddings or not tuned or self.known_tasks.ancestor in ("", tuned):
             return ()
@@ -197,7 +197,7 @@ class HypernetPrediction(Initializer):
         )
 
     def tiled(self, graph: Graph, taken: Collection[str]) -> tuple[str, ...]:
-        """One line on the weights that are larger than what the hypernetwork predicts; none where all fit."""
+        """One line on the weights that are larger than the hypernetwork's ``max_shape``; none where all fit."""
         config = self.loaded.config
         names = [name for name in tiled_parameters(graph, config) if name in taken]
         if not names:

@@ -28,5 +28,5 @@ def make_panel(option: str, texts: tuple[str, ...], base: Architecture) -> list[
             raise UserError(f"model.{option}: {text} takes other {what} than model.arch; leave out {one} and {other}")
         members.append(member)
     if not members or len({name_of(member) for member in members}) < len(members):
-        raise UserError(f"model.{option}: give at least one architecture to evaluate, and each but once")
+        raise UserError(f"model.{option}: expected at least one architecture, each only once")
     return members

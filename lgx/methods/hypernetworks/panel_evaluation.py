@@ -59,7 +59,7 @@ class PanelEvaluation(Method):
         return cast(Hypernet, self.network)
 
     def task_embedding(self, task: str) -> Tensor | None:
-        """What the hypernetwork is told of a task, (T,); None for hypernetworks that are told nothing."""
+        """The embedding of a task that the hypernetwork reads, (T,); None without task information."""
         return None
 
     def evaluations(self, split: str) -> list[Evaluation]:
@@ -72,7 +72,7 @@ class PanelEvaluation(Method):
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Test every architecture of the panel, with predicted parameters, on one batch."""
-        if self._predicted_for != (split, batch.task):  # the tasks come one after another
+        if self._predicted_for != (split, batch.task):  # batches are grouped by task
             self._predict_panel(split, batch.task)
         number, tag = list(self.tasks).index(batch.task), self.tag(split, batch.task)
         for i, (architecture, parameters) in enumerate(zip(self.panels[split], self._predicted, strict=True)):
@@ -92,11 +92,11 @@ class PanelEvaluation(Method):
         self._predicted, self._predicted_for = tuple(predicted), (split, task)
 
     def on_validation_epoch_start(self) -> None:
-        """Predict anew: the hypernetwork has learned since."""
+        """Predict again: the hypernetwork has been trained since the last validation."""
         self._predicted_for = None
 
     def on_test_epoch_start(self) -> None:
-        """Predict anew: another checkpoint may have been loaded."""
+        """Predict again: another checkpoint may have been loaded."""
         self._predicted_for = None
 
     def on_validation_epoch_end(self) -> None:

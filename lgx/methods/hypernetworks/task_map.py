@@ -1,4 +1,4 @@
-"""Where a hypernetwork's encoder puts architectures under each task, and whether tasks lie apart (TAL, Fig. 3)."""
+"""How a hypernetwork's encoder embeds architectures under each task, and whether it separates tasks (TAL, Fig. 3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,8 +47,8 @@ class TaskMap:
         points: A point per task and architecture, task by task.
         explained: Shares of the variance along the two axes.
         silhouette: Mean silhouette of the embedded graphs with their tasks as clusters, in [-1, 1]: 1 where tasks lie
-            far apart, near or below 0 where the task makes no difference. None where it is undefined: with one task or
-            one architecture.
+            far apart, 0 or less where the task makes no difference. None for one task or one architecture, where it is
+            undefined.
         plane_silhouette: The same of the points in the plane.
     """
 
@@ -66,15 +66,15 @@ def task_map(
 ) -> TaskMap:
     """Embed every architecture under every task, and map the embeddings.
 
-    The number of classes is part of a graph (the head's shape), so that tasks with different numbers lie apart even
-    where the encoder ignores the task; the paper does not say which it took.
+    The number of classes is a part of a graph (the head's shape). Tasks with different numbers of classes are therefore
+    separated even where the encoder ignores the task. The paper does not say which heads it used.
 
     Args:
         hypernet: A hypernetwork with task conditioning.
         embeddings: Task embedding by task, (T,) each.
         architectures: What is embedded, at least two points in all.
-        classes: Number of classes by task, for heads of the tasks' own. None takes the architectures as they are: then
-            nothing but the task embedding tells two tasks apart.
+        classes: Number of classes by task, which gives each task its own heads. None takes the architectures as they
+            are, so that only the task embedding differs between tasks.
     """
     embedded = {}
     for task, embedding in embeddings.items():
@@ -102,7 +102,7 @@ def project(embedded: Mapping[str, Tensor], architectures: Sequence[Architecture
     from sklearn.decomposition import PCA
 
     stacked = torch.cat(list(embedded.values())).double().numpy()
-    with np.errstate(invalid="ignore"):  # shares of no variance at all
+    with np.errstate(invalid="ignore"):  # the explained shares of zero variance are NaN
         pca = PCA(2, svd_solver="full").fit(stacked)
     plane = pca.transform(stacked)
     first, second = np.nan_to_num(pca.explained_variance_ratio_).tolist()

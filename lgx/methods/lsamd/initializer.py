@@ -1,4 +1,4 @@
-"""Expanding a searched learngene: LSAMD."""
+"""Expansion of selected layers: LSAMD."""
 
 from functools import cached_property
 
@@ -13,14 +13,16 @@ from lgx.methods.layers import LayerExpansion
 
 
 class SelectedExpansion(LayerExpansion):
-    """Copy the searched layers in the ancestor's order, and repeat some where the descendant has more layers.
+    """Copy the selected layers in the ancestor's order, and repeat some where the descendant has more layers.
 
-    Shi et al., "Learngene Search Across Multiple Datasets for Building Variable-Sized Models" (LSAMD). Patch embedding,
-    position embedding, class token and norm are the ancestor's; the head starts at random.
+    Patch embedding, position embedding, class token and norm are the ancestor's; the head starts at random.
+
+    Shi et al., "Learngene Search Across Multiple Datasets for Building Variable-Sized Models" (LSAMD), 2026,
+    https://arxiv.org/abs/2605.08209
 
     Args:
         source: Learngene file.
-        priority: Which stages grow, in the order in which they do: some of first, middle and last, joined by ``_``.
+        priority: Stages that grow, in the order of growth: some of first, middle and last, joined by ``_``.
         repeat: ``neighbor`` repeats a stage's last layer, ``cyclic`` the stage's layers in order.
     """
 
@@ -31,13 +33,13 @@ class SelectedExpansion(LayerExpansion):
 
     @property
     def method(self) -> str:
-        """``lsamd``, with what differs from the defaults: ``lsamd_first``, ``lsamd_last_cyclic``."""
+        """``lsamd`` and the options that differ from the defaults: ``lsamd_first``, ``lsamd_last_cyclic``."""
         priority = "" if self.priority == "last_middle_first" else f"_{self.priority}"
         return self.loaded.method + priority + ("_cyclic" if self.repeat == "cyclic" else "")
 
     @cached_property
     def layers(self) -> list[int]:
-        """The ancestor's layers that the learngene is made of, counted from 0.
+        """The ancestor's layers in the learngene, counted from 0.
 
         Raises:
             UserError: If the file's list of layers contradicts its tensors.

@@ -1,4 +1,4 @@
-"""LSAMD: learngene search across multiple data sets."""
+"""LSAMD: selection of the ancestor's layers that many data sets share."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -104,27 +104,27 @@ class LSAMD(Method):
     # -- setting up ---------------------------------------------------------------------------------------------
 
     def on_fit_start(self) -> None:
-        """Refuse averaged weights: paths are measured with one network, and another would be stored.
+        """Refuse averaged weights: the selection is measured with one network, and another one would be stored.
 
         Raises:
             UserError: If a callback averages weights.
         """
-        trainer: Any = self.trainer  # its connectors give it its callbacks
+        trainer: Any = self.trainer  # its attributes come from connectors that have no types
         if any(isinstance(callback, WeightAveraging) for callback in trainer.callbacks):
-            raise UserError("trainer.callbacks: a search does not average weights; leave WeightAveraging out")
+            raise UserError("trainer.callbacks: a selection does not average weights; leave WeightAveraging out")
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
-        """Selection these data sets, each by its name.
+        """Select on these data sets, each by its name.
 
         Raises:
             UserError: If one has fewer than two classes, or a learning rate is of none of them.
         """
         for name, task in tasks.items():
             if task.num_classes < 2:
-                raise UserError(f"data {name}: {task.num_classes} class, nothing to search a path for; leave it out")
+                raise UserError(f"data {name}: {task.num_classes} class, which needs no selection; leave it out")
         if unknown := self.learning_rates.keys() - tasks.keys():
             raise UserError(
-                f"model.learning_rates: {', '.join(sorted(unknown))} is not searched; the data sets are "
+                f"model.learning_rates: {', '.join(sorted(unknown))} is no data set of this run, which has "
                 f"{', '.join(tasks)}"
             )
         self.tasks = tasks
@@ -138,14 +138,14 @@ class LSAMD(Method):
         """The ancestor with a branch for every data set."""
         ancestor = Pretrained(self.ancestor)
         source = ancestor.loaded
-        source.require_vit("a search")
+        source.require_vit("a selection")
         self.base_mean, self.base_std = source.mean, source.std
         architecture = self.architecture.replace(kind="classification")  # the base has no head of its own
         base = cast(VisionTransformer, initialize(architecture, ancestor, head="new").model)
         base.reset_classifier(0)
         network = SuperAncestor(base, list(self.tasks.values()), self.routing)
         trained = sum(p.numel() for p in network.branch(0).parameters())
-        self.print(f"searching  {len(self.tasks)} data set(s), {trained:,} parameters trained for each")
+        self.print(f"selecting  {len(self.tasks)} data set(s), {trained:,} parameters trained for each")
         return network
 
     def trained_groups(self) -> list[dict[str, Any]]:
@@ -190,7 +190,7 @@ class LSAMD(Method):
             cast(Metric, self.preferences[number]).update(probabilities)
 
     def on_validation_epoch_end(self) -> None:
-        """Note which blocks each data set prefers; the mean over them is the best checkpoint's score.
+        """Store which blocks each data set prefers, and log the mean score, which chooses the best checkpoint.
 
         Raises:
             UserError: If no image of a data set was validated.
@@ -239,18 +239,18 @@ class LSAMD(Method):
         """See :class:`Method`.
 
         Raises:
-            UserError: If the checkpoint is of a search over other data sets.
+            UserError: If the checkpoint is of a selection over other data sets.
         """
         super().on_load_checkpoint(checkpoint)
         stored = list(checkpoint["lgx"].get("tasks", {}))
         if stored != list(self.tasks):
             raise UserError(
-                f"--ckpt_path: holds a search over {', '.join(stored)}, this run is over {', '.join(self.tasks)}; "
+                f"--ckpt_path: holds a selection over {', '.join(stored)}, this run is over {', '.join(self.tasks)}; "
                 f"give the same data sets in the same order"
             )
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene | None:
-        """The base blocks that more than τ data sets use, and what is not a layer; None where τ selects none or all."""
+        """The selected base blocks and all parameters outside the layers; None where τ selects none or all."""
         try:
             return extract([SelectionRun(self.describe(), state)], self.threshold)
         except UserError as error:

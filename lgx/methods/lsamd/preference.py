@@ -24,7 +24,7 @@ class Preference(Metric):
         self.add_state("images", torch.zeros(()), dist_reduce_fx="sum")
 
     def update(self, probabilities: Tensor) -> None:
-        """Take P(h^B|x) of every layer and image, (L, B), into account."""
+        """Add P(h^B|x) of every layer and image, (L, B)."""
         self.base += (probabilities >= 0.5).sum(dim=1)
         self.probability += probabilities.sum(dim=1)
         self.images += probabilities.shape[1]

@@ -1,4 +1,4 @@
-"""What a learngene search found: which ancestor layers each data set uses, and which of them make the learngene."""
+"""The selection: which of the ancestor's layers each data set uses, and which of them form the learngene."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,10 +42,10 @@ class Selection:
 
     def __post_init__(self) -> None:
         if not self.base_share or len({len(shares) for shares in self.base_share.values()}) != 1:
-            raise UserError("search: paths of at least one data set are needed, all with as many layers")
+            raise UserError("selection: expected at least one data set, and the same number of layers for all of them")
         for task, shares in self.base_share.items():
             if not all(map(isfinite, shares)):
-                raise UserError(f"search: the path of {task} is unknown; validate on it, then extract again")
+                raise UserError(f"selection: the path of {task} is unknown; validate on it, then extract again")
 
     @property
     def paths(self) -> dict[str, list[bool]]:
@@ -83,15 +83,15 @@ class Selection:
         return len(self.base_share) / 2 if threshold is None else threshold
 
     def merged(self, other: "Selection") -> "Selection":
-        """Both searches as one.
+        """Both selections as one.
 
         Raises:
             UserError: If a data set is in both, or they routed in different ways.
         """
         if twice := self.base_share.keys() & other.base_share.keys():
-            raise UserError(f"search: data set {', '.join(sorted(twice))} was searched twice; give one run of it")
+            raise UserError(f"selection: data set {', '.join(sorted(twice))} is in two runs; give one run of it")
         if self.routing != other.routing:
-            raise UserError(f"search: one run routed by {self.routing}, another by {other.routing}; do not mix them")
+            raise UserError(f"selection: one run routed by {self.routing}, another by {other.routing}; do not mix them")
         return Selection({**self.base_share, **other.base_share}, self.routing)
 
     def to_dict(self, threshold: float | None = None) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class Selection:
 
 
 def common_layers(one: Selection, other: Selection) -> dict[str, list[int]]:
-    """Layers whose base block both searches use, for every data set that both searched (LSAMD, Fig. 7)."""
+    """Layers whose base block both selections use, for every data set that is in both (LSAMD, Fig. 7)."""
     both = {name: zip(path, other.paths[name], strict=True) for name, path in one.paths.items() if name in other.paths}
     return {name: [layer for layer, used in enumerate(pairs) if all(used)] for name, pairs in both.items()}
 
@@ -117,7 +117,7 @@ class SelectionRun:
     """A trained super ancestor.
 
     Attributes:
-        about: What its run says of itself: ancestor, architecture, routing, tasks.
+        about: The run's own description: ancestor, architecture, routing, tasks.
         state: State dict of the super ancestor.
     """
 
@@ -129,7 +129,7 @@ class SelectionRun:
         """Read a run of LSAMD.
 
         Args:
-            path: The run's folder, whose best checkpoint counts, or a checkpoint.
+            path: The run's folder, whose best checkpoint is read, or a checkpoint.
 
         Raises:
             UserError: If there is none, or it is of another method.
@@ -142,8 +142,8 @@ class SelectionRun:
         about, state = checkpoint.get("lgx"), checkpoint.get("state_dict")
         if not isinstance(about, dict) or not isinstance(state, dict) or "routing" not in about:
             method = about.get("method") if isinstance(about, dict) else "another program"
-            raise UserError(f"{file}: a checkpoint of {method}, not of a search (lsamd)")
-        prefix, place = "network.", f"{file}: what it says of itself is damaged"
+            raise UserError(f"{file}: a checkpoint of {method}, not of LSAMD")
+        prefix, place = "network.", f"{file}: its description is damaged"
         check_fields(about, _DESCRIPTION, place, complete=True)
         for name, task in about["tasks"].items():
             check_fields(task, TASK, f"{place}: task {name!r}")
@@ -156,7 +156,7 @@ class SelectionRun:
         if wrong := next(
             (name for name, tensor in self.state.items() if _is_read(name) and not is_weight(tensor)), None
         ):
-            raise UserError(f"{place}: {wrong} is no tensor of floating-point numbers; {AGAIN}")
+            raise UserError(f"{place}: {wrong} is not a tensor of floating-point numbers; {AGAIN}")
         layers = check_shapes(self.base, vit_only(architecture, place).replace(kind="classification"), place)
         for i, task in enumerate(self.about["tasks"]):
             for what in ("base_share", "probability"):
@@ -166,7 +166,7 @@ class SelectionRun:
 
     @property
     def selection(self) -> Selection:
-        """The paths of its data sets, as its last validation found them."""
+        """The paths of its data sets in its last validation."""
         return Selection(self._measured("base_share"), str(self.about["routing"]))
 
     @property
@@ -180,7 +180,7 @@ class SelectionRun:
         return {name.removeprefix(BASE): tensor for name, tensor in self.state.items() if name.startswith(BASE)}
 
     def same_ancestor(self, other: "SelectionRun") -> bool:
-        """Whether both searched the same ancestor."""
+        """Whether both have the same ancestor."""
         own, theirs = self.base, other.base
         return own.keys() == theirs.keys() and all(torch.equal(tensor, theirs[name]) for name, tensor in own.items())
 
@@ -193,21 +193,21 @@ def _is_read(name: str) -> bool:
 
 
 def extract(runs: Sequence[SelectionRun], threshold: float | None = None) -> Learngene:
-    """The base blocks that more than ``threshold`` data sets of all runs use, with what is not a layer.
+    """The base blocks that more than ``threshold`` data sets of all runs use, with all parameters outside the layers.
 
     Args:
         runs: At least one.
         threshold: τ; half the number of data sets by default.
 
     Raises:
-        UserError: If the runs searched different ancestors, or a data set twice, or τ selects no layer or all.
+        UserError: If the runs have different ancestors, a data set is in two runs, or τ selects no layer or all.
     """
     first = runs[0]
     for other in runs[1:]:
         if not first.same_ancestor(other):
             raise UserError(
-                f"search: {', '.join(other.about['tasks'])} was searched in another ancestor than "
-                f"{', '.join(first.about['tasks'])}; search all data sets in one"
+                f"selection: {', '.join(other.about['tasks'])} has another ancestor than "
+                f"{', '.join(first.about['tasks'])}; select on all data sets with one ancestor"
             )
     found = reduce(Selection.merged, (run.selection for run in runs))
     return Learngene(

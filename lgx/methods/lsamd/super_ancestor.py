@@ -19,9 +19,9 @@ Routing = Literal["batch", "image"]
 class DatasetAdapter(nn.Module):
     """Which block of a layer an image prefers: ``P(h^D|x), P(h^B|x) = softmax(x W1 + softplus(x W2))`` (Eq. 1).
 
-    The paper does not say which token x is, nor where noise enters. Ours reads the class token, as heads do, and scales
-    ``softplus(x W2)`` by 1 + ε with ε ~ N(0, 1) in training (Shazeer et al., 2017), so that evaluation is Eq. 1 itself.
-    Both matrices start at zero: untrained, no block is preferred.
+    The paper says neither which token x is nor where noise is added. Ours reads the class token, as heads do. In
+    training it scales ``softplus(x W2)`` by 1 + ε with ε ~ N(0, 1), as Shazeer et al., 2017 do; evaluation is Eq. 1
+    without noise. Both matrices start at zero, so that an untrained adapter prefers no block.
 
     Args:
         embed_dim: Width of the tokens, D.
@@ -45,7 +45,7 @@ class DatasetAdapter(nn.Module):
 
 
 class Branch(nn.Module):
-    """What one data set has of its own: a block and an adapter for every layer, and a head.
+    """The trained parts of one data set: a block and an adapter for every layer, and a head.
 
     Args:
         base: The ancestor; the blocks start as copies of its own.
@@ -62,7 +62,7 @@ class Branch(nn.Module):
         self.head = nn.Linear(base.embed_dim, num_classes)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
-        # What the last validation found, per layer; kept with the weights that it was measured on.
+        # Measured by the last validation, per layer; stored with the weights that it was measured on.
         self.register_buffer("base_share", torch.full((len(base.blocks),), 0.5))
         self.register_buffer("probability", torch.full((len(base.blocks),), 0.5))
 
@@ -70,11 +70,11 @@ class Branch(nn.Module):
 class SuperAncestor(nn.Module):
     """A frozen ancestor with a branch per data set, through which every layer may be routed instead.
 
-    The branches share nothing that is trained: searching several data sets at once is searching each by itself.
+    The branches share no trained parameter: training several data sets together equals training each alone.
 
-    The paper leaves open how the adapters learn. Ours get their gradient through a straight-through gate on what the
-    chosen block h adds to its input: with P its probability, a layer gives ``h(x) + (P − sg(P)) sg(h(x) − x)``, whose
-    value is exactly ``h(x)`` and whose gradient with respect to P says whether the block helps (sg: without gradient).
+    The paper does not say how the adapters learn. Ours get their gradient through a straight-through gate: a layer gives
+    ``h(x) + (P − sg(P)) sg(h(x) − x)`` with the chosen block h, its probability P, and sg for "without gradient". Its
+    value is exactly ``h(x)``. Its gradient with respect to P says whether what the block adds to its input helps.
 
     Args:
         base: The ancestor; frozen here.
@@ -91,7 +91,7 @@ class SuperAncestor(nn.Module):
         self.routing = routing
 
     def branch(self, number: int) -> Branch:
-        """What data set ``number`` has of its own."""
+        """The branch of data set ``number``."""
         return cast(Branch, self.branches[number])
 
     def forward(self, images: Tensor, number: int) -> tuple[Tensor, Tensor]:
@@ -137,7 +137,7 @@ class SuperAncestor(nn.Module):
         """Whether at least half of the batch prefers the base block; in training, of all processes' batch."""
         lead = 2 * prefers_base.sum() - len(prefers_base)
         if self.training and dist.is_available() and dist.is_initialized():
-            dist.all_reduce(lead)  # evaluation has batches that some processes lack: there each counts its own
+            dist.all_reduce(lead)  # in evaluation some processes have fewer batches, so that each counts its own
         return bool(lead >= 0)
 
 

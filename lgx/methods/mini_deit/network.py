@@ -25,7 +25,7 @@ class MultiplexedAttention(nn.Module):
         self.after = nn.Parameter(torch.zeros(shared.num_heads, shared.num_heads))
 
     def forward(self, x: Tensor, attn_mask: None = None, is_causal: bool = False) -> Tensor:
-        """Attend; masks are timm's, and a ViT that classifies has none."""
+        """Attention output, (B, N, D); the mask is an argument of timm's interface and always None here."""
         q, k, v = rearrange(self.qkv(x), "b n (three h d) -> three b h n d", three=3, h=self.num_heads)
         logits = _mixed(q * self.scale @ k.mT, self.before)
         attended = _mixed(logits.softmax(dim=-1), self.after) @ v
@@ -34,9 +34,9 @@ class MultiplexedAttention(nn.Module):
 
 
 class MultiplexedMlp(nn.Module):
-    """A shared MLP that reads own depth-wise transformations of the tokens.
+    """A shared MLP that reads tokens after the layer's own depth-wise transformation.
 
-    Class token and image tokens (B, 1 + g², D) -> (B, 1 + g², D). The convolution adds to what it reads.
+    Class token and image tokens (B, 1 + g², D) -> (B, 1 + g², D). The convolution is residual.
 
     Args:
         shared: MLP whose layers are shared.
@@ -60,5 +60,5 @@ class MultiplexedMlp(nn.Module):
 
 
 def _mixed(attention: Tensor, deviation: Tensor) -> Tensor:
-    """Each head plus a mixture of all, (B, H, N, N)."""
+    """Attention (B, H, N, N) of each head plus a mixture of all heads."""
     return attention + einsum(deviation, attention, "out h, b h n m -> b out n m")

@@ -1,4 +1,4 @@
-"""Expanding stage learngenes: SWS, and Simple-LG and Mini-DeiT, which expand the same way."""
+"""Stage-wise expansion: the start of SWS, Simple-LG and Mini-DeiT."""
 
 from typing import Literal
 
@@ -14,14 +14,16 @@ from lgx.methods.layers import LayerExpansion
 class StagewiseExpansion(LayerExpansion):
     """Copy each learngene layer to its stage's layers (SWS, Sec. 3.3).
 
-    Xia et al., "Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models", 2024. A
-    learngene of ``simple_lg`` - the layers of a normally trained shallow network - expands the same way, and so does
-    one of ``mini_deit``, whose descendants go without the transformations of its layers.
+    A learngene of ``simple_lg``, the layers of a normally trained shallow network, is expanded in the same way. So is
+    one of ``mini_deit``: its descendants have no transformations.
+
+    Xia et al., "Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models", IJCAI 2024,
+    https://arxiv.org/abs/2404.16897
 
     Args:
         source: Learngene file.
         strategy: ``cyclic``, or ``random_assigned`` (Table 4, RI).
-        order: Which stage grows first under ``cyclic``: order1 or order2 of Table 4.
+        order: Stage that grows first under ``cyclic``: order1 or order2 of Table 4.
         seed: Seed of ``random_assigned``.
     """
 
@@ -37,7 +39,7 @@ class StagewiseExpansion(LayerExpansion):
 
     @property
     def method(self) -> str:
-        """The learngene's method, with the strategy where it is not the default: ``sws``, ``sws_order2``."""
+        """The learngene's method, and the strategy where it is not the default: ``sws``, ``sws_order2``."""
         suffix = "_random_assigned" if self.strategy == "random_assigned" else ""
         if self.strategy == "cyclic" and self.order == "front_last_mid":
             suffix = "_order2"

@@ -1,4 +1,4 @@
-"""Linear expansion of two learngene layers: TLEG."""
+"""Linear expansion of two learngene layers: the start of TLEG."""
 
 from collections.abc import Mapping
 
@@ -15,10 +15,11 @@ BASE, SLOPE = "blocks.0.", "blocks.1."
 
 
 class LinearExpansion(LayerExpansion):
-    """Every layer from two: ``θ_l = θ_B + ((l − 1) / L) θ_A`` for layer l = 1..L.
+    """Compute every layer from two: ``θ_l = θ_B + ((l − 1) / L) θ_A`` for layer l = 1..L.
 
-    Xia et al., "Transformer as Linear Expansion of Learngene" (TLEG), 2024. L is the descendant's own depth, which may
-    be any.
+    L is the descendant's own depth, without limits.
+
+    Xia et al., "Transformer as Linear Expansion of Learngene", AAAI 2024, https://arxiv.org/abs/2312.05614
 
     Args:
         source: Learngene file.
@@ -35,10 +36,10 @@ class LinearExpansion(LayerExpansion):
 
 
 def expand_linearly(learned: Mapping[str, Tensor], depth: int) -> dict[str, Tensor]:
-    """Parameters of a whole network from θ_B, θ_A and what is not a layer; differentiable.
+    """Parameters of a whole network from θ_B, θ_A and the parameters outside the layers; differentiable.
 
     Args:
-        learned: ``blocks.0.*`` is θ_B, ``blocks.1.*`` is θ_A; everything else is passed on as it is.
+        learned: ``blocks.0.*`` is θ_B, ``blocks.1.*`` is θ_A; all others are passed on unchanged.
         depth: Layers of the network, L.
 
     Returns:

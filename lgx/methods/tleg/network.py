@@ -11,7 +11,8 @@ from lgx.methods.tleg.initializer import SLOPE, expand_linearly
 class LinearlyExpandedViT(VisionTransformer):
     """A ViT of L layers that holds the parameters of two: ``blocks.0`` is θ_B, ``blocks.1`` is θ_A.
 
-    Images (B, C, H, W) -> logits (B, K). Each call computes the layers anew, so gradients are exact and sum over them.
+    Images (B, C, H, W) -> logits (B, K). Each call computes the layers again; the
+    gradients of the two layers sum over all of them.
 
     Args:
         architecture: The whole network.

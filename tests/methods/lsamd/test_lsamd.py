@@ -135,7 +135,7 @@ def test_a_path_that_was_not_measured_is_refused():
 def test_searches_of_different_data_sets_add_up_and_others_are_refused():
     one, other = Selection({"a": SHARES["a"]}, "batch"), Selection({"b": SHARES["b"]}, "batch")
     assert one.merged(other).usage == [2, 0, 1, 2]
-    with pytest.raises(UserError, match="data set a was searched twice"):
+    with pytest.raises(UserError, match="data set a is in two runs"):
         one.merged(one)
     with pytest.raises(UserError, match="routed by batch, another by image"):
         one.merged(Selection({"b": SHARES["b"]}, "image"))
@@ -340,7 +340,7 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, caps
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["--model.learning_rates={cifar10: 0.1}"], "model.learning_rates: cifar10 is not searched"),
+        (["--model.learning_rates={cifar10: 0.1}"], "model.learning_rates: cifar10 is no data set of this run"),
         (["--model.threshold=-1"], "model.threshold: must not be negative"),
         (["--model.mixup=0.5"], "no data set's own path"),
         (["--model.drop_path_rate=0.1"], "model.drop_path_rate: a layer that is left out"),
