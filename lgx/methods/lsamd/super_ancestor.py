@@ -70,7 +70,7 @@ class Branch(nn.Module):
 class SuperAncestor(nn.Module):
     """A frozen ancestor with a branch per data set, through which every layer may be routed instead.
 
-    The branches share no trained parameter: training them together equals training each alone.
+    The branches share no trained parameter, so that training them together equals training each alone.
 
     The paper does not say how the adapters learn. Ours get their gradient through a straight-through gate: a layer gives
     ``h(x) + (P − sg(P)) sg(h(x) − x)`` with the chosen block h, its probability P, and sg for "without gradient". Its
