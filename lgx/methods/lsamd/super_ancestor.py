@@ -72,9 +72,9 @@ class SuperAncestor(nn.Module):
 
     The branches share no trained parameter, so that training them together equals training each alone.
 
-    The paper does not say how the adapters learn. Ours get their gradient through a straight-through gate: a layer gives
-    ``h(x) + (P − sg(P)) sg(h(x) − x)`` with the chosen block h, its probability P, and sg for "without gradient". Its
-    value is exactly ``h(x)``. Its gradient with respect to P says whether what the block adds to its input helps.
+    The paper does not say how the adapters learn. Ours get their gradient through a straight-through gate: a layer
+    returns ``h(x) + (P − sg(P)) sg(h(x) − x)`` with the chosen block h, its probability P, and sg for "without
+    gradient". Its value is exactly ``h(x)``. Its gradient with respect to P says whether the block's residual helps.
 
     Args:
         base: The ancestor; frozen here.
