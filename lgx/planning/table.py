@@ -69,7 +69,7 @@ def _files(plan: Plan) -> Iterator[Line]:
 
 def _time(plan: Plan) -> Iterator[Line]:
     if plan.speed is None:
-        yield "time", "?", "give --throughput, or --tflops and --mfu, or --measure true"
+        yield "time", "?", "give --throughput, or --tflops and --mfu, or --measure"
         return
     speed = plan.speed
     yield "time", duration(speed.hours), f"of training, without validation and tests: {speed.gpu_hours:.3g} GPU hours"
