@@ -22,6 +22,7 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.images import DataError, Images, open_photo
 from data_modules.splits import Indices
 from lgx.core.files import atomic_path
+from lgx.core.json_files import read_json
 from lgx.core.schema import (
     LINE,
     MAPPING,
@@ -33,7 +34,6 @@ from lgx.core.schema import (
     list_of,
     mapping_of,
     one_of,
-    read_json,
 )
 from lgx.errors import UserError
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lgx.core.extras import nlp_extra
-from lgx.core.schema import parse_json, shortened
+from lgx.core.json_files import parse_json
+from lgx.core.schema import shortened
 from lgx.errors import UserError
 
 LONGEST_LINE = 2**20

@@ -17,7 +17,8 @@ from torch import Tensor
 from data_modules.splits import Indices
 from data_modules.text_files import Row, read_lines
 from lgx.core.extras import nlp_extra
-from lgx.core.schema import read_json, shortened
+from lgx.core.json_files import read_json
+from lgx.core.schema import shortened
 from lgx.errors import UserError
 
 END = "<|endoftext|>"

@@ -15,7 +15,8 @@ from lgx.architectures.gpt2 import GPT2Architecture
 from lgx.architectures.names import name_of
 from lgx.architectures.registry import architecture_from_dict
 from lgx.architectures.vit import ViTArchitecture
-from lgx.core.schema import parse_json, shortened
+from lgx.core.json_files import parse_json
+from lgx.core.schema import shortened
 from lgx.errors import UserError
 
 A = TypeVar("A", bound=Architecture)

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from lgx.architectures import GPT2Architecture
-from lgx.artifacts.metadata_schema import check_shapes, described_architecture
+from lgx.artifacts.metadata_schema import described_architecture
+from lgx.artifacts.tensor_checks import check_shapes
 from lgx.core.schema import CLASSES, LINE, MAPPING, at_most, check_fields, one_of, shortened
 from lgx.errors import UserError
 

@@ -1,19 +1,17 @@
 """Task embeddings: what a task-aware hypernetwork knows of a task (TAL, Sec. 4)."""
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 import lgx
-from lgx.artifacts.learngene import read_safetensors, write_safetensors
 from lgx.artifacts.metadata_schema import TASK
-from lgx.components.teacher import Teacher
-from lgx.core.schema import LINE, MAPPING, at_most, check_fields, mapping_of, parse_json
+from lgx.artifacts.safetensors_files import read_safetensors, write_safetensors
+from lgx.core.json_files import parse_json
+from lgx.core.schema import LINE, MAPPING, at_most, check_fields, mapping_of
 from lgx.errors import UserError
 
 _KEY = "lgx_task_embeddings"
@@ -89,20 +87,3 @@ class TaskEmbeddings:
         about = check_fields(parse_json(metadata[_KEY], place, remedy), _DESCRIPTION, place, complete=True)
         tasks = {name: check_fields(task, TASK, f"{place}: task {name!r}") for name, task in about["tasks"].items()}
         return cls(tensors, about["ancestor"], about["images"], tasks)
-
-
-def sum_features(ancestor: Teacher, batches: Iterable[Tensor]) -> tuple[Tensor, int]:
-    """Sum the ancestor's class-token features over images.
-
-    Args:
-        ancestor: The frozen ancestor.
-        batches: Images normalized for its task, (B, C, H, W) each.
-
-    Returns:
-        The sum in float64, (T,), and the number of images.
-    """
-    total, count = torch.zeros(ancestor.width, dtype=torch.float64), 0
-    for images in batches:
-        total += ancestor.features(images).double().sum(dim=0).cpu()
-        count += len(images)
-    return total, count

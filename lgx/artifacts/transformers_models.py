@@ -13,26 +13,23 @@ from lgx.errors import UserError
 
 
 def read_pretrained(name: str) -> tuple[dict[str, Tensor], GPT2Architecture, bool]:
-    """Read a GPT-2 of transformers, whatever it was trained for.
+    """Read a GPT-2 of transformers, a language model or a classifier.
 
     Args:
         name: Folder, or name on the Hugging Face hub.
 
     Returns:
-        Parameters under the names of :class:`GPT2Classifier`, the architecture, and whether the head is the source's
-        own: a language model has none for texts, and gets a random one.
+        Parameters under the names of :class:`GPT2Classifier`; the architecture; whether the head is the source's own.
+        A language model has no head for classes and gets a random one.
 
     Raises:
-        UserError: If it cannot be read, or is no GPT-2 as published.
+        UserError: If it differs from GPT-2 as published.
+        Exception: Any error of transformers, see :func:`lgx.core.foreign.transformers_errors`.
     """
-    try:
-        with silent():
-            model, report = GPT2ForSequenceClassification.from_pretrained(
-                name, output_loading_info=True, dtype=torch.float32
-            )
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
-        raise UserError(f"{name}: transformers could not load it ({reason})") from error
+    with silent():
+        model, report = GPT2ForSequenceClassification.from_pretrained(
+            name, output_loading_info=True, dtype=torch.float32
+        )
     config = model.config
     architecture = GPT2Architecture(
         config.n_layer, config.n_embd, config.n_head, config.n_positions, config.vocab_size, config.num_labels
@@ -40,9 +37,9 @@ def read_pretrained(name: str) -> tuple[dict[str, Tensor], GPT2Architecture, boo
     plain = architecture.build("meta").config
     for key in ("activation_function", "layer_norm_epsilon", "scale_attn_weights", "scale_attn_by_inverse_layer_idx"):
         if (have := getattr(config, key)) != (want := getattr(plain, key)):
-            raise UserError(f"{name}: its {key} is {have}, only GPT-2's own {want} is known")
+            raise UserError(f"{name}: its {key} is {have}, expected GPT-2's own {want}")
     if config.n_inner not in (None, 4 * config.n_embd):
-        raise UserError(f"{name}: its n_inner is {config.n_inner}, only GPT-2's own {4 * config.n_embd} is known")
+        raise UserError(f"{name}: its n_inner is {config.n_inner}, expected GPT-2's own {4 * config.n_embd}")
     if missing := sorted(set(report["missing_keys"]) - {"score.weight"}):
         raise UserError(f"{name}: lacks {missing[0]}; copy the folder again")
     return model.state_dict(), architecture, "score.weight" not in report["missing_keys"]

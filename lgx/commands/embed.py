@@ -201,7 +201,8 @@ def _embed_all(
     from torch.utils.data import DataLoader
 
     from data_modules.samplers import UnpaddedEvalSampler
-    from lgx.artifacts.task_embeddings import TaskEmbeddings, sum_features
+    from lgx.artifacts.task_embeddings import TaskEmbeddings
+    from lgx.components.task_features import sum_features
     from lgx.components.teacher import Teacher
     from lgx.errors import UserError
 

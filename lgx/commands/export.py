@@ -75,7 +75,7 @@ def write(
         raise UserError(f"--out {out}: {SUFFIX} is the suffix of learngenes; give a folder or another suffix")
     if isinstance(architecture, GPT2Architecture):
         from data_modules.tokens import load_tokenizer
-        from lgx.artifacts.export_gpt2 import write_text_descendant
+        from lgx.artifacts.export import write_text_descendant
 
         if tokenizer and out.endswith(".safetensors"):
             raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; give a folder")

@@ -1,16 +1,10 @@
 """Checks that a checkpoint fits the run that resumes from it."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from lgx.architectures import Architecture, architecture_from_dict, name_of
 from lgx.errors import UserError
-
-
-def seed_of() -> int:
-    """The run's seed, which ``seed_everything`` stores in the environment; 0 without one."""
-    return int(os.environ.get("PL_GLOBAL_SEED", 0))
 
 
 def check_resumable(about: Mapping[str, Any], method: str, architecture: Architecture) -> None:

@@ -1,34 +1,35 @@
-"""YAML from others: looked through before it is built, because a few lines of it can stand for any amount of data."""
+"""Read YAML of files that may come from anyone: a few lines of it can stand for any amount of data."""
 
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from lgx.core.foreign import yaml_errors
 from lgx.errors import UserError
 
-LONGEST = 2**20
-"""Bytes of a file; the longest sweep of the papers has 20 thousand."""
+LARGEST = 2**20
+"""Most bytes of a file; the longest sweep of the papers has 20 thousand."""
 
 DEEPEST, MOST = 100, 100_000
-"""Levels of nesting, and values, those behind an alias counted as often as they occur."""
+"""Most levels of nesting, and most values; a value behind an alias counts at every use."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def check_yaml(text: str) -> None:
-    """Refuse YAML that is nested too deeply, which would end the interpreter, or multiplies itself with aliases.
+    """Refuse YAML that would exhaust the interpreter: nested too deeply, or multiplied by aliases.
 
-    Numbers beyond 64 bits are refused, too: no option is one, and each library fails on them in its own way.
+    Numbers beyond 64 bits are refused, too: no option takes one, and each library fails on them in its own way.
 
     Args:
         text: The YAML.
 
     Raises:
-        yaml.YAMLError: If it is, or is no YAML at all.
+        yaml.YAMLError: If it is refused or is not YAML.
     """
-    if len(text) > LONGEST:
-        raise yaml.YAMLError(f"more than {LONGEST:,} characters")
+    if len(text) > LARGEST:
+        raise yaml.YAMLError(f"more than {LARGEST:,} characters")
     sizes: dict[str, int] = {}
     open_nodes: list[tuple[str | None, int]] = []  # anchor, and values before it
     values = 0
@@ -59,19 +60,19 @@ def read_yaml(path: Path, remedy: str) -> Any:
 
     Args:
         path: The file.
-        remedy: What would help, for the message.
+        remedy: What the user can do if it cannot be read, for the message.
 
     Raises:
-        UserError: If it cannot be read or is no YAML of reasonable size.
+        UserError: If it cannot be read, is not YAML, or is refused by :func:`check_yaml`.
     """
-    if not path.is_file():  # nor a pipe, nobody may ever write to it
+    if not path.is_file():  # a pipe is refused too: reading it may never end
         raise UserError(f"{path}: no such file; {remedy}")
     try:
         with path.open("rb") as file:
-            text = file.read(LONGEST + 1).decode()
-        check_yaml(text)
-        return yaml.load(text, Loader=_Loader)  # one that makes plain values only
+            content = file.read(LARGEST + 1)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; {remedy}") from error
-    except (yaml.YAMLError, ValueError) as error:  # no UTF-8, no such day, a number of thousands of digits
-        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())[:200]}); {remedy}") from error
+    with yaml_errors(path, remedy):
+        text = content.decode()
+        check_yaml(text)
+        return yaml.load(text, Loader=_Loader)  # a loader of plain values only

@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lgx.artifacts.learngene import SUFFIX, Learngene, load_checkpoint, read_safetensors
-from lgx.artifacts.metadata_schema import count_layers, is_weight
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.safetensors_files import read_safetensors
+from lgx.artifacts.tensor_checks import count_layers, is_weight
 from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.hypernet.config import HypernetConfig

@@ -1,11 +1,14 @@
 """Index arithmetic of expansion: which learngene layer feeds which layer of a descendant.
 
-Pure functions; every one returns, for each of the descendant's layers front to back, the index of its source layer.
+All functions are pure. Those that return indices give, for each of the descendant's layers front to back, the index of
+its source layer; :func:`take_layers` applies them to tensors.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
+
+from torch import Tensor
 
 from lgx.errors import UserError
 
@@ -146,6 +149,27 @@ def evenly_spaced(source: int, target: int) -> list[int]:
     if target > source:
         raise UserError(f"weight selection takes {target} of {source} elements: the descendant must not be wider")
     return [(i * source) // target for i in range(target)]
+
+
+def take_layers(state: Mapping[str, Tensor], layers: Sequence[int]) -> dict[str, Tensor]:
+    """Make a state dict whose layer i is layer ``layers[i]`` of ``state``, with all other parameters unchanged.
+
+    It takes one layer per stage out of a network, and it expands a learngene to a descendant.
+
+    Args:
+        state: Parameters under timm's names (``blocks.<i>.…``).
+        layers: For each target layer the index of its source layer.
+
+    Returns:
+        Copies, so layers with the same source do not share memory.
+    """
+    taken = {k: v.clone() for k, v in state.items() if not k.startswith("blocks.")}
+    for target, source in enumerate(layers):
+        prefix = f"blocks.{source}."
+        for key, value in state.items():
+            if key.startswith(prefix):
+                taken[f"blocks.{target}.{key.removeprefix(prefix)}"] = value.clone()
+    return taken
 
 
 def _check_depth(num_stages: int, depth: int) -> None:

@@ -95,14 +95,14 @@ def initializer_for(
 
 def _default_method(learngene: Learngene | None) -> str:
     """The method that is used for a source where the user names none."""
-    spec = spec_of(learngene.method, _content(learngene)) if learngene else None
+    spec = spec_of(learngene.method, learngene.content) if learngene else None
     return learngene.method if learngene and spec and spec.initializer else PRETRAINED.name
 
 
 def _class_of(method: str, learngene: Learngene | None = None) -> type[Initializer]:
     """The initializer of a method; a learngene file may be of a variant with a name of its own."""
     own_name = learngene is not None and learngene.method == method
-    spec = spec_of(method, _content(learngene) if learngene and own_name else None)
+    spec = spec_of(method, learngene.content if learngene and own_name else None)
     found = initializer_class(spec) if spec and (own_name or method in spec.names) else None
     if found is None:
         raise UserError(f"method {method!r} is unknown; known are {', '.join(names_with_initializer())}")
@@ -121,7 +121,3 @@ def _made(found: type[Initializer], method: str, given: dict[str, Any], seed: in
 
 def _takes(initializer: type[Initializer], option: str) -> bool:
     return option in inspect.signature(initializer).parameters
-
-
-def _content(learngene: Learngene) -> str | None:
-    return "hypernetwork" if learngene.hypernet else None

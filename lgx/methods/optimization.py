@@ -12,9 +12,9 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from data_modules.base import TaskDataModule
-from lgx.components.checkpoint_checks import seed_of
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
+from lgx.core.seed import run_seed
 from lgx.errors import UserError
 
 SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
@@ -38,7 +38,7 @@ class OptimizedModule(LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Seed the step by (seed, epoch, batch, rank), so that a resumed run draws the same random numbers."""
-        parts = (seed_of(), self.current_epoch, batch_idx, self.global_rank)
+        parts = (run_seed(), self.current_epoch, batch_idx, self.global_rank)
         state = np.random.SeedSequence(parts).generate_state(2)
         torch.manual_seed(int(state[0]))
         np.random.seed(int(state[1]))

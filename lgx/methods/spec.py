@@ -5,10 +5,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from lgx.artifacts.content import Content
     from lgx.core.batch import Kind
-
-Content = Literal["network", "layers", "hypernetwork"]
-"""What a learngene holds: a whole network, some layers, or a hypernetwork."""
 
 Dash = Literal["-", "--", ":", "-."]
 
@@ -61,7 +59,7 @@ class MethodSpec:
     looks: tuple[Look, ...] = ()
     module: str | None = None
     initializer: str | None = None
-    learngene: Content | None = None
+    learngene: "Content | None" = None
     kinds: tuple["Kind", ...] = ("classification",)
     aliases: tuple[str, ...] = ()
     trained_name: str | None = None

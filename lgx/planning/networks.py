@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
 
-from lgx.artifacts.pretrained import IMAGENET_MEAN, IMAGENET_STD, PretrainedNetwork, load_pretrained
+from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.artifacts.timm_models import IMAGENET_MEAN, IMAGENET_STD
 from lgx.components.teacher import Teacher
 from lgx.core.batch import Task
 from lgx.methods.cost_probe import CostProbe

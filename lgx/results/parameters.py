@@ -7,8 +7,9 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from lgx.artifacts.learngene import SUFFIX, read_safetensors
+from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.errors import UserError
 
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")

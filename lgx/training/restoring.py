@@ -8,8 +8,9 @@ from lightning.pytorch.trainer.connectors import checkpoint_connector
 from torch import Tensor
 from torch.optim import Optimizer
 
-from lgx.artifacts.learngene import load_checkpoint
-from lgx.artifacts.metadata_schema import TASK, described_architecture, is_weight
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.metadata_schema import TASK, described_architecture
+from lgx.artifacts.tensor_checks import is_weight
 from lgx.core.schema import LINE, MAPPING, Field, at_most, check_fields, list_of, mapping_of, shortened
 from lgx.errors import UserError
 from lgx.methods import base

@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from lgx.artifacts.export_gpt2 import write_text_descendant
+from lgx.artifacts.export import write_text_descendant
 from lgx.errors import UserError
 from lgx.hypernet.functional_forward import functional_forward
 from tests.support.command_line import python

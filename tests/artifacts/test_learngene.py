@@ -8,8 +8,10 @@ import torch
 from safetensors.torch import save_file
 
 from lgx.architectures import ViTArchitecture
-from lgx.artifacts.learngene import Learngene, load_checkpoint, take_layers
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
+from lgx.initialization.expansion import take_layers
 from tests.support.hostile import Payload
 
 SMALL = ViTArchitecture(4, 16, 2, patch_size=4, img_size=8, num_classes=3, stages=(2, 2))
@@ -75,7 +77,7 @@ def test_damaged_files_are_named(learngene, tmp_path):
     with pytest.raises(UserError, match="not an intact safetensors file"):
         Learngene.load(path)
     save_file({"x": torch.zeros(1)}, path)
-    with pytest.raises(UserError, match="no learngene"):
+    with pytest.raises(UserError, match="without the metadata 'lgx'"):
         Learngene.load(path)
     for about in ("{", json.dumps({"format": 1}), json.dumps([1]), json.dumps({"format": 1, "method": "sws"})):
         save_file({"x": torch.zeros(1)}, path, metadata={"lgx": about})

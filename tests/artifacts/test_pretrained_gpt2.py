@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lgx.architectures import GPT2Architecture, ViTArchitecture
-from lgx.artifacts.export_gpt2 import write_text_descendant
+from lgx.artifacts.export import write_text_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.normalization import renormalize
@@ -76,7 +76,7 @@ def test_teachers_that_do_not_fit_are_refused(tmp_path):
 
 def test_gpt2s_of_another_make_are_refused(tmp_path):
     language_model(tmp_path / "lm", activation_function="relu")
-    with pytest.raises(UserError, match="its activation_function is relu, only GPT-2's own gelu_new"):
+    with pytest.raises(UserError, match="its activation_function is relu, expected GPT-2's own gelu_new"):
         load_pretrained(str(tmp_path / "lm"))
     with pytest.raises(UserError, match="/nowhere: transformers could not load it"):
         load_pretrained("gpt2:/nowhere")

@@ -10,7 +10,8 @@ from safetensors.torch import save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lgx.architectures import parse_architecture
-from lgx.artifacts.learngene import EMBEDDING, Learngene, load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import EMBEDDING_PREFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.rows import read_rows
 from lgx.errors import UserError
@@ -40,7 +41,7 @@ def hypernet_of(tells_tasks: bool) -> Hypernet:
 
 
 def save_learngene(folder, hypernet, tasks=CLASSES):
-    tensors = {**hypernet.state_dict(), **{f"{EMBEDDING}{task}": EMBEDDINGS[task] for task in tasks}}
+    tensors = {**hypernet.state_dict(), **{f"{EMBEDDING_PREFIX}{task}": EMBEDDINGS[task] for task in tasks}}
     known = {task: {"name": task, "num_classes": classes} for task, classes in tasks.items()}
     path = folder / "tal.learngene.safetensors"
     Learngene("tal", BASE, tensors, hypernet=hypernet.config.to_dict(), tasks=known).save(path)

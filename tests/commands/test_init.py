@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from lgx.architectures import parse_architecture
-from lgx.artifacts.learngene import Learngene, load_checkpoint, take_layers
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
+from lgx.initialization.expansion import take_layers
 from lgx.methods.registry import names_with_initializer
 from lgx.training import migrations
 from tests.support.command_line import ARCH, arguments, lgx, python

@@ -11,7 +11,7 @@ import sys
 import pytest
 import torch
 
-from lgx.artifacts.learngene import load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
 from lgx.methods.lsamd.selection import SelectionRun
 from tests.support.command_line import arguments, free_port, lgx

@@ -14,7 +14,8 @@ import pytest
 from lightning.pytorch import Callback
 
 from data_modules.shards import write_shards
-from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
 from lgx.core.files import atomic_path
 from lgx.core.system_failures import as_os_error
 from lgx.errors import UserError

@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from data_modules import CIFAR10
-from lgx.artifacts.learngene import load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.cli import main
 from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments

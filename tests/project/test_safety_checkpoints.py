@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from lgx.architectures import ViTArchitecture
-from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from tests.support.command_line import arguments, lgx
 from tests.support.hostile import Payload
@@ -137,7 +138,7 @@ def test_names_that_would_steer_a_terminal_are_refused(tmp_path):
 
 def test_a_folder_of_transformers_brings_no_code(tmp_path):
     from lgx.architectures import GPT2Architecture
-    from lgx.artifacts.export_gpt2 import write_text_descendant
+    from lgx.artifacts.export import write_text_descendant
 
     folder = tmp_path / "gpt2"
     write_text_descendant(folder, GPT2Architecture(1, 8, 2, max_len=16, vocab_size=32).build())

@@ -21,13 +21,14 @@ from data_modules.transforms import MaskTransform
 from lgx.architectures import GPT2Architecture, ViTArchitecture
 from lgx.architectures.sets import read_architectures
 from lgx.artifacts.export import write_descendant
-from lgx.artifacts.learngene import Learngene, take_layers
+from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.batch import Task
 from lgx.core.rows import Row, read_rows, write_rows
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization import initialize
+from lgx.initialization.expansion import take_layers
 from lgx.methods.initializers import initializer_for
 from lgx.methods.lsamd.selection import SelectionRun, extract
 from lgx.runs.sweeps import load_sweep
@@ -122,7 +123,7 @@ def make_timm_folder(folder: Path) -> Path:
 
 
 def make_gpt2_folder(folder: Path) -> Path:
-    from lgx.artifacts.export_gpt2 import write_text_descendant
+    from lgx.artifacts.export import write_text_descendant
 
     architecture = GPT2Architecture(1, 8, 2, max_len=16, vocab_size=32)
     write_text_descendant(folder / "gpt2", architecture.build())

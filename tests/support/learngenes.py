@@ -3,7 +3,8 @@
 import torch
 
 from lgx.architectures import ViTArchitecture
-from lgx.artifacts.learngene import Learngene, take_layers
+from lgx.artifacts.learngene import Learngene
+from lgx.initialization.expansion import take_layers
 
 BIG = ViTArchitecture(6, 24, 3, patch_size=4, img_size=16, num_classes=5)
 TASK = {"name": "shapes", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.2, 0.2]}

@@ -17,7 +17,7 @@ from statistics import median
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lgx.artifacts.learngene import load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.files import atomic_path
 from tests.support.paths import EXPERIMENTS
 

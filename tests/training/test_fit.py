@@ -6,7 +6,8 @@ import pytest
 import torch
 import yaml
 
-from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
 from tests.support.command_line import lgx
 
@@ -139,7 +140,7 @@ def test_a_checkpoint_within_the_first_epoch_is_not_untrained(fit, tmp_path):
 
 @pytest.mark.slow
 def test_a_compiled_network_saves_plain_names(fit, tmp_path):
-    from lgx.artifacts.learngene import load_checkpoint
+    from lgx.artifacts.checkpoints import load_checkpoint
 
     result = fit("Ancestor", "--name=c", "--model.compile=true")
     assert result.code == 0, result.err

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from lgx.artifacts.learngene import load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
 from tests.support.command_line import arguments, lgx
 
 

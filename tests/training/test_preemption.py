@@ -6,7 +6,7 @@ import signal
 import pytest
 import torch
 
-from lgx.artifacts.learngene import load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
 from tests.support.command_line import arguments, lgx, python
 
 OPTIONS = ["--name=r", "--trainer.max_epochs=3", "--data.batch_size=8", "--data.augment=crop_flip"]

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from lgx.artifacts.learngene import load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
 from tests.support.command_line import arguments, lgx, python
 

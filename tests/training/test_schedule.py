@@ -2,7 +2,7 @@
 
 import pytest
 
-from lgx.artifacts.learngene import load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
 
 
 def test_a_share_of_the_batches_is_trained_with_a_whole_schedule(fit, tmp_path):

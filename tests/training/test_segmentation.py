@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from lgx.architectures import parse_architecture
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export import write_descendant
-from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.learngene import Learngene
 from lgx.components.teacher import Teacher
 from lgx.core.batch import Task
 from lgx.core.rows import read_rows

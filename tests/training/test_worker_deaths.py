@@ -7,7 +7,7 @@ from multiprocessing import resource_sharer
 
 import pytest
 
-from lgx.artifacts.learngene import load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.errors import UserError
 from tests.support.command_line import arguments, lgx, python
 

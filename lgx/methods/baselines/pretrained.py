@@ -6,7 +6,8 @@ from typing import cast
 from torch import Tensor
 
 from lgx.architectures import Architecture, GPT2Architecture
-from lgx.artifacts.learngene import SUFFIX, read_safetensors
+from lgx.artifacts.learngene import SUFFIX
+from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.core.batch import Kind, Task
 from lgx.errors import UserError
 from lgx.initialization.origin import Origin

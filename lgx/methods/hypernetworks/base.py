@@ -14,9 +14,10 @@ from torch.optim import Optimizer
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, architecture_set, name_of
 from lgx.artifacts.learngene import Learngene
-from lgx.components.checkpoint_checks import check_same_options, seed_of
+from lgx.components.checkpoint_checks import check_same_options
 from lgx.components.metrics import metrics_for
 from lgx.core.batch import Batch, Task
+from lgx.core.seed import run_seed
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.meta_batch import meta_batch_loss
@@ -189,7 +190,7 @@ class HypernetMethod(PanelEvaluation):
 
     def draw(self, step: int, rank: int) -> list[Architecture]:
         """The architectures of a step."""
-        words = np.random.SeedSequence((seed_of(), step, rank, 7)).generate_state(2)
+        words = np.random.SeedSequence((run_seed(), step, rank, 7)).generate_state(2)
         rng = random.Random(int(words[0]) << 32 | int(words[1]))
         return [rng.choice(self.set) for _ in range(self.meta_batch)]
 

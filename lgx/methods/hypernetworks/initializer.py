@@ -12,7 +12,7 @@ from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.batch import Task
-from lgx.core.schema import read_json
+from lgx.core.json_files import read_json
 from lgx.errors import UserError
 from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, tiled_parameters, trace
 from lgx.hypernet.checkpoints import read_config

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from lgx.artifacts.learngene import EMBEDDING, Learngene
+from lgx.artifacts.learngene import EMBEDDING_PREFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.losses import distillation_loss, feature_divergence, official_feature_divergence
 from lgx.components.teacher import TeacherRequest
@@ -243,7 +243,7 @@ class TAL(HypernetMethod):
         """The hypernetwork with the tasks that it was tuned on and their embeddings."""
         tensors = dict(state)
         if self.embeddings is not None:
-            tensors |= {f"{EMBEDDING}{task}": self.embeddings.tensors[task] for task in self.tasks}
+            tensors |= {f"{EMBEDDING_PREFIX}{task}": self.embeddings.tensors[task] for task in self.tasks}
         return Learngene(
             self.method,
             self.architecture,

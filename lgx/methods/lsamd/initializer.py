@@ -5,10 +5,9 @@ from functools import cached_property
 from torch import Tensor
 
 from lgx.architectures import Architecture
-from lgx.artifacts.learngene import take_layers
 from lgx.core.batch import Task
 from lgx.errors import UserError
-from lgx.initialization.expansion import Repeat, selected
+from lgx.initialization.expansion import Repeat, selected, take_layers
 from lgx.methods.layers import LayerExpansion
 
 

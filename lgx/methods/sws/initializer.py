@@ -5,9 +5,8 @@ from typing import Literal
 from torch import Tensor
 
 from lgx.architectures import Architecture
-from lgx.artifacts.learngene import take_layers
 from lgx.core.batch import Task
-from lgx.initialization.expansion import Order, cyclic, random_assigned
+from lgx.initialization.expansion import Order, cyclic, random_assigned, take_layers
 from lgx.methods.layers import LayerExpansion
 
 

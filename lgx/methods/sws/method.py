@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from lgx.architectures import ViTArchitecture, vit_only
-from lgx.artifacts.learngene import Learngene, take_layers
-from lgx.initialization.expansion import first_of_stages
+from lgx.artifacts.learngene import Learngene
+from lgx.initialization.expansion import first_of_stages, take_layers
 from lgx.methods.distillation.method import Distill
 from lgx.methods.sws.spec import SWS as SPEC
 

@@ -53,4 +53,5 @@ class TLEG(Distill):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """θ_B as layer 0, θ_A as layer 1, and all parameters outside the layers."""
-        return Learngene(self.method, self.architecture, dict(state), ancestor=self.ancestor or "")
+        ancestor = self.ancestor or ""
+        return Learngene(self.method, self.architecture, dict(state), ancestor=ancestor, content="layers")

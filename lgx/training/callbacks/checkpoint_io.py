@@ -6,7 +6,7 @@ import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 
 from lgx.core.files import atomic_path
-from lgx.core.system_failures import as_os_error
+from lgx.core.foreign import write_errors
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -29,8 +29,5 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         Raises:
             UserError: If it cannot be written; the old file stays as it was.
         """
-        with atomic_path(path) as temporary:
-            try:
-                torch.save(checkpoint, temporary)
-            except RuntimeError as error:  # torch's zip writer reports a full disk this way
-                raise as_os_error(error) from error
+        with atomic_path(path) as temporary, write_errors(RuntimeError):  # as torch's zip writer reports a full disk
+            torch.save(checkpoint, temporary)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from lgx.artifacts.learngene import SUFFIX, load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import SUFFIX
 from lgx.methods.base import Method
 from lgx.training.callbacks.place import best_checkpoint, run_folder
 

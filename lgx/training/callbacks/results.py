@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from lgx.components.checkpoint_checks import seed_of
 from lgx.components.metrics import metric_names
 from lgx.core.provenance import commit, config_hash, hardware
 from lgx.core.rows import Row, add_rows
+from lgx.core.seed import run_seed
 from lgx.methods.base import Method
 from lgx.training.callbacks.config import BEST, SaveConfig
 from lgx.training.callbacks.place import best_checkpoint, run_folder
@@ -66,7 +66,7 @@ class SaveResults(Callback):
             epochs=trainer.current_epoch + 1,
             metric="loss",
             value=total / seen,
-            seed=seed_of(),
+            seed=run_seed(),
             n=int(seen),
             run=str(folder),
             **origin(trainer),
@@ -119,7 +119,7 @@ class SaveResults(Callback):
                     epochs=epochs,
                     metric=metric,
                     value=float(trainer.callback_metrics[f"{tag}/{metric}"]),
-                    seed=seed_of(),
+                    seed=run_seed(),
                     n=int(trainer.callback_metrics[f"{tag}/n"]),
                     run=str(folder),
                     **told,

@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from lgx.architectures import parse_architecture, read_architectures
-from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
 from lgx.core.batch import Task
 from lgx.core.rows import read_rows
 from lgx.errors import UserError

@@ -7,7 +7,8 @@ import torch
 from safetensors.torch import load_file
 
 from lgx.architectures import parse_architecture
-from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.teacher import Teacher
 from lgx.core.batch import Task

@@ -6,7 +6,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from lgx.architectures import NAMES, ViTArchitecture
-from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
 from lgx.initialization import initialize
 from lgx.methods import StagewiseExpansion
 from lgx.methods.initializers import initializer_for

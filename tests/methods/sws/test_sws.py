@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import StagewiseExpansion

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from lgx.architectures import ViTArchitecture
-from lgx.artifacts.learngene import Learngene, load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.optim import parameter_groups
 from lgx.errors import UserError

@@ -3,9 +3,10 @@
 from torch import Tensor
 
 from lgx.architectures import Architecture
-from lgx.artifacts.learngene import Learngene, take_layers
+from lgx.artifacts.learngene import Learngene
 from lgx.core.batch import Task
 from lgx.initialization import Initializer, Origin
+from lgx.initialization.expansion import take_layers
 
 
 class RepeatedHalf(Initializer):

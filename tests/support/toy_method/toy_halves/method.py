@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lgx.artifacts.learngene import Learngene, take_layers
+from lgx.artifacts.learngene import Learngene
 from lgx.components.teacher import TeacherRequest
 from lgx.core.batch import Batch
+from lgx.initialization.expansion import take_layers
 from lgx.methods.base import Method
 from toy_halves.spec import SPEC
 

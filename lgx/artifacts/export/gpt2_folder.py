@@ -1,7 +1,6 @@
-"""Writing text models that people use without lgx."""
+"""Write GPT-2s as folders that transformers loads, or as weights files."""
 
 import copy
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,17 +8,19 @@ import torch
 
 import lgx
 from lgx.architectures import GPT2Architecture
-from lgx.artifacts.export import WRITTEN
-from lgx.artifacts.learngene import write_safetensors
+from lgx.artifacts.export.card import model_card
+from lgx.artifacts.export.folders import refuse_foreign_folder
+from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.core.extras import nlp_extra
 from lgx.core.files import atomic_path
-from lgx.errors import UserError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_TEXT = {"generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json"}
-"""What a text model's folder holds beside what every model's does."""
+_TOKENIZER_FILES = frozenset({
+    "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
+})  # fmt: skip
+"""Files of a text model's folder beside those of every model folder."""
 
 
 def write_text_descendant(
@@ -35,7 +36,7 @@ def write_text_descendant(
         out: A folder, or a path ending in ``.safetensors``.
         model: What ``GPT2Architecture.build`` made, or any GPT-2 of transformers, e.g. a ``GPT2LMHeadModel``, whose
             tied head is written once.
-        tokenizer: Its tokenizer, to be written beside it.
+        tokenizer: Its tokenizer, which is written beside it.
         label_names: Class names in index order.
         card: Facts for the model card.
 
@@ -46,7 +47,7 @@ def write_text_descendant(
     if out.suffix == ".safetensors":
         write_safetensors(out, model.state_dict(), {"format": "pt"})
         return
-    _refuse_foreign_folder(out)
+    refuse_foreign_folder(out, _TOKENIZER_FILES)
     with nlp_extra("export"):
         from lgx.artifacts.transformers_models import silent
     plain = _plain(model)
@@ -57,7 +58,7 @@ def write_text_descendant(
         plain.save_pretrained(temporary)
         if tokenizer is not None:
             tokenizer.save_pretrained(temporary)
-        (temporary / "README.md").write_text(_card(plain, card or {}, out))
+        (temporary / "README.md").write_text(_card(out, plain, card or {}))
 
 
 def _plain(model: "PreTrainedModel") -> "PreTrainedModel":
@@ -74,41 +75,13 @@ def _plain(model: "PreTrainedModel") -> "PreTrainedModel":
     return plain
 
 
-def _refuse_foreign_folder(out: Path) -> None:
-    """An existing folder is replaced as a whole, so it must hold a model that was written here, and nothing else."""
-    if not out.exists():
-        return
-    names = {entry.name for entry in out.iterdir()} if out.is_dir() else {out.name}
-    foreign = names - WRITTEN - _TEXT or (names and "config.json" not in names)
-    if foreign or out.resolve() in (Path.cwd(), *Path.cwd().parents):
-        raise UserError(f"{out}: exists and is no model folder that lgx wrote; choose another --out")
-
-
-def _card(model: "PreTrainedModel", facts: dict[str, Any], out: Path) -> str:
-    config = model.config
+def _card(out: Path, model: "PreTrainedModel", facts: dict[str, Any]) -> str:
+    config, name = model.config, type(model).__name__
     architecture = GPT2Architecture(config.n_layer, config.n_embd, config.n_head, config.n_positions, config.vocab_size)
-    size = {"parameters": f"{sum(p.numel() for p in model.parameters()):,}"}
-    size |= {key: json.dumps(value) for key, value in facts.items() if value is not None}
-    lines = "\n".join(f"| {key} | {value} |" for key, value in size.items())
-    name = type(model).__name__
-    return f"""---
-library_name: transformers
-tags: [gpt2, learngene]
----
-
-# {out.name}
-
-A GPT-2 initialized by lgx {lgx.__version__}: {architecture.spec()}.
-
-| fact | value |
-| --- | --- |
-{lines}
-
-```python
-from transformers import {name}
-
-model = {name}.from_pretrained("{out.name}")
-```
-
-Texts are padded on the right with token {config.pad_token_id}.
-"""
+    sizes = {
+        "parameters": f"{sum(p.numel() for p in model.parameters()):,}",
+        "padding": f"on the right with token {config.pad_token_id}",
+    }
+    summary = f"A GPT-2 initialized by lgx {lgx.__version__}: {architecture.spec()}."
+    code = f'from transformers import {name}\n\nmodel = {name}.from_pretrained("{out.name}")'
+    return model_card(out.name, "transformers", "gpt2, learngene", summary, sizes, facts, code)

@@ -1,0 +1,33 @@
+"""Read Lightning and torch checkpoints without running code."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lgx.artifacts.pickles import check_checkpoint
+from lgx.core.foreign import checkpoint_errors
+from lgx.errors import UserError
+
+
+def load_checkpoint(path: str | Path, also: Sequence[type] = ()) -> dict[str, Any]:
+    """Read a checkpoint with ``weights_only=True``: tensors and plain types, never code.
+
+    Args:
+        path: The file.
+        also: Further classes that it may hold; they must do nothing but keep attributes.
+
+    Raises:
+        UserError: If the file is missing or damaged, or holds anything but tensors and plain types.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such checkpoint")
+    with checkpoint_errors(path):
+        check_checkpoint(path)
+        with torch.serialization.safe_globals([*also]):
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    if not isinstance(checkpoint, dict):
+        raise UserError(f"{path}: holds a {type(checkpoint).__name__}, expected a checkpoint's dictionary")
+    return checkpoint

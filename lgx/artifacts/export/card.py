@@ -1,0 +1,43 @@
+"""The model card, README.md, of an exported model."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_CARD = """\
+---
+library_name: {library}
+tags: [{tags}]
+---
+
+# {title}
+
+{summary}
+
+| fact | value |
+| --- | --- |
+{facts}
+
+```python
+{code}
+```
+"""
+
+
+def model_card(
+    title: str, library: str, tags: str, summary: str, sizes: Mapping[str, str], facts: Mapping[str, Any], code: str
+) -> str:
+    """Write a model card in Markdown.
+
+    Args:
+        title: Name of the model.
+        library: The library that loads it.
+        tags: Tags of the Hugging Face hub, joined by commas.
+        summary: One sentence on the model.
+        sizes: Facts that are shown as they are.
+        facts: Further facts, shown as JSON; None is left out.
+        code: Python that loads the model.
+    """
+    rows = {**sizes, **{key: json.dumps(value) for key, value in facts.items() if value is not None}}
+    table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
+    return _CARD.format(library=library, tags=tags, title=title, summary=summary, facts=table, code=code)

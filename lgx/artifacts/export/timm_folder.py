@@ -1,0 +1,148 @@
+"""Write image models as folders that timm loads, or as weights files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import timm
+from safetensors.torch import save_file
+from timm.models import save_for_hf
+from torch import Tensor, nn
+
+import lgx
+from lgx.architectures import ViTArchitecture
+from lgx.architectures.zoo import ZooModel
+from lgx.artifacts.export.card import model_card
+from lgx.artifacts.export.folders import refuse_foreign_folder
+from lgx.core.files import atomic_path
+from lgx.core.foreign import write_errors
+from lgx.errors import UserError
+
+_TIMM_NAME = "vit_base_patch16_224"
+"""A registered name by which timm finds its ViT class; the arguments beside it give every size."""
+
+_DECODING = """\
+scores = model(images)[:, 1:].mT.unflatten(2, ({grid}, {grid}))  # of each patch; the class token is left out
+logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bilinear")
+"""
+"""Completes the output of timm's ViT for segmentation, which scores tokens."""
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """Normalization of the inputs, per channel; None where unknown."""
+
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
+
+
+def write_descendant(
+    out: str | Path,
+    model: nn.Module,
+    architecture: ViTArchitecture | ZooModel,
+    mean: tuple[float, ...] | None = None,
+    std: tuple[float, ...] | None = None,
+    label_names: tuple[str, ...] | None = None,
+    card: dict[str, Any] | None = None,
+) -> None:
+    """Write a model as a timm ``local-dir:`` folder, or its weights alone.
+
+    Layers of a ViT that share weights are written one by one, so the result is an ordinary ViT.
+
+    Args:
+        out: A folder, or a path ending in ``.safetensors``; a model of torchvision needs such a path.
+        model: The model, under timm's or torchvision's names.
+        architecture: Its description.
+        mean: Per-channel mean of its inputs, for timm's ``resolve_data_config``.
+        std: Per-channel standard deviation of its inputs.
+        label_names: Class names in index order.
+        card: Facts for the model card.
+
+    Raises:
+        UserError: If the place is taken by something else or cannot be written.
+    """
+    out = Path(out)
+    check_place(out, architecture)
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
+    if isinstance(architecture, ViTArchitecture):
+        architecture = architecture.unshared()
+        architecture.build("meta").load_state_dict(tensors, assign=True)
+    if out.suffix == ".safetensors":
+        _write_weights(out, tensors, architecture)
+    else:
+        refuse_foreign_folder(out)
+        _write_folder(out, tensors, architecture, _Inputs(mean, std), label_names, card or {})
+
+
+def check_place(out: str | Path, architecture: ViTArchitecture | ZooModel) -> None:
+    """Refuse a folder for a model that timm cannot load from one.
+
+    Raises:
+        UserError: If the model is torchvision's and ``out`` is no ``.safetensors`` file.
+    """
+    of_torchvision = isinstance(architecture, ZooModel) and architecture.zoo == "torchvision"
+    if of_torchvision and Path(out).suffix != ".safetensors":
+        raise UserError(f"{out}: a folder is for timm's models; give a path ending in .safetensors for torchvision's")
+
+
+def _is_segmentation(architecture: ViTArchitecture | ZooModel) -> bool:
+    return isinstance(architecture, ViTArchitecture) and architecture.kind == "segmentation"
+
+
+def _write_weights(out: Path, tensors: dict[str, Tensor], architecture: ViTArchitecture | ZooModel) -> None:
+    # One key only: safetensors writes several in a random order, and the same seed must give the same bytes.
+    metadata = {"kind": "segmentation"} if _is_segmentation(architecture) else {"format": "pt"}
+    with atomic_path(out) as temporary, write_errors():
+        save_file(tensors, temporary, metadata=metadata)
+
+
+def _write_folder(
+    out: Path,
+    tensors: dict[str, Tensor],
+    architecture: ViTArchitecture | ZooModel,
+    inputs: _Inputs,
+    label_names: tuple[str, ...] | None,
+    facts: dict[str, Any],
+) -> None:
+    args = architecture.timm_args()
+    args.pop("num_classes", None)  # timm reads it from the configuration's top level
+    name = _TIMM_NAME if isinstance(architecture, ViTArchitecture) else architecture.model
+    reference: Any = timm.create_model(name, pretrained=False, num_classes=architecture.num_classes, **args)
+    reference.load_state_dict(tensors)
+    reference.pretrained_cfg = _pretrained_config(reference.pretrained_cfg, architecture, inputs)
+    config = {"label_names": list(label_names)} if label_names else None
+    with atomic_path(out) as temporary:
+        with write_errors():
+            save_for_hf(reference, str(temporary), model_config=config, model_args=args, safe_serialization=True)
+        (temporary / "README.md").write_text(_card(out, architecture, reference, facts))
+
+
+def _pretrained_config(
+    config: dict[str, Any], architecture: ViTArchitecture | ZooModel, inputs: _Inputs
+) -> dict[str, Any]:
+    """Timm's description of a model's inputs and of its first and last layer; a zoo's model keeps its own."""
+    channels, size = architecture.in_chans, architecture.img_size
+    shape: dict[str, Any] = {"input_size": (channels, size, size), "tag": None}
+    mean, std = (0.5,) * channels, (0.5,) * channels
+    if isinstance(architecture, ViTArchitecture):
+        shape |= {"fixed_input_size": True, "crop_pct": 1.0, "interpolation": "bicubic"}
+        shape |= {"classifier": "head", "first_conv": "patch_embed.proj"}
+    elif channels == 3:
+        mean, std = config["mean"], config["std"]
+    return {**config, **shape, "mean": inputs.mean or mean, "std": inputs.std or std}
+
+
+def _card(out: Path, architecture: ViTArchitecture | ZooModel, model: nn.Module, facts: dict[str, Any]) -> str:
+    sizes = {"parameters": f"{sum(p.numel() for p in model.parameters()):,}"}
+    if isinstance(architecture, ViTArchitecture):
+        sizes["MACs per image"] = f"{architecture.count_macs():,}"
+        what = f"A vision transformer initialized by lgx {lgx.__version__}: {architecture.spec()}"
+    else:
+        what = f"{architecture.model} initialized by lgx {lgx.__version__}: {architecture.img_size} px"
+    tag, imports, use = "image-classification", "import timm\n", ""
+    if isinstance(architecture, ViTArchitecture) and _is_segmentation(architecture):
+        tag, imports = "image-segmentation", "import timm\nimport torch\n"
+        use = "\n" + _DECODING.format(grid=architecture.img_size // architecture.patch_size).rstrip("\n")
+    code = f'{imports}\nmodel = timm.create_model("local-dir:{out.name}", pretrained=True){use}'
+    summary = f"{what}, {architecture.num_classes} classes."
+    return model_card(out.name, "timm", f"{tag}, timm, learngene", summary, sizes, facts, code)

@@ -1,0 +1,41 @@
+"""Read and write safetensors files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from lgx.core.files import atomic_path
+from lgx.core.foreign import safetensors_errors, write_errors
+from lgx.core.schema import LINE
+from lgx.errors import UserError
+
+
+def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write tensors and metadata atomically.
+
+    Raises:
+        UserError: If the file cannot be written.
+    """
+    # safetensors refuses tensors that share memory.
+    copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    with atomic_path(path) as temporary, write_errors(SafetensorError):
+        save_file(copies, temporary, metadata=metadata)
+
+
+def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read tensors and metadata.
+
+    Raises:
+        UserError: If the file is missing, damaged or in another format.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
+    with safetensors_errors(path), safe_open(path, framework="pt") as file:
+        tensors, metadata = {k: file.get_tensor(k) for k in file.keys()}, dict(file.metadata() or {})
+    if wrong := next((name for name in tensors if not LINE.holds(name)), None):
+        raise UserError(f"{path}: a tensor is called {wrong[:40]!r}, expected {LINE.words}; save it again")
+    return tensors, metadata

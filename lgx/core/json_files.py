@@ -1,0 +1,51 @@
+"""Read JSON of files that may come from anyone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lgx.core.foreign import json_errors
+from lgx.errors import UserError
+
+LARGEST = 16 * 2**20
+"""Most bytes of JSON that are read: a hundred times what lgx writes, and little enough to parse in memory."""
+
+
+def read_json(path: str | Path, remedy: str) -> Any:
+    """Read a file of JSON.
+
+    Args:
+        path: The file.
+        remedy: What the user can do if it cannot be read, for the message.
+
+    Raises:
+        UserError: If it cannot be read, is too large, or is not JSON.
+    """
+    path = Path(path)
+    if not path.is_file():  # a pipe is refused too: reading it may never end
+        raise UserError(f"{path}: no such file; {remedy}")
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; {remedy}") from error
+    return parse_json(content, str(path), remedy, numbered=True)
+
+
+def parse_json(text: str | bytes, place: str, remedy: str, numbered: bool = False) -> Any:
+    """Parse JSON.
+
+    Args:
+        text: The JSON; UTF-8 if it is bytes.
+        place: Where it stands, for the message.
+        remedy: What the user can do if it is wrong, for the message.
+        numbered: Whether to name the line of a mistake.
+
+    Raises:
+        UserError: If it is too long or not JSON: a syntax error, no UTF-8, brackets nested too deeply, or a number of
+            thousands of digits.
+    """
+    if len(text) > LARGEST:
+        raise UserError(f"{place}: more than {LARGEST:,} characters of JSON; {remedy}")
+    with json_errors(place, remedy, numbered):
+        return json.loads(text)

@@ -1,0 +1,114 @@
+"""Learngenes and checkpoints say whether they hold a whole network, also those written before they said it."""
+
+import pytest
+import torch
+
+from lgx.architectures import ViTArchitecture
+from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.errors import UserError
+from lgx.initialization.expansion import take_layers
+from tests.support.command_line import lgx
+from tests.support.descriptions import rewrite_description
+
+VIT = ViTArchitecture(2, 16, 2, patch_size=4, img_size=8, num_classes=3)
+STATE = VIT.build().state_dict()
+SHARED = VIT.replace(depth=4, stages=(2, 2))
+SELECTION = {"layers": [0, 1], "base_share": {"a": [1.0, 1.0]}, "routing": "batch"}
+MADE = {
+    "network": Learngene("ancestor", VIT, STATE),
+    "one layer of two": Learngene("mine", VIT, take_layers(STATE, [1])),
+    "layers of stages": Learngene("sws", SHARED, STATE),
+    "selected layers": Learngene("lsamd", VIT, STATE, selection=SELECTION),
+    "two layers that others are computed from": Learngene("tleg", VIT, STATE, content="layers"),
+}
+
+
+@pytest.mark.parametrize(("kind", "learngene"), MADE.items(), ids=[*MADE])
+@pytest.mark.parametrize("removed", [(), ("content",)], ids=["new", "old"])
+def test_files_tell_networks_from_layers_with_the_key_and_without(kind, learngene, removed, tmp_path):
+    path = tmp_path / "a.learngene.safetensors"
+    learngene.save(path)
+    rewrite_description(path, removed)
+    expected = "network" if kind == "network" else "layers"
+    assert Learngene.load(path).content == learngene.content == expected
+    if expected == "network":
+        assert load_pretrained(str(path)).architecture == VIT
+    else:
+        with pytest.raises(UserError, match=f"layers of {learngene.method}, not a whole network"):
+            load_pretrained(str(path))
+
+
+def test_the_key_wins_over_the_rule_and_the_name(tmp_path):
+    path = tmp_path / "a.learngene.safetensors"
+    Learngene("tleg", VIT, STATE, content="network").save(path)
+    assert load_pretrained(str(path)).architecture == VIT
+    Learngene("mine", VIT, STATE, content="layers").save(path)
+    with pytest.raises(UserError, match="2 layers of mine"):
+        load_pretrained(str(path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"content": "head"}, "content is 'head', expected network or layers or hypernetwork"),
+        ({"content": None}, "content is None"),
+        ({"content": "hypernetwork"}, "contradicts hypernet"),
+        ({"hypernet": {}}, "contradicts hypernet"),
+        ({"search": [1], "selection": [1]}, "selection"),
+    ],
+)
+def test_a_contradicting_description_is_refused(changes, words, tmp_path):
+    path = tmp_path / "a.learngene.safetensors"
+    MADE["network"].save(path)
+    rewrite_description(path, **changes)
+    with pytest.raises(UserError, match=words):
+        Learngene.load(path)
+
+
+def test_a_selection_is_read_under_its_old_name(tmp_path):
+    path = tmp_path / "a.learngene.safetensors"
+    MADE["selected layers"].save(path)
+    rewrite_description(path, ("selection", "content"), search=SELECTION)
+    assert Learngene.load(path).selection == SELECTION
+    assert Learngene.load(path).content == "layers"
+
+
+def checkpoint(path, method, plain_network, architecture=VIT, **more):
+    about = {"method": method, "architecture": architecture.to_dict(), "task": {}, "epochs": 1, **more}
+    about |= {} if plain_network is None else {"plain_network": plain_network}
+    torch.save({"lgx": about, "state_dict": {f"network.{key}": tensor for key, tensor in STATE.items()}}, path)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("method", "plain_network", "more", "expected"),
+    [
+        ("mine", True, {}, True),
+        ("tleg", True, {}, True),
+        ("mine", False, {}, False),
+        ("ancestor", None, {}, True),
+        ("tleg", None, {}, False),
+        ("sws", None, {"architecture": SHARED}, False),
+        ("lsamd", None, {"routing": "batch"}, False),
+        ("tal", None, {"hypernet": {}}, False),
+        ("ancestor", "yes", {}, True),  # no truth value: as if it were missing
+    ],
+)
+def test_checkpoints_tell_plain_networks_with_the_key_and_without(method, plain_network, more, expected, tmp_path):
+    path = checkpoint(tmp_path / "a.ckpt", method, plain_network, **more)
+    if expected:
+        assert load_pretrained(path).architecture == VIT
+    else:
+        with pytest.raises(UserError, match=r"a\.ckpt: holds no plain network .* give best\.learngene\.safetensors"):
+            load_pretrained(path)
+
+
+def test_runs_write_both_keys(ancestor, sws):
+    found = {}
+    for run in (ancestor, sws):
+        stored = torch.load(run / "checkpoints/best.ckpt", weights_only=True)["lgx"]
+        learngene = Learngene.load(run / "best.learngene.safetensors")
+        found[learngene.method] = (learngene.content, stored["plain_network"])
+    assert found == {"ancestor": ("network", True), "sws": ("layers", False)}
+    assert lgx("export", sws / "checkpoints/best.ckpt", "--out", "/nowhere/x").code == 2
