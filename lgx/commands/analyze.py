@@ -44,11 +44,11 @@ def tasks(
     """
     from dataclasses import asdict
 
-    from lgx.core.files import atomic_path
+    from lgx.components.figures import write_svg
     from lgx.errors import UserError
     from lgx.methods.hypernetworks.initializer import HypernetPrediction
+    from lgx.methods.hypernetworks.task_figure import task_figure
     from lgx.methods.hypernetworks.task_map import task_map
-    from lgx.results.figures import task_figure, to_svg
 
     if not out.endswith(".svg"):
         raise UserError(f"--out: a path ending in .svg, got {out}")
@@ -77,8 +77,7 @@ def tasks(
     elif heads == "own":
         lacking = ", ".join(name for name, count in classes.items() if not count)
         raise UserError(f"--heads own: {where} does not say how many classes {lacking} has")
-    with atomic_path(out) as temporary:
-        temporary.write_text(to_svg(task_figure(maps[heads]), "tasks"), encoding="utf-8")
+    write_svg(task_figure(maps[heads]), out, "tasks")
     if json:
         print(json_module.dumps({"figure": heads, **{name: asdict(shown) for name, shown in maps.items()}}, indent=1))
         return
@@ -150,10 +149,10 @@ def paths(*, runs: str, out: str = "paths.svg", json: bool = False) -> None:
         UserError: If a run is no search.
     """
     from lgx.commands.extract import print_paths
-    from lgx.core.files import atomic_path
+    from lgx.components.figures import write_svg
     from lgx.errors import UserError
+    from lgx.methods.lsamd.figure import routing_figure
     from lgx.methods.lsamd.selection import SelectionRun, common_layers
-    from lgx.results.figures import routing_figure, to_svg
 
     if not out.endswith(".svg"):
         raise UserError(f"--out: a path ending in .svg, got {out}")
@@ -164,11 +163,7 @@ def paths(*, runs: str, out: str = "paths.svg", json: bool = False) -> None:
     titles = {f"{'/'.join(Path(name).parts[-2:])} ({run.selection.routing})": run for name, run in found.items()}
     if len(titles) < len(found):  # runs of one name in two folders
         titles = {f"{name} ({run.selection.routing})": run for name, run in found.items()}
-    with atomic_path(out) as temporary:
-        temporary.write_text(
-            to_svg(routing_figure({title: run.selection.base_share for title, run in titles.items()}), "paths"),
-            encoding="utf-8",
-        )
+    write_svg(routing_figure({title: run.selection.base_share for title, run in titles.items()}), out, "paths")
     first, *others = found.values()
     common = common_layers(first.selection, others[0].selection) if len(others) == 1 else {}
     if json:

@@ -1,6 +1,10 @@
 """``lgx compare``: tables and a report from any number of runs."""
 
-from lgx.results.comparison import Choice, show
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lgx.results.comparison import Options
 
 
 def compare(
@@ -15,22 +19,53 @@ def compare(
     average: bool = False,
     cost: bool = False,
 ) -> None:
-    """Show what runs have measured: methods × descendants × tasks, mean over seeds with a 95 % interval.
+    """Compare what runs have measured: methods × descendants × tasks, mean over seeds with a 95 % interval.
 
     Args:
         runs: Folders (searched for results.csv at any depth) or results.csv files.
-        paper: Table of a paper to set beside, e.g. sws/table1 or tal/table2.
+        paper: Table of a paper to show beside the measurements, e.g. sws/table1 or tal/table2.
         out: Folder, or path ending in .html, to write report.html, results.md and results.csv (all rows) to.
         metric: Metric to show; acc is shown in percent.
-        split: Split to show: test, val, or train (with --metric loss: what each epoch of training minimized).
+        split: Split to show: test, val, or train (with --metric loss: the loss of each epoch of training).
         baseline: Method that all others are compared with, seed by seed, e.g. random.
         methods: Show only these methods, separated by commas, e.g. sws,simple_lg,random.
         tasks: Show only these tasks, separated by commas.
         average: Show each method's mean over tasks and architectures.
-        cost: Also show what each method's descendants cost: parameters to store, epochs and MACs to train, and how
-            many times that scratch and a pretraining of each would need.
+        cost: Also show the cost of each method's descendants: parameters to store, epochs and MACs to train, and how
+            many times as much training from scratch and pretraining of every architecture need.
 
     Raises:
         UserError: If there are no such runs, rows, table or method, or ``out`` cannot be written.
     """
-    show(runs, Choice(metric, split, baseline, methods, tasks), paper, out, average, cost)
+    from lgx.results.comparison import Options
+
+    compare_runs(runs, Options(metric, split, paper, baseline, _names(methods), _names(tasks), average, cost), out)
+
+
+def compare_runs(runs: Sequence[str], options: "Options", out: str | None) -> None:
+    """Compare runs, print the tables, and write a report.
+
+    Args:
+        runs: Folders or files of rows.
+        options: Options of the comparison.
+        out: Folder, or path ending in .html; None writes no report.
+
+    Raises:
+        UserError: If there are no such runs, rows, table or method, or ``out`` cannot be written.
+    """
+    from lgx.results.comparison import compare, load_paper
+    from lgx.results.merging import find_results
+    from lgx.results.report import report_path, write_report
+    from lgx.results.terminal import print_comparison
+
+    table = load_paper(options)
+    files = find_results(runs)
+    page = report_path(out, files) if out else None
+    comparison = compare(files, options, table)
+    print_comparison(comparison)
+    if page:
+        print(f"wrote {page}, and beside it {', '.join(write_report(comparison, page))}")
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(text.split(","))

@@ -1,4 +1,4 @@
-"""``lgx reproduce``: a table or figure of the papers, from nothing to the verdict on its claims."""
+"""``lgx reproduce``: make a table or figure of the papers, and judge the paper's claims."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ ALL = "all"
 
 
 def main(argv: list[str]) -> None:
-    """Reproduce one table, or list them all.
+    """Reproduce one table, or list all tables and figures.
 
     Args:
         argv: ``--list``, or the arguments of :func:`reproduce`.
@@ -34,21 +34,24 @@ def reproduce(
     samples: str | None = None,
     out: str | None = None,
 ) -> None:
-    """Run what a table or figure of the papers needs, and say which of the paper's claims hold; --list shows them all.
+    """Run what a table or figure of the papers needs, and judge the paper's claims; --list lists them all.
 
-    What is there already is not made again, so that a command that was stopped goes on where it stopped. The scales:
-    pocket takes minutes on a CPU and downloads nothing; mini takes hours on a CPU, with small real data sets; paper
-    takes what the paper took, on GPUs. Runs lie below runs/.
+    Finished steps are skipped, so that a stopped command can be repeated. Scale pocket takes minutes on a CPU and
+    downloads nothing; mini takes hours on a CPU, with small real data sets; paper takes as long as the paper, on GPUs.
+    Runs are written below runs/.
 
     Args:
-        table: Its name, e.g. tal/table2 or lsamd/figure7; all for every one that has this scale.
-        scale: How large.
-        measured: Show what was measured before, whose rows lie in experiments/results, and run nothing.
+        table: Name of the table or figure, e.g. tal/table2 or lsamd/figure7; all for every one that has this scale.
+        scale: Scale of the runs.
+        measured: Show earlier measurements from experiments/results, and run nothing.
         dry_run: Print the command lines instead of running them.
-        tflops: With dry_run, what a GPU does at best, in TFLOP/s, e.g. 312: tells the GPU hours of every sweep.
+        tflops: With dry_run, peak speed of a GPU in TFLOP/s, e.g. 312: also print the GPU hours of every sweep.
         mfu: Share of tflops that training reaches.
-        samples: With tflops, training examples of sets whose number the files alone tell: ham10000=7211.
+        samples: With tflops, training examples of data sets whose number only their files state: ham10000=7211.
         out: Folder for report.html, results.md and results.csv; by default runs/reproduce/SCALE/TABLE.
+
+    Raises:
+        UserError: If there is no such table or scale, it was not measured, or a step fails.
     """
     from lgx.errors import UserError
     from lgx.results.reproduction import load_recipe, load_recipes
@@ -61,15 +64,15 @@ def reproduce(
         print(f"{recipe.name}, {scale} scale: {recipe.title}", flush=True)
         if measured and not how.measured:
             raise UserError(f"--measured: {recipe.name} was not measured at {scale} scale; leave it out to measure it")
-        place = Path(out) if out and table != ALL else Path(out or f"runs/reproduce/{scale}") / recipe.name
+        folder = Path(out) if out and table != ALL else Path(out or f"runs/reproduce/{scale}") / recipe.name
         if dry_run:
-            _tell(how, tflops, mfu, samples)
+            _print_steps(how, tflops, mfu, samples)
         else:
-            _one(recipe, how, measured, place)
+            _make(recipe, how, measured, folder)
 
 
-def _tell(how: "Scale", tflops: float | None, mfu: float, samples: str | None) -> None:
-    """What would be run, and for how long."""
+def _print_steps(how: "Scale", tflops: float | None, mfu: float, samples: str | None) -> None:
+    """Print the command lines, and the GPU hours of their sweeps."""
     from lgx.planning import sweep_hours
 
     for step in how.steps:
@@ -79,20 +82,23 @@ def _tell(how: "Scale", tflops: float | None, mfu: float, samples: str | None) -
             print(f"      {planned.runs} runs that train, {planned.hours:,.3g} GPU hours", flush=True)
 
 
-def _one(recipe: "Recipe", how: "Scale", measured: bool, out: Path) -> None:
+def _make(recipe: "Recipe", how: "Scale", measured: bool, out: Path) -> None:
+    """Run the steps, compare the results, and draw the figures."""
     import shlex
 
     from lgx.cli import run_command
-    from lgx.results.comparison import Choice, show
+    from lgx.commands.compare import compare_runs
+    from lgx.results.comparison import Options
     from lgx.results.reproduction import run_steps
 
     if not measured:
         run_steps(how.steps, run_command)
     results = how.measured if measured else how.results
     if results:
-        tasks, methods = (",".join(names) or None for names in (how.tasks, how.methods))
-        choice = Choice(how.metric, how.split, methods=methods, tasks=tasks)
-        show(results, choice, recipe.numbers, str(out), claims=recipe.claims)
+        options = Options(
+            how.metric, how.split, recipe.numbers, methods=how.methods, tasks=how.tasks, claims=recipe.claims
+        )
+        compare_runs(results, options, str(out))
     if not measured:
         out.mkdir(parents=True, exist_ok=True)
         for line in how.show:

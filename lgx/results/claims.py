@@ -1,4 +1,4 @@
-"""What a paper says of two methods, ``tal > logah``, and whether the measured numbers agree."""
+"""Claims of papers that one method is better than another (``tal > logah``), and whether measurements agree."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,23 +8,20 @@ from typing import Literal, NamedTuple
 
 from lgx.core.rows import Row
 from lgx.errors import UserError
-from lgx.results.averages import AVERAGE
-from lgx.results.paper import TRAINED_AS, PaperRow, PaperTable
+from lgx.methods import registry
+from lgx.results.metrics import lower_is_better, scale_of
+from lgx.results.paper import AVERAGE, PaperRow, PaperTable, paper_names
 from lgx.results.statistics import Difference, paired_difference
-from lgx.results.tables import PERCENT
 
 When = Literal["untrained", "trained", ""]
 Answer = Literal["holds", "does not hold", "open", "not measured"]
-_LOWER_IS_BETTER = ("loss", "time")
 _SHARING = re.compile(r",stages=[\d-]+")
-"""How the layers of an auxiliary net share weights is what methods differ in, not what they are compared on."""
+"""Shared layers of an auxiliary net: methods differ in them, so that they do not distinguish cells."""
 _WRITTEN = re.compile(r"(\w+) > (\w+)(?:, (untrained|trained))?")
-# A variant that the framework takes by default has no word of its own in the method's name.
-_DEFAULTS = ("order=1", "routing=batch", "priority=last-middle-first")
 
 
 class Cell(NamedTuple):
-    """What two methods are compared on."""
+    """A place where two methods are compared."""
 
     task: str
     architecture: str
@@ -33,11 +30,11 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """One method is better than another.
+    """A paper's claim that one method is better than another.
 
     Attributes:
-        better: Name of the method that the paper says is better.
-        worse: Name of the other.
+        better: Name of the method that is better according to the paper.
+        worse: Name of the other method.
         when: ``untrained``, ``trained``, or empty for both.
     """
 
@@ -50,7 +47,7 @@ class Claim:
         """Read ``tal > logah`` or ``tal > logah, untrained``.
 
         Raises:
-            UserError: If it is written otherwise.
+            UserError: If the text has another form.
         """
         found = _WRITTEN.fullmatch(str(text))
         if found is None:
@@ -64,21 +61,20 @@ class Claim:
         return f"{self.better} > {self.worse}{', ' if self.when else ''}{self.when}"
 
     def covers(self, epochs: int | None) -> bool:
-        """Whether it speaks of networks that were trained for so many epochs; None is not stated, which is not 0."""
+        """Whether it is about networks after this many epochs; None means that the paper does not state them."""
         return not self.when or (self.when == "untrained") == (epochs == 0)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the numbers say of a claim.
+    """Whether the measurements support a claim.
 
     Attributes:
         claim: The claim.
-        paper: By how much the better method is ahead in the paper's own table, in its unit, in the mean over all that
-            both have numbers of; None where it has none.
-        measured: By how much it is ahead here, paired by seed, in the mean over the cells; None where one of the two
-            was not measured.
-        cells: Number of tasks × architectures × epochs that both were measured on.
+        paper: Lead of the better method in the paper's table, in its unit, mean over all numbers that both have; None
+            where the paper has none.
+        measured: Measured lead, paired by seed, mean over the cells; None where one of the two was not measured.
+        cells: Number of tasks × architectures × epochs on which both were measured.
         answer: ``holds`` or ``does not hold`` where the 95 % interval excludes 0, else ``open``.
     """
 
@@ -90,18 +86,18 @@ class Verdict:
 
 
 def judge(claim: Claim, rows: Iterable[Row], metric: str, paper: PaperTable | None = None) -> Verdict:
-    """Compare two methods seed by seed, in the mean over all cells that both have for every seed.
+    """Compare two methods seed by seed, by the mean over all cells that both have for every seed.
 
     Args:
-        claim: What the paper says.
+        claim: The claim.
         rows: Rows of one metric and one split; shares in [0, 1].
         metric: That metric.
         paper: The paper's table.
 
     Returns:
-        The verdict. Differences are positive where the paper is right, in percent where the metric is a share.
+        The verdict. Differences are positive where the claim is right, and in percent where the metric is a share.
     """
-    sign = -1 if metric.endswith(_LOWER_IS_BETTER) else 1
+    sign = -1 if lower_is_better(metric) else 1
     printed = _in_paper(claim, paper, metric) if paper else None
     ahead = None if printed is None else sign * printed
     own = [row for row in rows if claim.covers(row.epochs)]
@@ -110,7 +106,7 @@ def judge(claim: Claim, rows: Iterable[Row], metric: str, paper: PaperTable | No
     cells = set.intersection(*(one[s].keys() & other[s].keys() for s in seeds)) if seeds else set()
     if not cells:
         return Verdict(claim, ahead, None, 0, "not measured")
-    factor = sign * (100 if metric in PERCENT else 1)
+    factor = sign * scale_of(metric)
     means = [{s: factor * fmean(values[s][cell] for cell in cells) for s in seeds} for values in (one, other)]
     difference = paired_difference(*means)
     assert difference is not None, "there are common seeds"
@@ -133,11 +129,7 @@ def _in_paper(claim: Claim, paper: PaperTable, metric: str) -> float | None:
     rows = [row for row in paper.rows if row.metric == metric and claim.covers(row.epochs)]
     rows = [row for row in rows if AVERAGE not in (row.task, row.architecture)] or rows
     one, other = (
-        {
-            _place(row): row.value
-            for row in rows
-            if method_of(row) in (name, TRAINED_AS.get(name)) and row.value is not None
-        }
+        {_place(row): row.value for row in rows if method_of(row) in paper_names(name) and row.value is not None}
         for name in (claim.better, claim.worse)
     )
     places = one.keys() & other.keys()
@@ -145,16 +137,22 @@ def _in_paper(claim: Claim, paper: PaperTable, metric: str) -> float | None:
 
 
 def _place(row: PaperRow) -> tuple[str, str, int | None, str]:
-    """What two numbers of a paper must share; where the variant is a part of the method's name, it is none of it."""
-    return row.architecture, row.task, row.epochs, "" if _names(row) else row.variant
+    """What two numbers of a paper must share: everything but the method and the variant that its name includes."""
+    return row.architecture, row.task, row.epochs, "" if _is_named(row) else row.variant
 
 
-def _names(row: PaperRow) -> bool:
-    return row.variant.partition("=")[0] in ("order", "routing", "priority")
+def _is_named(row: PaperRow) -> bool:
+    """Whether the variant is a part of the method's name in results."""
+    return row.variant.partition("=")[0] in {default.partition("=")[0] for default in _defaults(row)}
+
+
+def _defaults(row: PaperRow) -> tuple[str, ...]:
+    spec = registry.find_spec(row.method)
+    return spec.variants if spec else ()
 
 
 def method_of(row: PaperRow) -> str:
-    """The framework's name of a paper's method with its variant: ``lsamd_image``, ``lsamd_last_middle``."""
-    if not _names(row) or row.variant in _DEFAULTS:
+    """Name in results of a paper's method with its variant: ``lsamd_image``, ``lsamd_last_middle``."""
+    if not _is_named(row) or row.variant in _defaults(row):
         return row.method
     return f"{row.method}_{row.variant.partition('=')[2].replace('-', '_')}"

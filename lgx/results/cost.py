@@ -1,13 +1,14 @@
-"""What it costs to have N descendants: parameters to store, and training to do."""
+"""The cost of N descendants: parameters to store, and training."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from lgx.results.tables import NONE, Cell, Table, method_order
+from lgx.results.looks import method_order
+from lgx.results.tables import NONE, Cell, Table
 
 BACKWARD = 2
-"""A backward pass multiplies twice as often as a forward pass: for the gradients of the inputs and of the weights."""
+"""Multiplications of a backward pass per one of a forward pass: for the gradients of inputs and of weights."""
 
 
 @dataclass(frozen=True)
@@ -15,9 +16,9 @@ class Work:
     """An amount of training.
 
     Attributes:
-        epochs: As the papers count: every epoch counts one, whatever the network and the data set.
-        macs: Multiply-accumulates, i.e. image passes x MACs; None where not known.
-        seconds: Wall time that was measured; None where it was not.
+        epochs: Epochs as the papers count them: every epoch is 1, for any network and data set.
+        macs: Multiply-accumulates, i.e. image passes x MACs; None where unknown.
+        seconds: Measured wall time; None where it was not measured.
     """
 
     epochs: float = 0.0
@@ -30,14 +31,14 @@ class Work:
 
 @dataclass(frozen=True)
 class Training:
-    """How one network was, or would be, trained.
+    """The training of one network.
 
     Attributes:
-        macs: MACs of one image's forward pass; None where not known.
+        macs: MACs of one image's forward pass; None where unknown.
         epochs: Epochs.
-        images: Images that passed, all epochs together; None where not known.
-        teacher_macs: MACs of one image through a frozen teacher, which has no backward pass; None where not known.
-        seconds: Wall time; None where not measured.
+        images: Images of all epochs together; None where unknown.
+        teacher_macs: MACs of one image through a frozen teacher, which has no backward pass; None where unknown.
+        seconds: Wall time, s; None where not measured.
     """
 
     macs: float | None
@@ -56,13 +57,13 @@ class Training:
 
 @dataclass(frozen=True)
 class Descendant:
-    """A network that one wants to have, on one task.
+    """A network for one task.
 
     Attributes:
         architecture: Name of the architecture.
         task: Name of the task.
         macs: MACs of one image's forward pass.
-        parameters: Its parameters as they would be stored had it a pretraining of its own.
+        parameters: Parameters to store if it were pretrained separately.
         training: Its training on the task.
     """
 
@@ -75,20 +76,20 @@ class Descendant:
 
 @dataclass(frozen=True)
 class MethodCost:
-    """What one method costs for a set of descendants.
+    """The cost of a set of descendants with one method.
 
     Attributes:
         method: Name of the method.
-        architectures: How many architectures.
-        descendants: How many descendants: one per architecture and task.
-        stored: Parameters that must be stored to start all of them; None where not known.
-        each: Parameters to store if every architecture had a pretrained network of its own.
+        architectures: Number of architectures.
+        descendants: Number of descendants: one per architecture and task.
+        stored: Parameters that must be stored to start all of them; None where unknown.
+        each: Parameters to store if every architecture had its own pretrained network.
         ancestor: Training of the ancestors, which the papers take as given.
-        learning: Training of what the descendants start from: learngene, hypernetwork, or pretrained networks.
+        learning: Training of the sources of the descendants: learngene, hypernetwork, or pretrained networks.
         tuning: Training of the descendants.
-        scratch: Training of the same descendants from scratch, as measured; None where it was not.
-        pretraining: What it would take to pretrain every architecture as long as the learngene was learned; None where
-            there is no learngene.
+        scratch: Measured training of the same descendants from scratch; None where it was not measured.
+        pretraining: Pretraining of every architecture for as long as the learngene was trained; None without a
+            learngene.
     """
 
     method: str
@@ -109,7 +110,7 @@ class MethodCost:
 
     @property
     def separately(self) -> Work | None:
-        """Pretraining every architecture, then the same training of the descendants."""
+        """Pretraining of every architecture, followed by the same training of the descendants."""
         return None if self.pretraining is None else self.pretraining + self.tuning
 
 
@@ -122,16 +123,16 @@ def method_cost(
     scratch: Mapping[tuple[str, str], Training] | None = None,
     shared: bool = True,
 ) -> MethodCost:
-    """Add up what a method costs.
+    """Add up the cost of a method.
 
     Args:
         method: Name of the method.
-        descendants: At least one, one per architecture and task.
-        learning: Trainings of what the descendants start from.
-        ancestors: Trainings of the ancestors behind it.
+        descendants: At least one; one per architecture and task.
+        learning: Trainings of the sources of the descendants.
+        ancestors: Trainings of the ancestors of these sources.
         stored: Parameters that must be stored.
         scratch: Trainings from scratch by architecture and task.
-        shared: Whether all descendants start from the same; False where each has a pretraining of its own.
+        shared: Whether all descendants start from one source; False where each architecture has its own.
     """
     kinds = list({d.architecture: d for d in descendants}.values())
     alone = [(scratch or {}).get((d.architecture, d.task)) for d in descendants]
@@ -152,7 +153,7 @@ def method_cost(
 
 
 def storage_table(costs: Sequence[MethodCost]) -> Table:
-    """Parameters to store, in millions, or thousands where all are small."""
+    """Parameters to store, in millions, or in thousands where all are small."""
     small = all(cost.each < 1e6 for cost in costs)
     unit, letter = (1e3, "k") if small else (1e6, "M")
 
@@ -182,7 +183,7 @@ def epochs_table(costs: Sequence[MethodCost]) -> Table:
 
 
 def macs_table(costs: Sequence[MethodCost]) -> Table:
-    """Training in multiply-accumulates, and the hours that it took."""
+    """Training in multiply-accumulates, and its hours."""
     works = [work for cost in costs for work in (cost.ancestor, cost.total) if work.macs]
     unit, name = _unit(max((work.macs or 0 for work in works), default=0))
 
@@ -211,7 +212,7 @@ def _ratio(other: float | None, own: float | None) -> str:
 
 
 def _unit(largest: float) -> tuple[float, str]:
-    """The unit in which the largest amount has one to three digits before the point."""
+    """The unit that gives the largest amount one to three digits before the point."""
     units = ((1e18, "1e18"), (1e15, "1e15"), (1e12, "1e12"), (1e9, "1e9"))
     return next((unit for unit in units if largest >= unit[0]), units[-1])
 

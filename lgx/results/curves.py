@@ -1,4 +1,4 @@
-"""Training curves from a run's TensorBoard event files, or from its rows."""
+"""Training curves from the TensorBoard event files of runs, or from their rows."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +16,16 @@ _EVENT_FILES = "events.out.tfevents*"
 _SUFFIXES = ("", "_epoch", "_step")
 
 
+Place = tuple[str, str]
+"""Task and architecture."""
+
+
 @dataclass(frozen=True)
 class Curve:
     """One scalar over the course of a run.
 
     Attributes:
-        steps: Global steps, or epochs, strictly rising.
+        steps: Global steps, or epochs, strictly increasing.
         values: Value at each step.
         unit: What ``steps`` counts.
     """
@@ -29,6 +33,10 @@ class Curve:
     steps: tuple[int, ...]
     values: tuple[float, ...]
     unit: Literal["step", "epoch"] = "step"
+
+
+Seeds = dict[int, dict[str, Curve]]
+"""Curves by seed, then by tag."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +59,13 @@ class Band:
 
 
 def over_seeds(curves: Sequence[Curve], points: int = 300) -> Band | None:
-    """Mean and range over seeds, over the steps that all seeds have reached.
+    """Mean and range over seeds, at the steps that all seeds have reached.
 
-    Longer curves are averaged in equal pieces first; between recorded steps a curve is a straight line.
+    A curve with more points is first averaged in equal pieces. Between recorded steps a curve is a straight line.
 
     Args:
         curves: One curve per seed, none of them empty.
-        points: Most points that are kept of a curve.
+        points: Largest number of points of a curve.
 
     Returns:
         The band; None if the curves have no step range in common.
@@ -84,17 +92,17 @@ def _thin(curve: Curve, points: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_curves(folder: str | Path, tags: Sequence[str] = TAGS) -> Mapping[str, Curve]:
-    """Read scalars of a run, every recorded point of them.
+    """Read every recorded point of a run's scalars.
 
-    Subfolders are read too, unless they are runs of their own (hold a ``results.csv``). Where a run was resumed, the
-    point written last counts. Of a file that ends within a record, what precedes the damage is read.
+    Subfolders are read too, unless they are runs themselves (hold a ``results.csv``). Where a run was resumed, the
+    point written last counts. A damaged file is read up to the damage.
 
     Args:
         folder: Folder of the run.
         tags: Names of the scalars.
 
     Returns:
-        The curves by tag; those that the run has not recorded are left out.
+        The recorded curves by tag.
     """
     points: dict[str, dict[int, tuple[float, float]]] = {}
     for directory in _event_folders(Path(folder)):
@@ -106,8 +114,47 @@ def read_curves(folder: str | Path, tags: Sequence[str] = TAGS) -> Mapping[str, 
     return {tag: _curve(points[tag]) for tag in tags if tag in points}
 
 
+def curves_of_runs(
+    rows: Iterable[Row], folders: Mapping[str, Path], metric: str, split: str
+) -> dict[Place, dict[str, Seeds]]:
+    """Curves of the runs that trained one descendant; of several runs with one seed, the longest curve.
+
+    Curves are over steps and come from event files; curves of the training split are over epochs and come from rows.
+
+    Args:
+        rows: Rows of the runs, of any metric and split.
+        folders: Folder of each run by the run's name.
+        metric: Metric to read; both splits' losses are read too.
+        split: Split that is compared.
+
+    Returns:
+        Curves by task and architecture, then by method, seed and tag.
+    """
+    tags = tuple(dict.fromkeys((f"val/{metric}", "val/loss", "train/loss")))
+    rows_of: dict[str, list[Row]] = {}
+    for row in rows:
+        rows_of.setdefault(row.run, []).append(row)
+    found: dict[Place, dict[str, Seeds]] = {}
+    for run, own in sorted(rows_of.items()):
+        if len({(row.task, row.architecture, row.method, row.seed) for row in own}) > 1:
+            continue
+        over_epochs = [row for row in own if (row.metric, row.split) == (metric, "train")]
+        curves: Mapping[str, Curve]
+        if split != "train":
+            curves = read_curves(folders[run], tags)
+        else:
+            curves = {f"train/{metric}": epoch_curve(over_epochs)} if over_epochs else {}
+        place = own[0].task, own[0].architecture
+        for tag, curve in curves.items():
+            seeds = found.setdefault(place, {}).setdefault(own[0].method, {})
+            known = seeds.setdefault(own[0].seed, {}).get(tag)
+            if known is None or known.steps[-1] < curve.steps[-1]:
+                seeds[own[0].seed][tag] = curve
+    return found
+
+
 def epoch_curve(rows: Iterable[Row]) -> Curve:
-    """The values of one metric, split and run over the epochs."""
+    """Values over epochs, from the rows of one metric, split and run."""
     values = {row.epochs: row.value for row in rows}
     return Curve(tuple(sorted(values)), tuple(values[epochs] for epochs in sorted(values)), "epoch")
 
@@ -130,11 +177,11 @@ def _event_folders(folder: Path) -> list[Path]:
 def _read_folder(folder: Path, tags: Sequence[str]) -> dict[str, dict[int, tuple[float, float]]]:
     from tensorboard.backend.event_processing.event_accumulator import SCALARS, EventAccumulator
 
-    # Size 0 keeps every point; the default keeps a random sample.
+    # Size 0 keeps every point; by default the accumulator keeps a random sample.
     accumulator = EventAccumulator(str(folder), size_guidance={SCALARS: 0})
     try:
         accumulator.Reload()
-    except Exception:  # whatever a damaged record raises, the points before it have been read
+    except Exception:  # a damaged record may raise anything; the points before it have been read
         pass
     recorded = set(accumulator.Tags()["scalars"])
     curves = {}

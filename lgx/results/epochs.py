@@ -1,4 +1,4 @@
-"""Which of a run's measurements stand for it: those at its start, and its last."""
+"""Choose the measurements that represent a run: those at epoch 0, and its last."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -9,14 +9,14 @@ Run = tuple[str, str, str, str, int]
 
 
 def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[Row], list[str]]:
-    """Leave out what a run measured on its way: keep epoch 0 and each run's last.
+    """Keep the rows of epoch 0 and of each run's last epoch.
 
     Args:
         rows: Rows of one metric and one split.
-        also: Other epochs to keep, those that a paper has numbers of.
+        also: Other epochs to keep: those for which a paper has numbers.
 
     Returns:
-        The rows that stay, and what to say about the others.
+        The rows that are kept, and a note on the others.
     """
     last = _last(rows)
     kept = [row for row in rows if row.epochs in (0, *also, last[_run(row)])]
@@ -27,15 +27,17 @@ def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[R
 def count_whole_runs(
     rows: Sequence[Row], of_runs: Iterable[Row], also: Collection[int] = ()
 ) -> tuple[list[Row], list[str]]:
-    """Let a test of the best checkpoint count as its run's: best epochs differ by seed, and would each stand alone.
+    """Give the test of an earlier checkpoint the epochs of its run.
+
+    The best epoch differs between seeds, so tests of best checkpoints would not be averaged over seeds otherwise.
 
     Args:
-        rows: What :func:`last_epochs` keeps.
-        of_runs: All rows of the runs, of any split and metric, which say how long they are.
-        also: Epochs that stay as they are, those that a paper has numbers of.
+        rows: The rows that :func:`last_epochs` keeps.
+        of_runs: All rows of the runs, of any split and metric, which determine the lengths of the runs.
+        also: Epochs that are not changed: those for which a paper has numbers.
 
     Returns:
-        The rows, those of an earlier checkpoint with the epochs of the run, and what to say about these.
+        The rows, and a note on those that were changed.
     """
     length = _last(of_runs)
     counted = [

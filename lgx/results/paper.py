@@ -1,31 +1,27 @@
-"""The papers' tables, as ``experiments/paper_numbers.yaml`` holds them."""
+"""The papers' tables, read from ``experiments/paper_numbers.yaml``."""
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import yaml
 
 import lgx
-from lgx.core.rows import Row
 from lgx.errors import UserError
+from lgx.methods import registry
 
 FILE = Path("experiments/paper_numbers.yaml")
 # libyaml reads the file ten times faster; both loaders build plain values only.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FIELDS = ("method", "architecture", "task", "epochs", "metric", "unit", "variant")
 _SIZES = {"T": "Tiny", "S": "Small", "B": "Base"}
-TRAINED_AS = {"random": "trained", "pretrained": "pretrain_finetune"}
-"""The framework's name of a start -> what a paper calls it once it is trained."""
-# TAL's data sets are those of the Visual Decathlon, which it calls by the names of the originals.
-_DECATHLON, _ORIGINAL = "decathlon_", {"flowers": "flowers102"}
-# Data sets that the framework calls by their publishers' names, the papers by shorter ones.
-_SHORT = {"oxford_iiit_pet": "pets", "stanford_cars": "cars196"}
-_OF_TRAINING, _AVERAGE = "train_", "average"
+AVERAGE = "average"
+"""Name of a mean over tasks, or over architectures."""
+_OF_TRAINING = "train_"
+_TASKS, _ALL = ".tasks", "all"
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ class PaperRow:
         epochs: Epochs after initialization; 0 is untrained, None is not stated.
         metric: ``acc``, ``params``, ``flops``, ``time``, ``lr``, ...
         unit: ``percent``, ``M`` (1e6), ``G`` (1e9), ``hours`` or ``1``.
-        variant: What else tells two numbers apart, e.g. ``priority=last``; mostly empty.
+        variant: What else distinguishes two numbers, e.g. ``priority=last``; mostly empty.
         value: The number in ``unit``; None where the paper has a word (``remark``) instead.
         remark: That word, e.g. ``fail``; else empty.
     """
@@ -65,6 +61,7 @@ class PaperTable:
         source: Paper and number of the table.
         notes: Contradictions and unreadable places.
         rows: Its numbers, line by line.
+        tasks: The table's names of tasks by their names in results, where the two differ.
     """
 
     name: str
@@ -72,16 +69,16 @@ class PaperTable:
     source: str
     notes: tuple[str, ...]
     rows: tuple[PaperRow, ...]
+    tasks: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, method: str, architecture: str, task: str, epochs: int, metric: str) -> float | None:
-        """The paper's number for what was measured, in the paper's unit; None unless there is exactly one.
+        """The paper's number for a measured value, in the paper's unit; None unless there is exactly one.
 
-        The two names of one architecture (``Des-B-12``, ``12-Base``) are the same, and so are a paper's ``trained``
-        and the framework's ``random`` after training, ``pretrain_finetune`` and ``pretrained``; in TAL's tables also
-        ``aircraft`` and ``decathlon_aircraft``. Numbers whose epochs the paper does not state fit any number of epochs
-        but 0.
+        Two names of one architecture (``Des-B-12``, ``12-Base``) match. After training, a start also matches the name
+        that papers give it then, see :func:`paper_names`. Numbers whose epochs the paper does not state match every
+        number of epochs but 0.
         """
-        methods = {method, TRAINED_AS.get(method, method)} if epochs else {method}
+        methods = paper_names(method) if epochs else {method}
         found = [
             row.value
             for row in self.rows
@@ -94,14 +91,11 @@ class PaperTable:
         return found[0] if len(found) == 1 else None
 
     def task_name(self, task: str) -> str:
-        """The paper's name of a task: ``pets``; ``flowers102`` for ``decathlon_flowers`` in TAL's tables."""
-        if not (self.name.startswith("tal/") and task.startswith(_DECATHLON)):
-            return _SHORT.get(task, task)
-        short = task.removeprefix(_DECATHLON)
-        return _ORIGINAL.get(short, short)
+        """The table's name of a task: ``pets`` for ``oxford_iiit_pet``."""
+        return self.tasks.get(task, task)
 
     def of_split(self, split: str) -> "PaperTable":
-        """The rows of one split. Those of the training split have metrics like ``train_loss``, here ``loss``."""
+        """The table with the rows of one split. Metrics of the training split, ``train_loss``, become ``loss``."""
         rows = (
             replace(row, metric=row.metric.removeprefix(_OF_TRAINING))
             for row in self.rows
@@ -110,30 +104,14 @@ class PaperTable:
         return replace(self, rows=tuple(rows))
 
 
-def averages(rows: Iterable[Row], paper: PaperTable) -> list[Row]:
-    """Rows of the task ``average`` for a paper that has it, wherever all of its tasks were measured.
-
-    Args:
-        rows: Rows of one metric and one split.
-        paper: The paper's table; where it names no tasks beside ``average``, there are none.
-    """
-    tasks = {row.task for row in paper.rows}
-    if _AVERAGE not in tasks or len(tasks) == 1:
-        return []
-    groups: dict[tuple[str, str, int, int], dict[str, Row]] = {}
-    for row in rows:
-        groups.setdefault((row.method, row.architecture, row.epochs, row.seed), {})[paper.task_name(row.task)] = row
-    found = []
-    for measured in groups.values():
-        if tasks - {_AVERAGE} <= measured.keys():
-            members = [measured[task] for task in sorted(tasks - {_AVERAGE})]
-            mean, n = fmean(row.value for row in members), sum(row.n for row in members)
-            found.append(replace(members[0], task=_AVERAGE, value=mean, n=n))
-    return found
+def paper_names(method: str) -> set[str]:
+    """Names of a trained descendant in papers: its method's, and the one that papers give this start after training."""
+    spec = registry.find_spec(method)
+    return {method, spec.trained_name} if spec and spec.trained_name else {method}
 
 
 def same_architecture(one: str, other: str) -> bool:
-    """Whether two names mean one architecture, as ``Des-S-6`` and ``6-Small`` do."""
+    """Whether two names mean one architecture, like ``Des-S-6`` and ``6-Small``."""
     return _plain_name(one) == _plain_name(other)
 
 
@@ -147,14 +125,15 @@ def load_table(name: str, path: str | Path | None = None) -> PaperTable:
 
     Raises:
         UserError: If the file is missing or malformed or has no such table; the sentence lists the names nearest to
-            ``name`` and all of that paper.
+            ``name`` and all tables of that paper.
     """
     file = _find_file(path)
     entries = _read(file)
-    if name not in entries:
-        raise UserError(_unknown(name, list(entries), file))
+    if name not in (names := _names(entries)):
+        raise UserError(_unknown(name, names, file))
     try:
-        return _table(name, entries[name])
+        tasks = entries.get(_TASKS, {})
+        return _table(name, entries[name], {**tasks.get(_ALL, {}), **tasks.get(name.partition("/")[0], {})})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{file}, table {name}: {error}; the head of that file says how a table is written") from error
 
@@ -165,7 +144,7 @@ def table_names(path: str | Path | None = None) -> list[str]:
     Raises:
         UserError: If the file is missing or malformed.
     """
-    return list(_read(_find_file(path)))
+    return _names(_read(_find_file(path)))
 
 
 def _plain_name(architecture: str) -> str:
@@ -192,6 +171,10 @@ def _read(file: Path) -> dict[str, Any]:
     return {str(name): entry for name, entry in entries.items()}
 
 
+def _names(entries: Mapping[str, Any]) -> list[str]:
+    return [name for name in entries if name != _TASKS]
+
+
 def _unknown(name: str, names: Sequence[str], file: Path) -> str:
     paper = name.partition("/")[0]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
@@ -202,7 +185,7 @@ def _unknown(name: str, names: Sequence[str], file: Path) -> str:
     return f"no table {name!r} in {file}{hint}; {listing}"
 
 
-def _table(name: str, entry: Mapping[str, Any]) -> PaperTable:
+def _table(name: str, entry: Mapping[str, Any], tasks: Mapping[str, str]) -> PaperTable:
     labels = list(entry["labels"])
     columns = _columns(entry["columns"])
     rows = []
@@ -213,7 +196,7 @@ def _table(name: str, entry: Mapping[str, Any]) -> PaperTable:
         for column, cell in zip(columns, line[len(labels) :], strict=True):
             if cell is not None:
                 rows.append(_row({**entry.get("all", {}), **column, **given}, cell))
-    return PaperTable(name, entry["title"], entry["source"], tuple(entry.get("notes", ())), tuple(rows))
+    return PaperTable(name, entry["title"], entry["source"], tuple(entry.get("notes", ())), tuple(rows), tasks)
 
 
 def _columns(columns: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]]) -> list[Mapping[str, Any]]:

@@ -1,35 +1,23 @@
-"""From rows to tables: methods × descendants × tasks, mean over seeds with interval."""
+"""Make tables from rows: methods × descendants × tasks, mean over seeds with interval."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import TYPE_CHECKING
 
 from lgx.core.rows import Row
+from lgx.results.architecture_names import architecture_order, short_names
+from lgx.results.looks import method_order
+from lgx.results.metrics import lower_is_better, number, scale_of
 from lgx.results.paper import PaperTable
 from lgx.results.statistics import Summary, paired_difference, summarize
 
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
-METHODS = (
-    "random", "trained", "pretrained", "pretrain_finetune", "ancestor", "vanilla_lg", "weight_selection", "tleg",
-    "mini_deit", "simple_lg", "sws_random_assigned", "sws_order2", "sws", "lsamd", "ghn3", "ghn3_task", "logah",
-    "tal_st", "tal_no_task", "tal_no_ancestor", "tal", "tal_plus",
-)  # fmt: skip
-"""Order of the methods in tables and figures; others follow by name."""
-PERCENT = ("acc", "acc1", "acc5", "f1", "mcc", "miou")
-"""Metrics that are shares and are shown in percent."""
-_LOWER_IS_BETTER = ("loss", "time", "error", "perplexity", "params", "flops")
-_WIDTHS = ("Tiny", "T", "Small", "S", "Base", "B")
-_DEPTHS = (r"depth=(?P<depth>\d+)(?P<rest>)", r"(?P<depth>\d+)-(?P<rest>[^=]+)", r"(?P<rest>[^=]+)-(?P<depth>\d+)")
 NONE = "–"
+"""Text of an empty cell."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What one cell of a table says.
+    """One cell of a table.
 
     Attributes:
         method: Name of the method.
@@ -37,7 +25,7 @@ class Entry:
         task: Name of the task.
         epochs: Epochs after initialization; None where a paper does not state them.
         summary: Mean over seeds as shown (shares in percent); None where a paper has a word instead.
-        text: What stands in the cell.
+        text: Text of the cell.
         paper: The paper's number for it, in the paper's unit; None where there is none.
     """
 
@@ -60,13 +48,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table ready to be shown.
+    """A table of text.
 
     Attributes:
-        title: What it shows.
+        title: Its title.
         columns: Heads of the columns after the first.
-        rows: What stands in the first column, mostly a method, and the cells of each line.
-        common: What all columns have in common and their heads leave out; may be empty.
+        rows: For each line the text of the first column, mostly a method, and the cells.
+        common: Sentence on what the heads leave out because all columns share it; may be empty.
         first: Head of the first column.
     """
 
@@ -77,54 +65,11 @@ class Table:
     first: str = "method"
 
 
-def depth_of(architecture: str) -> int | None:
-    """Number of layers that a name (``6-Small``, ``Des-B-12``, ``depth=6,...``) speaks of; None if it does not."""
-    return _split(architecture)[0]
-
-
-def family_of(architecture: str) -> str:
-    """The name without its depth: ``Small``, ``Des-B``, ``embed_dim=64,...``."""
-    return _split(architecture)[1]
-
-
-def architecture_order(architecture: str) -> tuple[int, list[str | int], int, str]:
-    """Sort key: by width as far as the name tells it, then by depth."""
-    family = family_of(architecture)
-    width = next((i for i, word in enumerate(_WIDTHS) if word in re.split(r"[-,]", family)), -1)
-    natural = [int(part) if i % 2 else part for i, part in enumerate(re.split(r"([0-9]+)", family))]
-    return width, natural, depth_of(architecture) or 0, architecture
-
-
-def method_order(method: str) -> tuple[int, str]:
-    """Sort key: the order of :data:`METHODS`, then by name; ``sws (variant)`` counts as ``sws``."""
-    name = method.partition(" (")[0]
-    return (METHODS.index(name), "") if name in METHODS else (len(METHODS), method)
-
-
-def short_names(architectures: Sequence[str]) -> tuple[dict[str, str], str]:
-    """Leave out of specs what all have in common.
-
-    Returns:
-        The short name of each, and a sentence on what was left out of all; empty if nothing.
-    """
-    parts = [architecture.split(",") for architecture in architectures]
-    common = [part for part in parts[0] if all(part in p for p in parts)] if len(parts) > 1 else []
-    short = {a: ",".join(part for part in p if part not in common) for a, p in zip(architectures, parts, strict=True)}
-    if not all(short.values()):
-        return {architecture: architecture for architecture in architectures}, ""
-    return short, f"all with {','.join(common)}" if common else ""
-
-
 def state(epochs: int | None) -> str:
     """``untrained``, ``after 10 epochs``, ..."""
     if epochs is None:
         return "epochs not stated"
     return f"after {epochs} epoch{'s' if epochs > 1 else ''}" if epochs else "untrained"
-
-
-def number(value: float, metric: str) -> str:
-    """A value as shown: two decimals for percent, four for others."""
-    return f"{value:.2f}" if metric in PERCENT else f"{value:.4f}"
 
 
 def summary_text(summary: Summary, metric: str, sign: str = "") -> str:
@@ -135,12 +80,12 @@ def summary_text(summary: Summary, metric: str, sign: str = "") -> str:
 
 
 def measured(rows: Iterable[Row], metric: str, paper: PaperTable | None = None) -> list[Entry]:
-    """One entry per method, architecture, task and number of epochs, over seeds.
+    """Summarize rows over seeds: an entry for each method, architecture, task and number of epochs.
 
     Args:
         rows: Rows of one metric and one split.
-        metric: That metric; shares come out in percent.
-        paper: Table whose numbers are set behind those of the same method, architecture, task and epochs.
+        metric: That metric; shares are converted to percent.
+        paper: Table of a paper; its number follows the measured one of the same method, architecture, task and epochs.
     """
     entries = []
     for (method, architecture, task, epochs), values in _by_seed(rows, metric).items():
@@ -154,7 +99,15 @@ def measured(rows: Iterable[Row], metric: str, paper: PaperTable | None = None) 
 
 
 def differences(rows: Iterable[Row], metric: str, baseline: str) -> list[Entry]:
-    """Paired difference of every method to ``baseline`` over common seeds: * where the interval excludes 0, p-value."""
+    """Paired difference of every method to ``baseline`` over common seeds.
+
+    The text has a * where the 95 % interval excludes 0, and the p-value.
+
+    Args:
+        rows: Rows of one metric and one split.
+        metric: That metric; shares are converted to percent.
+        baseline: Name of the method to compare with.
+    """
     by_seed = _by_seed(rows, metric)
     entries = []
     for (method, architecture, task, epochs), values in by_seed.items():
@@ -166,7 +119,7 @@ def differences(rows: Iterable[Row], metric: str, baseline: str) -> list[Entry]:
 
 
 def printed(paper: PaperTable, metric: str) -> list[Entry]:
-    """The paper's numbers of one metric as entries; a variant stands behind its method."""
+    """The paper's numbers of one metric as entries; a variant follows its method in parentheses."""
     return [
         Entry(
             method=f"{row.method} ({row.variant})" if row.variant else row.method or "(architecture)",
@@ -182,15 +135,15 @@ def printed(paper: PaperTable, metric: str) -> list[Entry]:
 
 
 def arrange(entries: Sequence[Entry], metric: str, also: Sequence[str] = (), mark_best: bool = True) -> list[Table]:
-    """Set entries as tables with a line per method.
+    """Arrange entries as tables with a line for each method.
 
-    Untrained and trained descendants stand in tables of their own. Columns are architectures (a table per task) or
-    tasks (a table per architecture), whichever gives fewer tables, and epochs where there is one of each.
+    Each number of epochs has tables of its own. Columns are architectures (a table for each task) or tasks (a table for
+    each architecture), whichever gives fewer tables. With one architecture and one task, columns are epochs.
 
     Args:
-        entries: What to show.
-        metric: Their metric; says in which direction is better.
-        also: Methods that get a line even where there is nothing to show, so that two tables can be read in parallel.
+        entries: The entries.
+        metric: Their metric, which determines whether larger or smaller values are better.
+        also: Methods that get a line without an entry, so that two tables have the same lines.
         mark_best: Whether to mark the best method of each column.
     """
     architectures = sorted({entry.architecture for entry in entries}, key=architecture_order)
@@ -210,55 +163,8 @@ def arrange(entries: Sequence[Entry], metric: str, also: Sequence[str] = (), mar
     return [_table(name, group, head, metric if mark_best else None, also, common) for name, group in groups.items()]
 
 
-def to_rich(table: Table, width: int = 80) -> list["RichTable"]:
-    """The table for a terminal, cut into several where it is wider than that.
-
-    Names are shown as they are, never read as markup.
-
-    Args:
-        table: What to show.
-        width: Width of the terminal, characters.
-    """
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    frame = 3
-    first = max(len(text) for text in (table.first, *(method for method, _ in table.rows)))
-    blocks: list[list[int]] = []
-    room = 0
-    for i, column in enumerate(table.columns):
-        wanted = frame + max(len(text) for text in (column, *(cells[i].text for _, cells in table.rows)))
-        if wanted > room:
-            blocks.append([])
-            room = width - first - frame - 1
-        blocks[-1].append(i)
-        room -= wanted
-    views = []
-    for block in blocks:
-        title, caption = Text(table.title), Text(table.common)
-        view = RichTable(title=title, title_justify="left", caption=caption, caption_justify="left")
-        view.add_column(table.first, no_wrap=True)
-        for i in block:
-            view.add_column(Text(table.columns[i]), justify="right", overflow="fold")
-        for method, cells in table.rows:
-            shown = (Text(cells[i].text, style="bold" if cells[i].best else "") for i in block)
-            view.add_row(Text(method), *shown)
-        views.append(view)
-    return views
-
-
-def _split(architecture: str) -> tuple[int | None, str]:
-    parts = architecture.split(",")
-    for i, part in enumerate(parts):
-        for pattern in _DEPTHS:
-            if match := re.fullmatch(pattern, part):
-                rest = [*parts[:i], match["rest"], *parts[i + 1 :]]
-                return int(match["depth"]), ",".join(part for part in rest if part)
-    return None, architecture
-
-
 def _by_seed(rows: Iterable[Row], metric: str) -> Mapping[tuple[str, str, str, int], dict[int, float]]:
-    factor = 100.0 if metric in PERCENT else 1.0
+    factor = scale_of(metric)
     values: dict[tuple[str, str, str, int], dict[int, float]] = {}
     for row in rows:
         values.setdefault((row.method, row.architecture, row.task, row.epochs), {})[row.seed] = factor * row.value
@@ -289,7 +195,7 @@ def _best(entries: Sequence[Entry], head: Callable[[Entry], str], metric: str) -
     for entry in entries:
         if entry.summary is not None and isfinite(entry.summary.mean):
             means.setdefault(head(entry), []).append(entry.summary.mean)
-    choose = min if metric.endswith(_LOWER_IS_BETTER) else max
+    choose = min if lower_is_better(metric) else max
     return {column: choose(values) for column, values in means.items() if len(values) > 1}
 
 

@@ -13,11 +13,12 @@ from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import EMBEDDING_PREFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.components.figures import to_svg
 from lgx.core.rows import read_rows
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.methods.hypernetworks.task_figure import task_figure
 from lgx.methods.hypernetworks.task_map import embed_graphs, project, task_map
-from lgx.results.figures import task_figure, to_svg
 from lgx.results.parameters import change_magnitude, check_alike, diversity, read_parameters, sparsity
 from tests.support.command_line import ARCH, arguments, lgx
 from tests.support.images import write_images

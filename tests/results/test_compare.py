@@ -10,8 +10,11 @@ import pytest
 from lgx.commands.compare import compare
 from lgx.core.rows import read_rows, write_rows
 from lgx.errors import UserError
-from lgx.results.comparison import find_results
-from lgx.results.paper import averages, load_table
+from lgx.methods import registry
+from lgx.results.averages import averages_of_paper
+from lgx.results.merging import find_results
+from lgx.results.paper import load_table
+from lgx.results.sections import method_section
 from tests.results.helpers import GAINS, add_run, read_page, row
 
 HOSTILE = '<script>alert("x")</script>|$\\frac{[bold]'
@@ -89,7 +92,7 @@ def test_the_average_is_shown_where_all_tasks_of_a_table_were_measured(
     assert "40.00 (1), paper 40.96" in printed
     assert "10 of 18 cells" not in printed
     assert "18 of 18 cells" in printed  # nine tasks and their average, and eight tasks without
-    assert averages(rows, load_table("tal/table8")) == averages(rows, load_table("tal/table2")) == []
+    assert averages_of_paper(rows, load_table("tal/table8")) == averages_of_paper(rows, load_table("tal/table2")) == []
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
@@ -114,6 +117,25 @@ def test_compare_writes_page_markdown_and_rows(runs: Path, tmp_path: Path, capsy
     assert "+12.00 ± 0.00 (3)" in printed
     assert page.tags["svg"] == 2  # accuracy against depth, and the curves of depth 4
     assert page.tags["script"] == page.tags["link"] == page.tags["img"] == 0
+
+
+def test_a_report_says_where_its_methods_were_published(runs: Path, tmp_path: Path) -> None:
+    add_run(tmp_path / "more/mine", "mine", 4, 0)
+    compare([str(runs), str(tmp_path / "more")], out=str(tmp_path / "out"))
+    text = " ".join(read_page(tmp_path / "out/report.html").text)
+    markdown = (tmp_path / "out/results.md").read_text()
+    for page in (text, markdown):
+        assert "Names that no installed method declares: mine." in page
+        for name in GAINS:
+            spec = registry.find_spec(name)
+            assert spec is not None
+            assert f"{spec.label} ({name}): {spec.paper}. {spec.url}" in page
+    assert "## Methods" in markdown
+
+
+def test_variants_of_a_method_share_one_entry() -> None:
+    (text,) = method_section(["sws", "sws_order2"]).text
+    assert text.startswith("SWS, order 2 (sws_order2), SWS (sws): Xia et al.")
 
 
 def test_the_page_needs_nothing_from_outside(runs: Path, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from lgx.architectures import parse_architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
-from lgx.results.comparison import find_results, merge
 from lgx.results.cost import MethodCost
-from lgx.results.schedules import method_costs
+from lgx.results.merging import find_results, merge
+from lgx.results.method_costs import method_costs
 from tests.support.command_line import ARCH, arguments, lgx
 
 DEPTHS = (3, 5)

@@ -7,8 +7,8 @@ import pytest
 
 from lgx.commands.compare import compare
 from lgx.core.rows import write_rows
-from lgx.results.comparison import find_results, merge
 from lgx.results.epochs import count_whole_runs, last_epochs
+from lgx.results.merging import find_results, merge
 from tests.results.helpers import row
 
 
@@ -56,7 +56,7 @@ def test_epochs_of_a_paper_stay_as_they_are() -> None:
     assert notes == ["1 value(s) are of a checkpoint from before the end of its run, the best one perhaps."]
 
 
-def test_runs_of_one_name_in_two_projects_are_told_apart(tmp_path: Path) -> None:
+def test_a_note_names_the_files_of_two_runs_with_one_name(tmp_path: Path) -> None:
     for project, value, time in (("a", 0.5, 1_000_000), ("b", 0.9, 2_000_000), ("copy of b", 0.9, 3_000_000)):
         file = tmp_path / project / "results.csv"
         write_rows(file, [row(value=value)])

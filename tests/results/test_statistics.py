@@ -13,19 +13,12 @@ from rich.table import Table
 from scipy import stats
 
 from lgx.core.rows import Row
+from lgx.results.architecture_names import architecture_order, depth_of, family_of, short_names
 from lgx.results.curves import Curve, over_seeds
-from lgx.results.report import to_markdown
+from lgx.results.markdown import to_markdown
 from lgx.results.statistics import caveat, paired_difference, summarize
-from lgx.results.tables import (
-    architecture_order,
-    arrange,
-    depth_of,
-    differences,
-    family_of,
-    measured,
-    short_names,
-    to_rich,
-)
+from lgx.results.tables import arrange, differences, measured
+from lgx.results.terminal import to_rich
 
 SPEC = "depth={},embed_dim=64,num_heads=4,img_size=32"
 HOSTILE = '<script>alert("x")</script>|$\\frac{[bold]'

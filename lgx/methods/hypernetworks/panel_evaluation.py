@@ -121,7 +121,7 @@ class PanelEvaluation(Method):
         """The map of the tasks after the last validation, where the hypernetwork reads two task embeddings or more."""
         if self._task_map is None:
             return {}
-        from lgx.results.figures import task_figure
+        from lgx.methods.hypernetworks.task_figure import task_figure
 
         return {"task_map": task_figure(self._task_map)}
 

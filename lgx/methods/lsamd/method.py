@@ -97,7 +97,7 @@ class LSAMD(Method):
 
     def figures(self) -> dict[str, "Figure"]:
         """P(h^B|x) by layer and data set in the last validation."""
-        from lgx.results.figures import routing_figure
+        from lgx.methods.lsamd.figure import routing_figure
 
         return {"routing": routing_figure({f"P(base), routed by {self.routing}": self.probabilities})}
 

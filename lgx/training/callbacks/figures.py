@@ -3,9 +3,7 @@
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from lgx.core.files import atomic_path
 from lgx.methods.base import Method
-from lgx.results.figures import to_svg
 from lgx.training.callbacks.place import run_folder
 
 
@@ -18,11 +16,12 @@ class DrawFigures(Callback):
         if trainer.sanity_checking or folder is None or not isinstance(pl_module, Method):
             return
         figures = pl_module.figures()
-        if not trainer.is_global_zero:
+        if not figures or not trainer.is_global_zero:
             return
+        from lgx.components.figures import write_svg
+
         for name, figure in figures.items():
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
                     logger.experiment.add_figure(name, figure, trainer.global_step, close=False)
-            with atomic_path(folder / f"{name}.svg") as temporary:
-                temporary.write_text(to_svg(figure, name), encoding="utf-8")
+            write_svg(figure, folder / f"{name}.svg", name)

@@ -1,0 +1,132 @@
+"""Which run read the files of which other run, and what each run trained."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import timm
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from lgx.architectures.cost import cost_of
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.errors import UserError
+from lgx.results.cost import Training
+from lgx.results.run_records import CONFIG, RunRecord, Start
+
+_LOCAL = "local-dir:"
+"""Prefix of a folder in timm's model names."""
+
+
+class _Written(NamedTuple):
+    """A file of a run.
+
+    Attributes:
+        run: The run that wrote it.
+        path: Where the file is now; the run's folder may have been moved.
+    """
+
+    run: RunRecord
+    path: Path
+
+
+class Lineage:
+    """Follows runs back to the runs whose files they read, also where folders were moved afterwards.
+
+    Args:
+        runs: Runs that are compared; the files that they read may be elsewhere.
+    """
+
+    def __init__(self, runs: Iterable[RunRecord]) -> None:
+        self.runs = {run.folder.resolve(): run for run in runs}
+
+    def behind(self, arguments: Mapping[str, Any]) -> list[RunRecord]:
+        """Runs that wrote the files which the arguments of a method or an initializer name."""
+        return [run for text in _paths(arguments) for run in self._authors(Path(text.removeprefix(_LOCAL)))]
+
+    def all_behind(self, runs: Iterable[RunRecord]) -> list[RunRecord]:
+        """The runs and all runs that they go back to, each once."""
+        found: dict[Path, RunRecord] = {}
+        waiting = list(runs)
+        while waiting:
+            run = waiting.pop()
+            if run.folder.resolve() not in found:
+                found[run.folder.resolve()] = run
+                waiting += self.behind(run.arguments)
+        return list(found.values())
+
+    def training(self, run: RunRecord) -> Training:
+        """The training of a run's network."""
+        teacher_macs = self._macs_of(run.teacher) if run.teacher else 0.0
+        return Training(run.macs, run.epochs, run.images, teacher_macs, run.summary.get("seconds"))
+
+    def stored(self, start: Start) -> int | None:
+        """Parameters that a start stores; None where its files cannot be read."""
+        if not start.name:
+            return 0
+        if start.kind is None:
+            return None
+        try:
+            return start.kind(**self._located(start.arguments)).stored_parameters
+        except (UserError, TypeError):
+            return None
+
+    def _located(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments whose files are named by the paths that they have now."""
+        located = dict(arguments)
+        for name, value in arguments.items():
+            if isinstance(value, str) and _paths(value):
+                path = Path(value.removeprefix(_LOCAL))
+                if not path.exists() and (written := self._written(path)) is not None:
+                    located[name] = f"{_LOCAL if value.startswith(_LOCAL) else ''}{written.path}"
+        return located
+
+    def _authors(self, path: Path) -> list[RunRecord]:
+        """The run that wrote a file; for a learngene that was extracted from runs, those of its method."""
+        if (written := self._written(path)) is not None:
+            return [written.run]
+        if path.name.endswith(SUFFIX) and path.is_file():
+            method = Learngene.load(path).method
+            return [run for run in self.runs.values() if not run.is_descendant and run.method == method]
+        return []
+
+    def _written(self, path: Path) -> _Written | None:
+        """The run in whose folder, or in a folder below it, a file is."""
+        for folder in (path.parent, path.parent.parent):
+            if (known := self.runs.get(folder.resolve())) is not None:
+                return _Written(known, path)
+            if (folder / CONFIG).is_file():
+                return _Written(RunRecord.at(folder), path)
+            for place, moved in self.runs.items():
+                if place.parts[-3:] == folder.parts[-3:]:  # experiment, name and seed of a run
+                    return _Written(moved, moved.folder / path.relative_to(folder))
+        return None
+
+    def _macs_of(self, name: str) -> float | None:
+        """MACs of one image through a network that is named by its file or by timm."""
+        if authors := self._authors(Path(name)):
+            return authors[0].macs
+        if name.endswith(SUFFIX) and Path(name).is_file():
+            return cost_of(Learngene.load(name).architecture).macs
+        return _timm_macs(name)
+
+
+@cache
+def _timm_macs(name: str) -> float | None:
+    """MACs of one image through a model that timm knows by name; None for others, whose weights may be remote."""
+    if not timm.is_model(name.split(".")[0]):
+        return None
+    model: Any = timm.create_model(name.split(".")[0], pretrained=False).eval()
+    image = torch.zeros(1, *model.default_cfg["input_size"])
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(image)
+    return float(counter.get_total_flops() / 2)
+
+
+def _paths(value: Any) -> list[str]:
+    """All strings of a configuration that may be paths."""
+    if isinstance(value, str):
+        return [value] if "/" in value or value.endswith(SUFFIX) else []
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else []
+    return list(dict.fromkeys(text for part in inside for text in _paths(part)))

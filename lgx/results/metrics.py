@@ -1,0 +1,29 @@
+"""How metrics are shown: in percent or as they are, and which direction is better."""
+
+_SHARES = ("acc", "acc1", "acc5", "f1", "mcc", "miou")
+_LOWER_IS_BETTER = ("loss", "time", "error", "perplexity", "params", "flops")
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric is a share, which is shown in percent."""
+    return metric in _SHARES
+
+
+def scale_of(metric: str) -> float:
+    """Factor from a measured value to the value as shown."""
+    return 100.0 if is_share(metric) else 1.0
+
+
+def heading(metric: str) -> str:
+    """The metric with its unit: ``acc (%)``, ``loss``."""
+    return f"{metric} (%)" if is_share(metric) else metric
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether the smaller of two values is the better one."""
+    return metric.endswith(_LOWER_IS_BETTER)
+
+
+def number(value: float, metric: str) -> str:
+    """A value as shown: two decimals for percent, four for others."""
+    return f"{value:.2f}" if is_share(metric) else f"{value:.4f}"

@@ -1,0 +1,171 @@
+"""The record of a run: what its folder says about what it trained."""
+
+import json
+from collections.abc import Mapping
+from contextlib import redirect_stderr
+from dataclasses import dataclass, field
+from functools import cached_property
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from lgx.architectures import parse_any_architecture
+from lgx.architectures.cost import cost_of
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.core.plain_yaml import read_yaml
+from lgx.core.rows import Row, read_rows
+from lgx.errors import UserError
+from lgx.initialization import Initializer
+from lgx.methods import registry
+from lgx.methods.base import Method
+from lgx.results.merging import RESULTS
+from lgx.training.migrations import migrate
+
+CONFIG = "config.yaml"
+
+
+@dataclass(frozen=True)
+class Start:
+    """The start of a descendant's weights.
+
+    Attributes:
+        name: Name of the initializer's class; empty for a random start.
+        arguments: Its arguments.
+    """
+
+    name: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> type[Initializer] | None:
+        """Class of the initializer; None where no installed method declares it."""
+        return registry.initializer_classes().get(self.name)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the whole start is random."""
+        return not self.name or (self.kind is not None and self.kind.is_random)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its source starts descendants of several architectures."""
+        return self.kind is None or self.kind.shared
+
+    @property
+    def source(self) -> str:
+        """What the initializer reads; the name of its class where it reads nothing."""
+        return str(self.arguments.get("source", self.name))
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run's folder; its files are read when they are needed.
+
+    Attributes:
+        folder: The folder.
+        rows: The run's results.
+    """
+
+    folder: Path
+    rows: tuple[Row, ...] = ()
+
+    @classmethod
+    def at(cls, folder: Path) -> "RunRecord":
+        """The run in a folder, with its results if it has any."""
+        results = folder / RESULTS
+        return cls(folder, tuple(read_rows(results)) if results.is_file() else ())
+
+    @property
+    def exists(self) -> bool:
+        """Whether the folder has a configuration."""
+        return (self.folder / CONFIG).is_file()
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The run's configuration.
+
+        Raises:
+            UserError: If the file is not the configuration of a run.
+        """
+        path = self.folder / CONFIG
+        try:
+            with redirect_stderr(StringIO()):  # the file of a finished run need not follow new spellings
+                config = migrate(read_yaml(path, "train it again"))
+            return {**config, "model": dict(config["model"]), "data": dict(config["data"])}
+        except (UserError, TypeError, KeyError, ValueError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise UserError(f"{path}: not the configuration of a run ({reason}); train it again") from error
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of its method."""
+        return dict(self.config["model"].get("init_args") or {})
+
+    @cached_property
+    def kind(self) -> type[Method]:
+        """Class of its method; the base class where no installed method declares it."""
+        return registry.method_classes().get(_class_name(self.config["model"]), Method)
+
+    @property
+    def method(self) -> str:
+        """Its method in the results; empty without results."""
+        return self.rows[0].method if self.rows else ""
+
+    @property
+    def is_descendant(self) -> bool:
+        """Whether it trained a descendant."""
+        return self.kind.trains == "descendant"
+
+    @property
+    def start(self) -> Start:
+        """The start of its descendant's weights."""
+        configured = self.arguments.get("initializer") or {}
+        return Start(_class_name(configured), dict(configured.get("init_args") or {}))
+
+    @property
+    def teacher(self) -> str | None:
+        """The teacher that its loss compares with; None without one."""
+        option = self.kind.teacher_option
+        named = self.arguments.get(option) if option else None
+        return str(named) if named else None
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """What it wrote when it ended; empty before."""
+        try:
+            return dict(json.loads((self.folder / "summary.json").read_text()))
+        except (OSError, ValueError, TypeError):
+            return {}
+
+    @property
+    def epochs(self) -> float:
+        """Epochs of training."""
+        return float(self.summary.get("epochs", max((row.epochs for row in self.rows), default=0)))
+
+    @property
+    def images(self) -> int | None:
+        """Images of all training steps; None where the run has not ended."""
+        batch = (self.config["data"].get("init_args") or {}).get("batch_size")
+        accumulated = (self.config.get("trainer") or {}).get("accumulate_grad_batches") or 1
+        if batch is None or not {"steps", "processes"} <= self.summary.keys():
+            return None
+        return int(batch) * int(accumulated) * int(self.summary["steps"]) * int(self.summary["processes"])
+
+    @cached_property
+    def learngene(self) -> Learngene | None:
+        """Its learngene; None without one."""
+        path = self.folder / f"best{SUFFIX}"
+        return Learngene.load(path) if path.is_file() else None
+
+    @property
+    def macs(self) -> float | None:
+        """MACs of one image's forward pass through its network; None for a hypernetwork, whose networks vary."""
+        if self.kind.evaluates_starts:
+            return None
+        if self.learngene:
+            return float(cost_of(self.learngene.architecture).macs)
+        return float(cost_of(parse_any_architecture(self.rows[0].architecture)).macs) if self.rows else None
+
+
+def _class_name(configured: Mapping[str, Any]) -> str:
+    return str(configured.get("class_path", "")).rpartition(".")[2]

@@ -1,0 +1,166 @@
+"""The parts of a comparison: tables with the text that explains them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lgx.core.rows import Row
+from lgx.methods import registry
+from lgx.results.claims import Verdict
+from lgx.results.cost import MethodCost, epochs_table, macs_table, storage_table
+from lgx.results.looks import label_of, method_order
+from lgx.results.metrics import heading
+from lgx.results.paper import PaperTable
+from lgx.results.statistics import caveat
+from lgx.results.tables import NONE, Cell, Table, arrange, differences, measured, printed
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure in a report.
+
+    Attributes:
+        svg: The ``<svg>`` element, trusted.
+        label: Description for readers who cannot see it.
+        caption: Text below it.
+    """
+
+    svg: str
+    label: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a comparison.
+
+    Attributes:
+        title: Its title.
+        text: Paragraphs before tables and figures.
+        tables: Tables, side by side where the page is wide enough.
+        drawings: Figures.
+    """
+
+    title: str
+    text: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    drawings: Sequence[Drawing] = ()
+
+
+def table_section(rows: Sequence[Row], metric: str, split: str, paper: PaperTable | None = None) -> Section:
+    """Methods × descendants × tasks, with the paper's numbers where a table of a paper is given.
+
+    Args:
+        rows: Rows of one metric and one split, not empty.
+        metric: That metric.
+        split: That split.
+        paper: Table to compare with. Its number follows the measured one where method, architecture, task and epochs
+            are the same. The whole table stands beside, with its methods in the same order.
+    """
+    entries = measured(rows, metric, paper)
+    title = f"{heading(metric)} on the {split} split"
+    text = ["Bold is the best mean of a column, whether or not chance explains it."]
+    text.append(caveat([entry.summary.n for entry in entries if entry.summary]))
+    if paper is None:
+        return Section(title, text, arrange(entries, metric))
+    numbers = printed(paper, metric)
+    matched = sum(entry.paper is not None for entry in entries)
+    if matched:
+        text.append(f"The paper has a number for {matched} of {len(entries)} cells, behind the measured one.")
+    else:
+        text.append(
+            "The paper has no number for these architectures, tasks and epochs: the scales differ. Compare the order "
+            "of the methods within each table, not the numbers."
+        )
+    text.append(f"{paper.source}: {paper.title}.")
+    text += [f"Note: {note}" for note in paper.notes]
+    methods = [*(entry.method for entry in entries), *(number.method for number in numbers)]
+    beside = [
+        Table(f"paper {paper.name}: {table.title}", table.columns, table.rows, table.common)
+        for table in arrange(numbers, metric, methods)
+    ]
+    own = arrange(entries, metric, () if matched else methods)
+    return Section(f"{title}, beside {paper.name}", text, [*own, *beside])
+
+
+def claim_section(verdicts: Sequence[Verdict]) -> Section:
+    """The paper's claims and their verdicts.
+
+    Args:
+        verdicts: One for each claim, not empty.
+    """
+    text = (
+        "By how much the first method is ahead of the second, in the mean over all tasks, architectures and epochs "
+        "that both have: in the paper's table, and here, paired by seed, with half of a 95 % interval. A claim holds, "
+        "or does not, where the interval excludes 0; else it is open, with one seed always."
+    )
+    columns = ("paper", "measured", "seeds", "cells", "verdict")
+    rows = tuple((str(verdict.claim), _verdict_cells(verdict)) for verdict in verdicts)
+    return Section("The paper's claims", [text], [Table("", columns, rows, first="claim")])
+
+
+def _verdict_cells(verdict: Verdict) -> tuple[Cell, ...]:
+    measured = verdict.measured
+    width = measured.summary.half_width if measured else None
+    ahead = f"{measured.summary.mean:+.2f}" if measured else NONE
+    return (
+        Cell(NONE if verdict.paper is None else f"{verdict.paper:+.2f}"),
+        Cell(ahead if width is None else f"{ahead} ± {width:.2f}"),
+        Cell(str(measured.summary.n if measured else 0)),
+        Cell(str(verdict.cells)),
+        Cell(verdict.answer, best=verdict.answer == "holds"),
+    )
+
+
+def difference_section(rows: Sequence[Row], metric: str, baseline: str) -> Section:
+    """Paired differences of all methods to one.
+
+    Args:
+        rows: Rows of one metric and one split.
+        metric: That metric.
+        baseline: Method to compare with.
+    """
+    entries = differences(rows, metric, baseline)
+    title = f"Difference to {baseline}"
+    if not entries:
+        return Section(title, [f"No method was measured with a seed, task, architecture and epochs of {baseline}."])
+    text = (
+        "Paired over the seeds (their number in parentheses) that both have; * where the 95 % interval excludes 0. "
+        "p is of the two-sided paired t-test; it needs two seeds and is not corrected for the number of comparisons."
+    )
+    return Section(title, [text], arrange(entries, metric, mark_best=False))
+
+
+def cost_section(costs: Sequence[MethodCost]) -> Section:
+    """Cost of the descendants with each method.
+
+    Args:
+        costs: The cost of at least one method.
+    """
+    text = [
+        "Stored is what has to be kept to start all architectures, beside a pretrained network of each one's own.",
+        "Tuning is the training of all descendants, one per architecture and task. The last columns say how many times "
+        "the method's own training, learngene and tuning together, others need: training the same descendants from "
+        "scratch, as measured with a random start, and pretraining every architecture as long as the learngene was "
+        "learned, followed by the same tuning. Ancestors, which the papers take as given, are in no ratio.",
+        "In epochs, as the papers count, every epoch is worth the same. In MACs, an image costs three times the "
+        "network's forward pass, backward pass included, and the teacher's forward pass where one is distilled. A dash "
+        "was not measured or is not known, such as the MACs of a hypernetwork, whose networks change with every step.",
+    ]
+    return Section("Cost", text, [storage_table(costs), epochs_table(costs), macs_table(costs)])
+
+
+def method_section(names: Iterable[str]) -> Section:
+    """The methods of a report: for each its names in the tables, their labels, its paper and where to read it.
+
+    Args:
+        names: Names in results.
+    """
+    ordered = sorted(set(names), key=method_order)
+    specs = {name: registry.find_spec(name) for name in ordered}
+    text = []
+    for spec in dict.fromkeys(spec for spec in specs.values() if spec):
+        own = ", ".join(f"{label_of(name)} ({name})" for name, found in specs.items() if found is spec)
+        text.append(f"{own}: {spec.paper}. {spec.url}")
+    if undeclared := [name for name, spec in specs.items() if spec is None]:
+        text.append(f"Names that no installed method declares: {', '.join(undeclared)}.")
+    return Section("Methods", text)

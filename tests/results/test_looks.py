@@ -1,0 +1,39 @@
+"""Order, colors and dashes of methods."""
+
+import pytest
+
+from lgx.methods import registry
+from lgx.methods.spec import BLUE, Look
+from lgx.results.looks import method_order, styles
+
+ORDER = [
+    "random", "trained", "pretrained", "pretrain_finetune", "ancestor", "vanilla_lg", "weight_selection", "tleg",
+    "mini_deit", "simple_lg", "sws_random_assigned", "sws_order2", "sws", "lsamd", "ghn3", "ghn3_task", "logah",
+    "tal_st", "tal_no_task", "tal_no_ancestor", "tal", "tal_plus",
+]  # fmt: skip
+
+
+def test_methods_of_the_papers_have_a_fixed_order_and_others_follow_by_name() -> None:
+    names = [*ORDER[::-1], "b", "a"]
+    assert sorted(names, key=method_order) == [*ORDER, "a", "b"]
+    assert sorted(["tal", "sws", "sws (order=1)", "lsamd"], key=method_order)[:2] == ["sws", "sws (order=1)"]
+
+
+def test_every_method_of_the_papers_has_a_look_of_its_own() -> None:
+    assert len({(look.color, look.dash) for look in styles(ORDER).values()}) == len(ORDER)
+
+
+def test_a_methods_look_does_not_depend_on_the_others() -> None:
+    assert styles(["sws", "mine"])["sws"] == styles(["tleg", "sws", "another"])["sws"]
+    assert len({(s.color, s.dash) for s in styles(["sws", "a", "b", "c"]).values()}) == 4
+
+
+def test_a_declared_method_has_its_place_and_label_and_without_a_look_a_free_style(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    declared = {"first": Look("first", "first", ""), "sws": Look("sws", "SWS", BLUE)}
+    monkeypatch.setattr(registry, "looks", lambda: declared)
+    assert sorted(["another", "sws", "first"], key=method_order) == ["first", "sws", "another"]
+    looks = styles(["first", "sws", "another"])
+    assert [looks[name].label for name in ("first", "sws", "another")] == ["first", "SWS", "another"]
+    assert len({(look.color, look.dash) for look in looks.values()}) == 3
