@@ -42,20 +42,20 @@ AUX_B = [
 
 
 @pytest.mark.parametrize(("depth", "parameters", "macs"), DES_B)
-def test_descendants_cost_what_sws_tables_say(depth, parameters, macs):
+def test_descendants_have_the_sizes_of_the_sws_tables(depth, parameters, macs):
     architecture = parse_architecture(f"Des-B-{depth}")
     assert architecture.count_parameters() / 1e6 == pytest.approx(parameters, abs=0.1)
     assert architecture.count_macs() / 1e9 == pytest.approx(macs, rel=0.01)
 
 
 @pytest.mark.parametrize(("depth", "parameters"), DES_B_100)
-def test_descendants_with_100_classes_cost_what_sws_table_2_says(depth, parameters):
+def test_descendants_with_100_classes_have_the_sizes_of_sws_table_2(depth, parameters):
     architecture = parse_architecture(f"Des-B-{depth}", num_classes=100)
     assert architecture.count_parameters() / 1e6 == pytest.approx(parameters, abs=0.1)
 
 
 @pytest.mark.parametrize(("stages", "parameters", "macs"), AUX_B)
-def test_auxiliary_nets_cost_what_sws_table_5_says(stages, parameters, macs):
+def test_auxiliary_nets_have_the_sizes_of_sws_table_5(stages, parameters, macs):
     architecture = parse_architecture(f"12-Base,stages={stages}")
     assert architecture.count_parameters() / 1e6 == pytest.approx(parameters, abs=0.1)
     assert architecture.count_macs() / 1e9 == pytest.approx(macs, rel=0.01)

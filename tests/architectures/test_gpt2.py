@@ -74,7 +74,7 @@ def test_mistakes_name_the_key_and_what_would_be_right(text, names):
     assert all(name in str(caught.value) for name in names)
 
 
-def test_what_needs_an_image_model_refuses_a_text_model():
+def test_parsers_refuse_models_of_another_family():
     with pytest.raises(UserError, match="reads text"):
         parse_architecture("3-GPT2")
     with pytest.raises(UserError, match="family 'bert'"):
@@ -117,7 +117,7 @@ def test_sample_command_writes_gpts():
 # -- the model ---------------------------------------------------------------------------------------------------
 
 
-def test_a_built_model_is_transformers_own_but_for_its_signature():
+def test_a_built_model_computes_the_logits_of_transformers():
     torch.manual_seed(0)
     model = GPT2.build().eval()
     plain = transformers.GPT2ForSequenceClassification(model.config).eval()
@@ -146,7 +146,7 @@ def test_dropout_is_off_unless_asked_for():
     assert not torch.equal(noisy(ids), noisy(ids))
 
 
-def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
+def test_a_missing_extra_ends_with_one_sentence(monkeypatch):
     for name in [n for n in sys.modules if n == "lgx.architectures.gpt2_model"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "transformers", None)
@@ -165,7 +165,7 @@ def test_describing_text_models_imports_no_transformers():
     assert done.returncode == 0, done.stderr
 
 
-def test_like_architectures_take_the_bases_inputs():
+def test_parse_like_takes_the_inputs_of_its_base():
     base = GPT2Architecture(2, 24, 3, max_len=12, vocab_size=101, num_classes=3)
     assert parse_like("3-GPT2", base) == GPT2Architecture(3, max_len=12, vocab_size=101, num_classes=3)
     assert parse_like("3-GPT2,max_len=9", base).max_len == 9

@@ -43,7 +43,7 @@ def test_an_exported_descendant_gives_the_same_logits_in_plain_transformers(tmp_
     assert load_file(tmp_path / "weights.safetensors").keys() == parameters.keys()
 
 
-def test_a_language_models_tied_head_is_written_once_and_tied_again(tmp_path):
+def test_a_tied_head_is_written_once_and_tied_again_when_read(tmp_path):
     torch.manual_seed(0)
     config = GPT2.build("meta").config
     model = transformers.GPT2LMHeadModel(config).eval()
@@ -60,7 +60,7 @@ def test_a_language_models_tied_head_is_written_once_and_tied_again(tmp_path):
     assert model.lm_head.weight is model.transformer.wte.weight  # what was written is untouched
 
 
-def test_a_folder_of_something_else_is_never_replaced(tmp_path):
+def test_a_folder_with_foreign_files_is_not_replaced(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UserError, match="no model folder that lgx wrote"):
         write_text_descendant(tmp_path, GPT2.build())

@@ -74,7 +74,7 @@ def test_teachers_that_do_not_fit_are_refused(tmp_path):
         Teacher.load(str(tmp_path / "vit.learngene.safetensors"), task, features_only=True)
 
 
-def test_gpt2s_of_another_make_are_refused(tmp_path):
+def test_unsupported_gpt2s_are_refused(tmp_path):
     language_model(tmp_path / "lm", activation_function="relu")
     with pytest.raises(UserError, match="its activation_function is relu, expected GPT-2's own gelu_new"):
         load_pretrained(str(tmp_path / "lm"))
@@ -85,7 +85,7 @@ def test_gpt2s_of_another_make_are_refused(tmp_path):
         load_pretrained(str(tmp_path / "lm"))
 
 
-def test_sources_of_the_other_kind_start_nothing(tmp_path):
+def test_sources_of_another_kind_are_refused(tmp_path):
     text, image = (
         GPT2Architecture(1, 8, 2, max_len=5, vocab_size=7),
         ViTArchitecture(1, 8, 2, patch_size=8, img_size=16),

@@ -88,7 +88,7 @@ def test_the_axes_are_those_of_the_largest_variance():
     assert [abs(point.y) for point in found.points] == pytest.approx([0, 0, 1, 1])
 
 
-def test_an_encoder_that_ignores_the_task_gets_no_credit():
+def test_an_encoder_that_ignores_the_task_has_no_positive_silhouette():
     ignorant = hypernet_of(tells_tasks=False)
     same = task_map(ignorant, EMBEDDINGS, FOUR)
     assert same.silhouette == pytest.approx(-1 / len(FOUR), abs=1e-3)  # each point has a twin in every other task
@@ -99,7 +99,7 @@ def test_an_encoder_that_ignores_the_task_gets_no_credit():
     assert task_map(hypernet_of(tells_tasks=True), EMBEDDINGS, FOUR).silhouette > 0.5
 
 
-def test_padding_does_not_count():
+def test_padding_does_not_change_an_embedding():
     hypernet = hypernet_of(tells_tasks=True)
     together = embed_graphs(hypernet, FOUR, EMBEDDINGS["dots"])
     alone = torch.cat([embed_graphs(hypernet, [architecture], EMBEDDINGS["dots"]) for architecture in FOUR])
@@ -148,7 +148,7 @@ def test_json_has_all_points_of_the_tasks_and_architectures_asked_for(learngene,
     assert said["same"]["silhouette"] != said["own"]["silhouette"]
 
 
-def test_a_hypernetwork_that_makes_nothing_of_the_task_is_said_to(tmp_path):
+def test_a_hypernetwork_that_ignores_the_task_is_reported(tmp_path):
     ignorant = save_learngene(tmp_path, hypernet_of(tells_tasks=False))
     options = ("--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
     assert "do not lie apart" in analyze(ignorant, *options).out
@@ -157,7 +157,7 @@ def test_a_hypernetwork_that_makes_nothing_of_the_task_is_said_to(tmp_path):
     assert "a silhouette needs several" in single.out
 
 
-def test_embeddings_of_bare_images_have_heads_of_one_size_only(learngene, tmp_path):
+def test_embeddings_without_class_names_cannot_have_own_heads(learngene, tmp_path):
     TaskEmbeddings(EMBEDDINGS).save(tmp_path / "e.safetensors")
     given = ("--task_embeddings", tmp_path / "e.safetensors", "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
     result = analyze(learngene, *given)
@@ -167,7 +167,7 @@ def test_embeddings_of_bare_images_have_heads_of_one_size_only(learngene, tmp_pa
     assert "does not say how many classes circles, dots, dunes has" in own.sentence
 
 
-def test_mistakes_of_analyze_tasks_are_one_sentence(learngene, tmp_path):
+def test_mistakes_of_analyze_tasks_end_with_one_sentence(learngene, tmp_path):
     plain = tmp_path / "plain.learngene.safetensors"
     untold = Hypernet(HypernetConfig(**CONFIG))
     Learngene("logah", BASE, untold.state_dict(), hypernet=untold.config.to_dict()).save(plain)
@@ -207,7 +207,7 @@ def network(path, seed, architecture=BASE):
     return path
 
 
-def test_all_forms_of_a_network_compare(ancestor, tmp_path):
+def test_networks_of_every_file_form_can_be_compared(ancestor, tmp_path):
     trained, form = ancestor / "checkpoints/last.ckpt", ancestor / "best.learngene.safetensors"
     start = network(tmp_path / "start.safetensors", 0)
     assert lgx("init", "--arch", ARCH, "--num_classes=3", "--seed=1", "--out", tmp_path / "folder").code == 0
@@ -229,7 +229,7 @@ def test_all_forms_of_a_network_compare(ancestor, tmp_path):
     assert "diversity of 3" in table
 
 
-def test_mistakes_of_analyze_parameters_are_one_sentence(learngene, tmp_path):
+def test_mistakes_of_analyze_parameters_end_with_one_sentence(learngene, tmp_path):
     start = network(tmp_path / "a.safetensors", 0)
     deeper = network(tmp_path / "b.safetensors", 0, BASE.replace(depth=5))
     zeros = tmp_path / "zeros.safetensors"
@@ -246,7 +246,7 @@ def test_mistakes_of_analyze_parameters_are_one_sentence(learngene, tmp_path):
     assert "--threshold" in lgx("analyze", "parameters", "--start", start, "--trained", start, "--threshold=0").sentence
 
 
-def test_batch_norms_statistics_are_no_parameters(tmp_path):
+def test_batch_norm_statistics_are_not_counted_as_parameters(tmp_path):
     norm = torch.nn.BatchNorm2d(3)
     save_file(norm.state_dict(), tmp_path / "norm.safetensors")
     assert set(read_parameters(str(tmp_path / "norm.safetensors"))) == {"weight", "bias"}
@@ -294,7 +294,7 @@ def test_a_run_maps_its_tasks_after_every_validation(places, tmp_path):
     assert drawn.code == 0, drawn.err
 
 
-def test_there_is_no_map_where_there_is_nothing_to_tell_apart(places, tmp_path):
+def test_no_map_is_drawn_for_one_task_or_without_embeddings(places, tmp_path):
     told = f"--model.task_embeddings={places / 'e.safetensors'}"
     assert train(places, tmp_path / "one", ("dots",), told).code == 0
     assert train(places, tmp_path / "untold", ("circles", "dots")).code == 0

@@ -11,7 +11,7 @@ from lgx.cli import COMMANDS, TRAINING
 from tests.support.command_line import lgx, python
 
 
-def test_help_answers_at_once_and_imports_no_torch():
+def test_help_lists_every_command_and_imports_no_torch():
     code = "import sys; from lgx.cli import main; main(['--help']); assert 'torch' not in sys.modules"
     start = time.perf_counter()
     done = python("-c", code)
@@ -21,7 +21,7 @@ def test_help_answers_at_once_and_imports_no_torch():
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c != "data"])
-def test_every_command_explains_itself(command):
+def test_every_command_has_a_help_text(command):
     result = lgx(command, "--help")
     assert result.code == 0
     assert f"lgx {command}" in result.out
@@ -80,7 +80,7 @@ def test_sample_writes_reproducible_json_lines(tmp_path):
     assert lgx("sample", "ViTs+-1K", "--count", 3).out.splitlines() == lines[:3]
 
 
-def test_a_closed_pipe_is_no_error():
+def test_a_closed_pipe_is_not_an_error():
     command = f"{shlex.quote(sys.executable)} -m lgx --help | head -2"
     done = python("-c", f"import subprocess, sys; sys.exit(subprocess.run({command!r}, shell=True, "
                   "stderr=subprocess.PIPE, check=True).stderr != b'')")  # fmt: skip

@@ -121,7 +121,7 @@ def test_class_folders_are_linked_not_copied(tmp_path: Path, zips: Path) -> None
 @pytest.mark.parametrize(
     "name", ["../outside.png", "/tmp/outside.png", "train/a/../../../outside.png", "..\\outside.png"]
 )
-def test_a_zip_that_climbs_out_is_refused(tmp_path: Path, zips: Path, name: str) -> None:
+def test_a_zip_with_paths_outside_its_folder_is_refused(tmp_path: Path, zips: Path, name: str) -> None:
     with zipfile.ZipFile(zips / "test.zip", "a") as archive:
         archive.writestr(name, b"x")
     with pytest.raises(UserError, match="outside the folder"):
@@ -138,7 +138,7 @@ def test_a_zip_with_a_symbolic_link_is_refused(tmp_path: Path, zips: Path) -> No
         prepare("cifar10", root=str(tmp_path / "data"), source=str(zips))
 
 
-def test_a_damaged_zip_leaves_nothing_half_written(tmp_path: Path, zips: Path) -> None:
+def test_a_damaged_zip_leaves_no_partial_files(tmp_path: Path, zips: Path) -> None:
     data = bytearray((zips / "test.zip").read_bytes())
     data[200:260] = b"\0" * 60
     (zips / "test.zip").write_bytes(data)
@@ -147,9 +147,7 @@ def test_a_damaged_zip_leaves_nothing_half_written(tmp_path: Path, zips: Path) -
     assert visible(tmp_path / "data") == []
 
 
-def test_an_interruption_leaves_nothing_half_written(
-    tmp_path: Path, zips: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_leaves_no_partial_files(tmp_path: Path, zips: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(archive: zipfile.ZipFile, path: Path) -> None:
         (Path(path) / "half").write_text("half")
         raise KeyboardInterrupt
@@ -160,7 +158,7 @@ def test_an_interruption_leaves_nothing_half_written(
     assert visible(tmp_path / "data") == []
 
 
-def test_archives_of_ones_own_are_unpacked_by_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloaded_archives_are_unpacked_by_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_data.dtd(tmp_path / "made", monkeypatch)
     archive = shutil.make_archive(str(tmp_path / "dtd"), "gztar", tmp_path / "made" / "dtd" / "dtd")
     source = tmp_path / "downloads"
@@ -197,7 +195,7 @@ def test_a_download_without_network_says_what_to_fetch_and_where_to_put_it(
     assert visible(tmp_path / "data") == []
 
 
-def test_an_interrupted_download_resumes_at_the_archive_under_way(
+def test_an_interrupted_download_resumes_at_the_interrupted_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_data.svhn(tmp_path / "made", monkeypatch)
@@ -232,7 +230,7 @@ def test_an_interrupted_download_resumes_at_the_archive_under_way(
         ("stanford_cars", r"cars_test_annos_withlabels\.mat into .*stanford_cars/stanford_cars"),
     ],
 )
-def test_what_cannot_be_downloaded_says_what_to_place_where(tmp_path: Path, name: str, sentence: str) -> None:
+def test_sets_without_a_download_say_which_files_belong_where(tmp_path: Path, name: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         prepare(name, root=str(tmp_path))
 
@@ -245,7 +243,7 @@ def test_downloading_can_be_switched_off(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "near"), [("cifra10", "cifar10"), ("Fashion-MNIST", "fashion_mnist"), ("zzz", "lgx data list")]
 )
-def test_an_unknown_name_is_answered_with_the_nearest(name: str, near: str) -> None:
+def test_an_unknown_name_gets_the_nearest_as_suggestion(name: str, near: str) -> None:
     with pytest.raises(UserError, match=near):
         prepare(name)
 
@@ -258,7 +256,7 @@ def test_a_folder_that_holds_something_else_is_not_touched(tmp_path: Path) -> No
     assert (tmp_path / "cifar10" / "thesis.tex").read_text() == "mine"
 
 
-def test_a_source_without_anything_known_says_what_is_expected(tmp_path: Path) -> None:
+def test_an_unrecognized_source_says_what_is_expected(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"holds nothing that is known of dtd; expected .* or dtd-r1\.0\.1\.tar\.gz"):
         prepare("dtd", root=str(tmp_path / "data"), source=str(tmp_path / "empty"))
@@ -269,7 +267,7 @@ def test_a_source_without_anything_known_says_what_is_expected(tmp_path: Path) -
 # -- the command line ------------------------------------------------------------------------------------------------
 
 
-def test_the_functions_make_a_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_functions_have_a_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     auto_cli(COMMANDS, args=["prepare", "pocket_digits", "--root", str(tmp_path)])
     assert (tmp_path / "pocket" / "digits" / "index.json").exists()
     capsys.readouterr()
@@ -281,7 +279,7 @@ def test_the_functions_make_a_command_line(tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("name", ["pocket", "pocket_digits", "mini"])
-def test_suites_that_lie_in_shards_need_no_others(tmp_path: Path, name: str) -> None:
+def test_suites_stored_in_shards_refuse_the_option_shards(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="lies in shards already; leave it out"):
         prepare(name, root=str(tmp_path), shards=True)
     assert list(tmp_path.iterdir()) == []

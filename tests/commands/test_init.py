@@ -28,7 +28,7 @@ def start(sws, out, *options):
     return lgx(*base, "--out", out, *options)
 
 
-def test_plain_timm_gives_the_same_logits_without_lgx(sws, tmp_path):
+def test_plain_timm_computes_the_same_logits_without_lgx(sws, tmp_path):
     from lgx.initialization import initialize
     from lgx.methods import StagewiseExpansion
 
@@ -44,7 +44,7 @@ def test_plain_timm_gives_the_same_logits_without_lgx(sws, tmp_path):
     assert torch.equal(own(image), torch.load(tmp_path / "logits.pt"))
 
 
-def test_the_folder_tells_size_normalization_classes_and_origin(sws, tmp_path):
+def test_the_folder_records_size_normalization_classes_and_origin(sws, tmp_path):
     assert start(sws, tmp_path / "model").code == 0
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert config["num_classes"] == 3
@@ -80,7 +80,7 @@ def test_the_papers_sizes_load_as_checkpoint_path_of_timm(tmp_path):
     assert len(model.blocks) == 3
 
 
-def test_a_new_head_has_the_asked_size_and_is_said_to_be_random(sws, tmp_path):
+def test_a_new_head_has_the_requested_size_and_is_reported_as_random(sws, tmp_path):
     result = start(sws, tmp_path / "model", "--head", 11)
     assert result.code == 0, result.err
     assert "head" in next(line for line in result.out.splitlines() if line.startswith("random"))
@@ -93,7 +93,7 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path):
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
 
 
-def test_what_init_wrote_is_a_source_again(sws, tmp_path):
+def test_a_folder_that_init_wrote_is_a_source(sws, tmp_path):
     assert start(sws, tmp_path / "model").code == 0
     arch = ARCH.replace("depth=4", "depth=3")
     assert lgx("init", "--source", tmp_path / "model", "--arch", arch, "--out", tmp_path / "again").code == 0
@@ -114,7 +114,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("options", "words"), MISTAKES, ids=[str(m[0][-1]) for m in MISTAKES])
-def test_a_mistake_leaves_one_sentence_and_no_file(sws, tmp_path, options, words):
+def test_a_mistake_ends_with_one_sentence_and_writes_no_file(sws, tmp_path, options, words):
     result = start(sws, tmp_path / "model", *options)
     assert result.code == 2
     assert "Traceback" not in result.err
@@ -122,7 +122,7 @@ def test_a_mistake_leaves_one_sentence_and_no_file(sws, tmp_path, options, words
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_with_other_things_is_not_replaced(sws, tmp_path):
+def test_a_folder_with_foreign_files_is_not_replaced(sws, tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.txt").write_text("years of work")
     result = start(sws, tmp_path / "precious")
@@ -143,7 +143,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", place], check=True)
 
 
-def test_a_full_disk_leaves_one_sentence_and_no_half_written_file(small_disk, sws):
+def test_a_full_disk_ends_with_one_sentence_and_leaves_no_partial_file(small_disk, sws):
     for out in ("model", "vit.safetensors"):
         result = lgx("init", "--arch", "6-Tiny", "--out", small_disk / out)
         assert result.code == 2, result.err
@@ -163,7 +163,7 @@ def test_a_full_disk_during_training_keeps_the_last_checkpoint(small_disk, image
         assert "state_dict" in load_checkpoint(checkpoint)
 
 
-def test_an_unwritable_place_is_named(sws, tmp_path):
+def test_an_unwritable_folder_is_named(sws, tmp_path):
     if os.geteuid() == 0:
         blocked = tmp_path / "file"
         blocked.write_text("")
@@ -176,7 +176,7 @@ def test_an_unwritable_place_is_named(sws, tmp_path):
     assert str(place) in result.sentence
 
 
-def test_init_never_replaces_a_folder_with_other_things_or_the_present_one(tmp_path, monkeypatch):
+def test_init_does_not_replace_foreign_folders_or_the_current_one(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     for name in ("config.json", "gold.txt"):
         (tmp_path / "mine" / name).write_text("{}")
@@ -188,7 +188,7 @@ def test_init_never_replaces_a_folder_with_other_things_or_the_present_one(tmp_p
     assert (tmp_path / "mine" / "gold.txt").exists()
 
 
-def test_a_weights_file_that_init_wrote_is_a_start_again(sws, tmp_path):
+def test_a_weights_file_that_init_wrote_is_a_source(sws, tmp_path):
     learngene, three = sws / "best.learngene.safetensors", ARCH.replace("depth=4", "depth=3")
     for source, out in ((learngene, "a.safetensors"), (tmp_path / "a.safetensors", "b.safetensors")):
         result = lgx("init", "--source", source, "--arch", three, "--out", tmp_path / out)

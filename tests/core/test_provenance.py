@@ -32,7 +32,7 @@ def test_rows_of_an_earlier_version_are_read(ancestor: Path, tmp_path: Path) -> 
     assert {(row.commit, row.config, row.hardware) for row in rows} == {("", "", "")}
 
 
-def test_the_commit_marks_changed_code(tmp_path: Path) -> None:
+def test_the_commit_is_marked_when_the_code_was_changed(tmp_path: Path) -> None:
     root = tmp_path / "clone"
     shutil.copytree(Path(lgx.__file__).parent, root / "lgx", ignore=shutil.ignore_patterns("__pycache__"))
 

@@ -38,7 +38,7 @@ def test_only_failures_of_the_system_are_described(monkeypatch, error, words):
     assert (result.code, result.sentence) == (1, f"lgx fit: {found}")
 
 
-def test_a_killed_worker_is_found_behind_other_errors_and_nothing_else_is():
+def test_a_killed_worker_is_recognized_behind_other_errors():
     death = RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
     hidden, other = TypeError("unsupported callable"), TypeError("unsupported callable")
     hidden.__context__ = death

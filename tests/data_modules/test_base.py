@@ -36,7 +36,7 @@ class Loader:
         return iter(range(3))
 
 
-def test_a_data_module_of_ones_own_needs_a_task_and_a_loader() -> None:
+def test_a_custom_data_module_needs_a_task_and_a_loader() -> None:
     module = Mine()
     assert list(module.all_tasks) == ["mine"]
     assert module.num_classes == 3

@@ -87,7 +87,7 @@ def test_labels_follow_the_sorted_category_ids_and_belong_to_their_file(root: Pa
         assert labels == module.read(split).labels.tolist()
 
 
-def test_images_that_are_not_square_or_larger_come_out_at_the_size_asked_for(tmp_path: Path) -> None:
+def test_images_of_any_shape_are_resized_to_the_requested_size(tmp_path: Path) -> None:
     write_task(tmp_path / "decathlon", "dped")
     module = Decathlon("dped", root=str(tmp_path), img_size=96, batch_size=3)
     module.setup("test")
@@ -147,7 +147,7 @@ def test_arguments_out_of_range_are_refused(key: str, value: str) -> None:
         (lambda c: c.pop("images"), r"incomplete or corrupted \(KeyError.* unpack it from the devkit again"),
     ],
 )
-def test_wrong_annotations_are_one_sentence_with_the_file(root: Path, change: Any, sentence: str) -> None:
+def test_wrong_annotations_end_with_one_sentence_that_names_the_file(root: Path, change: Any, sentence: str) -> None:
     path, content = annotations(root)
     change(content)
     path.write_text(json.dumps(content))
@@ -156,7 +156,7 @@ def test_wrong_annotations_are_one_sentence_with_the_file(root: Path, change: An
     assert str(error.value).startswith(str(path))
 
 
-def test_truncated_annotations_are_one_sentence_with_the_file(root: Path) -> None:
+def test_truncated_annotations_end_with_one_sentence_that_names_the_file(root: Path) -> None:
     path, _ = annotations(root)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(UserError, match=r"dtd_train\.json is incomplete or corrupted") as error:
@@ -167,7 +167,7 @@ def test_truncated_annotations_are_one_sentence_with_the_file(root: Path) -> Non
 # -- preparing -------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_there_says_what_to_fetch(tmp_path: Path) -> None:
+def test_absent_archives_say_what_to_download(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         prepare("decathlon", root=str(tmp_path))
     sentence = str(error.value)
@@ -192,7 +192,7 @@ def test_archives_are_unpacked_and_the_missing_tasks_named(
     assert Decathlon("imagenet", root=str(tmp_path)).read("test")[0][0].size == (72, 72)
 
 
-def test_one_task_is_brought_alone_and_imagenet_can_follow(tmp_path: Path, downloads: Path) -> None:
+def test_one_task_can_be_prepared_alone_and_imagenet_later(tmp_path: Path, downloads: Path) -> None:
     prepare("decathlon_dtd", root=str(tmp_path), source=str(downloads), shards=True, shard_size=5)
     assert [p.name for p in (tmp_path / "decathlon" / "data").iterdir()] == ["dtd"]
     shards = ShardedData(name="decathlon_dtd_shards", root=str(tmp_path))
@@ -211,7 +211,7 @@ def test_an_unpacked_tree_is_linked(tmp_path: Path, tree: Path) -> None:
         assert len(Decathlon("dtd", root=str(root)).read("test")) == 6
 
 
-def test_archives_of_single_tasks_serve_too(tmp_path: Path, tree: Path, downloads: Path) -> None:
+def test_archives_of_single_tasks_are_accepted(tmp_path: Path, tree: Path, downloads: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     (source / "decathlon-1.0-devkit.tar.gz").symlink_to(downloads / "decathlon-1.0-devkit.tar.gz")
@@ -221,7 +221,7 @@ def test_archives_of_single_tasks_serve_too(tmp_path: Path, tree: Path, download
     assert len(Decathlon("dtd", root=str(tmp_path / "root")).read("test")) == 6
 
 
-def test_a_missing_file_and_other_counts_are_found(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files_and_wrong_counts_are_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     victim = root / "decathlon" / "data" / "dtd" / "val" / "0001" / "000000.jpg"
     victim.unlink()
     with pytest.raises(UserError, match=r"1 of 6 annotated val images are missing, first .*0001/000000\.jpg; remove"):
@@ -231,7 +231,7 @@ def test_a_missing_file_and_other_counts_are_found(root: Path, monkeypatch: pyte
         prepare("decathlon_dtd", root=str(root))
 
 
-def test_a_source_without_devkit_or_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+def test_a_source_that_is_no_folder_or_lacks_the_devkit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"has neither decathlon-1\.0-devkit\.tar\.gz nor a folder annotations/"):
         prepare("decathlon", root=str(tmp_path / "root"), source=str(tmp_path / "empty"))
@@ -255,7 +255,7 @@ def hostile(kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["dtd/../../../outside.jpg", "../outside.jpg", "/tmp/outside.jpg", "link"])
-def test_a_tar_that_climbs_out_or_links_is_refused(tmp_path: Path, downloads: Path, kind: str) -> None:
+def test_a_tar_with_links_or_paths_outside_its_folder_is_refused(tmp_path: Path, downloads: Path, kind: str) -> None:
     source = tmp_path / "source"
     source.mkdir()
     (source / "decathlon-1.0-devkit.tar.gz").symlink_to(downloads / "decathlon-1.0-devkit.tar.gz")
@@ -268,7 +268,7 @@ def test_a_tar_that_climbs_out_or_links_is_refused(tmp_path: Path, downloads: Pa
 
 
 @pytest.mark.parametrize("damage", ["truncated", "not gzip", "inner"])
-def test_a_damaged_archive_is_one_sentence_and_leaves_nothing_half_written(
+def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_partial_files(
     tmp_path: Path, downloads: Path, damage: str
 ) -> None:
     source = tmp_path / "source"
@@ -301,7 +301,7 @@ def test_every_task_is_in_the_catalogue(root: Path) -> None:
     assert len(module.read("test")) == 6
 
 
-def test_nominal_sizes_are_those_that_the_split_makes(root: Path) -> None:
+def test_the_published_sizes_are_those_of_the_split(root: Path) -> None:
     module = Decathlon("dtd", root=str(root))
     assert tuple(len(module.read(split)) for split in SPLITS) == decathlon_info("dtd").sizes
     assert decathlon_info("dtd", "test").sizes == (12, 6, 6)

@@ -71,7 +71,7 @@ def test_the_test_split_does_not_depend_on_the_seed_of_val(root: Path) -> None:
     assert one["val"] != two["val"]
 
 
-def test_a_lesion_with_two_diagnoses_stays_whole(root: Path) -> None:
+def test_a_lesion_with_two_diagnoses_is_in_one_split(root: Path) -> None:
     path = root / "ham10000" / "HAM10000_metadata.csv"
     rows = table(path)
     for row in rows:
@@ -119,7 +119,7 @@ def test_an_unpacked_folder_is_linked(root: Path) -> None:
     assert (root / "other" / "ham10000").is_symlink()
 
 
-def test_absent_files_say_what_to_fetch(tmp_path: Path, downloads: Path) -> None:
+def test_absent_files_say_what_to_download(tmp_path: Path, downloads: Path) -> None:
     other = tmp_path / "other"
     with pytest.raises(UserError, match=r"10\.7910/DVN/DBW86T .* --source"):
         prepare("ham10000", root=str(other))
@@ -137,7 +137,7 @@ def test_absent_files_say_what_to_fetch(tmp_path: Path, downloads: Path) -> None
     assert not other.exists()
 
 
-def test_a_zip_that_climbs_out_is_refused(tmp_path: Path, downloads: Path) -> None:
+def test_a_zip_with_paths_outside_its_folder_is_refused(tmp_path: Path, downloads: Path) -> None:
     with zipfile.ZipFile(downloads / "HAM10000_images_part_1.zip", "a") as archive:
         archive.writestr("../outside.jpg", b"x")
     with pytest.raises(UserError, match="outside the folder"):
@@ -145,7 +145,7 @@ def test_a_zip_that_climbs_out_is_refused(tmp_path: Path, downloads: Path) -> No
     assert list((tmp_path / "other").iterdir()) == []
 
 
-def test_a_missing_image_and_a_wrong_table_are_one_sentence(root: Path) -> None:
+def test_a_missing_image_and_a_wrong_table_end_with_one_sentence(root: Path) -> None:
     path = root / "ham10000" / "HAM10000_metadata.csv"
     rows = table(path)
     wrong = [
@@ -161,7 +161,7 @@ def test_a_missing_image_and_a_wrong_table_are_one_sentence(root: Path) -> None:
         assert "\n" not in str(error.value)
 
 
-def test_class_folders_serve_too(tmp_path: Path) -> None:
+def test_class_folders_are_accepted(tmp_path: Path) -> None:
     for k, split in enumerate(("train", "test")):
         fake_data.class_tree(tmp_path / "ham10000" / split, list(HAM10000.info.class_names), 3, k)
     module = HAM10000(root=str(tmp_path), val_fraction=0.34)

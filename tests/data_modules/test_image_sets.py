@@ -90,7 +90,7 @@ def test_imagenet_tests_on_the_official_val_folder(tmp_path: Path, monkeypatch: 
     assert folders == {"train": "train", "val": "train", "test": "val"}
 
 
-def test_class_folders_serve_where_torchvisions_files_are_absent(tmp_path: Path) -> None:
+def test_class_folders_are_accepted_without_torchvisions_files(tmp_path: Path) -> None:
     for k, split in enumerate(("train", "validation", "test")):
         fake_data.class_tree(tmp_path / "fer2013" / split, list(FER2013.info.class_names), 2, k)
     for k, split in enumerate(("train", "test")):
@@ -114,7 +114,7 @@ def test_limit_train_is_a_seeded_stratified_subset(tmp_path: Path) -> None:
     assert labels.bincount().tolist() == [2, 2, 2]
 
 
-def test_own_images_know_their_task_before_setup(tmp_path: Path) -> None:
+def test_custom_images_know_their_task_before_setup(tmp_path: Path) -> None:
     for k, split in enumerate(("train", "test")):
         fake_data.class_tree(tmp_path / "birds" / split, ["crow", "tit"], 10, k)
     module = ImageFolderData(root=str(tmp_path / "birds"), img_size=16)
@@ -124,7 +124,7 @@ def test_own_images_know_their_task_before_setup(tmp_path: Path) -> None:
     assert [len(module.read(s)) for s in SPLITS] == [20, 2, 20]
 
 
-def test_own_images_have_names_of_any_kind(tmp_path: Path) -> None:
+def test_custom_images_may_have_any_names(tmp_path: Path) -> None:
     fake_data.class_tree(tmp_path / "train", ["crow", "tit"], 3)
     image = (tmp_path / "train/tit/000.png").read_bytes()
     (tmp_path / "train/tit/._000.png").write_bytes(b"what macOS adds to archives")
@@ -162,7 +162,7 @@ def test_a_pickle_of_another_md5_is_not_opened(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_truncated_image_is_one_sentence_even_from_a_worker(tmp_path: Path, workers: int) -> None:
+def test_a_truncated_image_ends_with_one_sentence_even_in_a_worker(tmp_path: Path, workers: int) -> None:
     for k, split in enumerate(("train", "val")):
         fake_data.class_tree(tmp_path / "own" / split, ["a", "b"], 4, k)
     broken = tmp_path / "own" / "train" / "b" / "002.png"
@@ -207,7 +207,7 @@ def test_arguments_out_of_range_are_refused(key: str, value: float) -> None:
 # -- facts and command line ------------------------------------------------------------------------------------------
 
 
-def test_facts_are_complete() -> None:
+def test_facts_of_every_set_are_complete() -> None:
     for info in infos():
         assert info.name == info.name.lower()
         assert info.num_classes > 1
@@ -249,7 +249,7 @@ def test_a_grouped_split_keeps_groups_whole(examples: list[tuple[int, int]], fra
 
 @settings(max_examples=60)
 @given(label_lists, st.integers(0, 3))
-def test_every_beginning_of_the_stratified_order_holds_all_classes(labels: list[int], seed: int) -> None:
+def test_every_prefix_of_the_stratified_order_contains_all_classes(labels: list[int], seed: int) -> None:
     order = stratified_order(labels, seed)
     classes = len(set(labels))
     assert sorted(order) == list(range(len(labels)))

@@ -97,7 +97,7 @@ def test_an_unpacked_folder_is_linked(kind: Any, inner: str, root: Path) -> None
     assert files(kind(root=str(root / "other"))) == files(kind(root=str(root)))
 
 
-def test_class_folders_serve_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_class_folders_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind, test in ((TinyImageNet, "val"), (INaturalist2019, "test")):
         monkeypatch.setattr(kind, "info", replace(kind.info, num_classes=2))
         for k, split in enumerate(("train", test)):
@@ -109,7 +109,7 @@ def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_damage_of_tiny_imagenet_is_one_sentence(root: Path) -> None:
+def test_damage_of_tiny_imagenet_ends_with_one_sentence(root: Path) -> None:
     base = root / "tiny_imagenet" / "tiny-imagenet-200"
     table, classes, image = base / "val/val_annotations.txt", base / "wnids.txt", base / "val/images/val_3.JPEG"
     image.rename(base / "away.JPEG")
@@ -123,7 +123,7 @@ def test_damage_of_tiny_imagenet_is_one_sentence(root: Path) -> None:
     says(TinyImageNet, root, "train", r"wnids\.txt: names 1 classes, expected 2")
 
 
-def test_damage_of_inaturalist_is_one_sentence(root: Path) -> None:
+def test_damage_of_inaturalist_ends_with_one_sentence(root: Path) -> None:
     base = root / "inat2019"
     table = base / "val2019.json"
     whole = json.loads(table.read_text())

@@ -115,7 +115,7 @@ def test_every_task_is_split_without_an_image_in_two_splits(root: Path, task: mi
     assert (batch.task, module.task.num_classes) == (f"mini_{task}", RECIPES[task].num_classes)
 
 
-def test_large_images_keep_their_shape_and_small_ones_their_bytes(root: Path, source: Path) -> None:
+def test_large_images_keep_their_aspect_ratio_and_small_ones_their_bytes(root: Path, source: Path) -> None:
     flowers, cifar = (MiniDecathlon(task=t, root=str(root)) for t in ("flowers12", "cifar10"))
     assert {flowers.read("test")[k][0].size for k in range(5)} == {(72, 64)}
     stored = {s["jpg"] for shard in read_index(cifar.shard_folder)[1]["test"] for s in read_shard(shard)}
@@ -132,14 +132,14 @@ def test_no_track_is_split_and_classes_are_in_numeric_order(source: Path) -> Non
         assert all(int(name.parent.name) == label for (name, _), label in zip(part.examples, part.labels, strict=True))
 
 
-def test_drawers_divide_omniglot_and_shared_alphabets_count_once(source: Path) -> None:
+def test_omniglot_is_split_by_drawer_and_shared_alphabets_count_once(source: Path) -> None:
     images = RECIPES["omniglot"].read(source / "omniglot")  # type: ignore[misc]
     drawers = {split: {int(n.stem[-2:]) for n, _ in part.examples} for split, part in images.items()}
     assert drawers == {"train": set(range(1, 12)), "val": set(range(12, 16)), "test": set(range(16, 21))}
     assert {len(set(part.labels.tolist())) for part in images.values()} == {242}
 
 
-def test_tiny_imagenets_classes_come_in_the_order_of_its_list(source: Path) -> None:
+def test_tiny_imagenets_classes_have_the_order_of_its_list(source: Path) -> None:
     images = RECIPES["tiny_imagenet"].read(source / "tiny_imagenet")  # type: ignore[misc]
     test = dict(zip((n.name for n, _ in images["test"].examples), images["test"].labels.tolist(), strict=True))
     assert test == {f"val_{k}.JPEG": k for k in range(200)}
@@ -193,7 +193,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_a_damaged_zip_leaves_nothing(source: Path, tmp_path: Path, kind: str) -> None:
+def test_a_damaged_zip_leaves_no_files(source: Path, tmp_path: Path, kind: str) -> None:
     change, sentence = DAMAGE[kind]
     path = tmp_path / "dtd10/dtd10_short128.zip"
     path.parent.mkdir()
@@ -214,7 +214,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_other_content_is_refused_and_leaves_nothing(tmp_path: Path, kind: str) -> None:
+def test_unexpected_content_is_refused_and_leaves_no_files(tmp_path: Path, kind: str) -> None:
     members, sentence = BROKEN[kind]
     good = tree("images", [f"kind{k:02d}" for k in range(10)], 10, "jpg", (8, 8))
     pack(tmp_path / "dtd10/dtd10_short128.zip", good | members)
@@ -223,7 +223,7 @@ def test_other_content_is_refused_and_leaves_nothing(tmp_path: Path, kind: str) 
     assert not (tmp_path / "data/mini/dtd10").exists()
 
 
-def test_an_interruption_leaves_nothing(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_leaves_no_files(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = mini.write_shards
 
     def interrupted(images: object, folder: object, split: str, *args: object, **options: object) -> object:

@@ -47,19 +47,19 @@ def test_tasks_are_drawn_as_often_as_the_rule_says(temperature):
     assert chisquare(drawn, 20_000 * expected).pvalue > 0.01
 
 
-def test_temperatures_at_the_ends_are_safe():
+def test_extreme_temperatures_give_finite_weights():
     assert task_weights((5, 500), 1e-6).tolist() == [0.0, 1.0]
     assert task_weights((5, 500), float("inf")).tolist() == [0.5, 0.5]
 
 
 @given(sizes, st.integers(0, 60), st.integers(0, 60), st.integers(0, 9))
-def test_fewer_steps_are_a_beginning_of_more(counts, few, more, seed):
+def test_fewer_steps_are_a_prefix_of_more(counts, few, more, seed):
     weights = task_weights(counts, 2.0)
     few, more = sorted((few, more))
     assert draw_tasks(weights, few, seed).tolist() == draw_tasks(weights, more, seed)[:few].tolist()
 
 
-def test_draws_differ_by_seed_and_go_on_over_epochs():
+def test_draws_differ_by_seed_and_continue_over_epochs():
     first, second = (sampler((30, 30), 4, seed, steps=50) for seed in (0, 1))
     tasks = [[task_of((30, 30), batch) for batch in part] for part in (first, second)]
     assert tasks[0] != tasks[1]
@@ -147,7 +147,7 @@ def fitted(places, **options) -> MultiTask:
     return made
 
 
-def test_tasks_are_known_by_name(places):
+def test_tasks_are_listed_by_name(places):
     made = module(places)
     assert made.num_classes == 10
     assert list(made.all_tasks) == ["pocket_digits", "few", "shapes"]

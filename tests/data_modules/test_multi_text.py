@@ -61,7 +61,7 @@ def test_the_global_batch_of_texts_does_not_depend_on_the_number_of_processes():
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_several_text_sets_go_on_exactly(text_root, workers):
+def test_several_text_sets_resume_exactly(text_root, workers):
     expected = list(several(text_root, steps_per_epoch=6).train_dataloader())
     stopped = several(text_root, steps_per_epoch=6, num_workers=workers).train_dataloader()
     taken = list(islice(stopped, 2))
@@ -72,7 +72,7 @@ def test_several_text_sets_go_on_exactly(text_root, workers):
     assert all(torch.equal(a.inputs, b.inputs) for a, b in zip(found, expected, strict=True))
 
 
-def test_images_and_texts_never_mix(text_root):
+def test_image_sets_and_text_sets_cannot_be_mixed(text_root):
     with pytest.raises(UserError, match="cola is a text set, an image set is needed here"):
         MultiTask(tasks=("pocket_digits", "cola"))
     with pytest.raises(UserError, match="pocket_digits is an image set, a text set is needed here: cola"):

@@ -20,7 +20,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("task", POCKET_TASKS)
-def test_a_task_is_what_it_says_and_no_image_is_in_two_splits(task: PocketTask) -> None:
+def test_a_task_matches_its_description_and_no_image_is_in_two_splits(task: PocketTask) -> None:
     info, drawn = pocket_info(task), draw_task(task)
     images = np.concatenate([drawn[split][0] for split in SPLITS])
     assert images.dtype == np.uint8
@@ -34,7 +34,7 @@ def test_a_task_is_what_it_says_and_no_image_is_in_two_splits(task: PocketTask) 
     assert images.std() > 10
 
 
-def test_the_ten_tasks_have_the_sizes_of_a_pocket() -> None:
+def test_the_ten_tasks_have_few_training_images() -> None:
     assert len(POCKET_TASKS) == len(RECIPES) == 10
     for task in POCKET_TASKS:
         train = pocket_info(task).sizes[0]
@@ -92,7 +92,7 @@ def test_processes_that_make_a_task_at_once_leave_one_whole_task(tmp_path: Path)
     assert len(PocketDecathlon(task="digits", root=str(tmp_path)).read("train")) == 1_258
 
 
-def test_an_interrupted_task_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_task_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from data_modules.pocket import tasks
 
     def interrupted(*args: object, **kwargs: object) -> None:

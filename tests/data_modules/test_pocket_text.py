@@ -37,7 +37,7 @@ def test_a_task_is_balanced_and_has_no_text_in_two_splits(root, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_bytes_every_time(root, name, tmp_path):
+def test_the_same_seed_gives_the_same_bytes(root, name, tmp_path):
     TEXT_SETS[name](root=str(tmp_path), vocab_size=VOCAB_SIZE).prepare_data()
     files = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
     assert len(files) == 5
@@ -45,7 +45,7 @@ def test_the_same_bytes_every_time(root, name, tmp_path):
         assert (tmp_path / path).read_bytes() == (root / path).read_bytes()
 
 
-def test_a_reviews_class_is_what_most_of_its_clauses_say(root):
+def test_the_class_of_a_review_is_that_of_most_of_its_clauses(root):
     for row in open_text("pocket_reviews", str(root)).read("train"):
         clauses = row.texts[0].split(" and ")
         assert len(clauses) in (3, 5)
@@ -70,7 +70,7 @@ def test_every_word_is_one_token(root):
         assert length <= words - len(first) + sum(first) + 2
 
 
-def test_a_gpt2_learns_what_a_review_says(root, tmp_path):
+def test_a_gpt2_learns_to_classify_reviews(root, tmp_path):
     arch = f"gpt2:depth=1,embed_dim=32,num_heads=2,max_len=48,vocab_size={VOCAB_SIZE}"
     result = lgx(
         "fit", "--model=Ancestor", f"--model.arch={arch}", "--model.optimizer=torch.optim.AdamW",
@@ -83,7 +83,7 @@ def test_a_gpt2_learns_what_a_review_says(root, tmp_path):
     assert max(values) > 0.8
 
 
-def test_what_cannot_be_is_one_sentence(root, tmp_path):
+def test_impossible_options_end_with_one_sentence(root, tmp_path):
     with pytest.raises(UserError, match=f"lgx data prepare pocket_grammar --root {tmp_path}"):
         open_text("pocket_grammar", str(tmp_path)).read("train")
     with pytest.raises(UserError, match="made here"):

@@ -41,7 +41,7 @@ def test_evaluation_sees_every_example_exactly_once(n, world):
     assert [len(UnpaddedEvalSampler(n, rank, world)) for rank in range(world)] == [len(s) for s in shares]
 
 
-def test_nine_examples_on_two_ranks_are_nine():
+def test_nine_examples_on_two_ranks_are_counted_as_nine():
     assert [len(UnpaddedEvalSampler(9, rank, 2)) for rank in range(2)] == [5, 4]
 
 
@@ -76,7 +76,7 @@ def take(batches, count):
     return [x for x, _ in (next(batches) for _ in range(count))]
 
 
-def test_a_loaded_state_goes_on_where_it_stopped_with_the_same_augmentation():
+def test_a_loaded_state_continues_with_the_same_augmentation():
     for workers in (0, 1):
         first = loader(workers)
         first.batch_sampler.set_epoch(2)
@@ -94,7 +94,7 @@ def test_a_loaded_state_goes_on_where_it_stopped_with_the_same_augmentation():
         assert all(torch.equal(a, b) for a, b in zip(rest, whole[2:], strict=True))
 
 
-def test_a_state_at_the_end_of_an_epoch_means_the_next_one():
+def test_a_state_from_the_end_of_an_epoch_starts_the_next():
     finished = loader()
     for _ in finished:
         pass

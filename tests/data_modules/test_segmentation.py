@@ -72,7 +72,7 @@ def test_masks_are_read_into_disjoint_splits(root, name, sizes, classes):
     assert set(batch.targets.unique().tolist()) <= classes
 
 
-def test_val_is_a_seeded_draw_and_limits_draw_alike(root):
+def test_val_and_limits_are_seeded_draws(root):
     def held(**options) -> list[int]:
         return module("ade20k", root, **options).read("val").indices.tolist()
 
@@ -87,7 +87,7 @@ def test_val_is_a_seeded_draw_and_limits_draw_alike(root):
 
 @settings(max_examples=40)
 @given(st.integers(0, 10_000), st.sampled_from(["none", "crop_flip"]), st.integers(40, 90), st.integers(40, 90))
-def test_a_mask_stays_where_its_image_is(seed, augment, height, width):
+def test_masks_are_transformed_like_their_images(seed, augment, height, width):
     rng = np.random.default_rng(seed)
     mask = np.zeros((height, width), np.uint8)
     y, x = rng.integers(0, height - 16), rng.integers(0, width - 16)  # one: between two there may be less than a pixel

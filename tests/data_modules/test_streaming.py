@@ -32,7 +32,7 @@ def stream(folder: Path, split: str = "train", **options: object) -> ShardBatche
 
 @settings(max_examples=40)
 @given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=6), data=st.data())
-def test_stretches_cut_the_virtual_sequence_exactly(counts: list[int], data: st.DataObject) -> None:
+def test_stretches_cover_the_virtual_sequence_exactly_once(counts: list[int], data: st.DataObject) -> None:
     shards = [Shard(Path(str(i)), n, "") for i, n in enumerate(counts)]
     order = data.draw(st.permutations(range(len(counts))))
     cuts = sorted(data.draw(st.lists(st.integers(0, sum(counts)), max_size=4)))
@@ -95,7 +95,7 @@ def test_the_order_depends_on_seed_and_epoch_alone(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_persistent_workers_see_the_epoch_and_a_resume_goes_on_exactly(folder: Path, workers: int) -> None:
+def test_persistent_workers_see_the_epoch_and_resume_exactly(folder: Path, workers: int) -> None:
     epoch = 0
     options = {"num_workers": workers, "persistent_workers": workers > 0}
     loader = StreamLoader(stream(folder, batch_size=3, buffer=8), lambda: epoch, **options)
@@ -121,7 +121,7 @@ def test_persistent_workers_see_the_epoch_and_a_resume_goes_on_exactly(folder: P
     [("batch_size", {"batch_size": 2}), ("shuffle_buffer", {"buffer": 9}), ("processes", {"world_size": 2}),
      ("num_workers", {})],
 )  # fmt: skip
-def test_an_epoch_does_not_go_on_in_another_order(folder: Path, option: str, other: dict[str, int]) -> None:
+def test_an_epoch_cannot_be_resumed_in_another_order(folder: Path, option: str, other: dict[str, int]) -> None:
     loader = StreamLoader(stream(folder, batch_size=3, buffer=8), lambda: 0)
     next(iter(loader))
     changed = {"batch_size": 3, "buffer": 8, **other}
@@ -144,7 +144,7 @@ def test_the_module_streams_and_evaluates_like_in_memory(folder: Path) -> None:
         assert torch.equal(a, b)
 
 
-def test_limit_train_needs_labels_and_so_memory(folder: Path) -> None:
+def test_limit_train_needs_the_labels_in_memory(folder: Path) -> None:
     with pytest.raises(UserError, match=r"limit_train needs data.in_memory"):
         ShardedData(name="toy", root=str(folder.parent), in_memory=False, limit_train=4).setup("fit")
 

@@ -107,7 +107,7 @@ def test_the_hub_gives_the_same_examples(text_root, vocabulary, monkeypatch):
     mrpc.prepare_data()
 
 
-def test_a_hub_that_cannot_be_reached_is_one_sentence(text_root, vocabulary, monkeypatch):
+def test_an_unreachable_hub_ends_with_one_sentence(text_root, vocabulary, monkeypatch):
     datasets = pytest.importorskip("datasets")
 
     def load_dataset(*args, **kwargs):
@@ -219,7 +219,7 @@ def test_a_batch_larger_than_the_set_is_refused(text_root, vocabulary):
         module.train_dataloader()
 
 
-def test_without_the_extra_one_sentence_says_what_to_install(text_root, vocabulary, monkeypatch):
+def test_a_missing_extra_ends_with_one_sentence(text_root, vocabulary, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(UserError, match=r"text needs transformers, .*pip install 'lgx\[nlp\]'"):
         opened("cola", text_root, vocabulary)
@@ -258,7 +258,7 @@ def test_batches_are_a_function_of_seed_and_epoch_on_any_number_of_processes():
     assert batches(lengths, batch_size=8, seed=3, limit=5) == one[:5]
 
 
-def test_a_run_goes_on_within_an_epoch(text_root, vocabulary):
+def test_a_run_resumes_within_an_epoch(text_root, vocabulary):
     whole = opened("sst2", text_root, vocabulary, seed=1).train_dataloader()
     expected = [batch.inputs for batch in whole]
     stopped = opened("sst2", text_root, vocabulary, seed=1).train_dataloader()
@@ -317,5 +317,5 @@ def test_the_real_sets_have_their_official_sizes(name):
     assert all(module.examples(split).lengths.max() <= 128 for split in ("train", "val", "test"))
 
 
-def test_figures_on_a_part_of_imdb_go_by_another_name():
+def test_the_imdb_subset_has_a_name_of_its_own():
     assert IMDBSubset.info.name != TEXT_SETS["imdb"].info.name

@@ -14,7 +14,7 @@ from tests.support.fake_text import SIZE, write_sets, write_vocabulary
 from tests.support.paths import SHARED
 
 
-def test_padding_never_stands_in_a_text(text_root, vocabulary):
+def test_padding_never_occurs_in_a_text(text_root, vocabulary):
     tokenizer = load_tokenizer(vocabulary, SIZE)
     texts, _ = tokenize([Row((f"a{END}b",), 0, "file", 1)], tokenizer, 100, refuse=False)
     assert SIZE - 1 not in texts.ids
@@ -31,7 +31,7 @@ def test_the_merges_are_applied(vocabulary):
     assert texts.ids.tolist() == [257, 258]
 
 
-def test_transformers_names_of_the_files_serve_as_well(tmp_path):
+def test_the_file_names_of_transformers_are_accepted(tmp_path):
     assert len(load_tokenizer(write_vocabulary(tmp_path, names=("vocab.json", "merges.txt")), SIZE)) == SIZE
 
 
@@ -54,7 +54,7 @@ def test_long_texts_are_refused_with_file_and_line_on_request(text_root, vocabul
     ("first", "second", "kept"),
     [(10, 3, (7, 3)), (3, 10, (3, 7)), (20, 20, (5, 5)), (6, 5, (5, 5)), (4, 6, (4, 6)), (30, 1, (9, 1))],
 )
-def test_of_a_pair_the_longer_text_is_cut_first(vocabulary, first, second, kept):
+def test_the_longer_text_of_a_pair_is_cut_first(vocabulary, first, second, kept):
     tokenizer = load_tokenizer(vocabulary, SIZE)
     texts, cut = tokenize([Row(("a" * first, "b" * second), 0, "file", 1)], tokenizer, 11, refuse=False)
     assert tokenizer.decode(texts.ids.tolist()) == "a" * kept[0] + "\n" + "b" * kept[1]
@@ -103,7 +103,7 @@ def test_absent_vocabularies_say_where_one_belongs(tmp_path):
         load_tokenizer(tmp_path, SIZE)
 
 
-def test_a_name_that_the_hub_does_not_give_is_one_sentence(monkeypatch):
+def test_an_unknown_name_on_the_hub_ends_with_one_sentence(monkeypatch):
     import transformers
 
     def from_pretrained(name, **options):

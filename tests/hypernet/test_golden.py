@@ -76,7 +76,7 @@ def tasks(peer: str, tensors: dict[str, torch.Tensor], convention: str) -> list[
 
 
 @pytest.mark.parametrize(("peer", "convention", "vit"), CASES)
-def test_graph_is_the_traced_one(peer, convention, vit):
+def test_the_graph_equals_the_traced_one(peer, convention, vit):
     tensors, _, _ = golden(peer)
     graph = computational_graph(VITS[vit], convention)
     assert torch.equal(graph.ops, tensors[f"{convention}.{vit}.graph.node_feat"][:, 0])
@@ -131,7 +131,7 @@ def from_official_names(state: dict[str, torch.Tensor], config: HypernetConfig) 
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_a_mixed_batch_predicts_what_single_graphs_do(peer):
+def test_a_mixed_batch_predicts_the_same_as_single_graphs(peer):
     # The official code reads wrong rows for the second graph of such a batch.
     tensors, state, official = golden(peer)
     hypernet: Hypernet = load(state, config_of(official, "msa"))
@@ -144,7 +144,7 @@ def test_a_mixed_batch_predicts_what_single_graphs_do(peer):
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_an_official_checkpoint_brings_its_own_configuration(peer, tmp_path):
+def test_an_official_checkpoint_contains_its_configuration(peer, tmp_path):
     tensors, state, official = golden(peer)
     torch.save({"state_dict": state, "config": official}, tmp_path / "official.pt")
     task = tasks(peer, tensors, "msa")[0][1]

@@ -106,7 +106,7 @@ def test_conv1d_weights_are_transposed_linear_weights_at_gpt2s_scale(decoder):
         torch.testing.assert_close(F.relu(factors[name]), F.relu(found[name]))  # dense here
 
 
-def test_a_network_of_predicted_scale_learns_which_word_a_text_holds():
+def test_a_predicted_network_learns_which_word_a_text_contains():
     """With He's scale and tables of standard deviation 1 it does not, even in twice as many steps."""
     architecture = GPT2Architecture(2, 32, 4, max_len=12, vocab_size=101, num_classes=2)
     net = hypernet(layout="aligned", vocab_size=101, rank=8)

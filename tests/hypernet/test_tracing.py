@@ -108,7 +108,7 @@ def test_dense_connections_are_concatenations():
     assert before(graph, meeting) == ["max_pool", f"{first}1.conv2.weight", f"{first}2.conv2.weight"]
 
 
-def test_tracing_leaves_the_model_as_it_was():
+def test_tracing_does_not_change_the_model():
     model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4).eval(), nn.Flatten(), nn.Linear(1024, 2))
     state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     of(model, 16)
@@ -157,7 +157,7 @@ def test_only_operations_that_join_branches_get_nodes(case):
     assert graph.distances[1, 2] == 1
 
 
-def test_swish_is_an_activation_however_it_is_written():
+def test_every_implementation_of_swish_is_an_activation():
     def forward(m, x):
         y = m.a(x)
         return m.b(y * y.sigmoid())

@@ -70,7 +70,7 @@ def test_evenly_spaced_elements_are_distinct_and_in_range(a, b):
     assert not steps or max(steps) - min(steps) <= 1
 
 
-def test_first_of_stages():
+def test_the_first_layers_of_stages_are_found():
     assert first_of_stages((3, 3, 4, 3, 3)) == [0, 3, 6, 10, 13]
 
 
@@ -100,7 +100,7 @@ PAPER = (0, 3, 4, 6, 7)
         (9, "last_middle_first", (1, 1, 4, 5, 5, 7, 8, 8, 8)),
     ],
 )
-def test_searched_layers_grow_as_in_the_papers_examples(depth, priority, layers):
+def test_selected_layers_expand_as_in_the_papers_examples(depth, priority, layers):
     assert [PAPER[i] + 1 for i in selected(PAPER, depth, priority)] == list(layers)
 
 
@@ -109,7 +109,7 @@ def test_cyclic_growth_repeats_a_stages_layers_in_order():
 
 
 @given(st.sets(st.integers(0, 11), min_size=1), st.integers(0, 12), st.permutations(["first", "middle", "last"]))
-def test_every_searched_layer_is_used_in_the_ancestors_order_and_only_repeated(chosen, more, order):
+def test_every_selected_layer_is_used_and_the_order_is_kept(chosen, more, order):
     layers = sorted(chosen)
     found = selected(layers, len(layers) + more, "_".join(order))
     assert len(found) == len(layers) + more
@@ -125,12 +125,12 @@ def test_every_searched_layer_is_used_in_the_ancestors_order_and_only_repeated(c
         (6, "last_last", "each once"),
     ],
 )
-def test_impossible_growth_is_refused(depth, priority, sentence):
+def test_impossible_expansions_are_refused(depth, priority, sentence):
     with pytest.raises(UserError, match=sentence):
         selected(PAPER, depth, priority)
 
 
-def test_a_middle_that_there_is_not_is_refused():
+def test_a_missing_middle_stage_is_refused():
     with pytest.raises(UserError, match="has 2 stage"):
         selected((0, 3), 3, "middle")
     assert selected((0, 3), 2, "middle") == [0, 1]

@@ -18,7 +18,7 @@ def test_flops_are_those_of_the_architecture_and_three_passes():
     assert planned.flops.total == pytest.approx(3 * forward * planned.steps.samples)
 
 
-def test_an_ancestor_costs_its_forward_pass_alone():
+def test_an_ancestor_costs_only_its_forward_pass():
     sws = ["--model=SWS", "--model.arch=12-Tiny", BASE[2], *OFFLINE, "--data.img_size=224"]
     with_ancestor = plan(*sws, "--model.ancestor=deit_small_patch16_224.fb_in1k")
     assert with_ancestor.flops.ancestor == pytest.approx(2 * cost_of(parse_architecture("12-Small")).macs, rel=1e-6)

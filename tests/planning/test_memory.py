@@ -159,7 +159,7 @@ def _peak_of_a_step(architecture, batch, precision, device, measure):
     return measure(step)
 
 
-def test_processes_exchange_copies_of_gradients_or_share_everything():
+def test_ddp_copies_gradients_and_sharding_divides_the_state():
     alone, together = plan(*BASE).memory, plan(*BASE, "--gpus=2").memory
     assert alone.buckets == 0
     assert together.buckets == together.gradients == alone.gradients

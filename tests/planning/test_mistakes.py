@@ -31,7 +31,7 @@ from tests.support.command_line import lgx
         (BASE[:3], "required: fit.data"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_one_sentence(options, sentence):
+def test_a_mistake_ends_with_one_sentence(options, sentence):
     done = lgx("plan", *options)
     assert done.code == 2, done.out + done.err
     assert re.search(sentence, done.sentence), done.sentence
@@ -52,6 +52,6 @@ def test_a_mistake_is_one_sentence(options, sentence):
         ({"samples": 0}, "--samples: a number, or NAME=NUMBER"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_refused(options, sentence):
+def test_an_impossible_option_is_refused(options, sentence):
     with pytest.raises(UserError, match=sentence):
         Options(**options)

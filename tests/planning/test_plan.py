@@ -25,7 +25,7 @@ QUICK = [
 ]  # fmt: skip
 
 
-def test_nothing_needs_to_be_there_and_nothing_is_written(tmp_path, monkeypatch):
+def test_a_plan_needs_no_existing_files_and_writes_none(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     missing = ["--model.start=no.learngene.safetensors", "--model.task_embeddings=no.safetensors"]
     tal = ["--model=TAL", *LOW_RANK, VIT, "--model.optimizer=torch.optim.AdamW", "--model.set_size=4", *OFFLINE]
@@ -44,7 +44,7 @@ def test_nothing_needs_to_be_there_and_nothing_is_written(tmp_path, monkeypatch)
     assert planned.parameters.trained + planned.parameters.frozen == unconditioned.parameters.trained + film
 
 
-def test_files_that_are_there_are_read(images, ancestor, tmp_path):
+def test_existing_files_are_read(images, ancestor, tmp_path):
     options = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/best.learngene.safetensors"]
     planned = plan(*arguments("fit", "SWS", images, tmp_path / "runs", *options)[1:])
     architecture = parse_architecture("depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=16", num_classes=3)
@@ -53,7 +53,7 @@ def test_files_that_are_there_are_read(images, ancestor, tmp_path):
     assert planned.steps.training_examples == 48
 
 
-def test_a_run_that_lies_there_is_left_alone(fit, images, tmp_path):
+def test_an_existing_run_is_not_changed(fit, images, tmp_path):
     assert fit("Ancestor", "--name=run").code == 0
     folder = run_folder(tmp_path / "runs", "run")
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
@@ -72,7 +72,7 @@ def test_training_examples_may_be_given():
     assert steps_of(*hyper, "--samples=ham10000=5000").training_examples == 50_000
 
 
-def test_the_table_and_the_file_tell_the_same(tmp_path):
+def test_the_table_and_the_json_file_agree(tmp_path):
     done = lgx("plan", *BASE, "--gpus=8", "--nodes=2", "--tflops=300", "--json", tmp_path / "plan.json")
     assert done.code == 0, done.err
     written = json.loads((tmp_path / "plan.json").read_text())
@@ -102,19 +102,19 @@ def _plans(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_configurations_plan(name, monkeypatch):
+def test_configurations_can_be_planned(name, monkeypatch):
     monkeypatch.chdir(EXPERIMENTS.parent)
     _plans(EXPERIMENTS / f"{name}.yaml")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(EXPERIMENTS)))
-def test_every_configuration_plans(path, monkeypatch):
+def test_every_configuration_can_be_planned(path, monkeypatch):
     monkeypatch.chdir(EXPERIMENTS.parent)
     _plans(path)
 
 
-def test_a_sweeps_hours_are_those_of_its_runs(tmp_path):
+def test_the_hours_of_a_sweep_are_those_of_its_runs(tmp_path):
     (tmp_path / "run.yaml").write_text(Path("experiments/sws/demo/descendant.yaml").read_text())
     matrix = {
         "depth": [2, 4],
@@ -144,7 +144,7 @@ def test_a_sweeps_hours_are_those_of_its_runs(tmp_path):
 
 
 @pytest.mark.slow
-def test_plans_do_not_pile_up():
+def test_plans_do_not_accumulate_in_memory():
     """A sweep has hundreds of plans, each with the activations of a whole step."""
     counts = []
     for _ in range(3):

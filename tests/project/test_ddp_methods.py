@@ -113,7 +113,7 @@ def test_ranks_end_bit_equal_and_count_every_sample_once(finished, name):
 
 
 @pytest.mark.parametrize("name", ["finetune", "text_finetune"])
-def test_processes_that_share_every_layer_train_what_whole_copies_train(finished, name):
+def test_sharded_processes_train_the_same_as_whole_copies(finished, name):
     folder, ends = finished
     assert [end[f"{name}_sharded"] for end in ends] == ["", ""]
     whole, shared = (
@@ -124,7 +124,7 @@ def test_processes_that_share_every_layer_train_what_whole_copies_train(finished
         torch.testing.assert_close(shared["state_dict"][key], tensor, rtol=0, atol=1e-5)
 
 
-def test_a_search_on_two_processes_counts_every_image_of_every_set_once(finished):
+def test_a_selection_on_two_processes_counts_every_image_of_every_set_once(finished):
     shares = SelectionRun.load(finished[0] / "runs/test/lsamd/seed0").selection.base_share
     assert len(shares) == 2
     assert all(round(9 * share, 4) == round(9 * share) for row in shares.values() for share in row)

@@ -112,7 +112,7 @@ def leftovers(place: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("disk", [full, read_only, taken, limited])
-def test_a_place_that_refuses_is_named_and_left_clean(tmp_path, images, ancestor, disk, name):
+def test_an_unwritable_destination_is_named_and_left_clean(tmp_path, images, ancestor, disk, name):
     with disk(tmp_path / "disk") as place:
         command = COMMANDS[name](place, images, ancestor)
         if disk is full:
@@ -128,7 +128,7 @@ def test_a_place_that_refuses_is_named_and_left_clean(tmp_path, images, ancestor
 
 
 @pytest.mark.parametrize("name", ["init", "init of a file", "export", "compare", "sample"])
-def test_what_was_there_stays_where_the_disk_is_full(tmp_path, images, ancestor, name):
+def test_existing_files_stay_when_the_disk_is_full(tmp_path, images, ancestor, name):
     command = COMMANDS[name](tmp_path, images, ancestor)
     assert lgx(*command).code == 0
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -155,7 +155,7 @@ def test_a_full_disk_ends_a_run_that_can_be_resumed(tmp_path, images):
     assert load_checkpoint(folder / "checkpoints" / "last.ckpt")["epoch"] == 1
 
 
-def test_a_disk_that_fills_under_the_curves_names_the_run(tmp_path, images, capfd):
+def test_a_disk_that_fills_while_curves_are_written_names_the_run(tmp_path, images, capfd):
     base = arguments("fit", "Ancestor", images, tmp_path, "--name=r")
     with no_file_larger_than(5000):  # the configuration has room, TensorBoard's file has not
         result = quickly(*base)
@@ -165,7 +165,7 @@ def test_a_disk_that_fills_under_the_curves_names_the_run(tmp_path, images, capf
     assert "Traceback" not in capfd.readouterr().err  # of TensorBoard's thread neither
 
 
-def test_shards_go_on_where_the_disk_was_full(tmp_path, monkeypatch):
+def test_writing_shards_resumes_after_a_full_disk(tmp_path, monkeypatch):
     images = fake_data.numbered(40)
     whole = write_shards(images, tmp_path / "whole", "train", fake_data.TOY, shard_size=10).parent
     first = (whole / "train-000000.tar").stat().st_size
@@ -211,7 +211,7 @@ def test_a_shard_that_breaks_during_a_run_is_named(tmp_path, monkeypatch, worker
     assert lgx(*base, "--ckpt_path=last").code == 0
 
 
-def test_a_sentence_names_the_file_and_not_its_temporary_stand_in(tmp_path):
+def test_a_message_names_the_file_and_not_its_temporary_file(tmp_path):
     with no_file_larger_than(10), pytest.raises(UserError, match=r"cannot write .*folder/a\.txt") as caught:
         with atomic_path(tmp_path / "folder") as outer, atomic_path(outer / "a.txt") as inner:
             inner.write_text("x" * 100)
@@ -219,14 +219,14 @@ def test_a_sentence_names_the_file_and_not_its_temporary_stand_in(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_libraries_report_a_full_disk_as_the_system_does():
+def test_a_full_disk_is_recognized_in_errors_of_libraries():
     told = as_os_error(RuntimeError('I/O error: No space left on device (os error 28) at path "/x/.tmpA"'))
     assert (told.errno, told.strerror) == (errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert "is the disk full?" in str(as_os_error(RuntimeError("[enforce fail at inline_container.cc:671] .\nmore")))
 
 
 @pytest.mark.parametrize("kept", [0, 1, 100, 0.5, 0.9, -1])
-def test_half_a_checkpoint_and_half_a_learngene_are_named(tmp_path, ancestor, kept):
+def test_truncated_checkpoints_and_learngenes_are_named(tmp_path, ancestor, kept):
     for file, read in (("checkpoints/last.ckpt", load_checkpoint), ("best.learngene.safetensors", Learngene.load)):
         data = (ancestor / file).read_bytes()
         part = tmp_path / Path(file).name

@@ -21,7 +21,7 @@ CONFIGS = [p for p in FILES if p not in SWEEPS + TUNINGS + HARDWARE]
 SWEPT = {Path(spec.config).resolve() for path in SWEEPS for spec in load_sweep(path).runs}
 
 
-def test_every_configuration_says_at_its_top_what_it_is():
+def test_every_configuration_starts_with_a_description():
     assert [path for path in CONFIGS if not path.read_text().startswith("# ")] == []
 
 
@@ -35,7 +35,7 @@ def test_every_configuration_that_no_sweep_runs_parses(path):
 
 
 @pytest.mark.parametrize("path", HARDWARE, ids=lambda p: p.stem)
-def test_hardware_goes_with_any_run_and_changes_nothing_else(path):
+def test_hardware_files_combine_with_any_run_and_change_nothing_else(path):
     run = EXPERIMENTS / "sws/demo/sws.yaml"
     plain, first, last = (
         yaml.safe_load(lgx("fit", *(f"--config={p}" for p in files), "--print_config").out)

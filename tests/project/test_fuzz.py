@@ -191,7 +191,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("content", REFUSED)
 @pytest.mark.parametrize("name", [name for name, kind in VALUES.items() if kind is JSON])
-def test_json_that_is_none_is_named(name: str, made: Callable[[str], Path], content: str) -> None:
+def test_invalid_json_is_named(name: str, made: Callable[[str], Path], content: str) -> None:
     file = made(name)
     whole = file.read_bytes()
     try:

@@ -25,14 +25,14 @@ def relative(path: Path) -> str:
     return path.relative_to(house.ROOT).as_posix()
 
 
-def test_the_hallway_has_few_doors():
+def test_few_modules_lie_beside_the_packages():
     entries = [path.name for path in (house.ROOT / "lgx").iterdir() if path.name != "__pycache__"]
     loose = [name for name in entries if name.endswith(".py") and not name.startswith("__")]
     assert len(loose) <= 4, loose
     assert len(entries) <= 18, entries
 
 
-def test_imports_go_down():
+def test_imports_go_one_way():
     upward = {
         f"{source} -> {target}": behind
         for (source, target), behind in house.arrows().items()
@@ -41,7 +41,7 @@ def test_imports_go_down():
     assert not upward
 
 
-def test_rooms_have_few_arrows():
+def test_packages_have_few_imports_of_each_other():
     print(house.diagram())
     assert len(house.arrows()) <= 70
 

@@ -185,7 +185,7 @@ NAMES = ["fit", "init", "embed", "data prepare", "sweep"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_killed_command_goes_on_to_the_same_result(name, commands, undisturbed, tmp_path):
+def test_a_killed_command_resumes_to_the_same_result(name, commands, undisturbed, tmp_path):
     check(name, 2, commands, undisturbed, tmp_path)
 
 

@@ -48,7 +48,7 @@ def test_every_target_of_the_readme_is_in_the_makefile():
         assert f"\n{''.join(target)}:" in makefile
 
 
-def test_every_link_to_a_file_leads_somewhere():
+def test_every_linked_file_exists():
     for link in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()):
         assert (ROOT / link).exists(), link
 

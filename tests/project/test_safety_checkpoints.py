@@ -41,7 +41,7 @@ def test_a_checkpoint_with_code_is_refused_by_every_command(images, tmp_path, ev
     assert not evidence.exists()
 
 
-def test_hyper_parameters_of_a_checkpoint_make_nothing(images, ancestor, tmp_path, evidence):
+def test_hyper_parameters_of_a_checkpoint_are_not_instantiated(images, ancestor, tmp_path, evidence):
     checkpoint = load_checkpoint(ancestor / "checkpoints" / "last.ckpt")
     checkpoint["hyper_parameters"] = {
         "_instantiator": "os.system",
@@ -101,7 +101,7 @@ def test_a_header_of_terabytes_reads_nothing(tmp_path):
             Learngene.load(path)
 
 
-def test_a_learngene_that_claims_more_than_it_holds_builds_nothing(tmp_path):
+def test_a_learngene_that_claims_more_than_it_contains_is_refused(tmp_path):
     path, started = tmp_path / "x.learngene.safetensors", time.perf_counter()
     for changes in ({"depth": 1000}, {"embed_dim": 65_536, "num_heads": 1}, {"num_classes": 10**6}, {"img_size": 4096}):
         claimed = ViTArchitecture(**{**SMALL.to_dict(), **changes})
@@ -115,7 +115,7 @@ def test_a_learngene_that_claims_more_than_it_holds_builds_nothing(tmp_path):
     assert time.perf_counter() - started < 20
 
 
-def test_paths_in_a_learngene_are_names_alone(tmp_path, evidence):
+def test_paths_in_a_learngene_are_never_opened(tmp_path, evidence):
     path, secret = tmp_path / "x.learngene.safetensors", tmp_path / "secret.txt"
     secret.write_text("secret")
     task = {"name": f"../../{evidence}", "class_names": [str(secret)] * 3, "num_classes": 3}
@@ -128,7 +128,7 @@ def test_paths_in_a_learngene_are_names_alone(tmp_path, evidence):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["again", "out", "secret.txt", "x.learngene.safetensors"]
 
 
-def test_names_that_would_steer_a_terminal_are_refused(tmp_path):
+def test_names_with_terminal_control_codes_are_refused(tmp_path):
     path = tmp_path / "x.learngene.safetensors"
     Learngene("\x1b]0;owned\x07", SMALL, SMALL.build().state_dict()).save(path)
     result = lgx("export", path, "--out", tmp_path / "out")
@@ -136,7 +136,7 @@ def test_names_that_would_steer_a_terminal_are_refused(tmp_path):
     assert "\x1b" not in result.err
 
 
-def test_a_folder_of_transformers_brings_no_code(tmp_path):
+def test_a_folder_of_transformers_runs_no_code(tmp_path):
     from lgx.architectures import GPT2Architecture
     from lgx.artifacts.export import write_text_descendant
 
@@ -209,7 +209,7 @@ def test_a_timm_folder_is_no_larger_than_its_weights(tmp_path):
         (lambda saved: saved.pop("lgx"), "not a checkpoint of an lgx run"),
     ],
 )  # fmt: skip
-def test_a_checkpoint_of_something_else_is_one_sentence(images, ancestor, tmp_path, change, words):
+def test_a_checkpoint_of_another_run_ends_with_one_sentence(images, ancestor, tmp_path, change, words):
     saved = torch.load(ancestor / "checkpoints" / "last.ckpt", weights_only=True)
     change(saved)
     torch.save(saved, tmp_path / "x.ckpt")

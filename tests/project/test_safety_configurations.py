@@ -64,7 +64,7 @@ def test_a_configuration_names_known_classes_only(fit, path):
 
 
 @pytest.mark.parametrize("spot", ["optimizer", "scheduler", "callable", "callback", "model", "data"])
-def test_a_loader_of_pickles_with_its_file_is_refused_everywhere(fit, evil, evidence, spot):
+def test_a_function_that_loads_pickles_is_refused_everywhere(fit, evil, evidence, spot):
     loader = "timm.models._helpers.load_state_dict"
     result = fit(place(spot, loader, {"checkpoint_path": str(evil), "weights_only": False}))
     assert result.code == 2
@@ -75,7 +75,7 @@ def test_a_loader_of_pickles_with_its_file_is_refused_everywhere(fit, evil, evid
 @pytest.mark.parametrize(
     "tag", ["python/object/apply:os.system", "python/object/new:subprocess.Popen", "python/name:os.system"]
 )
-def test_yaml_makes_no_objects(fit, evidence, tag):
+def test_yaml_tags_create_no_objects(fit, evidence, tag):
     result = fit(f"model: !!{tag} ['touch {evidence}']\n")
     assert result.code == 2
     assert tag in result.sentence
@@ -98,7 +98,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_of_yaml_is_one_sentence(tmp_path, name):
+def test_a_yaml_bomb_ends_with_one_sentence(tmp_path, name):
     file, content = tmp_path / "sweep.yaml", BOMBS[name]
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     started = time.perf_counter()
@@ -124,7 +124,7 @@ def test_braces_in_a_sweep_fetch_no_attributes_and_fill_no_memory(tmp_path):
         load_sweep(tmp_path / "s.yaml")
 
 
-def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path):
+def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path):
     for name in ("sweep.yaml", "set.jsonl", "config.json", "results.csv", "x.learngene.safetensors", "x.ckpt"):
         os.mkfifo(tmp_path / name)
     for command in (
@@ -140,14 +140,14 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path):
 
 
 @pytest.mark.parametrize("packages", ["*", "jsonargparse", "a b", "os.", "..", "lgx;os"])
-def test_a_malformed_list_of_own_packages_is_one_sentence(fit, monkeypatch, packages):
+def test_a_malformed_list_of_own_packages_ends_with_one_sentence(fit, monkeypatch, packages):
     monkeypatch.setenv("LGX_ALLOW_IMPORTS", packages)
     result = fit()
     assert result.code == 2
     assert "LGX_ALLOW_IMPORTS" in result.sentence
 
 
-def test_ones_own_packages_are_allowed_by_name_alone(fit, tmp_path, evidence, monkeypatch):
+def test_own_packages_are_allowed_only_by_name(fit, tmp_path, evidence, monkeypatch):
     (tmp_path / "own_callbacks.py").write_text("from lightning.pytorch import Callback\nclass Own(Callback): pass\n")
     (tmp_path / "their_callbacks.py").write_text(f"open({str(evidence)!r}, 'w')\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -171,7 +171,7 @@ NEEDED = [
 
 
 @pytest.mark.parametrize("option", NEEDED)
-def test_what_users_need_is_allowed(fit, option):
+def test_common_classes_are_allowed(fit, option):
     extra = ["--trainer.callbacks.monitor=val/acc"] if "EarlyStopping" in option else []
     result = fit(None, option, *extra)
     assert result.code == 0, result.err
@@ -182,7 +182,7 @@ REFUSED = ["--trainer.strategy=foo", "--trainer.accelerator=foo", "--model.optim
 
 
 @pytest.mark.parametrize("option", REFUSED)
-def test_a_value_that_libraries_refuse_is_one_sentence(fit, option):
+def test_a_value_that_libraries_refuse_ends_with_one_sentence(fit, option):
     result = fit(None, option)
     assert result.code == 2, result.err
     assert result.sentence.startswith("lgx fit: ")
@@ -190,7 +190,7 @@ def test_a_value_that_libraries_refuse_is_one_sentence(fit, option):
 
 
 @pytest.mark.parametrize("root", ["pipe:touch {}", "http://127.0.0.1:9/x", "file:///etc", "pipe:touch {} |"])
-def test_a_root_is_a_folder_and_no_command(fit, evidence, root):
+def test_a_root_is_never_run_as_a_command(fit, evidence, root):
     root = root.format(evidence)
     for options in (["--data=ShardedData", "--data.name=x"], ["--data=PocketDecathlon"], ["--data=ImageFolderData"]):
         result = fit(None, *options, f"--data.root={root}")

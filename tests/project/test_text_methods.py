@@ -72,7 +72,7 @@ def test_an_ancestor_is_trained_measured_and_kept(text_root, ancestor):
     assert (module.task.max_len, module.task.vocab_size) == (128, SIZE)
 
 
-def test_test_metrics_are_scikit_learns_on_the_same_predictions(text_root, ancestor, tmp_path):
+def test_test_metrics_agree_with_scikit_learn(text_root, ancestor, tmp_path):
     config, checkpoint = ancestor / "config.yaml", ancestor / "checkpoints/best.ckpt"
     for command in ("test", "predict"):
         done = lgx(command, "--config", config, "--ckpt_path", checkpoint, f"--runs_dir={tmp_path}")
@@ -88,7 +88,7 @@ def test_test_metrics_are_scikit_learns_on_the_same_predictions(text_root, ances
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["Finetune", "TAL"])
-def test_a_killed_run_goes_on_exactly(text_root, embeddings, tmp_path, model):
+def test_a_killed_run_resumes_exactly(text_root, embeddings, tmp_path, model):
     options = ["--model.dropout=0.2", "--save_every=1", "--trainer.max_epochs=3"]
     if model == "TAL":
         options += [*HYPER, f"--model.task_embeddings={embeddings}", "--data.tasks=[cola,mrpc]"]
@@ -139,7 +139,7 @@ def test_hypernetworks_train_on_one_text_set(text_root, tmp_path, model):
     assert Learngene.load(folder / "best.learngene.safetensors").hypernet["vocab_size"] is None
 
 
-def test_tal_learns_several_text_tasks_with_rows_of_their_own_for_tokens(tal):
+def test_tal_learns_several_text_tasks_with_a_row_per_token(tal):
     learngene = Learngene.load(tal / "best.learngene.safetensors")
     assert learngene.hypernet["vocab_size"] == SIZE
     assert learngene.tensors["decoder.basis_tokens"].shape[0] == SIZE
@@ -215,7 +215,7 @@ def test_a_trained_run_is_exported(ancestor, tmp_path):
     torch.testing.assert_close(plain(input_ids=ids).logits, own(ids))
 
 
-def test_tasks_are_mapped_with_text_models(tal, tmp_path):
+def test_analyze_tasks_works_with_text_models(tal, tmp_path):
     done = lgx("analyze", "tasks", "--learngene", tal / "best.learngene.safetensors", "--out", tmp_path / "map.svg",
                "--archs", "gpt2:depth=2,embed_dim=16,num_heads=2;gpt2:depth=3,embed_dim=16,num_heads=2")  # fmt: skip
     assert done.code == 0, done.err
@@ -223,7 +223,7 @@ def test_tasks_are_mapped_with_text_models(tal, tmp_path):
     assert (tal / "task_map.svg").is_file()
 
 
-def test_random_starts_and_sets_of_text_models(tmp_path):
+def test_init_and_sample_work_with_text_models(tmp_path):
     arch = f"gpt2:depth=1,embed_dim=8,num_heads=2,max_len=9,vocab_size={SIZE}"
     done = lgx("init", "--arch", arch, "--out", tmp_path / "random")
     assert (done.code, "2 classes" in done.out) == (0, True), done.err
@@ -231,7 +231,7 @@ def test_random_starts_and_sets_of_text_models(tmp_path):
     assert {json.loads(line)["vocab_size"] for line in done.out.splitlines()} == {SIZE}
 
 
-def test_commands_refuse_what_does_not_belong_together(text_root, tal, ancestor, tmp_path):
+def test_commands_refuse_options_that_do_not_fit_together(text_root, tal, ancestor, tmp_path):
     learngene, whole = tal / "best.learngene.safetensors", ancestor / "best.learngene.safetensors"
     out = tmp_path / "out"
     cases = {
@@ -254,7 +254,7 @@ def test_commands_refuse_what_does_not_belong_together(text_root, tal, ancestor,
     assert not out.exists()
 
 
-def test_image_work_loads_no_text_model():
+def test_training_on_images_imports_no_text_model():
     code = (
         "import lgx.training.cli, sys; assert not [n for n in sys.modules if n.startswith('transformers.models.gpt2')]"
     )

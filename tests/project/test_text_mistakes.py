@@ -27,7 +27,7 @@ from tests.support.text_runs import HYPER, PANEL, run
         ("LoGAH", [*HYPER, "--model.dropout=0.1"], "neither stochastic depth nor dropout"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_sentence(text_root, tmp_path, model, options, sentence):
+def test_mistakes_end_with_one_sentence(text_root, tmp_path, model, options, sentence):
     if model == "LoGAH" and not options:
         options = [f"--model.panel={PANEL}"]
     done = run(text_root, tmp_path, model, *options)
@@ -60,7 +60,7 @@ def test_over_long_texts_and_missing_label_columns_are_named_by_the_command_line
     assert (done.code, "train.tsv, line 1: no column 'label'" in done.sentence) == (2, True), done.err
 
 
-def test_without_the_extra_the_command_line_says_what_to_install(text_root, tmp_path, monkeypatch):
+def test_a_missing_extra_ends_with_one_sentence(text_root, tmp_path, monkeypatch):
     for name in [n for n in sys.modules if n == "lgx.architectures.gpt2_model"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "transformers", None)

@@ -32,7 +32,7 @@ def runs(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("of", ["runs", "rows"])
-def test_a_report_renders_without_an_error_and_without_another_file(of, runs, tmp_path):
+def test_a_report_renders_without_errors_and_without_other_files(of, runs, tmp_path):
     source = runs if of == "runs" else ROWS
     result = lgx("compare", source, "--out", tmp_path / "report", *(["--baseline", "sws"] if of == "rows" else []))
     assert result.code == 0, result.err
@@ -79,7 +79,7 @@ def test_tensorboard_shows_runs_by_name_with_their_curves(tensorboard, tmp_path)
         assert word in shown, word
 
 
-def test_tensorboards_hyper_parameters_are_those_of_the_learning(tensorboard, tmp_path):
+def test_tensorboard_shows_hyper_parameters_and_scores(tensorboard, tmp_path):
     """The tab is a closed component: asked is what it asks, looked at is what it paints."""
     asked = DIRECTLY.open(f"{tensorboard}/data/plugin/hparams/experiment?request=%7B%7D", timeout=30)
     told = json.loads(asked.read())

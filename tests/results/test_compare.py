@@ -39,7 +39,7 @@ def trained(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_training_losses_stand_beside_the_rebuttals(
+def test_training_losses_are_shown_beside_those_of_the_rebuttal(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compare([str(trained)], split="train", metric="loss", paper="tal/rebuttal_convergence", out=str(tmp_path / "out"))
@@ -68,7 +68,7 @@ def test_training_losses_are_shown_without_a_paper_and_only_when_asked_for(
 # -- names of the papers -----------------------------------------------------------------------------------------------
 
 
-def test_tasks_of_the_decathlon_are_those_of_tals_tables_and_of_no_other() -> None:
+def test_only_tasks_of_the_decathlon_match_tals_tables() -> None:
     table, other = load_table("tal/table2"), load_table("lsamd/table1")
     names = ("decathlon_aircraft", "decathlon_flowers", "flowers102", "decathlon_dped")
     found = [table.find("tal", "12-Tiny", task, 0, "acc") for task in names]
@@ -161,7 +161,7 @@ def test_the_same_runs_give_the_same_page(runs: Path, tmp_path: Path) -> None:
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
-def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
+def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     add_run(tmp_path / "runs/a", HOSTILE, 4, 0, events=True, architecture="depth={},x=<img src=//evil>")
     add_run(tmp_path / "runs/b", "_$", 6, 0, events=True, architecture="depth={},x=<img src=//evil>")
     compare([str(tmp_path / "runs")], out=str(tmp_path / "out"))
@@ -171,7 +171,7 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
     assert "<script" not in (tmp_path / "out/results.md").read_text().replace("\\<", "")
 
 
-def test_the_papers_number_stands_behind_the_same_architecture(
+def test_the_papers_number_is_shown_for_the_same_architecture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [row("sws", "12-Base", 0.785, task="imagenet"), row("sws", "6-Small", 0.5, task="imagenet")]
@@ -191,7 +191,7 @@ def test_comparing_again_into_the_same_folder_does_not_read_its_own_output(runs:
     assert find_results([str(runs / "report")]) == [runs / "report/results.csv"]
 
 
-def test_measured_rows_are_never_written_over(runs: Path) -> None:
+def test_measured_rows_are_never_overwritten(runs: Path) -> None:
     with pytest.raises(UserError, match="which a run measured"):
         compare([str(runs)], out=str(runs / "sws/4/0"))
 
@@ -214,25 +214,25 @@ def test_a_moved_run_keeps_its_curves(runs: Path, tmp_path: Path) -> None:
         ({"paper": "sws/table1", "split": "train", "metric": "loss"}, "sws/table1 has no loss; give --split test"),
     ],
 )
-def test_what_is_not_there_is_said_in_one_sentence(runs: Path, arguments: dict[str, str], message: str) -> None:
+def test_missing_results_end_with_one_sentence(runs: Path, arguments: dict[str, str], message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
         compare([str(runs)], **arguments)  # type: ignore[arg-type]
 
 
-def test_nothing_found_is_a_users_error(tmp_path: Path) -> None:
+def test_a_folder_without_results_is_a_user_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no results\.csv in"):
         compare([str(tmp_path)])
     with pytest.raises(UserError, match="no such file or folder"):
         compare([str(tmp_path / "none")])
 
 
-def test_a_file_that_holds_no_results_is_a_users_error(tmp_path: Path) -> None:
+def test_a_file_without_results_is_a_user_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(UserError, match=r"notes\.txt: not a results\.csv"):
         compare([str(tmp_path / "notes.txt")])
 
 
-def test_importing_the_command_is_light() -> None:
+def test_importing_the_command_loads_no_heavy_package() -> None:
     heavy = ("matplotlib", "scipy", "tensorboard", "rich", "torch")
     code = f"import sys, lgx.commands.compare; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -74,7 +74,7 @@ def test_scratch_stores_nothing_and_an_ancestor_is_taken_as_given(runs, ancestor
     assert (selected.ancestor.epochs, selected.learning.epochs, selected.pretraining) == (8, 0, None)
 
 
-def test_pretrained_networks_count_each_as_learned(runs, images, tmp_path):
+def test_every_pretrained_network_counts_as_stored(runs, images, tmp_path):
     folder = tmp_path / "runs"
     for depth in DEPTHS:
         one = arguments("fit", "Ancestor", images, folder, f"--model.arch={arch(depth)}", f"--name=big-{depth}")
@@ -87,7 +87,7 @@ def test_pretrained_networks_count_each_as_learned(runs, images, tmp_path):
     assert (cost.ancestor.epochs, cost.learning.epochs, cost.tuning.epochs, cost.pretraining) == (0, 2, 2, None)
 
 
-def test_runs_that_were_moved_are_found_again(runs, sws, ancestor, tmp_path):
+def test_moved_runs_are_found(runs, sws, ancestor, tmp_path):
     place = tmp_path / "elsewhere" / "test"
     for run in (sws, ancestor, *(runs / "test").glob("sws-*/seed0")):
         shutil.copytree(run, place / run.parent.name / "seed0")
@@ -98,7 +98,7 @@ def test_runs_that_were_moved_are_found_again(runs, sws, ancestor, tmp_path):
     assert (after.stored, after.learning, after.ancestor) == (before.stored, before.learning, before.ancestor)
 
 
-def test_the_command_prints_and_writes_it(runs, tmp_path):
+def test_the_command_prints_and_writes_the_cost(runs, tmp_path):
     result = lgx("compare", runs, "--cost", "--out", tmp_path / "report")
     assert result.code == 0, result.err
     for words in ("Parameters stored to start all descendants", "Training in epochs", "image passes x MACs"):

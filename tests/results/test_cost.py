@@ -34,14 +34,14 @@ def test_every_row_of_lsamds_table_2_is_counted_as_printed():
         assert round(cost.macs / 1e9, 2) == flops[name]
 
 
-def test_swss_table_1_agrees_to_a_digit_of_its_parameters_and_a_hundredth_of_its_flops():
+def test_sws_table_1_agrees_within_rounding():
     for name, value in printed("sws/table1", "params").items():
         assert cost_of(NAMES[name]).parameters / 1e6 == pytest.approx(value, abs=0.06)
     for name, value in printed("sws/table1", "flops").items():
         assert cost_of(NAMES[name]).macs / 1e9 == pytest.approx(value, rel=0.01)
 
 
-def test_what_the_two_ways_differ_in():
+def test_the_two_counting_conventions_differ_in_positions_attention_and_norms():
     base = NAMES["12-Base"]
     whole, modules = cost_of(base), cost_of(base, "modules")
     assert whole.parameters - modules.parameters == 198 * 768  # 197 positions and the class token
@@ -55,7 +55,7 @@ def test_layers_that_share_weights_run_each_time_and_count_once():
     assert cost_of(shared, "modules").parameters == cost_of(NAMES["Des-B-5"], "modules").parameters
 
 
-def test_lgx_arch_prints_both_ways():
+def test_lgx_arch_prints_both_conventions():
     whole = lgx("arch", "Des-B-5", "--num_classes", "100")
     modules = lgx("arch", "Des-B-5", "--num_classes", "100", "--count", "modules")
     assert "36.26" in whole.out
@@ -122,7 +122,7 @@ def test_lsamd_saves_95_percent_of_the_storage():
     assert [cell.text for cell in cells] == ["11", "36.11", "787.03", "21.80x", "95.41 %"]
 
 
-def test_lsamds_training_costs_as_many_epochs_as_pretrain_finetune_by_its_own_numbers():
+def test_lsamd_costs_as_many_epochs_as_pretrain_finetune():
     tuned = [Descendant(f"Des-B-{d}", "cifar100", 1.0, 1, Training(1.0, 50, None)) for d in range(6, 11)]
     search = method_cost("lsamd", tuned, [Training(1.0, 50, None)] * 10)
     separate = method_cost("pretrained", tuned, [Training(1.0, 100, None)] * 5, shared=False)
@@ -134,7 +134,7 @@ def test_a_step_costs_three_forward_passes_and_the_teachers():
     assert Training(10.0, 2, 7, teacher_macs=None).work.macs is None
 
 
-def test_what_is_not_known_shows_as_a_dash_and_spoils_no_other_number():
+def test_unknown_costs_are_dashes_and_other_numbers_stay():
     descendants = [Descendant("6-Small", "pocket", 2e9, 22_000_000, Training(2e9, 3, 1000))]
     tal = method_cost("tal", descendants, [Training(None, 75, None, seconds=7200)], stored=None)
     sws = method_cost("sws", descendants, [Training(2e9, 6, 1000, seconds=60)], stored=2_000_000)

@@ -19,11 +19,11 @@ def test_methods_of_the_papers_have_a_fixed_order_and_others_follow_by_name() ->
     assert sorted(["tal", "sws", "sws (order=1)", "lsamd"], key=method_order)[:2] == ["sws", "sws (order=1)"]
 
 
-def test_every_method_of_the_papers_has_a_look_of_its_own() -> None:
+def test_every_method_of_the_papers_has_its_own_color_and_dashes() -> None:
     assert len({(look.color, look.dash) for look in styles(ORDER).values()}) == len(ORDER)
 
 
-def test_a_methods_look_does_not_depend_on_the_others() -> None:
+def test_the_style_of_a_method_does_not_depend_on_other_methods() -> None:
     assert styles(["sws", "mine"])["sws"] == styles(["tleg", "sws", "another"])["sws"]
     assert len({(s.color, s.dash) for s in styles(["sws", "a", "b", "c"]).values()}) == 4
 

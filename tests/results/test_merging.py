@@ -17,7 +17,7 @@ def test_results_are_found_at_any_depth_and_once(runs: Path) -> None:
     assert len(find_results([str(runs), str(runs / "sws"), str(runs / "sws/4/0/results.csv")])) == 27
 
 
-def test_the_newest_of_two_runs_wins_and_it_is_said(tmp_path: Path) -> None:
+def test_the_newest_of_two_runs_is_used_and_reported(tmp_path: Path) -> None:
     for name, value, time in (("new", 0.9, 2_000_000), ("old", 0.1, 1_000_000)):
         file = tmp_path / name / "results.csv"
         write_rows(file, [row(value=value, run=f"runs/{name}")])
@@ -28,7 +28,7 @@ def test_the_newest_of_two_runs_wins_and_it_is_said(tmp_path: Path) -> None:
     assert "from runs/new, not runs/old" in merged.notes[0]
 
 
-def test_tables_keep_the_start_and_each_runs_last_epoch() -> None:
+def test_tables_contain_the_start_and_the_last_epoch_of_each_run() -> None:
     rows = [row(epochs=epochs, split="val") for epochs in (0, 1, 2, 3)] + [row(epochs=1, run="runs/short", seed=1)]
     kept, notes = last_epochs(rows)
     assert [(row.epochs, row.run) for row in kept] == [(0, "runs/a"), (3, "runs/a"), (1, "runs/short")]
@@ -49,7 +49,7 @@ def test_tests_of_best_checkpoints_count_as_their_runs(tmp_path: Path, capsys: p
     assert "p = " in shown
 
 
-def test_epochs_of_a_paper_stay_as_they_are() -> None:
+def test_epochs_of_a_papers_table_are_kept() -> None:
     kept = [row(epochs=5), row(epochs=7, seed=1)]
     rows, notes = count_whole_runs(kept, [row(epochs=9), row(epochs=9, seed=1)], also=(5,))
     assert rows == [row(epochs=5), row(epochs=9, seed=1)]

@@ -63,12 +63,12 @@ def value(table: str, method: str, architecture: str, task: str, **more: object)
     return found[0]
 
 
-def test_every_table_is_there_with_all_its_numbers() -> None:
+def test_every_table_has_all_its_numbers() -> None:
     assert {name: len(load_table(name).rows) for name in table_names()} == COUNTS
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_a_table_uses_the_frameworks_words_and_no_value_twice(name: str) -> None:
+def test_a_table_uses_names_of_lgx_and_no_value_twice(name: str) -> None:
     table = load_table(name)
     assert table.title
     assert table.source
@@ -81,7 +81,7 @@ def test_a_table_uses_the_frameworks_words_and_no_value_twice(name: str) -> None
     assert all(0 <= percent <= 100 for percent in percents)
 
 
-def test_spot_values() -> None:
+def test_selected_values_are_those_of_the_papers() -> None:
     assert value("sws/table1", "sws", "Des-B-12", "imagenet", epochs=0) == 79.3
     assert value("sws/table1", "weight_selection", "Des-B-12", "imagenet") == 69.9
     assert value("sws/table1", "trained", "Des-B-12", "imagenet", epochs=100) == 79.6
@@ -98,7 +98,7 @@ def test_spot_values() -> None:
     assert value("lsamd/table5", "lsamd", "", "cifar10", metric="lr", variant="network=ancestor") == 1e-6
 
 
-def test_what_is_not_a_number_is_a_remark() -> None:
+def test_cells_without_a_number_are_remarks() -> None:
     failed = [row for row in load_table("sws/table5").rows if row.value is None]
     assert [(row.method, row.remark) for row in failed] == [("sws_41523", "fail")]
     illegible = [row for row in load_table("tal/table9").rows if row.value is None]
@@ -152,17 +152,17 @@ def test_data_sets_are_found_by_the_names_of_their_modules() -> None:
     assert {row.task for row in load_table("lsamd/table3").rows} <= named
 
 
-def test_find_gives_nothing_where_variants_differ() -> None:
+def test_find_returns_none_for_other_variants() -> None:
     assert load_table("lsamd/table4").find("lsamd", "Des-B-6", "pets", 50, "acc") is None
 
 
-def test_epochs_that_are_not_stated_fit_any_training_but_none() -> None:
+def test_unstated_epochs_match_any_positive_number_of_epochs() -> None:
     table = load_table("sws/table2")
     assert table.find("sws", "Des-B-6", "cifar100", 7, "acc") == 88.11
     assert table.find("sws", "Des-B-6", "cifar100", 0, "acc") is None
 
 
-def test_an_architectures_two_names_are_one() -> None:
+def test_two_names_of_one_architecture_match() -> None:
     assert same_architecture("Des-S-6", "6-Small")
     assert not same_architecture("Des-S-6", "6-Base")
 
@@ -179,7 +179,7 @@ def test_the_file_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.M
     assert isinstance(load_table("sws/table1"), PaperTable)
 
 
-def test_a_file_in_the_current_folder_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_in_the_current_folder_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = {"title": "t", "source": "s", "all": {"metric": "acc", "unit": "percent"}, "labels": [],
              "columns": {"method": ["sws"]}, "rows": [[1.5]]}  # fmt: skip
     (tmp_path / "experiments").mkdir()

@@ -71,7 +71,7 @@ def test_a_step_names_a_command_and_files_that_exist(step):
             assert Path(word).is_file(), word
 
 
-def test_methods_and_tasks_of_committed_rows_are_there():
+def test_methods_and_tasks_of_committed_rows_exist():
     for recipe in RECIPES.values():
         for how in recipe.scales.values():
             if how.measured and all(Path(file).is_file() for file in how.measured):
@@ -90,7 +90,7 @@ def test_a_claim_holds_where_the_interval_of_paired_differences_excludes_zero():
     assert judge(Claim("tal", "logah"), [one[0], other[0]], "acc").answer == "open"
 
 
-def test_of_losses_the_smaller_is_better():
+def test_a_smaller_loss_is_better():
     losses = [*rows("tal", [1.0, 1.1, 1.2]), *rows("random", [2.0, 2.1, 2.25])]
     assert judge(Claim("tal", "random"), losses, "loss").answer == "holds"
 
@@ -111,7 +111,7 @@ def test_auxiliary_nets_that_share_differently_are_compared():
     assert judge(Claim.parse("sws > deeper"), own, "acc").answer == "not measured"
 
 
-def test_a_claim_of_untrained_networks_leaves_trained_ones_out():
+def test_a_claim_about_untrained_networks_ignores_trained_ones():
     both = [
         *rows("tal", [0.1, 0.2]),
         *rows("logah", [0.2, 0.3]),
@@ -126,7 +126,7 @@ values = st.lists(st.floats(0, 1), min_size=2, max_size=5)
 
 
 @given(values, values)
-def test_turning_a_claim_round_turns_its_verdict_round(one, other):
+def test_a_reversed_claim_has_the_reversed_verdict(one, other):
     measured = [*rows("a", one), *rows("b", other)]
     there, back = (judge(Claim(*pair), measured, "acc") for pair in (("a", "b"), ("b", "a")))
     assert there.measured.summary.mean == pytest.approx(-back.measured.summary.mean, abs=1e-9)
@@ -145,7 +145,7 @@ def test_turning_a_claim_round_turns_its_verdict_round(one, other):
         ("tal/table6", "tal > logah", 33.74 / 12),  # without the averages
     ],
 )
-def test_what_a_paper_says_is_read_from_its_numbers(table, claim, ahead):
+def test_what_a_paper_claims_is_computed_from_its_numbers(table, claim, ahead):
     verdict = judge(Claim.parse(claim), [], "acc", load_table(table))
     assert verdict.paper == pytest.approx(ahead, abs=0.005)
 
@@ -161,12 +161,12 @@ def test_every_claim_with_printed_numbers_is_right_in_the_paper():
 
 
 @pytest.mark.parametrize("text", ["tal", "tal < logah", "tal > logah, soon", 3])
-def test_a_malformed_claim_is_one_sentence(text):
+def test_a_malformed_claim_ends_with_one_sentence(text):
     with pytest.raises(UserError, match="expected 'METHOD > METHOD'"):
         Claim.parse(text)
 
 
-def test_what_a_step_makes_follows_from_its_out():
+def test_the_files_of_a_step_follow_from_its_option_out():
     assert Step.parse("embed --ancestor x --out runs/e.safetensors").makes == "runs/e.safetensors"
     assert Step.parse({"run": "fit --config a.yaml", "makes": "b"}).makes == "b"
     assert Step.parse("sweep a.yaml").makes is None
@@ -189,7 +189,7 @@ def write_index(place: Path, **entry: object) -> None:
     (place / "experiments" / "index.yaml").write_text(yaml.safe_dump({"sws/table3": {"title": "T", **entry}}))
 
 
-def test_a_table_is_made_from_nothing_and_made_again_from_what_is_there(place):
+def test_a_table_is_reproduced_from_nothing_and_again_from_existing_runs(place):
     options = {"model.arch": "depth=1,embed_dim=24,num_heads=2,patch_size=8,img_size=32", "trainer.max_epochs": 1}
     trained = {"config": str(Path("experiments/sws/demo/ancestor.yaml").absolute()), "options": options}
     sweep = {"experiment": "e", "seeds": [0, 1], "runs": [{"name": "a", **trained}]}
@@ -225,7 +225,7 @@ def test_committed_rows_are_shown_without_a_run(place):
     assert "sws > simple_lg" in result.out
 
 
-def test_a_step_that_fails_ends_the_command_with_its_sentence(place):
+def test_a_failing_step_ends_the_command_with_its_message(place):
     write_index(place, pocket={"steps": ["sweep missing.yaml", "data list"]})
     result = lgx("reproduce", "sws/table3")
     assert result.code == 2
@@ -243,7 +243,7 @@ def test_a_step_that_fails_ends_the_command_with_its_sentence(place):
         ({}, [], "at least one of pocket, mini and paper"),
     ],
 )  # fmt: skip
-def test_a_wrong_index_or_option_is_one_sentence(place, entry, options, words):
+def test_a_wrong_index_or_option_ends_with_one_sentence(place, entry, options, words):
     write_index(place, **entry)
     result = lgx("reproduce", "sws/table3", *options)
     assert result.code == 2
@@ -257,13 +257,13 @@ def test_an_unknown_table_names_the_nearest():
     assert "lgx reproduce: " in result.err
 
 
-def test_outside_the_repository_the_sentence_says_so(tmp_path, monkeypatch):
+def test_outside_the_repository_the_message_says_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "run from the repository's folder" in lgx("reproduce", "--list").sentence
 
 
 @pytest.mark.slow
-def test_the_table_of_texts_is_made_on_files_in_the_official_formats(place):
+def test_the_table_of_texts_is_reproduced_on_tiny_files(place):
     """TAL's Table 6 with tiny networks: the other tables have a pocket scale, no text set can be made of nothing."""
     import_transformers()
     (place / "experiments" / "text").symlink_to(ROOT / "experiments" / "text")

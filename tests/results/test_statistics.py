@@ -89,14 +89,14 @@ def test_without_common_seeds_there_is_no_difference() -> None:
     assert paired_difference({0: 1.0}, {1: 1.0}) is None
 
 
-def test_one_pair_claims_nothing() -> None:
+def test_one_pair_has_no_p_value() -> None:
     difference = paired_difference({0: 1.0}, {0: 0.0})
     assert difference is not None
     assert difference.p is None
     assert not difference.claimable
 
 
-def test_a_diverged_seed_leaves_no_mean_and_no_claim() -> None:
+def test_a_diverged_seed_gives_no_mean_and_no_p_value() -> None:
     summary = summarize([1.0, math.nan, 2.0])
     assert math.isnan(summary.mean)
     assert (summary.half_width, summary.n) == (None, 3)
@@ -130,7 +130,7 @@ def test_cells_hold_mean_interval_and_number_of_seeds() -> None:
     assert [entry.text for entry in entries] == ["52.00 ± 4.97 (3)"]
 
 
-def test_one_seed_has_no_interval_and_losses_are_no_percentages() -> None:
+def test_one_seed_has_no_interval_and_losses_are_not_percentages() -> None:
     assert measured([row(value=0.5)], "acc")[0].text == "50.00 (1)"
     assert measured([row(value=0.5, metric="loss")], "loss")[0].text == "0.5000 (1)"
 
@@ -142,7 +142,7 @@ def test_the_best_of_a_column_is_the_highest_accuracy_and_the_lowest_loss() -> N
         assert {name for name, cells in table.rows if cells[0].best} == {best}
 
 
-def test_untrained_and_trained_are_apart_and_columns_follow_depth() -> None:
+def test_untrained_and_trained_have_separate_tables_ordered_by_depth() -> None:
     rows = [row(architecture=name, epochs=epochs) for name in ("10-Small", "6-Small", "12-Tiny") for epochs in (0, 10)]
     tables = arrange(measured(rows, "acc"), "acc")
     assert [table.title for table in tables] == ["pocket, untrained", "pocket, after 10 epochs"]
@@ -167,7 +167,7 @@ def test_a_missing_cell_is_a_dash() -> None:
     }
 
 
-def test_specs_leave_out_what_they_have_in_common() -> None:
+def test_common_parts_of_specifications_are_left_out() -> None:
     short, common = short_names([SPEC.format(4), SPEC.format(6)])
     assert list(short.values()) == ["depth=4", "depth=6"]
     assert common == "all with embed_dim=64,num_heads=4,img_size=32"
@@ -205,7 +205,7 @@ def test_differences_are_paired_by_seed() -> None:
     ("gains", "shown"),
     [((0.01, 0.02, 0.06), ", p = 0.188"), ((0.01, 0.011, 0.012), "*, p = 0.003"), ((0.05,), ""), ((0.05, 0.05), "*")],
 )
-def test_differences_say_the_p_value_of_the_paired_t_test(gains, shown) -> None:
+def test_differences_show_the_p_value_of_the_paired_t_test(gains, shown) -> None:
     rows = [row("random", value=0.25, seed=seed) for seed in range(len(gains))]
     rows += [row("sws", value=0.25 + gain, seed=seed) for seed, gain in enumerate(gains)]
     (entry,) = differences(rows, "loss", "random")
@@ -259,7 +259,7 @@ def test_a_diverged_run_is_shown_but_never_best() -> None:
     ]
 
 
-def test_curves_of_seeds_meet_on_common_steps() -> None:
+def test_curves_of_seeds_are_averaged_on_common_steps() -> None:
     band = over_seeds([Curve((0, 2, 4), (0.0, 2.0, 4.0)), Curve((1, 3), (3.0, 5.0))])
     assert band is not None
     assert band.steps == (1, 2, 3)

@@ -141,7 +141,7 @@ def test_a_run_stays_locked_when_its_parent_processes_are_killed(make_job, pool)
         (["0", "1", "2"], 2, [["0"], ["1", "2"]]),
     ],
 )
-def test_runs_share_the_gpus(gpus, slots, shares):
+def test_parallel_runs_divide_the_gpus(gpus, slots, shares):
     found = [_share(gpus, slot, slots) for slot in range(slots)]
     assert [len(share) for share in found] == [len(share) for share in shares]
     if len(gpus) >= slots:

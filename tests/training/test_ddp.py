@@ -25,7 +25,7 @@ def train(images, tmp_path, devices, batch, method="Ancestor", *options):
 
 
 @pytest.mark.parametrize("method", ["Ancestor", pytest.param("SWS", marks=pytest.mark.slow)])
-def test_two_processes_with_half_the_batch_each_equal_one_with_the_whole(images, tmp_path, method):
+def test_two_processes_with_half_the_batch_equal_one_with_the_whole(images, tmp_path, method):
     options = ["--model.stages=[2,2]"] if method == "SWS" else []
     one = train(images, tmp_path, 1, 16, method, *options)
     two = train(images, tmp_path, 2, 8, method, *options)
@@ -50,7 +50,7 @@ def training_losses(run):
 
 
 @pytest.mark.slow
-def test_one_wrong_image_under_ddp_gives_sentences_only(tmp_path):
+def test_a_wrong_image_under_ddp_gives_no_traceback(tmp_path):
     from tests.support.images import write_images
 
     images = write_images(tmp_path / "shapes", {"train": 24, "val": 6, "test": 3})

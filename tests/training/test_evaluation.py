@@ -24,7 +24,7 @@ def test_predict_gives_probabilities_for_every_test_image(fit, ancestor):
     assert result.code == 0, result.err
 
 
-def test_predict_may_end_after_some_batches(fit, ancestor, tmp_path):
+def test_predict_can_be_limited_to_some_batches(fit, ancestor, tmp_path):
     some = ["--data.batch_size=5", "--trainer.limit_predict_batches=1"]
     result = fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=p", *some, command="predict")
     assert result.code == 0, result.err
@@ -32,7 +32,7 @@ def test_predict_may_end_after_some_batches(fit, ancestor, tmp_path):
     assert [line.split(",")[0] for line in lines] == ["index", *map(str, range(10))]  # twice as many as in training
 
 
-def test_evaluation_without_a_checkpoint_refuses(fit):
+def test_evaluation_without_a_checkpoint_is_refused(fit):
     for command in ("test", "validate", "predict"):
         result = fit("Ancestor", command=command)
         assert result.code == 2

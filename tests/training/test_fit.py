@@ -104,7 +104,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(fit, tmp_p
     ],
     ids=["bf16", "accumulation", "mixup", "drop_path", "ema", "fast_dev_run", "workers"],
 )
-def test_common_ways_of_training_work(fit, options):
+def test_training_works_with_common_options(fit, options):
     result = fit("Ancestor", "--name=x", *options)
     assert result.code == 0, result.err
 
@@ -121,7 +121,7 @@ def test_a_teacher_of_other_classes_is_refused(fit, tmp_path):
     assert "predicts 7 classes, but task shapes has 3" in result.sentence
 
 
-def test_exported_best_checkpoint_is_the_runs_network(ancestor, tmp_path):
+def test_the_exported_checkpoint_is_the_network_of_the_run(ancestor, tmp_path):
     import timm
 
     assert lgx("export", ancestor / "checkpoints/best.ckpt", "--out", tmp_path / "model").code == 0
@@ -132,7 +132,7 @@ def test_exported_best_checkpoint_is_the_runs_network(ancestor, tmp_path):
     assert list(model.pretrained_cfg["mean"]) == task["mean"]
 
 
-def test_a_checkpoint_within_the_first_epoch_is_not_untrained(fit, tmp_path):
+def test_a_checkpoint_within_the_first_epoch_counts_as_trained(fit, tmp_path):
     assert fit("Ancestor", "--name=v", "--trainer.val_check_interval=1", "--save_every=1").code == 0
     best = load_checkpoint(tmp_path / "runs/test/v/seed0/checkpoints/best.ckpt")
     assert best["lgx"]["epochs"] == 1

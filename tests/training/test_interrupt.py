@@ -15,7 +15,7 @@ def _listen() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_ctrl_c_during_fit_says_one_sentence_and_keeps_the_last_checkpoint(images, tmp_path):
+def test_ctrl_c_ends_fit_with_one_sentence_and_keeps_the_last_checkpoint(images, tmp_path):
     options = ["--name=r", "--trainer.max_epochs=100000"]
     args = arguments("fit", "Ancestor", images, tmp_path, *options)
     env = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -15,14 +15,14 @@ from tests.support.command_line import arguments, lgx
     ],
     ids=lambda value: str(value[0]),
 )
-def test_mistakes_that_gave_tracebacks_get_a_sentence(fit, options, words):
+def test_a_mistake_in_a_value_gets_one_sentence(fit, options, words):
     result = fit("Ancestor", *options)
     assert result.code == 2
     assert "NestedArg" not in result.sentence, result.sentence
     assert all(word in result.sentence for word in words), result.sentence
 
 
-def test_a_missing_test_split_is_known_before_training(images, tmp_path):
+def test_a_missing_test_split_is_reported_before_training(images, tmp_path):
     import shutil
 
     copy = tmp_path / "shapes"
@@ -71,7 +71,7 @@ def test_a_mistake_gets_one_sentence_and_no_traceback(images, tmp_path, options,
     assert not list(tmp_path.rglob("*.ckpt"))
 
 
-def test_a_misspelt_key_in_a_file_is_named(images, tmp_path):
+def test_a_misspelled_key_in_a_file_is_named(images, tmp_path):
     config = tmp_path / "run.yaml"
     config.write_text("trainer:\n  max_epoch: 3\n")
     result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", f"--config={config}"))
@@ -80,7 +80,7 @@ def test_a_misspelt_key_in_a_file_is_named(images, tmp_path):
 
 
 @pytest.mark.parametrize("group", ["model", "data"])
-def test_a_missing_group_is_asked_for(images, tmp_path, group):
+def test_a_missing_model_or_data_option_is_named(images, tmp_path, group):
     args = [a for a in arguments("fit", "Ancestor", images, tmp_path) if not a.startswith((f"--{group}", "Ancestor"))]
     result = lgx(*(args if group == "model" else [*args[:1], "--model=Ancestor", *args[2:]]))
     assert result.code == 2

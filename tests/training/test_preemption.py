@@ -39,7 +39,7 @@ def assert_goes_on(images, runs, undisturbed, *options):
         assert torch.equal(tensor, resumed["state_dict"][name]), name
 
 
-def test_sigterm_saves_after_the_step_in_hand(images, tmp_path, undisturbed):
+def test_sigterm_saves_after_the_current_step(images, tmp_path, undisturbed):
     ended = signalled(images, tmp_path, signal.SIGTERM)
     assert ended.code == 143, ended.err
     last = tmp_path / "test/r/seed0/checkpoints/last.ckpt"
@@ -92,7 +92,7 @@ def test_a_job_of_an_array_is_requeued_by_its_own_number(images, tmp_path, slurm
     assert slurm.read_text().split() == ["requeue", "700_3"]
 
 
-def test_what_slurm_refuses_is_said(images, tmp_path, slurm, monkeypatch):
+def test_a_refused_requeue_is_reported(images, tmp_path, slurm, monkeypatch):
     monkeypatch.setenv("REFUSES", "1")
     ended = signalled(images, tmp_path, signal.SIGUSR1)
     assert ended.code == 138, ended.err
@@ -100,14 +100,14 @@ def test_what_slurm_refuses_is_said(images, tmp_path, slurm, monkeypatch):
     assert (tmp_path / "test/r/seed0/checkpoints/last.ckpt").exists()
 
 
-def test_the_signals_mean_what_they_did_before(images, tmp_path):
+def test_signal_handlers_are_restored_after_the_run(images, tmp_path):
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)]
     signalled(images, tmp_path, signal.SIGTERM)
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)] == before
 
 
 @pytest.mark.slow
-def test_two_processes_leave_together_whichever_was_told(images, tmp_path):
+def test_two_processes_stop_together_if_either_gets_the_signal(images, tmp_path):
     """Only the second process is signalled."""
     probe = [
         "--trainer.callbacks+=tests.support.probes.SignalAt",

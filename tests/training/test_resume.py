@@ -70,18 +70,18 @@ def test_resuming_from_the_end_of_an_epoch_starts_the_next(images, tmp_path):
     assert all(torch.equal(v, found["state_dict"][k]) for k, v in expected["state_dict"].items())
 
 
-def test_last_of_a_run_that_never_saved_starts_it(images, tmp_path):
+def test_ckpt_path_last_starts_a_run_that_never_saved(images, tmp_path):
     result = lgx(*arguments("fit", "Ancestor", images, tmp_path, "--name=r", "--ckpt_path=last"))
     assert result.code == 0, result.err
 
 
-def test_a_run_killed_before_it_saved_anything_starts_anew(images, tmp_path):
+def test_a_run_killed_before_its_first_checkpoint_starts_over(images, tmp_path):
     run = kill_and_resume(images, tmp_path, 1, "before_update", ["--test_start=true"])
     rows = [(r.split, r.epochs) for r in read_rows(run / "results.csv") if r.metric == "acc"]
     assert rows == [("test", 0), ("val", 1)]
 
 
-def test_a_checkpoint_resumes_and_never_overrides_what_was_typed(images, undisturbed, tmp_path):
+def test_options_of_the_command_line_win_over_those_of_the_checkpoint(images, undisturbed, tmp_path):
     checkpoint = undisturbed / "checkpoints/last.ckpt"
     result = lgx(
         *arguments(

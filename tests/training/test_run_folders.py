@@ -4,7 +4,7 @@ from lgx.core.rows import read_rows
 from tests.support.command_line import lgx
 
 
-def test_a_checkpoint_of_another_run_does_not_open_a_taken_folder(fit, ancestor, tmp_path):
+def test_a_checkpoint_of_another_run_does_not_unlock_a_used_folder(fit, ancestor, tmp_path):
     assert fit("Ancestor", "--name=a").code == 0
     (tmp_path / "runs/test/a/seed0/checkpoints/last.ckpt").unlink()
     for options in ([f"--ckpt_path={ancestor}/checkpoints/last.ckpt"], []):
@@ -14,12 +14,12 @@ def test_a_checkpoint_of_another_run_does_not_open_a_taken_folder(fit, ancestor,
     assert read_rows(tmp_path / "runs/test/a/seed0/results.csv")
 
 
-def test_a_boolean_seed_names_the_folder_and_the_rows_alike(fit, tmp_path):
+def test_a_boolean_seed_is_seed_0_in_the_folder_and_in_the_rows(fit, tmp_path):
     assert fit("Ancestor", "--name=b", "--seed_everything=true").code == 0
     assert {r.seed for r in read_rows(tmp_path / "runs/test/b/seed0/results.csv")} == {0}
 
 
-def test_two_runs_never_mix_in_one_folder(fit, tmp_path):
+def test_two_runs_never_share_a_folder(fit, tmp_path):
     assert fit("Ancestor", "--name=a").code == 0
     again = fit("Ancestor", "--name=a")
     assert again.code == 2

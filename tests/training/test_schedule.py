@@ -5,7 +5,7 @@ import pytest
 from lgx.artifacts.checkpoints import load_checkpoint
 
 
-def test_a_share_of_the_batches_is_trained_with_a_whole_schedule(fit, tmp_path):
+def test_the_schedule_covers_the_limited_number_of_batches(fit, tmp_path):
     options = ["--name=l", "--data.batch_size=4", "--trainer.limit_train_batches=0.5", "--trainer.max_epochs=2"]
     result = fit("Ancestor", *options)
     assert "steps      12" in result.out
@@ -21,7 +21,7 @@ def test_the_schedule_ends_with_whichever_limit_comes_first(fit):
     assert "--ckpt_path last" in result.out  # no validation, so no best checkpoint
 
 
-def test_a_run_without_an_end_needs_one_for_a_schedule_only(fit):
+def test_an_endless_run_is_refused_only_with_a_schedule(fit):
     endless = ["--trainer.max_epochs=-1", "--trainer.max_time=00:00:00:01"]
     assert "a schedule needs to know" in fit("Ancestor", "--name=e", *endless).sentence
     result = fit("Ancestor", "--name=f", "--model.scheduler=null", *endless)

@@ -40,7 +40,7 @@ def save(path: Path, kind: str, classes: int = 3) -> str:
 
 
 @pytest.mark.parametrize("kind", ["classification", "segmentation"])
-def test_a_head_of_another_kind_is_never_taken_along(tmp_path, kind):
+def test_a_head_of_another_kind_is_never_taken(tmp_path, kind):
     source = save(tmp_path / "a.learngene.safetensors", kind)
     other = "segmentation" if kind == "classification" else "classification"
     architecture = parse_architecture(SMALL, num_classes=3, kind=other)
@@ -60,7 +60,7 @@ def test_an_ancestor_of_another_kind_cannot_teach(tmp_path):
     assert teacher(torch.randn(2, 3, 24, 24)).shape == (2, 3, 24, 24)
 
 
-def test_plain_timm_reads_an_exported_network_as_its_card_says(tmp_path, monkeypatch):
+def test_plain_timm_reads_an_exported_network_with_the_code_of_its_card(tmp_path, monkeypatch):
     architecture = parse_architecture(SMALL, num_classes=5, kind="segmentation")
     network = architecture.build().eval()
     torch.nn.init.normal_(network.head.weight)
@@ -145,7 +145,7 @@ def test_a_checkpoint_of_another_kind_is_not_resumed(root, run, tmp_path):
         ),
     ],
 )
-def test_what_does_not_go_with_masks_is_refused(root, tmp_path, name, options, sentence):
+def test_options_that_do_not_fit_masks_are_refused(root, tmp_path, name, options, sentence):
     done = lgx(*command(root, tmp_path, *options, name=name))
     assert (done.code, sentence in done.sentence) == (2, True), done.err
 

@@ -22,7 +22,7 @@ def died(images, runs, *probe):
     return ended
 
 
-def test_a_data_loading_process_that_dies_ends_the_run_with_a_sentence(images, tmp_path):
+def test_a_killed_worker_ends_the_run_with_one_sentence(images, tmp_path):
     ended = died(images, tmp_path, "--trainer.callbacks+=tests.support.probes.KillWorker", "--data.num_workers=2")
     assert ended.returncode == 1
     # Another loading process may have printed that it lost this one, but the last word is ours.
@@ -30,7 +30,7 @@ def test_a_data_loading_process_that_dies_ends_the_run_with_a_sentence(images, t
 
 
 @pytest.mark.parametrize("heard", [False, True])
-def test_a_death_amid_handing_over_a_batch_is_told_as_one(fit, monkeypatch, heard):
+def test_a_worker_killed_while_it_sends_a_batch_is_reported(fit, monkeypatch, heard):
     # A killed process' sockets close a moment before it counts as dead. Then a reset connection, or the end of what it
     # had to say, is all that is seen of it.
     def hand_over(sharer):
@@ -44,7 +44,7 @@ def test_a_death_amid_handing_over_a_batch_is_told_as_one(fit, monkeypatch, hear
 
 
 @pytest.mark.parametrize("hides", [TypeError, UserError])
-def test_a_death_is_told_where_another_error_hides_it(monkeypatch, hides):
+def test_a_killed_worker_is_reported_when_another_error_hides_it(monkeypatch, hides):
     def run(argv):
         try:
             raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
@@ -57,7 +57,7 @@ def test_a_death_is_told_where_another_error_hides_it(monkeypatch, hides):
     assert ended.sentence.startswith("lgx fit: a data loading process was killed")
 
 
-def test_a_run_whose_output_is_no_longer_read_does_not_count_as_done(images, tmp_path):
+def test_a_run_with_a_closed_output_pipe_fails_with_sigpipe(images, tmp_path):
     command = [sys.executable, "-m", "lgx", *arguments("fit", "Ancestor", images, tmp_path, "--name=r")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         run.stdout.close()
@@ -66,7 +66,7 @@ def test_a_run_whose_output_is_no_longer_read_does_not_count_as_done(images, tmp
 
 
 @pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_process_that_dies_takes_the_others_along_and_the_run_goes_on(images, tmp_path, rank):
+def test_a_killed_process_ends_the_others_and_the_run_can_be_resumed(images, tmp_path, rank):
     probe = ["--trainer.callbacks+=tests.support.probes.KillAt", "--trainer.callbacks.step=4"]
     probe += [f"--trainer.callbacks.rank={rank}"]
     ended = died(images, tmp_path, *TWO, *probe)

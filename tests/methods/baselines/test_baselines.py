@@ -23,7 +23,7 @@ def test_random_start_is_timms_own():
 
 
 @pytest.mark.parametrize(("position", "places"), [("front", (0, 1)), ("back", (3, 4))])
-def test_vanilla_takes_the_last_layers_and_nothing_else(ancestor_file, position, places):
+def test_vanilla_lg_takes_only_the_last_layers(ancestor_file, position, places):
     start = initialize(BIG.replace(depth=5), VanillaLG(ancestor_file, layers=2, position=position))
     source = Learngene.load(ancestor_file).tensors
     for place, layer in zip(places, (4, 5), strict=True):
@@ -57,7 +57,7 @@ def test_weight_selection_at_full_size_is_the_ancestor(ancestor_file):
     assert all(torch.equal(v, model.state_dict()[k]) for k, v in Learngene.load(ancestor_file).tensors.items())
 
 
-def test_misfits_of_an_ancestor_are_refused(ancestor_file, sws_file):
+def test_an_ancestor_that_does_not_fit_is_refused(ancestor_file, sws_file):
     with pytest.raises(UserError, match="choose the same depth"):
         initialize(BIG.replace(depth=5), Pretrained(ancestor_file))
     with pytest.raises(UserError, match="must not be deeper or wider"):
@@ -74,7 +74,7 @@ def test_layers_are_not_taken_for_another_number_of_heads(ancestor_file, initial
         initialize(BIG.replace(num_heads=4), initializer(ancestor_file))
 
 
-def test_a_source_without_a_head_asks_for_no_task(tmp_path):
+def test_a_source_without_a_head_has_no_number_of_classes(tmp_path):
     model = timm.create_model("vit_tiny_patch16_224", img_size=32, num_classes=0)
     timm.models.save_for_hf(model, tmp_path / "bare", model_args={"img_size": 32}, safe_serialization=True)
     assert initializer_for(str(tmp_path / "bare"), "vanilla_lg").origin().num_classes is None

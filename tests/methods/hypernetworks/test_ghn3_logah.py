@@ -56,7 +56,7 @@ def test_a_learngene_of_logah_starts_descendants_of_any_size(logah, tmp_path):
 
 
 @pytest.mark.parametrize("options", [["--trainer.precision=bf16-mixed"], ["--model.meta_batch=2"]])
-def test_ghn3_trains_in_common_ways(fit, options):
+def test_ghn3_trains_with_common_options(fit, options):
     result = fit("GHN3", *TINY, "--name=g", "--test_end=true", *options)
     assert result.code == 0, result.err
 
@@ -69,12 +69,12 @@ def test_logah_trains_on_a_gpu_in_low_precision(fit, precision):
     assert result.code == 0, result.err
 
 
-def test_the_residual_layout_is_reported_under_its_own_name(fit, tmp_path):
+def test_the_residual_layout_has_its_own_method_name(fit, tmp_path):
     assert fit("LoGAH", *TINY, *LOW_RANK, "--model.layout=residual", "--name=r").code == 0
     assert {r.method for r in read_rows(tmp_path / "runs/test/r/seed0/results.csv")} == {"logah_residual"}
 
 
-def test_architectures_depend_on_seed_step_and_rank_alone(monkeypatch):
+def test_architectures_depend_only_on_seed_step_and_rank(monkeypatch):
     from lgx.methods import LoGAH
 
     monkeypatch.setenv("PL_GLOBAL_SEED", "3")
@@ -87,13 +87,13 @@ def test_architectures_depend_on_seed_step_and_rank_alone(monkeypatch):
     assert all(panel not in method.set for panel in method.panels["val"])
 
 
-def test_updates_that_are_not_finite_are_skipped_and_then_end_the_run(fit):
+def test_non_finite_updates_are_skipped_and_then_end_the_run(fit):
     result = fit("LoGAH", *TINY, *LOW_RANK, "--name=n", "--model.max_bad_steps=2", "--model.gamma=1e39")
     assert result.code == 2
     assert "2 updates in a row had gradients that are not finite" in result.sentence
 
 
-def test_a_hypernetwork_is_no_classifier_and_no_teacher(fit, logah):
+def test_a_hypernetwork_is_refused_as_classifier_and_as_teacher(fit, logah):
     best, learngene = logah / "checkpoints/best.ckpt", logah / "best.learngene.safetensors"
     predicted = fit("LoGAH", *TINY, *LOW_RANK, f"--ckpt_path={best}", command="predict")
     taught = fit("Distill", f"--model.ancestor={learngene}")
@@ -102,7 +102,7 @@ def test_a_hypernetwork_is_no_classifier_and_no_teacher(fit, logah):
         assert words in result.sentence
 
 
-def test_noise_tells_neurons_apart_and_keeps_vectors(logah):
+def test_noise_changes_neurons_and_keeps_vectors(logah):
     from lgx.architectures import parse_architecture
     from lgx.methods import HypernetPrediction
 
@@ -113,7 +113,7 @@ def test_noise_tells_neurons_apart_and_keeps_vectors(logah):
     assert torch.equal(plain["norm.weight"], noisy["norm.weight"])
 
 
-def test_misfits_of_a_hypernetwork_file_are_explained(logah, sws, tmp_path):
+def test_a_hypernetwork_file_that_does_not_fit_is_refused(logah, sws, tmp_path):
     learngene = Learngene.load(logah / "best.learngene.safetensors")
     with pytest.raises(UserError, match=r"differ: decoder\.basis\.weight"):
         load(learngene.tensors, {**learngene.hypernet, "max_size": 256})
@@ -186,7 +186,7 @@ def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, wor
         ("--model.max_size=100", ("model.set: depth=", "128 rows", "max_size 100")),
     ],
 )
-def test_bad_options_are_one_sentence(fit, option, words):
+def test_wrong_options_end_with_one_sentence(fit, option, words):
     result = fit("LoGAH", *TINY, *LOW_RANK, "--name=bad", option)
     assert result.code == 2
     for word in words:
@@ -234,7 +234,7 @@ def test_descendants_start_from_a_runs_checkpoint_with_noise(logah, tmp_path):
     assert torch.equal(weights[1], weights[2])
 
 
-def test_weights_without_a_configuration_take_it_from_a_file(tmp_path):
+def test_the_configuration_of_bare_weights_is_read_from_a_file(tmp_path):
     config = HypernetConfig(width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128, num_classes=3)
     save_file(Hypernet(config).state_dict(), tmp_path / "bare.safetensors")
     arch = "depth=1,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
@@ -258,7 +258,7 @@ def test_weights_without_a_configuration_take_it_from_a_file(tmp_path):
     assert "rank must be at least 1" in lgx(*init, "--config", tmp_path / "config.json").sentence
 
 
-def test_ghn3_does_not_pass_for_logah(logah, tmp_path):
+def test_a_ghn3_file_is_refused_as_logah(logah, tmp_path):
     learngene = logah / "best.learngene.safetensors"
     result = lgx("init", "--source", learngene, "--method=ghn3", "--arch=1-Tiny", "--out", tmp_path / "d")
     assert result.code == 2
@@ -280,7 +280,7 @@ def test_no_dense_weights_are_held_while_training(images, tmp_path):
         assert not method._predicted
 
 
-def test_a_decoder_that_has_died_is_told():
+def test_a_dead_decoder_is_reported():
     from lgx.methods import LoGAH
 
     method = LoGAH(arch=ARCH, optimizer=None, num_classes=3, panel=tuple(PANEL[:1]), set_size=2, width=16, layers=1,
@@ -298,7 +298,7 @@ def test_a_decoder_that_has_died_is_told():
             method._warn_of_a_dead_decoder()
 
 
-def test_ghn3_without_options_is_of_the_released_size():
+def test_ghn3_without_options_has_the_released_size():
     from lgx.methods import GHN3
 
     method = GHN3(arch="3-Tiny", optimizer=None)

@@ -83,7 +83,7 @@ def test_torchvisions_models_are_written_as_a_bare_file(hypernet, name, request,
 
 
 @pytest.mark.parametrize("hypernet", ["ghn3", "logah"])
-def test_timms_vit_starts_as_the_same_vit_of_ours(hypernet, request):
+def test_a_vit_of_timm_gets_the_same_weights_as_the_same_vit_of_lgx(hypernet, request):
     initializer = HypernetPrediction(request.getfixturevalue(hypernet))
     model = ZooModel("timm", "vit_tiny_patch16_224", num_classes=5, img_size=32)
     ours = initializer(ViTArchitecture(num_classes=5, img_size=32))
@@ -113,7 +113,7 @@ def test_position_embeddings_fit_with_and_without_a_class_token(logah):
         assert not class_token or not tensors["cls_token"].any()
 
 
-def test_tiling_of_a_vit_is_said(logah, tmp_path):
+def test_tiling_of_a_vit_is_reported(logah, tmp_path):
     def said(width: int) -> list[str]:
         arch = f"depth=1,embed_dim={width},num_heads=2,mlp_ratio=1,patch_size=4,img_size=16"
         result = lgx("init", "--source", logah, "--arch", arch, "--out", tmp_path / "vit.safetensors")
@@ -127,7 +127,7 @@ def test_tiling_of_a_vit_is_said(logah, tmp_path):
     ]
 
 
-def test_a_random_start_serves_the_libraries_too(tmp_path):
+def test_models_of_the_libraries_can_start_randomly(tmp_path):
     out = tmp_path / "model"
     result = lgx("init", "--arch", "timm:resnet10t,img_size=64,in_chans=1", "--num_classes", 4, "--out", out)
     assert result.code == 0, result.err
@@ -149,7 +149,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("arch", "expected"), MISTAKES, ids=[arch for arch, _ in MISTAKES])
-def test_a_mistaken_architecture_leaves_one_sentence_and_no_file(ghn3, tmp_path, arch, expected):
+def test_a_wrong_architecture_ends_with_one_sentence_and_writes_no_file(ghn3, tmp_path, arch, expected):
     result = lgx("init", "--source", ghn3, "--arch", arch, "--out", tmp_path / "model.safetensors")
     assert result.code == 2
     assert "Traceback" not in result.err
@@ -157,7 +157,7 @@ def test_a_mistaken_architecture_leaves_one_sentence_and_no_file(ghn3, tmp_path,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_methods_for_vits_say_what_serves_other_models(tmp_path):
+def test_methods_for_vits_name_the_methods_for_other_models(tmp_path):
     vit = parse_architecture(ARCH, num_classes=5)
     learngene = tmp_path / "best.learngene.safetensors"
     Learngene("ancestor", vit, vit.build().state_dict()).save(learngene)

@@ -76,7 +76,7 @@ def tuned(tasks, stage1, embeddings, tmp_path_factory):
 # -- the parts ----------------------------------------------------------------------------------------------------
 
 
-def test_a_hypernetwork_whose_modulation_is_zero_is_logah_exactly():
+def test_a_hypernetwork_with_zero_modulation_equals_logah():
     torch.manual_seed(0)
     logah = Hypernet(SMALL)
     tal = Hypernet(HypernetConfig(**{**SMALL.to_dict(), "task_width": 6}))
@@ -101,7 +101,7 @@ def test_predicting_the_projection_does_not_change_the_parameters():
     assert not torch.allclose(parameters[0]["head.weight"] + 0, (projections[0] + 0)[:3])
 
 
-def test_features_are_timms_class_token_behind_the_last_norm():
+def test_features_are_timms_class_token_after_the_last_norm():
     model, images = VIT.build().eval(), torch.randn(2, 3, 16, 16)
     logits, features = functional_forward_with_features(VIT, dict(model.named_parameters()), images)
     torch.testing.assert_close(features, model.forward_features(images)[:, 0])
@@ -129,7 +129,7 @@ def test_an_embedding_is_the_mean_class_token_over_the_training_images(tasks, an
 
 
 @pytest.mark.slow
-def test_two_processes_embed_what_one_embeds(tasks, ancestor, embeddings, tmp_path):
+def test_two_processes_compute_the_same_embedding_as_one(tasks, ancestor, embeddings, tmp_path):
     out = tmp_path / "two.safetensors"
     names = ",".join(str(tasks[name]) for name in ("first", "second"))
     options = ["--devices=2", "--accelerator=cpu", f"--out={out}", "--batch_size=5", f"--data={names}"]
@@ -139,7 +139,7 @@ def test_two_processes_embed_what_one_embeds(tasks, ancestor, embeddings, tmp_pa
         torch.testing.assert_close(load_file(out)[name], tensor, rtol=1e-5, atol=1e-6)
 
 
-def test_a_few_unlabeled_images_of_ones_own_embed_a_task(tasks, ancestor, tmp_path):
+def test_a_task_is_embedded_from_a_few_unlabeled_images(tasks, ancestor, tmp_path):
     mine = tmp_path / "mine"
     mine.mkdir()
     for i, path in enumerate(sorted(tasks["unseen"].glob("train/*/*.png"))[:5]):
@@ -161,7 +161,7 @@ def test_a_few_unlabeled_images_of_ones_own_embed_a_task(tasks, ancestor, tmp_pa
     ],
     ids=["name", "none", "limit", "ancestor"],
 )
-def test_bad_requests_to_embed_are_one_sentence(ancestor, tmp_path, options, words):
+def test_wrong_options_of_embed_end_with_one_sentence(ancestor, tmp_path, options, words):
     given = ["--ancestor", ancestor / "best.learngene.safetensors", "--root", tmp_path, "--out", tmp_path / "o"]
     result = lgx("embed", *given, *options)
     assert result.code == 2
@@ -181,7 +181,7 @@ def test_stage_1_learns_from_the_ancestor(stage1, ancestor):
 
 
 @pytest.mark.parametrize("guidance", ["official", "logits"])
-def test_other_guidance_trains(fit, ancestor, guidance):
+def test_every_guidance_trains(fit, ancestor, guidance):
     guide = f"--model.ancestor={ancestor}/best.learngene.safetensors"
     result = fit("TAL", *TINY, guide, f"--model.guidance={guidance}", "--name=g", "--model.meta_batch=2")
     assert result.code == 0, result.err
@@ -194,7 +194,7 @@ def test_stage_2_evaluates_every_task_with_every_architecture(tuned):
     assert {r.method for r in rows} == {"tal"}
 
 
-def test_the_tuned_learngene_knows_its_tasks(tuned, embeddings):
+def test_the_tuned_learngene_records_its_tasks(tuned, embeddings):
     learngene = Learngene.load(tuned / "best.learngene.safetensors")
     assert learngene.hypernet["task_width"] == 16
     assert learngene.tasks["second"]["num_train"] == 21
@@ -232,7 +232,7 @@ def test_embeddings_of_another_ancestor_are_named_and_those_of_another_width_ref
     assert f"{tmp_path / '8.safetensors'}: has embeddings of 8 numbers" in results[8].sentence
 
 
-def test_a_descendant_is_fine_tuned_from_the_start_for_its_own_task(tasks, tuned, tmp_path):
+def test_a_descendant_starts_from_the_prediction_for_its_task(tasks, tuned, tmp_path):
     start = [f"--model.initializer.source={tuned}/best.learngene.safetensors", "--test_start=true"]
     result = lgx(*arguments("fit", "Finetune", tasks["second"], tmp_path, "--model.initializer=HypernetPrediction",
                             *start, "--name=d"))  # fmt: skip
@@ -240,7 +240,7 @@ def test_a_descendant_is_fine_tuned_from_the_start_for_its_own_task(tasks, tuned
     assert {r.method for r in read_rows(tmp_path / "test/d/seed0/results.csv")} == {"tal"}
 
 
-def test_a_start_for_a_task_goes_with_averaged_weights(tasks, tuned, tmp_path):
+def test_a_start_for_a_task_works_with_averaged_weights(tasks, tuned, tmp_path):
     start = [f"--model.initializer.source={tuned}/best.learngene.safetensors"]
     averaged = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"]
     result = lgx(*arguments("fit", "Finetune", tasks["second"], tmp_path, "--model.initializer=HypernetPrediction",
@@ -248,7 +248,7 @@ def test_a_start_for_a_task_goes_with_averaged_weights(tasks, tuned, tmp_path):
     assert result.code == 0, result.err
 
 
-def test_variants_are_named_and_train(tasks, stage1, embeddings, tmp_path):
+def test_variants_train_under_their_own_names(tasks, stage1, embeddings, tmp_path):
     start = f"--model.start={stage1}/best.learngene.safetensors"
     told = f"--model.task_embeddings={embeddings}"
     variants = {
@@ -269,7 +269,7 @@ def test_variants_are_named_and_train(tasks, stage1, embeddings, tmp_path):
     assert any(".film." in name and tensor.abs().max() > 0 for name, tensor in frozen.items())
 
 
-def test_loss_weights_follow_the_sizes_of_the_tasks_and_average_one():
+def test_loss_weights_follow_the_task_sizes_and_have_mean_one():
     from lgx.methods import TAL
 
     method = TAL(arch="depth=2,embed_dim=16,num_heads=2,img_size=16", optimizer=torch.optim.SGD,
@@ -294,7 +294,7 @@ def test_loss_weights_follow_the_sizes_of_the_tasks_and_average_one():
     ],
     ids=["lacking", "missing", "start", "alpha", "temperature", "freeze", "label", "logits"],
 )
-def test_mistakes_are_one_sentence(tasks, embeddings, ancestor, tmp_path, options, words):
+def test_mistakes_end_with_one_sentence(tasks, embeddings, ancestor, tmp_path, options, words):
     known = TaskEmbeddings.load(embeddings)
     lacking = tmp_path / "lacking.safetensors"
     TaskEmbeddings({"first": known.tensors["first"]}, known.ancestor).save(lacking)
@@ -312,14 +312,14 @@ def test_mistakes_are_one_sentence(tasks, embeddings, ancestor, tmp_path, option
     ],
     ids=["none", "unknown"],
 )
-def test_init_asks_for_a_task_that_it_knows(tuned, tmp_path, options, words):
+def test_init_requires_a_task_of_the_hypernetwork(tuned, tmp_path, options, words):
     given = ["--source", tuned / "best.learngene.safetensors", "--arch", "3-Tiny", "--out", tmp_path / "o"]
     result = lgx("init", *given, *options)
     assert result.code == 2
     assert all(word in result.sentence for word in words), result.sentence
 
 
-def test_init_refuses_a_task_where_the_hypernetwork_takes_none(stage1, tmp_path):
+def test_init_refuses_a_task_for_a_hypernetwork_without_tasks(stage1, tmp_path):
     given = ["--source", stage1 / "best.learngene.safetensors", "--arch", "3-Tiny", "--out", tmp_path / "o"]
     result = lgx("init", *given, "--task", "first")
     assert result.code == 2
@@ -327,7 +327,7 @@ def test_init_refuses_a_task_where_the_hypernetwork_takes_none(stage1, tmp_path)
 
 
 @pytest.mark.slow
-def test_two_ranks_with_changing_tasks_go_on_bit_for_bit_after_a_kill(tasks, stage1, embeddings, tmp_path):
+def test_two_ranks_with_changing_tasks_resume_bit_for_bit(tasks, stage1, embeddings, tmp_path):
     options = [
         f"--model.start={stage1}/best.learngene.safetensors", f"--model.task_embeddings={embeddings}", "--name=r",
         "--trainer.devices=2", "--trainer.strategy=ddp", "--trainer.max_epochs=2", "--save_every=1",

@@ -58,7 +58,7 @@ def naive(net, x, number, routing):
 
 @pytest.mark.parametrize("routing", ["batch", "image"])
 @pytest.mark.parametrize("number", [0, 1])
-def test_routing_agrees_with_the_equations_spelt_out(routing, number):
+def test_routing_agrees_with_the_papers_equations(routing, number):
     net = super_ancestor(routing).eval()
     logits, probabilities = net(images(), number)
     expected, table = naive(net, images(), number, routing)
@@ -96,7 +96,7 @@ def test_a_gate_gets_the_gradient_of_its_block_alone_in_image_routing():
     assert gradient[[0, 2, 3]].abs().sum() == 0
 
 
-def test_an_untrained_search_is_the_ancestor():
+def test_an_untrained_super_ancestor_computes_the_ancestor():
     base = parse_architecture(ARCH, num_classes=3).build().eval()
     net = SuperAncestor(base, [Task("a", 3)], "batch").eval()
     features = base.forward_head(base.forward_features(images()), pre_logits=True)
@@ -123,17 +123,17 @@ def test_usage_counts_the_data_sets_that_use_a_base_block():
 
 
 @pytest.mark.parametrize(("threshold", "what"), [(3, "selects no layer"), (0, "selects all layers")])
-def test_a_threshold_of_no_or_all_layers_is_refused_with_those_that_would_do(threshold, what):
+def test_a_threshold_that_selects_no_or_all_layers_is_refused(threshold, what):
     with pytest.raises(UserError, match=rf"threshold {threshold} {what}.*usage 3 1 1 3.*choose 1"):
         Selection(SHARES, "batch").layers(threshold)
 
 
-def test_a_path_that_was_not_measured_is_refused():
+def test_an_unmeasured_path_is_refused():
     with pytest.raises(UserError, match="the path of second is unknown"):
         Selection({"first": [0.0, 1.0], "second": [float("nan")] * 2}, "batch")
 
 
-def test_searches_of_different_data_sets_add_up_and_others_are_refused():
+def test_selections_of_different_data_sets_merge_and_others_are_refused():
     one, other = Selection({"a": SHARES["a"]}, "batch"), Selection({"b": SHARES["b"]}, "batch")
     assert one.merged(other).usage == [2, 0, 1, 2]
     with pytest.raises(UserError, match="data set a is in two runs"):
@@ -178,7 +178,7 @@ def searched(ancestor, tmp_path_factory):
     return runs / "t/search/seed0"
 
 
-def test_base_blocks_stay_as_they_are_and_the_others_learn(searched, ancestor):
+def test_base_blocks_are_frozen_and_the_others_learn(searched, ancestor):
     before, run = Learngene.load(ancestor).tensors, SelectionRun.load(searched)
     assert run.base.keys() == {name for name in before if not name.startswith("head.")}
     assert all(torch.equal(tensor, before[name]) for name, tensor in run.base.items())
@@ -226,7 +226,7 @@ def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(searched):
     assert "<svg" in (searched / "routing.svg").read_text()
 
 
-def test_classification_and_segmentation_are_searched_together(ancestor, tmp_path):
+def test_classification_and_segmentation_train_together(ancestor, tmp_path):
     runs = tmp_path / "runs"
     fake_data.MASKED_FORMATS["voc12"](ancestor.parent / "data")
     main(arguments(ancestor, runs, "[pocket_persons,voc12]", "--data.batch_size=4", "--trainer.max_epochs=1"))
@@ -259,7 +259,7 @@ def learngene(searched, tmp_path):
     return path
 
 
-def test_extraction_keeps_the_layers_and_says_where_they_come_from(learngene, ancestor):
+def test_extraction_keeps_the_layers_and_records_their_origin(learngene, ancestor):
     found, source = Learngene.load(learngene), Learngene.load(ancestor).tensors
     assert found.selection["layers"] == [0, 2, 3]
     assert found.selection["usage"] == [2, 0, 3, 2]
@@ -291,7 +291,7 @@ def test_a_descendant_gets_the_expanded_layers(learngene, ancestor, options, lay
     assert torch.equal(state["pos_embed"], source["pos_embed"])
 
 
-def test_init_expands_a_searched_learngene(learngene, tmp_path, capsys):
+def test_init_expands_a_learngene_of_selected_layers(learngene, tmp_path, capsys):
     arch = ARCH.replace("depth=4", "depth=6")
     out = tmp_path / "d.safetensors"
     main(["init", f"--source={learngene}", f"--arch={arch}", "--head=5", "--priority=last", f"--out={out}"])
@@ -309,7 +309,7 @@ def test_a_learngene_whose_layers_contradict_its_tensors_is_refused(learngene, t
         initialize(parse_architecture(ARCH, num_classes=7), SelectedExpansion(str(path)))
 
 
-def test_neither_learngene_nor_super_ancestor_passes_for_a_whole_network(learngene, searched):
+def test_learngene_and_super_ancestor_are_refused_as_whole_networks(learngene, searched):
     with pytest.raises(UserError, match="holds 3 layers of lsamd, not a whole network"):
         load_pretrained(str(learngene))
     with pytest.raises(UserError, match="holds no plain network"):
@@ -349,7 +349,7 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, caps
         (["--trainer.limit_val_batches=1"], "leaves no validation image of pocket_persons, whose path is then unknown"),
     ],
 )
-def test_bad_options_get_one_sentence(ancestor, tmp_path, capsys, more, sentence):
+def test_wrong_options_end_with_one_sentence(ancestor, tmp_path, capsys, more, sentence):
     with pytest.raises(SystemExit) as end:
         main(arguments(ancestor, tmp_path / "runs", "[pocket_digits,pocket_persons]", *more))
     error = capsys.readouterr().err
@@ -358,7 +358,7 @@ def test_bad_options_get_one_sentence(ancestor, tmp_path, capsys, more, sentence
     assert "Traceback" not in error
 
 
-def test_a_run_of_another_method_is_no_search(tmp_path, capsys):
+def test_a_run_of_another_method_is_refused_as_a_selection(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["extract", str(tmp_path), f"--out={tmp_path / 'x.learngene.safetensors'}"])
     assert "no such checkpoint" in capsys.readouterr().err

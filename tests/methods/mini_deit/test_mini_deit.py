@@ -63,7 +63,7 @@ def test_layers_of_a_stage_share_weights_and_nothing_else(network):
         assert first.get_parameter(own) is not second.get_parameter(own)
 
 
-def test_heads_are_mixed_before_and_after_the_softmax_as_a_loop_does_it(network):
+def test_heads_are_mixed_before_and_after_the_softmax_as_in_a_loop(network):
     torch.manual_seed(2)
     attention, x = network.blocks[0].attn, torch.randn(2, 5, 24)
     nn.init.normal_(attention.before)

@@ -21,7 +21,7 @@ def test_stagewise_expansion_copies_each_stage_in_order(sws_file):
     assert start.built == BIG.replace(depth=7).count_parameters()
 
 
-def test_expanding_to_the_auxiliary_nets_own_depth_gives_its_function(sws_file):
+def test_expanding_to_the_auxiliary_nets_depth_gives_its_function(sws_file):
     torch.manual_seed(1)
     auxiliary = BIG.replace(stages=(2, 2, 2)).build().eval()
     descendant = initialize(BIG, StagewiseExpansion(sws_file)).model.eval()
@@ -29,7 +29,7 @@ def test_expanding_to_the_auxiliary_nets_own_depth_gives_its_function(sws_file):
     assert torch.equal(auxiliary(image), descendant(image))
 
 
-def test_method_names_tell_the_strategy(sws_file):
+def test_method_names_contain_the_strategy(sws_file):
     assert StagewiseExpansion(sws_file).method == "sws"
     assert StagewiseExpansion(sws_file, order="front_last_mid").method == "sws_order2"
     assert StagewiseExpansion(sws_file, strategy="random_assigned").method == "sws_random_assigned"

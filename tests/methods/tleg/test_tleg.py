@@ -55,7 +55,7 @@ def naive(state: dict[str, Tensor], depth: int) -> nn.Module:
     return model
 
 
-def test_the_auxiliary_net_computes_what_a_plain_network_of_the_formulas_weights_does(network, batch):
+def test_the_auxiliary_net_computes_the_same_as_a_plain_expanded_network(network, batch):
     assert_close(network.eval()(batch), naive(network.state_dict(), 4).eval()(batch))
 
 
@@ -174,14 +174,14 @@ def test_a_run_leaves_a_learngene_of_two_layers(fit, ancestor, tmp_path):
     [("depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16", "and two are learned"),
      ("stages=2-2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", "leave out stages")],
 )  # fmt: skip
-def test_an_auxiliary_net_that_cannot_be_is_refused(fit, arch, sentence):
+def test_an_impossible_auxiliary_net_is_refused(fit, arch, sentence):
     result = fit("TLEG", f"--model.arch={arch}")
     assert result.code == 2
     assert sentence in result.sentence
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path):
+def test_a_killed_run_resumes_bit_for_bit(images, tmp_path):
     whole = tmp_path / "whole"
     assert lgx(*arguments("fit", "TLEG", images, whole, "--name=r", *STOCHASTIC)).code == 0
     resumed = kill_and_resume(images, tmp_path / "runs", 8, "before_update", STOCHASTIC, "TLEG")
@@ -190,7 +190,7 @@ def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_do_what_one_does(images, tmp_path):
+def test_two_processes_train_the_same_as_one(images, tmp_path):
     one = torch.load(train(images, tmp_path, 1, 16, "TLEG") / "rank0.pt")
     folder = train(images, tmp_path, 2, 8, "TLEG")
     first, second = torch.load(folder / "rank0.pt"), torch.load(folder / "rank1.pt")
@@ -199,6 +199,6 @@ def test_two_processes_do_what_one_does(images, tmp_path):
         assert_close(first[name], tensor, rtol=0, atol=1e-6)
 
 
-def test_its_two_layers_do_not_pass_for_a_whole_network(learngene_file):
+def test_its_two_layers_are_refused_as_a_whole_network(learngene_file):
     with pytest.raises(UserError, match="holds 2 layers of tleg, not a whole network"):
         load_pretrained(learngene_file)
