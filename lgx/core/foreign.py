@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import yaml
 
 from lgx.core.system_failures import as_os_error
-from lgx.errors import UserError
+from lgx.errors import Preempted, UserError
 
 Kinds = type[Exception] | tuple[type[Exception], ...]
 
@@ -41,6 +41,28 @@ def foreign_errors(place: str, wrong: str, remedy: str, kinds: Kinds = Exception
         raise
     except kinds as error:
         raise UserError(f"{place}: {wrong} ({reason_of(error)}); {remedy}") from error
+
+
+@contextmanager
+def blame(mistake: str, *others: type[Exception]) -> Iterator[None]:
+    """Attribute every error in the block to what the user gave, with the class and the whole message of the error.
+
+    For calls that hand the user's values to other libraries, whose errors do not name the option.
+
+    Args:
+        mistake: What the user gave, and that it is refused.
+        others: Classes of errors that pass, as a UserError and a Preempted always do.
+
+    Raises:
+        UserError: In place of any other error.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, (UserError, Preempted, *others)):
+            raise
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise UserError(f"{mistake} ({reason})") from error
 
 
 @contextmanager

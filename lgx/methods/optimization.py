@@ -14,11 +14,14 @@ from torch.optim.lr_scheduler import LRScheduler
 from data_modules.base import TaskDataModule
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
+from lgx.core.foreign import blame
 from lgx.core.seed import run_seed
 from lgx.errors import UserError
 
 SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
 """(optimizer, total steps) -> scheduler that is stepped after every update."""
+
+_REFUSED = "model.optimizer or model.scheduler: a value is refused"
 
 
 class OptimizedModule(LightningModule):
@@ -47,9 +50,11 @@ class OptimizedModule(LightningModule):
         """Optimizer over two groups (with and without weight decay); the schedule is stepped after every update.
 
         Raises:
-            UserError: If the run is resumed with another optimizer.
+            UserError: If the run is resumed with another optimizer, or one of its options is refused.
         """
-        optimizer = self.optimizer(self.trained_groups())
+        groups = self.trained_groups()
+        with blame(_REFUSED):
+            optimizer = self.optimizer(groups)
         name = type(optimizer).__name__
         if self.resumed_optimizers not in (None, [name]):
             raise UserError(
@@ -58,7 +63,9 @@ class OptimizedModule(LightningModule):
             )
         if self.scheduler is None:
             return optimizer
-        scheduler = self.scheduler(optimizer, self.total_steps())
+        steps = self.total_steps()
+        with blame(_REFUSED):
+            scheduler = self.scheduler(optimizer, steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def trained_groups(self) -> list[dict[str, Any]]:

@@ -198,5 +198,5 @@ def _report(old: str, present: str) -> None:
     """Print a deprecation, once in a run of the program and on one process only."""
     from lightning.fabric.utilities.rank_zero import rank_zero_only
 
-    if not rank_zero_only.rank:
-        print(f"deprecated: {old} is {present} now; the next release refuses the old spelling", file=sys.stderr)
+    sentence = f"deprecated: {old} is {present} now; the next release refuses the old spelling"
+    rank_zero_only(print)(sentence, file=sys.stderr)

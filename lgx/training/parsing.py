@@ -6,6 +6,7 @@ import inspect
 import itertools
 import os
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -110,19 +111,20 @@ def parse(parser: Any, argv: list[str]) -> Namespace:
         raise UserError(explain(str(error))) from error
 
 
-def check_configs(argv: list[str]) -> None:
-    """Read the files of ``--config`` once, so that a damaged one is named before anything is built.
+def check_configs(argv: Sequence[str]) -> None:
+    """Read the files of ``--config`` once, so that a damaged one is named before anything is parsed.
 
     Args:
         argv: The command line.
 
     Raises:
-        UserError: If one cannot be read, or is no YAML of reasonable size.
+        UserError: If one cannot be read, or is no YAML of reasonable size with a mapping.
     """
-    given = [word for option, word in itertools.pairwise(argv) if option == "--config"]
+    given = [word for option, word in itertools.pairwise(argv) if option in ("-c", "--config")]
     given += [option.removeprefix("--config=") for option in argv if option.startswith("--config=")]
     for file in given:
-        read_yaml(Path(file), "give a configuration file")
+        if not isinstance(read_yaml(Path(file), "give a configuration file"), dict):
+            raise UserError(f"{file}: holds no mapping from keys to values; give a configuration file")
 
 
 def explain(message: str, bases: dict[str, type] | None = None) -> str:
@@ -153,6 +155,9 @@ def explain(message: str, bases: dict[str, type] | None = None) -> str:
         return f"{where}class {found[1]!r} is unknown{_suggest(found[1], [c.__name__ for c in known])}"
     if found := re.search(r"unrecognized arguments: (.+)", message):
         return f"unknown option {found[1]}; see --help"
+    if found := re.search(r"the following arguments are required: ([\w.]+(?:, [\w.]+)*)", message):
+        options = ", ".join(f"--{'.'.join([*keys, name])}" for name in found[1].split(", "))
+        return f"{options}: missing; give it on the command line or in a --config file"
     if found := re.search(r"Key \"?'?([\w.]+)\"?'? is not expected", message):
         return f"{where}the key {found[1]!r} is unknown; see --help for the known ones"
     expected = list(dict.fromkeys(re.findall(r"Expected a <class '([\w.]+)'>", message)))

@@ -1,22 +1,21 @@
-"""What a run is given: its checkpoint checked before Lightning takes it, and what to blame where a value is refused."""
+"""Restore runs: check a checkpoint before Lightning takes it, and name it where Lightning or torch refuses it."""
 
-import traceback
+from contextlib import AbstractContextManager
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer, cli
-from lightning.pytorch.trainer.connectors import checkpoint_connector
+from lightning.pytorch import Trainer
+from lightning.pytorch.trainer.connectors.checkpoint_connector import _CheckpointConnector
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch import Tensor
-from torch.optim import Optimizer
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.metadata_schema import TASK, described_architecture
 from lgx.artifacts.tensor_checks import is_weight
-from lgx.core.schema import LINE, MAPPING, Field, at_most, check_fields, list_of, mapping_of, shortened
+from lgx.core.foreign import blame
+from lgx.core.schema import LINE, MAPPING, Field, at_most, check_fields, list_of, mapping_of
 from lgx.errors import UserError
-from lgx.methods import base
 
 _COUNT = at_most(2**62)
-_ELSE = "give another checkpoint of the run, or train it again"
 
 
 def _is_plain(value: Any) -> bool:
@@ -85,67 +84,54 @@ def check_run(path: str, where: str) -> None:
             check_fields({key: state}, {key: _PLAIN}, place)
 
 
-_BLAME = (
-    (checkpoint_connector.__file__, None, "--ckpt_path: the checkpoint is not of this run, or is damaged"),
-    (cli.__file__, "instantiate_classes", "the configuration holds a value that is refused"),
-    (base.__file__, "configure_optimizers", "model.optimizer or model.scheduler: a value is refused"),
-)
-"""File and function of Lightning's or ours -> what the user gave that is taken into use there."""
+def blame_checkpoint(trainer: Trainer) -> None:
+    """Let a trainer name the checkpoint in every error that restoring it raises.
+
+    Args:
+        trainer: The trainer, before it is used.
+    """
+    trainer._checkpoint_connector = _Restoring(trainer)
 
 
-def blamed(error: BaseException) -> str | None:
-    """What the user gave that led to an error of Lightning or torch, in words; None where that is not known."""
-    frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
-    for file, function, words in _BLAME:
-        if any(code.co_filename == file and code.co_name == (function or code.co_name) for code in frames):
-            return words
-    return None
+class _Restoring(_CheckpointConnector):
+    """Lightning's reader of checkpoints. Lightning offers no public place around what it restores."""
 
-
-class CheckRestored(Callback):
-    """Refuse an optimizer's state that is not of its parameters, before the first step fails on it."""
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Look at every optimizer of a run that goes on.
+    def restore_model(self) -> None:
+        """Restore the weights.
 
         Raises:
-            UserError: If moments have another shape than their parameters, or an option is not what it was.
+            UserError: If they do not suit the network.
         """
-        if trainer.ckpt_path is not None:
-            for optimizer in trainer.optimizers:
-                if wrong := _mistake(optimizer):
-                    raise UserError(f"--ckpt_path {trainer.ckpt_path}: the optimizer's {wrong}; {_ELSE}")
+        with _blamed():
+            super().restore_model()
+
+    def restore_datamodule(self) -> None:
+        """Restore the data module.
+
+        Raises:
+            UserError: If its state does not suit it.
+        """
+        with _blamed():
+            super().restore_datamodule()
+
+    def restore_callbacks(self) -> None:
+        """Restore the callbacks.
+
+        Raises:
+            UserError: If a state does not suit its callback.
+        """
+        with _blamed():
+            super().restore_callbacks()
+
+    def restore_training_state(self) -> None:
+        """Restore precision, loops, optimizers and schedules.
+
+        Raises:
+            UserError: If a state does not suit.
+        """
+        with _blamed():
+            super().restore_training_state()
 
 
-def _mistake(optimizer: Any) -> str | None:
-    inner: Optimizer = getattr(optimizer, "optimizer", optimizer)
-    for group in inner.param_groups:
-        for key, default in inner.defaults.items():
-            if default is not None and not _alike(group.get(key, default), default):
-                return f"{key} is {shortened(group.get(key))}, expected a value like {default}"
-        for parameter in group["params"]:
-            state = inner.state.get(parameter, {})
-            if not isinstance(state, dict):
-                return f"state of a parameter is {shortened(state)}, expected keys and values"
-            for name, value in state.items():
-                if name in ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer") and value is not None:
-                    shape = tuple(getattr(value, "shape", ()))
-                    if shape != tuple(parameter.shape):
-                        return f"{name} has shape {shape}, its parameter {tuple(parameter.shape)}"
-        if group.get("amsgrad") and any(
-            "max_exp_avg_sq" not in inner.state[p] for p in group["params"] if inner.state[p]
-        ):
-            return "amsgrad is on, but its maxima are missing"
-    return None
-
-
-def _alike(value: Any, default: Any) -> bool:
-    if isinstance(default, bool):
-        return isinstance(value, bool)
-    if isinstance(default, tuple | list):
-        return isinstance(value, tuple | list) and len(value) == len(default) and all(map(_alike, value, default))
-    if isinstance(value, Tensor) and value.ndim == 0:  # a learning rate may be one
-        value = value.item()
-    if isinstance(default, int | float):
-        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e30
-    return isinstance(value, type(default))
+def _blamed() -> AbstractContextManager[None]:
+    return blame("--ckpt_path: the checkpoint is not of this run, or is damaged", MisconfigurationException)

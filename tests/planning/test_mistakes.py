@@ -26,9 +26,9 @@ from tests.support.command_line import lgx
         ([*BASE, "--gpu=8"], "unknown option --gpu=8"),
         ([*BASE, "--gpus=many"], "gpus: expected .*got many"),
         ([*BASE, "--model.optimizer=torch.optim.Muon"], "model.optimizer: Muon only supports 2D parameters"),
-        (["--model=Finetune", VIT], "--model.optimizer|optimizer"),
+        (["--model=Finetune", VIT, *BASE[3:]], "--model.optimizer: missing"),
         (["--model=TLEG", *BASE[1:], "--trainer.strategy=sharded"], "the network of TLEG cannot be sharded; use ddp"),
-        (BASE[:3], "required: fit.data"),
+        (BASE[:3], "--data: missing; give it on the command line"),
     ],
 )  # fmt: skip
 def test_a_mistake_ends_with_one_sentence(options, sentence):

@@ -1,7 +1,9 @@
 """Callbacks that every run of lgx has."""
 
 from lgx.training.callbacks.announce import Announce
+from lgx.training.callbacks.check_restored import CheckRestored
 from lgx.training.callbacks.checkpoint_io import AtomicCheckpointIO
+from lgx.training.callbacks.config import SaveConfig
 from lgx.training.callbacks.figures import DrawFigures
 from lgx.training.callbacks.last_checkpoint import LastCheckpoint
 from lgx.training.callbacks.learngene import SaveLearngene
@@ -10,6 +12,6 @@ from lgx.training.callbacks.preemption import Preemption
 from lgx.training.callbacks.results import SaveResults
 
 __all__ = [
-    "Announce", "AtomicCheckpointIO", "DrawFigures", "LastCheckpoint", "Preemption", "SaveLearngene",
-    "SavePredictions", "SaveResults",
+    "Announce", "AtomicCheckpointIO", "CheckRestored", "DrawFigures", "LastCheckpoint", "Preemption", "SaveConfig",
+    "SaveLearngene", "SavePredictions", "SaveResults",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 import lgx
 from lgx.core.files import atomic_path
 from lgx.core.provenance import commit
-from lgx.training.callbacks.place import run_folder
+from lgx.training.run_folder import run_folder
 
 BEST = "hp/best_val"  # of the metric that the best checkpoint is chosen by
 _SHOWN = (

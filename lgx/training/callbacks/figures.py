@@ -4,7 +4,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lgx.methods.base import Method
-from lgx.training.callbacks.place import run_folder
+from lgx.training.run_folder import run_folder
 
 
 class DrawFigures(Callback):

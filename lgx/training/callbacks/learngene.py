@@ -8,7 +8,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX
 from lgx.methods.base import Method
-from lgx.training.callbacks.place import best_checkpoint, run_folder
+from lgx.training.run_folder import best_checkpoint, run_folder
 
 
 class SaveLearngene(Callback):

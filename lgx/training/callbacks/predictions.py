@@ -7,7 +7,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lgx.core.files import atomic_path
 from lgx.methods.base import Method
-from lgx.training.callbacks.place import run_folder
+from lgx.training.run_folder import run_folder
 
 
 class SavePredictions(Callback):

@@ -11,7 +11,7 @@ from lgx.core.rows import Row, add_rows
 from lgx.core.seed import run_seed
 from lgx.methods.base import Method
 from lgx.training.callbacks.config import BEST, SaveConfig
-from lgx.training.callbacks.place import best_checkpoint, run_folder
+from lgx.training.run_folder import best_checkpoint, run_folder
 
 
 def origin(trainer: Trainer) -> dict[str, str]:

@@ -1,0 +1,239 @@
+"""The parser of ``lgx fit|validate|test|predict``, and the objects that a configuration describes."""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import wraps
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch
+from docstring_parser import parse as parse_docstring
+from jsonargparse import ActionConfigFile, ArgumentError, Namespace
+from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
+from data_modules import TaskDataModule  # importing the package makes every data module known by its short name
+from lgx.core.batch import Kind, Task
+from lgx.core.foreign import blame
+from lgx.core.warnings import quiet
+from lgx.errors import UserError
+from lgx.initialization import Initializer
+from lgx.methods import registry
+from lgx.methods.base import Method
+from lgx.training.flags import add_flag, normalize_flags
+from lgx.training.migrations import migrate_argv
+from lgx.training.parsing import check_configs, explain, restrict_imports
+
+_BASES: dict[str, type] = {"model": Method, "data": TaskDataModule, "model.initializer": Initializer}
+"""Key -> class whose subclasses may be its value."""
+
+_FLAGS = {
+    "overwrite": "Replace a run that lies there already.",
+    "test_start": "Before fit, test the start untrained.",
+    "test_end": "After fit, test the final weights.",
+    "untrained": "Evaluate the initialized network, without a checkpoint.",
+}
+
+
+class RunParser(LightningArgumentParser):
+    """Lightning's parser, which keeps the mistakes that classes report while they are built.
+
+    Attributes:
+        mistakes: The mistakes, the first one first.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.mistakes: list[UserError] = []
+
+    def add_instantiator(self, instantiator: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        """Add what builds the objects of a class; see jsonargparse."""
+
+        @wraps(instantiator)
+        def build(*arguments: Any, **options: Any) -> Any:
+            try:
+                return instantiator(*arguments, **options)
+            except UserError as error:
+                self.mistakes.append(error)
+                raise
+
+        super().add_instantiator(build, *args, **kwargs)
+
+
+def make_parser(command: str, extra: type | None = None) -> RunParser:
+    """Make the parser of a training command; class paths may name known classes only.
+
+    Args:
+        command: ``fit``, ``validate``, ``test`` or ``predict``.
+        extra: Dataclass whose fields are further options.
+    """
+    quiet()
+    registry.load_all()
+    restrict_imports()
+    parser = RunParser(
+        prog=f"lgx {command}",
+        description="Options may also stand in configuration files, which --config reads; the last value counts.",
+        default_config_files=[str(resources.files("lgx.training") / "defaults.yaml")],
+        dump_header=[f"lightning.pytorch=={lightning.pytorch.__version__}"],
+        exit_on_error=False,
+        allow_abbrev=False,  # an abbreviation would let a misspelt option pass
+    )
+    parser.add_argument("-c", "--config", action=ActionConfigFile, help="Configuration file in YAML.")
+    parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of the run; false sets none.")
+    parser.add_lightning_class_args(Trainer, "trainer")
+    parser.add_lightning_class_args(Method, "model", subclass_mode=True)
+    parser.add_lightning_class_args(TaskDataModule, "data", subclass_mode=True)
+    _add_run_options(parser)
+    if extra is not None:
+        _add_fields(parser, extra)
+    _link(parser)
+    skip: set[Any] = LightningCLI.subcommands()[command]
+    parser.add_method_arguments(Trainer, command, skip=skip)
+    return parser
+
+
+def parse_configuration(parser: RunParser, argv: Sequence[str], extra: type | None = None) -> Namespace:
+    """Parse a command line and the configuration files that it names.
+
+    Args:
+        parser: The parser of :func:`make_parser`.
+        argv: The command line without the command.
+        extra: The dataclass that the parser was made with.
+
+    Raises:
+        UserError: For whatever is wrong with it, in one sentence.
+    """
+    check_configs(argv)
+    words = normalize_flags(migrate_argv(argv), [*_FLAGS, *_flags_of(extra)])
+    with explained():
+        config: Namespace = parser.parse_args(words)
+        return config
+
+
+def instantiate(parser: RunParser, config: Namespace) -> Namespace:
+    """Build what a configuration describes, without the trainer.
+
+    Args:
+        parser: The parser that has parsed the configuration.
+        config: The configuration.
+
+    Returns:
+        The configuration with objects in place of their classes and arguments: ``model``, ``data``, ``logger``, ....
+
+    Raises:
+        UserError: If a value is refused.
+    """
+    parser.add_instantiator(_call, object)
+    with refused_values():
+        try:
+            built: Namespace = parser.instantiate_classes(config)
+        except Exception as error:
+            # jsonargparse tries every type that an option may have, and raises an error of its own if all fail.
+            if parser.mistakes and error is not parser.mistakes[0]:
+                raise parser.mistakes[0] from error
+            raise
+    return built
+
+
+def method_arguments(command: str) -> list[str]:
+    """Arguments of the trainer's method that a configuration gives."""
+    taken = {"self", *LightningCLI.subcommands()[command]}
+    return [name for name in inspect.signature(getattr(Trainer, command)).parameters if name not in taken]
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn the messages of jsonargparse and of Lightning's checks of its arguments into one sentence.
+
+    Raises:
+        UserError: In place of their errors.
+    """
+    try:
+        yield
+    except ArgumentError as error:
+        raise UserError(explain(str(error), _BASES)) from error
+    except MisconfigurationException as error:
+        raise UserError(explain(str(error))) from error
+
+
+@contextmanager
+def refused_values() -> Iterator[None]:
+    """Attribute every error to the configuration: its values are given to classes of other packages.
+
+    Raises:
+        UserError: In place of any other error.
+    """
+    with blame("the configuration holds a value that is refused"), explained():
+        yield
+
+
+def _add_run_options(parser: RunParser) -> None:
+    """Add lgx's own options: the run's folder, flags, logger and best checkpoint."""
+    parser.add_argument("--runs_dir", type=str, default="runs", help="Folder below which all runs lie.")
+    parser.add_argument("--experiment", type=str, default="default", help="Runs that are compared lie together.")
+    parser.add_argument("--name", type=str | None, default=None, help="Name of the run; the method's by default.")
+    for name, text in _FLAGS.items():
+        add_flag(parser, name, help=text)
+    parser.add_argument(
+        "--save_every", type=int | None, default=None, help="Also save last.ckpt every so many steps, not only epochs."
+    )
+    parser.add_class_arguments(TensorBoardLogger, "logger")
+    parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
+
+
+def _add_fields(parser: RunParser, extra: type) -> None:
+    """Add the fields of a dataclass as options."""
+    flags = _flags_of(extra)
+    parser.add_class_arguments(extra, skip=set(flags))
+    helps = {entry.arg_name: entry.description for entry in parse_docstring(inspect.getdoc(extra) or "").params}
+    for name, default in flags.items():
+        add_flag(parser, name, default, helps.get(name))
+
+
+def _flags_of(extra: type | None) -> dict[str, bool]:
+    """Boolean fields of a dataclass, with their defaults."""
+    names = [field for field in fields(extra) if field.type in (bool, "bool")] if extra is not None else []
+    return {field.name: field.default is True for field in names}
+
+
+def _link(parser: RunParser) -> None:
+    """Derive the run's folder from its options, and tell the method of the data."""
+    parser.link_arguments(("runs_dir", "experiment"), "logger.save_dir", compute_fn=_join)
+    parser.link_arguments(("name", "model"), "logger.name", compute_fn=_run_name)
+    parser.link_arguments("seed_everything", "logger.version", compute_fn=_version)
+    parser.link_arguments("logger", "trainer.logger", apply_on="instantiate")
+    parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=_seed)
+    parser.link_arguments("data.num_classes", "model.init_args.num_classes", apply_on="instantiate")
+    parser.link_arguments("data.task", "model.init_args.kind", compute_fn=_kind, apply_on="instantiate")
+
+
+def _call(kind: type, /, *args: Any, **kwargs: Any) -> Any:
+    return kind(*args, **kwargs)
+
+
+def _join(runs_dir: str, experiment: str) -> str:
+    return str(Path(runs_dir) / experiment)
+
+
+def _run_name(name: str | None, model: Any) -> str:
+    # jsonargparse also links while it reads the defaults, when no model is chosen yet.
+    return name or (str(model.class_path).rsplit(".", 1)[-1].lower() if model else "run")
+
+
+def _seed(seed: int | bool) -> int:
+    """The seed; ``true`` and ``false`` are Lightning's words for 0 and for none."""
+    return 0 if isinstance(seed, bool) else seed
+
+
+def _version(seed: int | bool) -> str:
+    return f"seed{_seed(seed)}"
+
+
+def _kind(task: Task) -> Kind:
+    return task.kind
