@@ -8,7 +8,8 @@ from typing import Any, Literal, Protocol
 import torch
 from lightning.pytorch import LightningDataModule
 
-from lgx.core.batch import Batch, Kind, Task
+from lgx.core.batch import Batch
+from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 
 Split = Literal["train", "val", "test"]

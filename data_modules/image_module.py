@@ -15,7 +15,8 @@ from data_modules.samplers import TransformedImages
 from data_modules.single import SingleSet
 from data_modules.splits import stratified_order
 from data_modules.transforms import eval_transform, train_transform
-from lgx.core.batch import Batch, Task
+from lgx.core.batch import Batch
+from lgx.core.task import Task
 
 
 class ImageDataModule(ImageOptions, SingleSet[Images]):

@@ -20,7 +20,8 @@ from data_modules.task_sampler import (
     augment_seed,
     task_weights,
 )
-from lgx.core.batch import Batch, Task, shared_metric
+from lgx.core.batch import Batch
+from lgx.core.task import Task, shared_metric
 from lgx.errors import UserError
 
 

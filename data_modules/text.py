@@ -25,7 +25,8 @@ from data_modules.single import SingleSet
 from data_modules.splits import Indices, stratified_order, stratified_split
 from data_modules.text_files import Row
 from data_modules.tokens import Texts, load_tokenizer, tokenize
-from lgx.core.batch import Batch, Task
+from lgx.core.batch import Batch
+from lgx.core.task import Task
 from lgx.errors import UserError
 
 

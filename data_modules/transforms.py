@@ -10,7 +10,7 @@ from timm.data.transforms_factory import create_transform
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.errors import UserError
 
 Augment = Literal["none", "crop_flip", "randaugment"]

@@ -1,20 +1,20 @@
-"""What ends a command early: a mistake of the user, or the cluster."""
+"""Exceptions that end a command early: a mistake of the user, or preemption by the cluster."""
 
 
 class UserError(Exception):
-    """A mistake in what the user gave: shown as one sentence, without a traceback, exit code 2.
+    """A mistake in the user's input. The command line shows its message without a traceback and exits with code 2.
 
-    Not a ``ValueError``: argument parsers catch those to try other readings, and bury the message.
+    The message is one sentence: the file, key or argument; what is wrong; what would be right.
 
-    The message names the file, key or argument, says what was wrong and what would be right.
+    It is not a ``ValueError``, because argument parsers catch ValueErrors to try other types, and lose the message.
     """
 
 
 class Preempted(Exception):
-    """The run was told to end, saved its state and has ended; shown as one sentence.
+    """The run received a signal, saved its state and ended. The command line shows the message.
 
     Args:
-        sentence: What was saved, and how the run goes on.
+        sentence: What was saved, and how to resume the run.
         code: Exit code.
     """
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from lgx.core.batch import Kind, Task
 from lgx.core.schema import shortened
+from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 
 DEFAULT_FAMILY = "vit"

@@ -9,8 +9,8 @@ from torch import Tensor
 from lgx.architectures.base import Architecture
 from lgx.architectures.names import name_of
 from lgx.architectures.registry import register_family
-from lgx.core.batch import Kind, Task
 from lgx.core.extras import nlp_extra
+from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 from lgx.architectures.base import DEFAULT_FAMILY, Architecture
 from lgx.architectures.registry import FAMILIES, NAMED
 from lgx.architectures.vit import ViTArchitecture
-from lgx.core.batch import Kind
+from lgx.core.task import Kind
 from lgx.errors import UserError
 
 _EXAMPLE = "depth=6,embed_dim=384,num_heads=6"

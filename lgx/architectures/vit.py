@@ -11,8 +11,8 @@ from lgx.architectures.base import Architecture
 from lgx.architectures.names import name_of
 from lgx.architectures.registry import register_family
 from lgx.architectures.vit_model import SegmentationViT, share_stages
-from lgx.core.batch import Kind, Task
 from lgx.core.schema import shortened
+from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 
 _MOST_CLASSES = 1_000_000

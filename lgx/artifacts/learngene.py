@@ -49,7 +49,7 @@ class Learngene:
         tensors: Parameters under timm's or transformers' names. The layers of a ViT are ``blocks.<i>.*``, where i
             counts the *learngene's* layers (one per stage if layers share weights). All other names are the network's.
         ancestor: The ancestor: a path or a timm name; "" if labels alone were learned from.
-        task: The task it was learned on, as :meth:`lgx.core.batch.Task.to_dict` gives it.
+        task: The task it was learned on, as :meth:`lgx.core.task.Task.to_dict` gives it.
         metrics: Metrics that were measured when it was saved.
         hypernet: Configuration of the hypernetwork that the tensors are; None if they are a network's parameters.
         tasks: Tasks that a hypernetwork was tuned on, by name, as ``Task.to_dict`` gives them. Their embeddings are the

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from lgx.architectures import Architecture, architecture_from_dict
-from lgx.core.batch import Kind
 from lgx.core.schema import CLASSES, LINE, NUMBERS, POSITIVE, Field, at_most, check_fields, list_of, one_of
+from lgx.core.task import Kind
 from lgx.errors import UserError
 
 AGAIN = "save it again"

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from data_modules.images import Images
     from lgx.architectures import Architecture
     from lgx.artifacts.task_embeddings import TaskEmbeddings
-    from lgx.core.batch import Task
+    from lgx.core.task import Task
 
 
 def embed(
@@ -54,9 +54,9 @@ def embed(
         devices: Processes, each with a GPU of its own where there are GPUs.
         accelerator: auto, cpu or gpu.
     """
-    from lgx.core.warnings import quiet
+    from lgx.core.warnings import silence_known_warnings
 
-    quiet()
+    silence_known_warnings()
     _check_least(limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
     reader = _Reader(ancestor, root, img_size, in_chans, tokenizer, max_len, source, limit)
     reader.check()
@@ -164,7 +164,7 @@ class _Reader:
         import numpy as np
 
         from data_modules.images import IMAGE_SUFFIXES, ImageFiles
-        from lgx.core.batch import Task
+        from lgx.core.task import Task
 
         folder = Path(name)
         files = [p.name for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES] if folder.is_dir() else []

@@ -18,7 +18,8 @@ from torchmetrics.classification import MulticlassAccuracy, MulticlassJaccardInd
 
 from lgx.components.losses import label_losses
 from lgx.components.text_metrics import Matthews, PositiveF1
-from lgx.core.batch import IGNORE, Task
+from lgx.core.batch import IGNORE
+from lgx.core.task import Task
 from lgx.errors import UserError
 
 METRICS: dict[str, Callable[[int, int | None], Metric]] = {

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from lgx.core.batch import Task
+from lgx.core.task import Task
 
 
 def renormalize(inputs: Tensor, task: Task, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.normalization import renormalize
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.errors import UserError
 
 

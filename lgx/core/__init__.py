@@ -1,1 +1,1 @@
-"""What data modules and methods share."""
+"""Types and tools that data modules and methods share."""

@@ -1,17 +1,17 @@
-"""Memory of training on the CPU."""
+"""Settings of the memory allocator for training on the CPU."""
 
 import ctypes
 import sys
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
-"""Numbers of glibc's ``mallopt``."""
+"""Parameter numbers of glibc's ``mallopt``."""
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep freed blocks of any size for the next step, in this process.
+    """Let glibc keep freed memory of any size for the next step, in this process.
 
-    By default it hands large blocks back to the system, so that every step of a training on the CPU faults all its
-    activations in again. Does nothing where the C library is not glibc.
+    By default glibc returns large blocks to the system, and every training step on the CPU pays page faults for all its
+    activations again. With another C library this function does nothing.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -1,4 +1,4 @@
-"""What is installed on demand, and what to say where it is absent."""
+"""Import optional dependencies, with a clear message if one is not installed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ def nlp_extra(what: str) -> Iterator[None]:
         what: What needs them, for the message.
 
     Raises:
-        UserError: If one of them is not installed; the sentence says how to install it.
+        UserError: If one of them is not installed; the message says how to install it.
     """
     with _extra("nlp", ("transformers", "tokenizers", "datasets"), f"{what}: text"):
         yield
@@ -28,7 +28,7 @@ def sweep_extra(what: str) -> Iterator[None]:
         what: What needs them, for the message.
 
     Raises:
-        UserError: If one of them is not installed; the sentence says how to install it.
+        UserError: If one of them is not installed; the message says how to install it.
     """
     with _extra("sweep", ("submitit", "optuna"), f"{what}:"):
         yield

@@ -1,4 +1,4 @@
-"""Writing files so that none is ever half-written."""
+"""Write files and folders atomically."""
 
 import os
 import shutil
@@ -12,19 +12,19 @@ from lgx.errors import UserError
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; rename it to ``path`` when the block ends well, else remove it.
+    """Yield a temporary path beside ``path``; rename it to ``path`` if the block succeeds, else remove it.
 
-    Works for a file and for a folder (which the block creates itself). Missing parent folders are made. An existing
-    file is replaced; an existing folder too.
+    It works for a file and for a folder, which the block creates itself. Missing parent folders are created. An
+    existing file or folder is replaced.
 
     Args:
-        path: Where the finished file or folder shall stand.
+        path: Path of the finished file or folder.
 
     Yields:
         The temporary path to write to.
 
     Raises:
-        UserError: If the operating system refuses (no permission, disk full, ...), naming ``path``.
+        UserError: If the operating system refuses (no permission, disk full, ...); the message names ``path``.
     """
     path = Path(path)
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.tmp"
@@ -46,12 +46,12 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         if temporary.is_dir():
             shutil.rmtree(temporary, ignore_errors=True)
         else:
-            with suppress(OSError):  # the place itself may be what was wrong
+            with suppress(OSError):  # the parent folder itself may be missing or unreadable
                 temporary.unlink(missing_ok=True)
 
 
 def _replace_folder(path: Path, new: Path) -> None:
-    """Put ``new`` in the place of a folder; the old one is moved aside first, and back if that fails."""
+    """Replace a folder by ``new``; the old folder is moved aside first, and back if the replacement fails."""
     aside = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.old"
     os.replace(path, aside)
     try:

@@ -1,4 +1,4 @@
-"""Where a measured value comes from: the code, the configuration and the machine."""
+"""Provenance of a measured value: the code, the configuration and the machine."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ import lgx
 
 @cache
 def commit() -> str:
-    """Commit of the code that runs, with a ``+`` where files differ from it; the version where there is no git."""
+    """Commit of the running code, with a ``+`` if files differ from it; the version of lgx without git."""
     root = Path(lgx.__file__).parents[1]
     if not (root / ".git").exists():  # installed somewhere below another project's repository
         return f"lgx {lgx.__version__}"
@@ -30,7 +30,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def config_hash(text: str) -> str:
-    """First 12 digits of the SHA-256 of a configuration; comments do not count.
+    """First 12 digits of the SHA-256 of a configuration without its comments.
 
     Args:
         text: Content of ``config.yaml``.
@@ -40,7 +40,7 @@ def config_hash(text: str) -> str:
 
 
 def hardware(on_gpu: bool) -> str:
-    """The device in words: ``NVIDIA H100`` or ``2 x x86_64 CPU cores``."""
+    """Name of the device: ``NVIDIA H100`` or ``2 x x86_64 CPU cores``."""
     import torch
 
     return torch.cuda.get_device_name() if on_gpu else f"{os.cpu_count()} x {platform.machine()} CPU cores"

@@ -1,4 +1,4 @@
-"""``results.csv``: one row per measured value, the only form in which runs are compared."""
+"""Read and write ``results.csv``: one row per measured value. Runs are compared by these rows alone."""
 
 import csv
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from lgx.errors import UserError
 
 
 class Evaluation(NamedTuple):
-    """One network on one task.
+    """The evaluation of one network on one task.
 
     Attributes:
         task: Name of the task.
         architecture: Name of the architecture.
-        tag: What its tags begin with, e.g. ``val`` for ``val/acc``.
+        tag: Prefix of the tags of its metrics, e.g. ``val`` for ``val/acc``.
     """
 
     task: str
@@ -30,19 +30,19 @@ class Row:
     """One measured value.
 
     Attributes:
-        method: How the weights came about (``sws``, ``simple_lg``, ``random``, ...).
+        method: Name of the method or of its variant, by which the weights were made.
         architecture: Name of the architecture, e.g. ``6-Small`` or ``depth=6,embed_dim=64,...``.
         task: Name of the task.
-        split: ``val``, ``test``, or ``train`` (the loss that was minimized, whatever it is made of).
-        epochs: Epochs of training after initialization; 0 is evaluation without training.
+        split: ``val``, ``test``, or ``train`` (for the loss that was minimized).
+        epochs: Epochs of training after initialization; 0 for evaluation without training.
         metric: Name of the metric, e.g. ``acc`` (share in [0, 1]) or ``loss``.
         value: The value.
         seed: Seed of the run.
-        n: Number of examples that the value was measured on.
+        n: Number of examples that were measured.
         run: Folder of the run.
         commit: Commit of the code (:func:`lgx.core.provenance.commit`); empty where unknown, like the next two.
         config: Hash of the configuration, see :func:`lgx.core.provenance.config_hash`.
-        hardware: What it was measured on, e.g. ``2 x x86_64 CPU cores``.
+        hardware: Name of the device, e.g. ``2 x x86_64 CPU cores``.
     """
 
     method: str
@@ -61,7 +61,7 @@ class Row:
 
     @property
     def key(self) -> tuple[str, str, str, str, int, str, int, str]:
-        """What identifies the row: measuring again replaces it."""
+        """The values that identify the row; a new measurement with the same key replaces it."""
         return (
             self.method, self.architecture, self.task, self.split, self.epochs, self.metric, self.seed, self.run,
         )  # fmt: skip
@@ -69,11 +69,11 @@ class Row:
 
 COLUMNS = tuple(field.name for field in fields(Row))
 _ORIGIN = ("commit", "config", "hardware")
-"""Columns that a file may lack."""
+"""Columns that older files lack."""
 
 
 def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
-    """Write rows as CSV with a header, atomically; of rows with one key the last one stays."""
+    """Write rows as CSV with a header, atomically; of rows with the same key the last one is kept."""
     unique = {row.key: row for row in rows}
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
@@ -85,8 +85,8 @@ def read_rows(path: str | Path) -> list[Row]:
     """Read rows that :func:`write_rows` wrote.
 
     Raises:
-        UserError: If the file is missing, lacks a column, or a cell is no number where one is due; the sentence
-            names file and line.
+        UserError: If the file is missing, lacks a column, or has text where a number is expected; the message names
+            file and line.
     """
     path = Path(path)
     if not path.is_file():
@@ -118,7 +118,7 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
                 )
             )
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: no UTF-8 text ({error.reason}); take the file that the run wrote") from error
+        raise UserError(f"{path}: not UTF-8 text ({error.reason}); give the file that the run wrote") from error
     except (csv.Error, TypeError, ValueError) as error:
         at = f"{path}, line {reader.line_num}"
         raise UserError(f"{at}: {str(error)[:200]}; epochs, seed, n and value must be numbers") from error

@@ -1,4 +1,4 @@
-"""Silencing what is no news to a user."""
+"""Silence warnings and advertisements of other packages that do not concern the user."""
 
 import logging
 import os
@@ -6,8 +6,8 @@ import threading
 import warnings
 
 
-def quiet() -> None:
-    """Silence advertisements, deprecations of other packages' internals, and advice that does not apply here."""
+def silence_known_warnings() -> None:
+    """Silence advertisements, deprecations of other packages' internals, and advice that does not apply to lgx."""
     os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")
     for pattern in (
         r".*does not have many workers.*",  # small sets load faster in the training process
@@ -20,16 +20,16 @@ def quiet() -> None:
     ):
         warnings.filterwarnings("ignore", message=pattern)
     for name in ("lightning.pytorch.utilities.rank_zero", "lightning.pytorch.accelerators.cuda"):
-        logging.getLogger(name).addFilter(_no_advertisement)
-    threading.excepthook = _without_writers
+        logging.getLogger(name).addFilter(_is_no_advertisement)
+    threading.excepthook = _report_unless_tensorboard
 
 
-def _without_writers(failed: threading.ExceptHookArgs) -> None:
-    """TensorBoard's writing thread hands its error to whoever writes next, which is where a user reads of it."""
+def _report_unless_tensorboard(failed: threading.ExceptHookArgs) -> None:
+    """Print a thread's error, except that of TensorBoard's writer, which raises it again at the next write."""
     if type(failed.thread).__name__ != "_AsyncWriterThread":
         threading.__excepthook__(failed)
 
 
-def _no_advertisement(record: logging.LogRecord) -> bool:
+def _is_no_advertisement(record: logging.LogRecord) -> bool:
     text = record.getMessage().lower()
     return not any(word in text for word in ("litlogger", "litmodels", "tip:", "💡"))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, name_of
 from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.learngene import Learngene
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.origin import Origin
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from lgx.artifacts.learngene import Learngene
-from lgx.core.batch import Kind
+from lgx.core.task import Kind
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from lgx.components.metrics import metrics_for
 from lgx.components.mixup import make_mixup
 from lgx.components.sharding import ShardedStrategy, check_sharding_strategy
 from lgx.components.teacher import Teacher, TeacherRequest
-from lgx.core.batch import Batch, Kind, Task
+from lgx.core.batch import Batch
+from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.methods.cost_probe import CostProbe
 from lgx.methods.evaluation import EvaluatedModule

@@ -9,8 +9,9 @@ from torchmetrics import Metric, MetricCollection
 
 from lgx.architectures import Architecture, name_of
 from lgx.components.metrics import update_metrics
-from lgx.core.batch import Batch, Task
+from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
+from lgx.core.task import Task
 from lgx.errors import UserError
 
 

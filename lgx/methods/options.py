@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from lgx.core.batch import Kind
+from lgx.core.task import Kind
 from lgx.errors import UserError
 
 

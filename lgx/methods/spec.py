@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from lgx.artifacts.content import Content
-    from lgx.core.batch import Kind
+    from lgx.core.task import Kind
 
 Dash = Literal["-", "--", ":", "-."]
 

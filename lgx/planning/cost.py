@@ -12,7 +12,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures import Architecture
-from lgx.core.batch import Batch, Task
+from lgx.core.batch import Batch
+from lgx.core.task import Task
 from lgx.methods.base import Method
 from lgx.methods.cost_probe import CostProbe
 from lgx.planning.networks import StandInTeacher, fake_tensors, load_teacher, network_of

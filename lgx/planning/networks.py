@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.timm_models import IMAGENET_MEAN, IMAGENET_STD
 from lgx.components.teacher import Teacher
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.methods.cost_probe import CostProbe
 
 N = TypeVar("N", bound=nn.Module)

@@ -19,9 +19,9 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from data_modules import TaskDataModule  # importing the package makes every data module known by its short name
-from lgx.core.batch import Kind, Task
 from lgx.core.foreign import blame
-from lgx.core.warnings import quiet
+from lgx.core.task import Kind, Task
+from lgx.core.warnings import silence_known_warnings
 from lgx.errors import UserError
 from lgx.initialization import Initializer
 from lgx.methods import registry
@@ -73,7 +73,7 @@ def make_parser(command: str, extra: type | None = None) -> RunParser:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
         extra: Dataclass whose fields are further options.
     """
-    quiet()
+    silence_known_warnings()
     registry.load_all()
     restrict_imports()
     parser = RunParser(

@@ -11,7 +11,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.normalization import renormalize
 from lgx.components.teacher import Teacher
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import Pretrained, VanillaLG

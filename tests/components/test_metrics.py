@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from lgx.components.losses import label_loss
 from lgx.components.metrics import metric_names, metrics_for, update_metrics
-from lgx.core.batch import IGNORE, Task
+from lgx.core.batch import IGNORE
+from lgx.core.task import Task
 from lgx.errors import UserError
 
 

@@ -3,7 +3,7 @@
 import torch
 
 from lgx.components.normalization import renormalize
-from lgx.core.batch import Task
+from lgx.core.task import Task
 
 TASK = Task("shapes", 5, in_chans=3, img_size=32, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
 

@@ -7,7 +7,7 @@ from timm.models import save_for_hf
 from torch import nn
 
 from lgx.components.teacher import Teacher
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.errors import UserError
 
 TASK = Task("shapes", 5, in_chans=3, img_size=32, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))

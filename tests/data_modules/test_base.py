@@ -7,7 +7,7 @@ import pytest
 from lightning.pytorch import LightningDataModule, Trainer
 
 from data_modules import CIFAR10, CoLA, ImageNet, MultiTask, TaskDataModule
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods.baselines.finetune import Finetune
 from tests.support.command_line import lgx

@@ -16,7 +16,8 @@ from data_modules.catalogue import OFFICIAL, open_set
 from data_modules.prepare import bring
 from data_modules.segmentation import SegmentationSet
 from data_modules.transforms import MaskTransform
-from lgx.core.batch import IGNORE, Task
+from lgx.core.batch import IGNORE
+from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.support import fake_data
 from tests.support.images import write_images

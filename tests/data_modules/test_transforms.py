@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from data_modules.transforms import eval_transform
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.errors import UserError
 
 

@@ -14,7 +14,7 @@ import torch
 
 from data_modules.decathlon import DECATHLON_TASKS
 from lgx.artifacts.task_embeddings import TaskEmbeddings
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from tests.support import fake_data, fake_decathlon, fake_text
 from tests.support.command_line import lgx
 from tests.support.paths import EXPERIMENTS

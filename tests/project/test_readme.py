@@ -14,8 +14,8 @@ from lgx.architectures import GPT2Architecture, name_of, parse_architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.cli import COMMANDS, TRAINING
-from lgx.core.batch import Task
 from lgx.core.rows import Row, write_rows
+from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization.expansion import take_layers
 from lgx.methods.lsamd.super_ancestor import SuperAncestor

@@ -24,8 +24,8 @@ from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.task_embeddings import TaskEmbeddings
-from lgx.core.batch import Task
 from lgx.core.rows import Row, read_rows, write_rows
+from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization import initialize
 from lgx.initialization.expansion import take_layers

@@ -11,8 +11,8 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.components.teacher import Teacher
-from lgx.core.batch import Task
 from lgx.core.rows import read_rows
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import Pretrained

@@ -8,7 +8,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, GPT2Architecture
 from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.core.batch import Kind, Task
+from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.initialization.origin import Origin
 from lgx.methods.baselines.from_source import FromSource, check_heads

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from lgx.architectures import Architecture
 from lgx.architectures.zoo import ZooModel
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.initialization.base import Head, Initializer
 
 

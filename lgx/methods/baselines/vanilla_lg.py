@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor
 
 from lgx.architectures import Architecture
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
 from lgx.methods.baselines.from_source import FromSource, check_heads

@@ -4,7 +4,7 @@ from einops import rearrange
 from torch import Tensor
 
 from lgx.architectures import Architecture, vit_only
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.expansion import evenly_spaced
 from lgx.methods.baselines.from_source import FromSource

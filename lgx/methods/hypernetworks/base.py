@@ -16,8 +16,9 @@ from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, a
 from lgx.artifacts.learngene import Learngene
 from lgx.components.checkpoint_checks import check_same_options
 from lgx.components.metrics import metrics_for
-from lgx.core.batch import Batch, Task
+from lgx.core.batch import Batch
 from lgx.core.seed import run_seed
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.meta_batch import meta_batch_loss

@@ -11,8 +11,8 @@ from lgx.architectures import Architecture, GPT2Architecture, name_of
 from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
-from lgx.core.batch import Task
 from lgx.core.json_files import read_json
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, tiled_parameters, trace
 from lgx.hypernet.checkpoints import read_config

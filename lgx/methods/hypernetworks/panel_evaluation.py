@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, name_of
-from lgx.core.batch import Batch, shared_metric
+from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
+from lgx.core.task import shared_metric
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.functional_forward import functional_forward
 from lgx.methods.base import Method

@@ -14,7 +14,8 @@ from lgx.artifacts.learngene import EMBEDDING_PREFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.losses import distillation_loss, feature_divergence, official_feature_divergence
 from lgx.components.teacher import TeacherRequest
-from lgx.core.batch import Batch, Task
+from lgx.core.batch import Batch
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.low_rank_decoder import Layout

@@ -5,7 +5,7 @@ from functools import cached_property
 from torch import Tensor
 
 from lgx.architectures import Architecture
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.expansion import Repeat, selected, take_layers
 from lgx.methods.layers import LayerExpansion

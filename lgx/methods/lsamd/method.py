@@ -14,8 +14,9 @@ from lgx.artifacts.learngene import Learngene
 from lgx.components.metrics import metrics_for
 from lgx.components.normalization import renormalize
 from lgx.components.optim import parameter_groups
-from lgx.core.batch import Batch, Task, shared_metric
+from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
+from lgx.core.task import Task, shared_metric
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods.base import Method

@@ -11,7 +11,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from lgx.architectures.vit_model import decode_linearly
-from lgx.core.batch import Task
+from lgx.core.task import Task
 
 Routing = Literal["batch", "image"]
 

@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor
 
 from lgx.architectures import Architecture
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.initialization.expansion import Order, cyclic, random_assigned, take_layers
 from lgx.methods.layers import LayerExpansion
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods.layers import LayerExpansion
 

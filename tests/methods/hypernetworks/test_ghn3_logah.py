@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 from lgx.architectures import parse_architecture, read_architectures
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
-from lgx.core.batch import Task
 from lgx.core.rows import read_rows
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, load
 from tests.support.command_line import ARCH, arguments, lgx

@@ -11,8 +11,8 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.teacher import Teacher
-from lgx.core.batch import Task
 from lgx.core.rows import read_rows
+from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.feature_projection import predict_with_projections
 from lgx.hypernet.functional_forward import functional_forward, functional_forward_with_features

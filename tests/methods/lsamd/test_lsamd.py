@@ -11,7 +11,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.cli import main
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import SelectedExpansion

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
-from lgx.core.batch import Task
+from lgx.core.task import Task
 from lgx.initialization import Initializer, Origin
 from lgx.initialization.expansion import take_layers
 

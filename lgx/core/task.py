@@ -1,0 +1,51 @@
+"""A task: what a method knows of a data set."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Kind = Literal["classification", "segmentation", "text"]
+"""What is predicted of an example: its class, the class of every pixel, or the class of a text."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A data set as methods see it; they know nothing else of it.
+
+    Attributes:
+        name: Short lower-case name, e.g. ``fashion_mnist``.
+        num_classes: Number of classes K.
+        kind: What is predicted.
+        metric: Name of the main metric.
+        num_train: Number of training examples.
+        in_chans: Channels of the input images.
+        img_size: Height and width of the input images, pixels.
+        mean: Per-channel mean that the inputs were normalized with, in units of pixel value / 255.
+        std: Per-channel standard deviation, likewise.
+        class_names: Names in index order; empty where unknown.
+        max_len: Longest text, in tokens; 0 for images.
+        vocab_size: Number of tokens in the vocabulary of the texts; 0 for images.
+    """
+
+    name: str
+    num_classes: int
+    kind: Kind = "classification"
+    metric: str = "acc"
+    num_train: int = 0
+    in_chans: int = 3
+    img_size: int = 224
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    std: tuple[float, ...] = (0.5, 0.5, 0.5)
+    class_names: tuple[str, ...] = ()
+    max_len: int = 0
+    vocab_size: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only, for a checkpoint that is loaded with ``weights_only=True``."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+
+def shared_metric(tasks: Iterable[Task]) -> str:
+    """Main metric of several tasks: the common one, else ``score``, the mean of the main metrics."""
+    metrics = {task.metric for task in tasks}
+    return metrics.pop() if len(metrics) == 1 else "score"
