@@ -61,6 +61,12 @@ class Lineage:
         teacher_macs = self._macs_of(run.teacher) if run.teacher else 0.0
         return Training(run.macs, run.epochs, run.images, teacher_macs, run.summary.get("seconds"))
 
+    def source(self, start: Start) -> str:
+        """The file, folder or name that an initializer reads; the name of its class where it reads nothing."""
+        source = str(self._located(start.arguments).get("source", start.name))
+        path = Path(source.removeprefix(_LOCAL))
+        return str(path.resolve()) if path.exists() else source
+
     def stored(self, start: Start) -> int | None:
         """Parameters that a start stores; None where its files cannot be read."""
         if not start.name:

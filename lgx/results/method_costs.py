@@ -95,8 +95,9 @@ def _cost(
         given = run.kind.trains == "ancestor" and run.folder not in own
         (ancestors if given else learning).append(lineage.training(run))
     # A stored source serves any number of descendants and tasks.
-    needed = {start.source: lineage.stored(start) for start in starts}
-    needed |= {str(run.folder): run.learngene.num_parameters if run.learngene else None for run in hypernets}
+    needed = {lineage.source(start): lineage.stored(start) for start in starts}
+    for run in hypernets:
+        needed[str(run.learngene_file.resolve())] = run.learngene.num_parameters if run.learngene else None
     known = [number for number in needed.values() if number is not None]
     stored = sum(known) if len(known) == len(needed) else None
     return method_cost(method, descendants, learning, ancestors, stored, scratch, shared)

@@ -51,11 +51,6 @@ class Start:
         """Whether its source starts descendants of several architectures."""
         return self.kind is None or self.kind.shared
 
-    @property
-    def source(self) -> str:
-        """What the initializer reads; the name of its class where it reads nothing."""
-        return str(self.arguments.get("source", self.name))
-
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -151,11 +146,15 @@ class RunRecord:
             return None
         return int(batch) * int(accumulated) * int(self.summary["steps"]) * int(self.summary["processes"])
 
+    @property
+    def learngene_file(self) -> Path:
+        """The file of its learngene, which may not exist."""
+        return self.folder / f"best{SUFFIX}"
+
     @cached_property
     def learngene(self) -> Learngene | None:
         """Its learngene; None without one."""
-        path = self.folder / f"best{SUFFIX}"
-        return Learngene.load(path) if path.is_file() else None
+        return Learngene.load(self.learngene_file) if self.learngene_file.is_file() else None
 
     @property
     def macs(self) -> float | None:

@@ -1,25 +1,47 @@
-"""Files of small untrained learngenes."""
+"""A learngene file for any initializer, made from what its methods declare."""
+
+from pathlib import Path
 
 import torch
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import parse_architecture
 from lgx.artifacts.learngene import Learngene
+from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.initialization import Initializer
 from lgx.initialization.expansion import take_layers
+from lgx.methods import registry
+from tests.support.command_line import ARCH
 
-BIG = ViTArchitecture(6, 24, 3, patch_size=4, img_size=16, num_classes=5)
-TASK = {"name": "shapes", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.2, 0.2]}
+NETWORK = parse_architecture(ARCH, num_classes=3)
+TASK = {
+    "name": "shapes", "num_classes": 3, "class_names": ["circle", "square", "stripe"],
+    "mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6],
+}  # fmt: skip
+_LAYERS = [0, 2]
+_SELECTION = {"layers": _LAYERS, "base_share": {"shapes": [1.0, 0.0, 1.0, 0.0]}, "routing": "batch"}
+_HYPERNET = HypernetConfig(
+    width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128, num_classes=3, decoder="low_rank"
+)
 
 
-def write_ancestor(path: str) -> str:
-    """A whole network of architecture ``BIG``."""
+def initializers_with_source() -> list[str]:
+    """Class names of all initializers that read a source."""
+    return [name for name, kind in registry.initializer_classes().items() if not kind.is_random]
+
+
+def save_source(kind: type[Initializer], path: Path) -> Path:
+    """Write a learngene of the first method that the initializer starts descendants of; else a whole network's."""
+    own = [spec for spec in registry.specs().values() if spec.learngene and registry.initializer_class(spec) is kind]
+    method, content = (own[0].name, own[0].learngene) if own else ("ancestor", "network")
     torch.manual_seed(0)
-    Learngene("ancestor", BIG, dict(BIG.build().state_dict()), task=TASK).save(path)
-    return path
-
-
-def write_sws(path: str) -> str:
-    """Three layers of SWS, for stages of two layers each."""
-    torch.manual_seed(1)
-    aux = BIG.replace(stages=(2, 2, 2))
-    Learngene("sws", aux, take_layers(aux.build().state_dict(), [0, 2, 4]), task=TASK).save(path)
+    state = NETWORK.build().state_dict()
+    if content == "network":
+        learngene = Learngene(method, NETWORK, state, task=TASK)
+    elif content == "layers":
+        layers = take_layers(state, _LAYERS)
+        learngene = Learngene(method, NETWORK, layers, task=TASK, selection=_SELECTION, content="layers")
+    else:
+        tensors = Hypernet(_HYPERNET).state_dict()
+        learngene = Learngene(method, NETWORK, tensors, task=TASK, hypernet=_HYPERNET.to_dict())
+    learngene.save(path)
     return path
