@@ -41,7 +41,7 @@ def configure(argv: list[str]) -> Configured:
         UserError: For whatever is wrong with them, in one sentence.
     """
     parser = make_parser("fit", Options)
-    config = parse_configuration(parser, argv, Options)
+    config = parse_configuration(parser, argv)
     built = instantiate(parser, config)
     notes = built.model.assume_missing_files(built.data.all_tasks)
     options = Options(**{field.name: config[field.name] for field in fields(Options)})

@@ -1,4 +1,4 @@
-"""The parser of ``lgx fit|validate|test|predict``, and the objects that a configuration describes."""
+"""Parse the configuration of a training command, and build the objects that it describes."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -34,33 +34,41 @@ _BASES: dict[str, type] = {"model": Method, "data": TaskDataModule, "model.initi
 """Key -> class whose subclasses may be its value."""
 
 _FLAGS = {
-    "overwrite": "Replace a run that lies there already.",
-    "test_start": "Before fit, test the start untrained.",
-    "test_end": "After fit, test the final weights.",
-    "untrained": "Evaluate the initialized network, without a checkpoint.",
+    "overwrite": "Replace the run that the folder already holds.",
+    "test_start": "Test the untrained start before training.",
+    "test_end": "Test the final weights after training.",
+    "untrained": "Evaluate the untrained start, without a checkpoint.",
 }
+"""Boolean options -> help."""
 
 
 class RunParser(LightningArgumentParser):
-    """Lightning's parser, which keeps the mistakes that classes report while they are built.
+    """Lightning's parser with flags, which keeps the errors that classes raise while they are built.
 
     Attributes:
-        mistakes: The mistakes, the first one first.
+        flags: Names of its flags.
+        refused: Classes with their errors, in order.
     """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.mistakes: list[UserError] = []
+        self.flags: list[str] = []
+        self.refused: list[tuple[type, Exception]] = []
+
+    def add_flag(self, name: str, default: bool = False, help: str | None = None) -> None:
+        """Add a boolean option."""
+        add_flag(self, name, default, help)
+        self.flags.append(name)
 
     def add_instantiator(self, instantiator: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         """Add what builds the objects of a class; see jsonargparse."""
 
         @wraps(instantiator)
-        def build(*arguments: Any, **options: Any) -> Any:
+        def build(kind: type, /, *arguments: Any, **options: Any) -> Any:
             try:
-                return instantiator(*arguments, **options)
-            except UserError as error:
-                self.mistakes.append(error)
+                return instantiator(kind, *arguments, **options)
+            except Exception as error:
+                self.refused.append((kind, error))
                 raise
 
         super().add_instantiator(build, *args, **kwargs)
@@ -98,19 +106,18 @@ def make_parser(command: str, extra: type | None = None) -> RunParser:
     return parser
 
 
-def parse_configuration(parser: RunParser, argv: Sequence[str], extra: type | None = None) -> Namespace:
+def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     """Parse a command line and the configuration files that it names.
 
     Args:
         parser: The parser of :func:`make_parser`.
         argv: The command line without the command.
-        extra: The dataclass that the parser was made with.
 
     Raises:
-        UserError: For whatever is wrong with it, in one sentence.
+        UserError: For any mistake in them, in one sentence.
     """
     check_configs(argv)
-    words = normalize_flags(migrate_argv(argv), [*_FLAGS, *_flags_of(extra)])
+    words = normalize_flags(migrate_argv(argv), parser.flags)
     with explained():
         config: Namespace = parser.parse_args(words)
         return config
@@ -133,12 +140,14 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
     with refused_values():
         try:
             built: Namespace = parser.instantiate_classes(config)
+            return built
         except Exception as error:
             # jsonargparse tries every type that an option may have, and raises an error of its own if all fail.
-            if parser.mistakes and error is not parser.mistakes[0]:
-                raise parser.mistakes[0] from error
-            raise
-    return built
+            if not parser.refused:
+                raise
+            kind, cause = parser.refused[-1]
+            with blame(f"the configuration holds a value that {kind.__name__} refuses"):
+                raise cause from error
 
 
 def method_arguments(command: str) -> list[str]:
@@ -175,31 +184,23 @@ def refused_values() -> Iterator[None]:
 
 def _add_run_options(parser: RunParser) -> None:
     """Add lgx's own options: the run's folder, flags, logger and best checkpoint."""
-    parser.add_argument("--runs_dir", type=str, default="runs", help="Folder below which all runs lie.")
-    parser.add_argument("--experiment", type=str, default="default", help="Runs that are compared lie together.")
+    parser.add_argument("--runs_dir", type=str, default="runs", help="Folder of all experiments.")
+    parser.add_argument("--experiment", type=str, default="default", help="Folder of runs that are compared.")
     parser.add_argument("--name", type=str | None, default=None, help="Name of the run; the method's by default.")
     for name, text in _FLAGS.items():
-        add_flag(parser, name, help=text)
-    parser.add_argument(
-        "--save_every", type=int | None, default=None, help="Also save last.ckpt every so many steps, not only epochs."
-    )
+        parser.add_flag(name, help=text)
+    parser.add_argument("--save_every", type=int | None, default=None, help="Save last.ckpt every so many steps, too.")
     parser.add_class_arguments(TensorBoardLogger, "logger")
     parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
 
 
 def _add_fields(parser: RunParser, extra: type) -> None:
-    """Add the fields of a dataclass as options."""
-    flags = _flags_of(extra)
-    parser.add_class_arguments(extra, skip=set(flags))
+    """Add the fields of a dataclass as options, boolean ones as flags."""
+    flags = [field for field in fields(extra) if field.type in (bool, "bool")]
+    parser.add_class_arguments(extra, skip={field.name for field in flags})
     helps = {entry.arg_name: entry.description for entry in parse_docstring(inspect.getdoc(extra) or "").params}
-    for name, default in flags.items():
-        add_flag(parser, name, default, helps.get(name))
-
-
-def _flags_of(extra: type | None) -> dict[str, bool]:
-    """Boolean fields of a dataclass, with their defaults."""
-    names = [field for field in fields(extra) if field.type in (bool, "bool")] if extra is not None else []
-    return {field.name: field.default is True for field in names}
+    for field in flags:
+        parser.add_flag(field.name, field.default is True, helps.get(field.name))
 
 
 def _link(parser: RunParser) -> None:

@@ -1,0 +1,107 @@
+"""The parser of training commands: what it accepts, what it builds, and whose mistake an error is."""
+
+from dataclasses import dataclass
+
+import pytest
+import yaml
+
+from lgx.errors import UserError
+from lgx.methods import Finetune
+from lgx.training.configuration import instantiate, make_parser, method_arguments, parse_configuration
+from tests.support.command_line import arguments, lgx
+
+
+@dataclass(frozen=True)
+class More:
+    """Further options.
+
+    Attributes:
+        count: How many.
+        loud: Whether to shout.
+    """
+
+    count: int = 1
+    loud: bool = False
+
+
+def parsed(images, tmp_path, *options, extra=None, model="Finetune"):
+    parser = make_parser("fit", extra)
+    return parser, parse_configuration(parser, arguments("fit", model, images, tmp_path, *options)[1:])
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], False),
+        (["--test_start"], True),
+        (["--test-start"], True),
+        (["--test_start", "true"], True),
+        (["--test_start=True"], True),
+        (["--test_start=false"], False),
+        (["--test_start", "--no_test_start"], False),
+        (["--test_start", "--no-test-start"], False),
+    ],
+)
+def test_boolean_options_are_flags(images, tmp_path, words, expected):
+    _, config = parsed(images, tmp_path, *words)
+    assert config.test_start is expected
+    assert (config.test_end, config.overwrite, config.untrained) == (False, False, False)
+
+
+def test_a_configuration_file_sets_flags_too(images, tmp_path):
+    (tmp_path / "flags.yaml").write_text(yaml.safe_dump({"test_end": True, "overwrite": True}))
+    _, config = parsed(images, tmp_path, "--config", tmp_path / "flags.yaml", "--no_overwrite")
+    assert (config.test_end, config.overwrite) == (True, False)
+
+
+def test_a_flag_is_true_or_false(images, tmp_path):
+    with pytest.raises(UserError, match="--overwrite: must be true or false, got 'maybe'"):
+        parsed(images, tmp_path, "--overwrite=maybe")
+
+
+def test_the_fields_of_a_dataclass_are_further_options(images, tmp_path):
+    _, config = parsed(images, tmp_path, "--count=3", "--loud", extra=More)
+    assert (config.count, config.loud) == (3, True)
+    _, config = parsed(images, tmp_path, extra=More)
+    assert (config.count, config.loud) == (1, False)
+    with pytest.raises(UserError, match="unknown option --loud"):
+        parsed(images, tmp_path, "--loud")
+
+
+def test_method_and_data_module_are_built_without_a_trainer(images, tmp_path):
+    parser, config = parsed(images, tmp_path, "--seed_everything=3")
+    built = instantiate(parser, config)
+    assert isinstance(built.model, Finetune)
+    assert built.model.architecture.num_classes == built.data.num_classes == 3
+    assert (built.data.seed, config.logger.version, config.logger.save_dir) == (3, "seed3", f"{tmp_path}/test")
+    assert not isinstance(built.trainer, type(built.model))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--model.initializer=HypernetPrediction", "--model.initializer.source=x", "--model.initializer.noise=-1"],
+         "noise: must not be negative, got -1.0"),
+        (["--model.label=a b"], "model.label: expected letters, digits and underscores, got 'a b'"),
+        (["--data.batch_size=0"], "data.batch_size: "),
+        (["--trainer.callbacks+=ModelCheckpoint", "--trainer.callbacks.save_top_k=-3"],
+         "the configuration holds a value that ModelCheckpoint refuses (MisconfigurationException: Invalid value for "
+         "save_top_k=-3. Must be >= -1)"),
+        (["--trainer.callbacks+=Timer", "--trainer.callbacks.interval=never"],
+         "the configuration holds a value that Timer refuses (MisconfigurationException: Unsupported parameter value "),
+    ],
+)  # fmt: skip
+def test_the_mistake_behind_a_refused_class_is_reported(images, tmp_path, options, sentence):
+    for command in ("fit", "plan"):
+        words = arguments("fit", "Finetune", images, tmp_path / "runs", *options)[1:]
+        result = lgx(command, *words)
+        assert result.code == 2, result.err
+        assert result.sentence.startswith(f"lgx {command}: {sentence}"), result.sentence
+        assert "Traceback" not in result.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_only_the_arguments_that_a_configuration_gives_are_handed_on():
+    assert method_arguments("fit") == ["ckpt_path", "weights_only"]
+    assert method_arguments("predict") == ["return_predictions", "ckpt_path", "weights_only"]
