@@ -45,7 +45,7 @@ slow: $(READY) ## the tests that take minutes
 nightly: slow ## the slow tests, and every table and figure at pocket scale
 	OMP_NUM_THREADS=1 $(BIN)/lgx reproduce all --scale pocket
 
-soak: $(READY) ## an hour of TAL, preempted or killed every few minutes, beside the same run in peace
+soak: $(READY) ## an hour of TAL, preempted or killed every few minutes, compared with an uninterrupted run
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.soak
 
 gpu: $(READY) ## the tests that need a GPU

@@ -1,4 +1,4 @@
-"""Shared fixtures: tiny real images on disk, a trained ancestor, a way to call the command line."""
+"""Shared fixtures: tiny images on disk, trained networks, and a function that trains."""
 
 import os
 from collections.abc import Callable
@@ -12,15 +12,15 @@ from tests.support.extras import import_transformers
 from tests.support.images import write_images
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# The same cases in every run, however slow the machine is at a moment.
+# The same examples in every run, also on a slow machine.
 settings.register_profile("lgx", deadline=None, derandomize=True, database=None)
 settings.load_profile("lgx")
 
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
-    """Random numbers depend on no test before."""
-    import torch  # once the number of threads is set
+    """Seed torch, so that random numbers do not depend on earlier tests."""
+    import torch  # after the number of threads is set
 
     torch.manual_seed(0)
 
@@ -33,7 +33,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def fit(images: Path, tmp_path: Path) -> Callable[..., Result]:
-    """``fit("Ancestor", "--name", "a", …)`` trains on the tiny images, in one epoch of three steps unless told."""
+    """``fit("Ancestor", "--name", "a", …)`` trains on the tiny images, for one epoch of three steps by default."""
 
     def run(model: str, *options: object, command: str = "fit") -> Result:
         return lgx(*arguments(command, model, images, tmp_path / "runs", *options))
@@ -73,7 +73,7 @@ def sws(images: Path, ancestor: Path, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture(scope="session")
 def text_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tiny text sets, and the vocabulary where data modules look for it."""
-    from tests.support.fake_text import write_sets, write_vocabulary  # they import torch, as above
+    from tests.support.fake_text import write_sets, write_vocabulary  # imports torch, as above
 
     import_transformers()
     root = write_sets(tmp_path_factory.mktemp("texts"))

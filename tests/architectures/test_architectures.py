@@ -1,4 +1,4 @@
-"""Counts agree with the papers; names, specs and sets are reproducible; mistakes are explained."""
+"""Counts agree with the papers; names, specifications and sets are reproducible; mistakes are explained."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -24,6 +24,7 @@ from lgx.architectures import (
 )
 from lgx.architectures.cost import cost_of
 from lgx.errors import UserError
+from tests.support.fake_masks import SMALL
 
 # SWS, Tables 1-3: depth, parameters (M), "FLOPs" (G), i.e. MACs, of Des-B at 1000 classes.
 DES_B = [
@@ -192,9 +193,6 @@ def test_a_family_is_one_class_and_one_registration():
             parse_any_architecture("mlp:depth=21")
         with pytest.raises(ValueError, match="already registered: 2-MLP, mlp"):
             registry.register_family(MLPArchitecture, {"2-MLP": small})
-
-
-SMALL = "depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=24"
 
 
 def test_the_decoder_scores_each_patch_and_upsamples():

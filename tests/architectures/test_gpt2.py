@@ -24,7 +24,7 @@ from lgx.errors import UserError
 from tests.support.command_line import lgx, python
 from tests.support.gpt2 import GPT2, texts, transformers
 
-# -- description -------------------------------------------------------------------------------------------------
+# -- description ------------------------------------------------------------------------------------------------------
 
 
 def test_gpt2_small_has_its_published_size():
@@ -114,7 +114,7 @@ def test_sample_command_writes_gpts():
     assert [line["family"] for line in lines] == ["gpt2", "gpt2"]
 
 
-# -- the model ---------------------------------------------------------------------------------------------------
+# -- the model --------------------------------------------------------------------------------------------------------
 
 
 def test_a_built_model_computes_the_logits_of_transformers():

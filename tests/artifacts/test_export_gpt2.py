@@ -34,7 +34,7 @@ def test_an_exported_descendant_gives_the_same_logits_in_plain_transformers(tmp_
         model.load_state_dict(parameters)
         save_file({"ids": ids, "logits": functional_forward(GPT2, parameters, ids)}, tmp_path / "given.safetensors")
     out = tmp_path / "descendant"
-    for _ in range(2):  # a folder that was written here may be replaced
+    for _ in range(2):  # a folder that lgx wrote may be replaced
         write_text_descendant(out, model, label_names=("left", "right", "other"), card={"task": "cola"})
     done = python("-c", PLAIN, out, tmp_path / "given.safetensors", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -57,7 +57,7 @@ def test_a_tied_head_is_written_once_and_tied_again_when_read(tmp_path):
     ids = texts(4, 4)
     torch.testing.assert_close(again(input_ids=ids).logits, model(input_ids=ids).logits)
     torch.testing.assert_close(model.lm_head.weight, again.lm_head.weight)
-    assert model.lm_head.weight is model.transformer.wte.weight  # what was written is untouched
+    assert model.lm_head.weight is model.transformer.wte.weight  # the model itself is unchanged
 
 
 def test_a_folder_with_foreign_files_is_not_replaced(tmp_path):

@@ -1,4 +1,4 @@
-"""``lgx analyze`` and the map of tasks of a run; hand computations and known geometry as oracles."""
+"""``lgx analyze`` and the task map of a run, compared with hand computations and known geometry."""
 
 import json
 import re
@@ -63,7 +63,7 @@ def points_and_words(svg):
     return len(points), [text.text for text in root.iter(f"{space}text")]
 
 
-# -- the map ---------------------------------------------------------------------------------------------------------
+# -- the map ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_silhouette_is_one_for_tasks_far_apart_and_zero_for_shuffled_ones():
@@ -91,11 +91,11 @@ def test_the_axes_are_those_of_the_largest_variance():
 def test_an_encoder_that_ignores_the_task_has_no_positive_silhouette():
     ignorant = hypernet_of(tells_tasks=False)
     same = task_map(ignorant, EMBEDDINGS, FOUR)
-    assert same.silhouette == pytest.approx(-1 / len(FOUR), abs=1e-3)  # each point has a twin in every other task
+    assert same.silhouette == pytest.approx(-1 / len(FOUR), abs=1e-3)  # every other task has a point at the same place
     one = task_map(ignorant, EMBEDDINGS, FOUR[:1])
     assert (one.silhouette, one.explained) == (None, (0.0, 0.0))
     own = task_map(ignorant, EMBEDDINGS, FOUR[:1], CLASSES)
-    assert own.points[0].x != pytest.approx(own.points[2].x)  # the head's shape alone
+    assert own.points[0].x != pytest.approx(own.points[2].x)  # only the shape of the head differs
     assert task_map(hypernet_of(tells_tasks=True), EMBEDDINGS, FOUR).silhouette > 0.5
 
 
@@ -117,7 +117,7 @@ def test_the_figure_has_every_point_and_every_task():
     assert sizes == sorted(set(sizes))
 
 
-# -- lgx analyze tasks -----------------------------------------------------------------------------------------------
+# -- lgx analyze tasks ------------------------------------------------------------------------------------------------
 
 
 def analyze(learngene, *options):
@@ -185,7 +185,7 @@ def test_mistakes_of_analyze_tasks_end_with_one_sentence(learngene, tmp_path):
         assert words in result.sentence
 
 
-# -- lgx analyze parameters ------------------------------------------------------------------------------------------
+# -- lgx analyze parameters -------------------------------------------------------------------------------------------
 
 
 def test_characteristics_are_those_computed_by_hand():
@@ -254,7 +254,7 @@ def test_batch_norm_statistics_are_not_counted_as_parameters(tmp_path):
         check_alike({"x": {"a": torch.ones(2)}, "y": {"a": torch.ones(2), "b": torch.ones(3)}})
 
 
-# -- while training --------------------------------------------------------------------------------------------------
+# -- while training ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +289,9 @@ def test_a_run_maps_its_tasks_after_every_validation(places, tmp_path):
     events = EventAccumulator(str(run), size_guidance={"images": 0}).Reload()
     assert [event.step for event in events.Images("task_map")] == [2, 4]
     assert all(-1 <= event.value <= 1 for event in events.Scalars("val/silhouette"))
-    assert {row.split for row in read_rows(run / "results.csv")} == {"val"}  # a hypernetwork's loss is no descendant's
+    assert {row.split for row in read_rows(run / "results.csv")} == {
+        "val"
+    }  # the loss of a hypernetwork is not that of a descendant
     drawn = analyze(run / "best.learngene.safetensors", "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
     assert drawn.code == 0, drawn.err
 

@@ -1,4 +1,4 @@
-"""The command line: quick, helpful, and true to what was typed."""
+"""The entry point of the command line: help, version, unknown commands."""
 
 import json
 import shlex
@@ -17,7 +17,7 @@ def test_help_lists_every_command_and_imports_no_torch():
     done = python("-c", code)
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in (*COMMANDS, *TRAINING))
-    assert time.perf_counter() - start < 30  # a hang, not a timing: the measure is `make bench`'s affair
+    assert time.perf_counter() - start < 30  # detects a hang; `make bench` measures the time
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c != "data"])

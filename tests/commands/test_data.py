@@ -1,4 +1,4 @@
-"""``lgx data``: listing, preparing, and what a user reads when something is missing or damaged."""
+"""``lgx data``: listing and preparing data sets, and messages about missing or damaged files."""
 
 import gzip
 import hashlib
@@ -42,7 +42,7 @@ def zips(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def idx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder like Debian's, with four small idx files whose md5 is expected."""
+    """A folder like Debian's, with four small idx files and their expected md5 sums."""
     folder = tmp_path / "fashion-mnist"
     fake_data.fashion_idx(folder, packed=True)
     known = {
@@ -56,7 +56,7 @@ def visible(root: Path) -> list[str]:
     return sorted(p.name for p in root.iterdir()) if root.exists() else []
 
 
-# -- list ------------------------------------------------------------------------------------------------------------
+# -- list -------------------------------------------------------------------------------------------------------------
 
 
 def test_list_shows_every_set_as_a_table_and_as_json(
@@ -76,7 +76,7 @@ def test_list_shows_every_set_as_a_table_and_as_json(
     assert rows["fashion_mnist"]["sizes"] == {"train": 54_000, "val": 6_000, "test": 10_000}
 
 
-# -- prepare from a source -------------------------------------------------------------------------------------------
+# -- prepare from a source --------------------------------------------------------------------------------------------
 
 
 def test_debians_idx_files_go_where_torchvision_expects_them(
@@ -102,7 +102,7 @@ def test_an_idx_file_with_other_content_is_refused_and_nothing_is_left(tmp_path:
 def test_zips_of_class_folders_are_unpacked_and_sharded(tmp_path: Path, zips: Path) -> None:
     root = tmp_path / "data"
     prepare("cifar10", root=str(root), source=str(zips), shards=True, shard_size=7)
-    prepare("cifar10", root=str(root))  # already there: nothing to fetch
+    prepare("cifar10", root=str(root))  # already there: nothing to download
     shards = ShardedData(name="cifar10_shards", root=str(root))
     assert [len(shards.read(s)) for s in ("train", "val", "test")] == [18, 2, 20]
     assert shards.info.sizes == (18, 2, 20)
@@ -175,7 +175,7 @@ def test_downloaded_archives_are_unpacked_by_torchvision(tmp_path: Path, monkeyp
     assert target.exists()
 
 
-# -- prepare by download ---------------------------------------------------------------------------------------------
+# -- prepare by download ----------------------------------------------------------------------------------------------
 
 
 def test_a_download_without_network_says_what_to_fetch_and_where_to_put_it(
@@ -264,7 +264,7 @@ def test_an_unrecognized_source_says_what_is_expected(tmp_path: Path) -> None:
         prepare("dtd", root=str(tmp_path / "data"), source=str(tmp_path / "absent"))
 
 
-# -- the command line ------------------------------------------------------------------------------------------------
+# -- the command line -------------------------------------------------------------------------------------------------
 
 
 def test_the_functions_have_a_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""``lgx init`` writes what plain timm reads, or nothing at all."""
+"""``lgx init`` writes files that plain timm reads, or none."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Measured rows say which code, configuration and machine they come from."""
+"""Measured rows record their code, configuration and machine."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ def test_the_commit_is_marked_when_the_code_was_changed(tmp_path: Path) -> None:
     root = tmp_path / "clone"
     shutil.copytree(Path(lgx.__file__).parent, root / "lgx", ignore=shutil.ignore_patterns("__pycache__"))
 
-    # Whichever repository a hook may have named, and whatever the user's settings are.
+    # Independent of a repository that a git hook names, and of the user's settings.
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 

@@ -42,8 +42,10 @@ def test_a_killed_worker_is_recognized_behind_other_errors():
     death = RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
     hidden, other = TypeError("unsupported callable"), TypeError("unsupported callable")
     hidden.__context__ = death
-    other.__context__ = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")  # of no loading process
-    hidden.__context__.__context__ = hidden  # a circle of errors ends the search too
+    other.__context__ = ConnectionResetError(
+        errno.ECONNRESET, "Connection reset by peer"
+    )  # not of a data loader worker
+    hidden.__context__.__context__ = hidden  # a cycle of causes ends the search, too
     assert worker_was_killed(death)
     assert worker_was_killed(hidden)
     assert not worker_was_killed(other)

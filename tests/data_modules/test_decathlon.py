@@ -1,4 +1,4 @@
-"""The Visual Decathlon: its official layout and archives, its splits, and what a user reads when something is wrong."""
+"""The Visual Decathlon: its official layout, archives and splits, and messages about wrong files."""
 
 import gzip
 import io
@@ -63,7 +63,7 @@ def files(module: Decathlon, split: Any) -> list[str]:
     return [str(images.path(i).relative_to(module.folder)) for i in range(len(images))]
 
 
-# -- reading ---------------------------------------------------------------------------------------------------------
+# -- reading ----------------------------------------------------------------------------------------------------------
 
 
 def test_it_tests_on_the_official_val_and_holds_val_out_of_train(root: Path) -> None:
@@ -121,7 +121,7 @@ def test_no_pickle_is_opened(root: Path) -> None:
     assert not (root / "owned").exists()
 
 
-# -- what a user reads when something is wrong -----------------------------------------------------------------------
+# -- messages about mistakes ------------------------------------------------------------------------------------------
 
 
 def test_an_absent_task_names_folder_and_command(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_truncated_annotations_end_with_one_sentence_that_names_the_file(root: P
     assert "\n" not in str(error.value)
 
 
-# -- preparing -------------------------------------------------------------------------------------------------------
+# -- preparing --------------------------------------------------------------------------------------------------------
 
 
 def test_absent_archives_say_what_to_download(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_source_that_is_no_folder_or_lacks_the_devkit_is_refused(tmp_path: Pat
 
 
 def hostile(kind: str) -> bytes:
-    """A task's tar with one member that is not to be trusted."""
+    """The tar file of a task with one hostile member."""
     inner = io.BytesIO()
     with tarfile.open(fileobj=inner, mode="w") as tar:
         add(tar, "dtd/train/0001/000000.jpg", b"x")
@@ -288,7 +288,7 @@ def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_partial_files(
     assert not data.exists() or list(data.iterdir()) == []
 
 
-# -- facts -----------------------------------------------------------------------------------------------------------
+# -- facts ------------------------------------------------------------------------------------------------------------
 
 
 def test_every_task_is_in_the_catalogue(root: Path) -> None:

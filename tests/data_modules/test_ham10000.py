@@ -1,4 +1,4 @@
-"""HAM10000: its archives and layouts, its split by lesion, and what a user reads when something is wrong."""
+"""HAM10000: its archives and layouts, its split by lesion, and messages about wrong files."""
 
 import csv
 import shutil

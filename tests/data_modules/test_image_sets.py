@@ -1,4 +1,4 @@
-"""Image sets: the real formats, their splits, and what a user reads when something is wrong."""
+"""Image sets: the real formats, their splits, and messages about wrong files."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from data_modules.catalogue import OFFICIAL, infos
 from data_modules.images import ImageFiles, LabeledImages
 from data_modules.splits import grouped_split, stratified_order, stratified_split
 from lgx.errors import UserError
-from tests.support import fake_data
+from tests.support import fake_data, fake_masks
 from tests.support.paths import SHARED
 
 SPLITS = ("train", "val", "test")
@@ -57,7 +57,7 @@ def test_every_format_is_read_into_disjoint_splits(name: str, tmp_path: Path, mo
 
 
 def test_every_set_has_a_format_test_or_shares_one() -> None:
-    written = {*fake_data.FORMATS, *fake_data.MASKED_FORMATS}
+    written = {*fake_data.FORMATS, *fake_masks.MASKED_FORMATS}
     assert set(OFFICIAL) - written == {"cifar100"}  # CIFAR-100's reader is CIFAR-10's
 
 
@@ -136,7 +136,7 @@ def test_custom_images_may_have_any_names(tmp_path: Path) -> None:
     assert len(list(module.train_dataloader())) == len(module.read("train"))
 
 
-# -- what a user reads when something is wrong --------------------------------------------------------------------
+# -- messages about mistakes ------------------------------------------------------------------------------------------
 
 
 def test_absent_data_name_the_folder_and_the_command(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_arguments_out_of_range_are_refused(key: str, value: float) -> None:
         CIFAR10(**{key: value})
 
 
-# -- facts and command line ------------------------------------------------------------------------------------------
+# -- facts and command line -------------------------------------------------------------------------------------------
 
 
 def test_facts_of_every_set_are_complete() -> None:
@@ -218,7 +218,7 @@ def test_facts_of_every_set_are_complete() -> None:
         assert len(info.class_names) in (0, info.num_classes)
 
 
-# -- invariants of the draws -----------------------------------------------------------------------------------------
+# -- properties of the random splits ----------------------------------------------------------------------------------
 
 label_lists = st.lists(st.integers(0, 4), min_size=2, max_size=80)
 
@@ -256,7 +256,7 @@ def test_every_prefix_of_the_stratified_order_contains_all_classes(labels: list[
     assert len({labels[i] for i in order[:classes]}) == classes
 
 
-# -- the real files --------------------------------------------------------------------------------------------------
+# -- the real files ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not (SHARED / "fer2013").exists(), reason="needs the real subsets (LGX_SHARED_DATA)")

@@ -1,4 +1,4 @@
-"""Tiny-ImageNet-200 and iNaturalist 2019: their own layouts, and what a user reads when something is wrong."""
+"""Tiny-ImageNet-200 and iNaturalist 2019: their layouts, and messages about wrong files."""
 
 import json
 import tarfile
@@ -49,7 +49,7 @@ def test_tiny_imagenet_tests_on_the_official_val_images(root: Path) -> None:
 def test_inaturalist_reads_labels_from_its_tables(root: Path) -> None:
     parts = files(INaturalist2019(root=str(root), val_fraction=0.2))
     assert [len(parts[split]) for split in SPLITS] == [24, 6, 9]
-    # Classes count in the order of their numbers: 7, 12, 400.
+    # Classes have the order of their numbers: 7, 12, 400.
     expected = {fake_data.md5_text(f"val{k}") + ".jpg": (2, 0, 1)[k % 3] for k in range(9)}
     assert parts["test"] == expected
     assert not parts["train"].keys() & parts["val"].keys()

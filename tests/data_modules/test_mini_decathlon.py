@@ -1,4 +1,4 @@
-"""The mini-Decathlon: read from archives in their real layout, split without leaks, all or nothing."""
+"""The mini-Decathlon: read from archives in their real layout, split without leaks, complete or absent."""
 
 import io
 import zipfile
@@ -41,7 +41,7 @@ def tree(top: str, classes: list[str], each: int, suffix: str, size: tuple[int, 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every task's archives with a few images each, as they are found in the wild."""
+    """The archives of every task in their published layout, with a few images each."""
     root = tmp_path_factory.mktemp("archives")
     names = [f"kind{k:02d}" for k in range(12)]
     for split, each in (("train", 10), ("test", 2)):
@@ -162,7 +162,7 @@ def test_digits_need_no_archive_and_are_made_by_prepare_data(tmp_path: Path) -> 
     assert tuple(len(module.read(split)) for split in SPLITS) == mini_info("digits").sizes
 
 
-# -- what a user reads when something is wrong -----------------------------------------------------------------------
+# -- messages about mistakes ------------------------------------------------------------------------------------------
 
 
 def test_missing_archives_are_named_before_anything_is_written(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_folder_that_holds_something_else_is_not_touched(source: Path, tmp_pat
     assert (tmp_path / "mini/dtd10/thesis.tex").read_text() == "mine"
 
 
-# -- the real files --------------------------------------------------------------------------------------------------
+# -- the real files ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not (SHARED / "flowers12").exists(), reason="needs the real subsets (LGX_SHARED_DATA)")

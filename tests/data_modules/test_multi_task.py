@@ -1,4 +1,4 @@
-"""Several tasks, one per batch: drawn by the paper's rule, the same on any number of processes, exact on resume."""
+"""Several tasks, one per batch: drawn by the paper's rule, identical for any number of processes, exactly resumed."""
 
 from collections import Counter
 from itertools import chain, islice
@@ -27,12 +27,12 @@ def sampler(counts, batch, seed=0, rank=0, world=1, steps=30, temperature=2.0) -
 
 
 def task_of(counts, batch) -> int:
-    """Number of the one task that all keys of a batch belong to."""
+    """Index of the task that all keys of a batch belong to."""
     (task,) = {int(np.searchsorted(np.cumsum(counts), index, side="right")) for _, index in batch}
     return task
 
 
-# -- the draw --------------------------------------------------------------------------------------------------------
+# -- the draw ---------------------------------------------------------------------------------------------------------
 
 COUNTS = (9000, 1258, 647, 120)
 
@@ -68,7 +68,7 @@ def test_draws_differ_by_seed_and_continue_over_epochs():
     assert tasks[0] + later == draw_tasks(first.weights, 100, 0).tolist()
 
 
-# -- the batches -----------------------------------------------------------------------------------------------------
+# -- the batches ------------------------------------------------------------------------------------------------------
 
 
 @given(sizes, st.integers(1, 9), worlds, st.integers(0, 2), st.integers(0, 9))
@@ -121,12 +121,12 @@ def test_evaluation_sees_every_example_exactly_once_task_by_task(counts, batch, 
         assert tasks == sorted(tasks)
 
 
-# -- the data module -------------------------------------------------------------------------------------------------
+# -- the data module --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Root with the pocket digits, and folders of two sets of one's own: one tiny, one of 48 images."""
+    """Root with the pocket digits, and folders of two custom sets: one tiny, one of 48 images."""
     root = tmp_path_factory.mktemp("multi")
     PocketDecathlon(task="digits", root=str(root)).prepare_data()
     write_images(root / "few", {"train": 6, "val": 3, "test": 4})
@@ -244,7 +244,7 @@ def test_a_run_of_the_command_line_trains_on_all_tasks(places, tmp_path):
     assert (wrong.code, "data.temperature: expected a number above 0" in wrong.sentence) == (2, True)
 
 
-# -- what a user reads when something is wrong -----------------------------------------------------------------------
+# -- messages about mistakes ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

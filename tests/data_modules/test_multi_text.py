@@ -34,7 +34,7 @@ def test_every_batch_is_of_one_text_task_drawn_by_temperature(text_root):
     assert set(seen) == {"cola", "mrpc", "imdb"}
     for batch in made.train_dataloader():
         assert batch.inputs.shape[0] == len(batch.targets) == 4
-        assert (batch.inputs != SIZE - 1).any(0).all()  # no column of padding alone
+        assert (batch.inputs != SIZE - 1).any(0).all()  # no column contains padding only
 
 
 def test_a_pass_over_a_text_task_sees_every_text_once_in_batches_of_like_length(text_root):

@@ -1,4 +1,4 @@
-"""The Pocket Decathlon: deterministic, disjoint, quick, safe to make from several processes."""
+"""The Pocket Decathlon: deterministic, disjoint splits, quick, safe to generate from several processes."""
 
 import hashlib
 import multiprocessing

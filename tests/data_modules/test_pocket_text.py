@@ -1,4 +1,4 @@
-"""Pocket texts: made from nothing, the same every time, and worth learning."""
+"""Pocket texts: generated, the same every time, and learnable."""
 
 import re
 from collections import Counter
@@ -66,7 +66,7 @@ def test_every_word_is_one_token(root):
     module.setup("test")
     for row, length in zip(module.read("test"), module.examples("test").lengths, strict=True):
         words = sum(len(text.split()) for text in row.texts)
-        first = [len(text.split()[0]) for text in row.texts]  # without a space before it, its letters
+        first = [len(text.split()[0]) for text in row.texts]  # without a leading space it is split into letters
         assert length <= words - len(first) + sum(first) + 2
 
 

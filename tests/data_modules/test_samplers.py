@@ -1,4 +1,4 @@
-"""Order is a function of (seed, epoch, position) alone, whatever the number of processes."""
+"""The order depends only on seed, epoch and position, for any number of processes."""
 
 import random
 from itertools import chain
@@ -125,4 +125,4 @@ def test_resuming_within_an_epoch_with_another_batch_is_refused():
     state = {"epoch": 0, "batch": 2, "examples": 8}
     with pytest.raises(UserError, match="global batches of 8, not 4"):
         loader.load_state_dict(state)
-    loader.load_state_dict({**state, "batch": 5})  # the end of an epoch is no matter
+    loader.load_state_dict({**state, "batch": 5})  # at the end of an epoch the batch size may change

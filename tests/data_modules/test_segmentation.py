@@ -19,21 +19,15 @@ from data_modules.transforms import MaskTransform
 from lgx.core.batch import IGNORE
 from lgx.core.task import Task
 from lgx.errors import UserError
-from tests.support import fake_data
-from tests.support.images import write_images
+from tests.support import fake_masks
 
 SPLITS = ("train", "val", "test")
-SMALL = "depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=24"
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory) -> Path:
     """Root with all segmentation sets, and 48 images of three shapes to classify."""
-    place = tmp_path_factory.mktemp("masks")
-    for write in fake_data.MASKED_FORMATS.values():
-        write(place)
-    write_images(place / "shapes", {"train": 48, "val": 9, "test": 12})
-    return place
+    return fake_masks.write_all(tmp_path_factory.mktemp("masks"))
 
 
 def module(name: str, root: Path, **options) -> SegmentationSet:
@@ -42,7 +36,7 @@ def module(name: str, root: Path, **options) -> SegmentationSet:
     return made
 
 
-# -- the data --------------------------------------------------------------------------------------------------------
+# -- the data ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -91,7 +85,10 @@ def test_val_and_limits_are_seeded_draws(root):
 def test_masks_are_transformed_like_their_images(seed, augment, height, width):
     rng = np.random.default_rng(seed)
     mask = np.zeros((height, width), np.uint8)
-    y, x = rng.integers(0, height - 16), rng.integers(0, width - 16)  # one: between two there may be less than a pixel
+    y, x = (
+        rng.integers(0, height - 16),
+        rng.integers(0, width - 16),
+    )  # one square: between two there may be less than a pixel
     mask[y : y + 16, x : x + 16] = 1
     image = Image.fromarray(mask * 255).convert("RGB")
     torch.manual_seed(seed)
@@ -139,12 +136,12 @@ def test_batches_of_both_kinds_come_from_one_module(root):
     assert [(b.task, len(b.targets)) for b in both.val_dataloader()] == [("ade20k", 3), ("shapes", 3), ("voc12", 1)]
 
 
-# -- what a user reads when something is wrong -----------------------------------------------------------------------
+# -- messages about mistakes ------------------------------------------------------------------------------------------
 
 
 def test_unknown_labels_name_file_and_value(tmp_path):
-    fake_data.ade20k(tmp_path, train=10)
-    fake_data.voc12(tmp_path)
+    fake_masks.ade20k(tmp_path, train=10)
+    fake_masks.voc12(tmp_path)
     path = tmp_path / "ade20k/ADEChallengeData2016/annotations/validation/ADE_val_00000001.png"
     for label in (151, 300):
         mask = np.full((24, 32), 3, np.int32)
@@ -162,7 +159,7 @@ def test_unknown_labels_name_file_and_value(tmp_path):
 
 
 def test_a_mask_of_another_size_names_both_even_from_a_loader_process(tmp_path):
-    fake_data.ade20k(tmp_path, train=10)
+    fake_masks.ade20k(tmp_path, train=10)
     path = tmp_path / "ade20k/ADEChallengeData2016/annotations/validation/ADE_val_00000003.png"
     Image.fromarray(np.ones((24, 31), np.uint8)).save(path)
     made = module("ade20k", tmp_path, num_workers=1)
@@ -174,7 +171,7 @@ def test_a_mask_of_another_size_names_both_even_from_a_loader_process(tmp_path):
 def test_missing_folders_masks_and_lists_are_named(tmp_path):
     with pytest.raises(UserError, match=r"ade20k: nothing at .*ade20k; run `lgx data prepare ade20k --root"):
         module("ade20k", tmp_path).setup("fit")
-    fake_data.ade20k(tmp_path, train=10)
+    fake_masks.ade20k(tmp_path, train=10)
     base = tmp_path / "ade20k/ADEChallengeData2016/annotations"
     (base / "training/ADE_train_00000004.png").unlink()
     with pytest.raises(UserError, match=r"1 of 10 images have no mask in .*, first ADE_train_00000004\.png"):
@@ -182,7 +179,7 @@ def test_missing_folders_masks_and_lists_are_named(tmp_path):
     (base / "validation").rename(base / "elsewhere")
     with pytest.raises(UserError, match=r"ade20k test: .*annotations/validation is missing"):
         module("ade20k", tmp_path).read("test")
-    fake_data.voc12_aug(tmp_path)
+    fake_masks.voc12_aug(tmp_path)
     listed = next(tmp_path.rglob("trainaug.txt"))
     listed.write_text(listed.read_text() + "2007_000002\n")
     with pytest.raises(UserError, match=r"trainaug\.txt names 1 test images, first 2007_000002"):

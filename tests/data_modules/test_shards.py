@@ -1,4 +1,4 @@
-"""Shards: written once, resumed, read back exactly, refused when damaged."""
+"""Shards: writing, resuming, exact reading, and refusal of damaged ones."""
 
 import json
 import shutil
@@ -42,7 +42,7 @@ def test_an_index_of_an_earlier_version_is_read_and_resumed(folder: Path, tmp_pa
     assert (tmp_path / "toy" / INDEX).read_text() == (folder / INDEX).read_text()
 
 
-# -- writing ---------------------------------------------------------------------------------------------------------
+# -- writing ----------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -107,7 +107,7 @@ def test_another_set_does_not_overwrite_shards(folder: Path) -> None:
         write_shards(fake_data.numbered(3), folder, "train", other)
 
 
-# -- damage and security ---------------------------------------------------------------------------------------------
+# -- damage and security ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

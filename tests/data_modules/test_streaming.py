@@ -1,4 +1,4 @@
-"""Streaming out of shards: no duplicate, no gap, an order that can be repeated and resumed."""
+"""Streaming from shards: no duplicate, no gap, a reproducible order that can be resumed."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def test_training_gives_every_rank_as_many_full_batches_and_no_example_twice(
 
 
 def as_worker(batches: ShardBatches, worker: int, workers: int) -> list[object]:
-    """What one loader process would give, without starting one."""
+    """The examples that one worker yields, without starting a process."""
     import torch.utils.data._utils.worker as module
 
     info = module.WorkerInfo(id=worker, num_workers=workers, seed=0, dataset=batches)
@@ -128,7 +128,9 @@ def test_an_epoch_cannot_be_resumed_in_another_order(folder: Path, option: str, 
     resumed = StreamLoader(stream(folder, **changed), lambda: 0, num_workers=2 if option == "num_workers" else 0)
     with pytest.raises(UserError, match=f"toy: the run stopped within an epoch of {option} "):
         resumed.load_state_dict(loader.state_dict())
-    resumed.load_state_dict({**loader.state_dict(), "batch": resumed.epoch_length})  # at its end any order may follow
+    resumed.load_state_dict(
+        {**loader.state_dict(), "batch": resumed.epoch_length}
+    )  # after its end any order may follow
 
 
 def test_the_module_streams_and_evaluates_like_in_memory(folder: Path) -> None:

@@ -19,7 +19,7 @@ from tests.support.paths import SHARED
 import_transformers()
 
 
-# -- reading -----------------------------------------------------------------------------------------------------
+# -- reading ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_validation_is_held_out_of_train_and_never_of_test(text_root, vocabulary
 
 def test_a_file_for_validation_is_used_where_there_is_one(text_root, vocabulary, tmp_path):
     write_sets(tmp_path)
-    (tmp_path / "rte/val.tsv").write_text("7\tone\ttwo\tentailment\n")  # without a line of names
+    (tmp_path / "rte/val.tsv").write_text("7\tone\ttwo\tentailment\n")  # without a header line
     assert decoded(opened("rte", tmp_path, vocabulary).examples("val"), vocabulary) == ["one\ntwo"]
     (tmp_path / "sst2/test.tsv").write_text("sentence\tlabel\ntested\t1\n")
     module = opened("sst2", tmp_path, vocabulary)
@@ -137,7 +137,7 @@ def test_limited_training_is_stratified_and_part_of_the_whole(text_root, vocabul
     )
 
 
-# -- mistakes ----------------------------------------------------------------------------------------------------
+# -- mistakes ---------------------------------------------------------------------------------------------------------
 
 BAD = {
     "a row with too few columns": (
@@ -229,7 +229,7 @@ def test_a_missing_extra_ends_with_one_sentence(text_root, vocabulary, monkeypat
         opened("cola", text_root, vocabulary, source="hub")
 
 
-# -- batches -----------------------------------------------------------------------------------------------------
+# -- batches ----------------------------------------------------------------------------------------------------------
 
 
 def batches(lengths, epoch=0, **options):
@@ -302,7 +302,7 @@ def test_lines_are_split_at_line_feeds_only(tmp_path):
     assert read_lines(path) == ["a\u2028b\x85c", "d"]
 
 
-# -- the real sets -----------------------------------------------------------------------------------------------
+# -- the real sets ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not (SHARED / "gpt2_vocab").is_dir(), reason=f"no real sets at {SHARED}")
@@ -312,7 +312,7 @@ def test_the_real_sets_have_their_official_sizes(name):
     module.setup("fit")
     module.setup("test")
     sizes = tuple(len(module.examples(split)) for split in ("train", "val", "test"))
-    expected = (2_127, 363, 277) if name == "rte" else module.info.sizes  # that copy of RTE has a val.tsv
+    expected = (2_127, 363, 277) if name == "rte" else module.info.sizes  # this copy of RTE has a val.tsv
     assert sizes == expected
     assert all(module.examples(split).lengths.max() <= 128 for split in ("train", "val", "test"))
 

@@ -1,4 +1,4 @@
-"""GPT-2's tokens: vocabularies, merges, texts that are too long."""
+"""GPT-2's tokens: vocabularies, merges, and texts that are too long."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Graphs, embeddings, predictions and gradients are those of the official GHN-3, LoGAH and TAL code.
+"""Graphs, embeddings, predictions and gradients equal those of the official GHN-3, LoGAH and TAL code.
 
 The reference tensors are not part of the project; LGX_GOLDEN is the path of their folder.
 """

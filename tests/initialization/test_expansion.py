@@ -1,4 +1,4 @@
-"""Expansion keeps its invariants and gives the papers' examples."""
+"""Index arithmetic of expansions: invariants, and the examples of the papers."""
 
 import itertools
 

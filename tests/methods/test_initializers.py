@@ -1,4 +1,4 @@
-"""The initializer of a file or of a method's name."""
+"""The initializer that belongs to a file, or to the name of a method."""
 
 import pytest
 

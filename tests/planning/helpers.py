@@ -21,12 +21,12 @@ BASE = ["--model=Finetune", VIT, "--model.optimizer=torch.optim.AdamW", *OFFLINE
 
 
 def plan(*options: object) -> Plan:
-    """Plan in this process; mistakes are exceptions."""
+    """Plan in this process; mistakes raise exceptions."""
     return make_plan([str(option) for option in options])
 
 
 def steps_of(*options: object) -> Steps:
-    """Count the steps of a run on one process, and nothing else."""
+    """Only count the steps of a run on one process."""
     run = configure([str(option) for option in options])
     return count_steps(run.method, run.data, run.trainer, run.options, processes=1)[0]
 

@@ -69,7 +69,7 @@ def held(monkeypatch):
 )
 def test_predicted_memory_is_what_a_step_takes(held, images, ancestor, tmp_path, monkeypatch, model, options):
     seen, methods = held
-    if model == "LSAMD":  # whose routing decides in a run; the plan counts what costs most
+    if model == "LSAMD":  # its routing decides in a run; the plan counts the most expensive case
         monkeypatch.setattr(SuperAncestor, "_majority", lambda network, prefers_base: False)
     options = [option.replace("{ancestor}", str(ancestor)) for option in options]
     if model in ("GHN3", "LoGAH", "TAL"):
@@ -96,7 +96,9 @@ def test_predicted_memory_is_what_a_step_takes(held, images, ancestor, tmp_path,
     }
     for file, size in files.items():
         if size is not None:
-            assert file.stat().st_size == pytest.approx(size, rel=0.1, abs=120_000), file  # names and numbers beside
+            assert file.stat().st_size == pytest.approx(size, rel=0.1, abs=120_000), (
+                file
+            )  # names and numbers are stored, too
 
 
 def test_predicted_memory_of_a_text_model_is_what_a_step_takes(held, images, tmp_path):
@@ -112,7 +114,7 @@ def test_predicted_memory_of_a_text_model_is_what_a_step_takes(held, images, tmp
     args = [a for a in arguments("fit", "Finetune", images, tmp_path / "runs", *options) if "img_size" not in str(a)]
     done = lgx(*args)
     assert done.code == 0, done.err
-    # Every text counts with the greatest length, which some batch has; most have less.
+    # The plan assumes the maximum length for every text; at least one batch has it.
     planned = plan(*args[1:], "--samples=40")
     assert max(seen) <= 1.01 * planned.memory.activations
     assert planned.memory.activations < 1.2 * max(seen)
@@ -142,7 +144,7 @@ def test_predicted_memory_is_the_most_that_a_gpu_holds(precision):
 
 
 def _peak_of_a_step(architecture, batch, precision, device, measure):
-    """What a step takes in the order of Lightning, which forgets gradients after the forward pass."""
+    """Memory of a step in the order of Lightning, which clears gradients after the forward pass."""
     network = architecture.build().to(device)
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
     inputs = torch.randn(batch, 3, architecture.img_size, architecture.img_size, device=device)

@@ -1,4 +1,4 @@
-"""A mistake in the options of ``lgx plan`` is one sentence."""
+"""A mistake in the options of ``lgx plan`` ends with one sentence."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""``lgx plan``: what it predicts is what runs do, and it needs nothing that is not there yet."""
+"""``lgx plan``: its inputs and its output, and plans of all configurations."""
 
 import gc
 import json

@@ -16,7 +16,7 @@ def evidence(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def evil(tmp_path: Path, evidence: Path) -> Path:
-    """A checkpoint that runs code where it is unpickled."""
+    """A checkpoint that runs code when it is unpickled."""
     path = tmp_path / "evil.ckpt"
     torch.save({"state_dict": Payload(evidence), "lgx": {}, "pytorch-lightning_version": "2"}, path)
     return path

@@ -1,4 +1,4 @@
-"""Every method on two real processes (gloo), with tasks and architectures that change from step to step.
+"""Every method on two real processes (gloo), with tasks and architectures that change at every step.
 
 One pair of processes runs all of them, one after another: starting a pair takes longer than a run.
 """

@@ -1,4 +1,4 @@
-"""Full disks, places that refuse, files that break under a run: one sentence, and nothing half-written."""
+"""Full disks, unwritable folders, files damaged during a run: one sentence, and no partial files."""
 
 import errno
 import os
@@ -22,15 +22,18 @@ from lgx.errors import UserError
 from tests.support import fake_data
 from tests.support.command_line import ARCH, Result, arguments, lgx
 
-LIMIT = 60  # seconds that a command may take to its end
+LIMIT = 60  # seconds that a command may take
 
 
 @contextmanager
 def no_file_larger_than(limit: int) -> Iterator[None]:
-    """The system refuses to write more than so many bytes to any file."""
+    """The system refuses to write more than this number of bytes to any file."""
     old, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # Python keeps what was cut off of it
+    writes_bytecode, sys.dont_write_bytecode = (
+        sys.dont_write_bytecode,
+        True,
+    )  # Python keeps the part that was not written
     try:
         yield
     finally:
@@ -40,7 +43,7 @@ def no_file_larger_than(limit: int) -> Iterator[None]:
 
 @contextmanager
 def mounted(place: Path, *options: str) -> Iterator[Path]:
-    """A file system of its own; only root can mount one."""
+    """A separate file system; only root can mount one."""
     place.mkdir()
     mount = subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", place], capture_output=True)
     if mount.returncode:
@@ -53,28 +56,28 @@ def mounted(place: Path, *options: str) -> Iterator[Path]:
 
 @contextmanager
 def full(place: Path) -> Iterator[Path]:
-    """A disk without room."""
+    """A full disk."""
     with mounted(place, "-o", "size=4k") as disk:
         yield disk
 
 
 @contextmanager
 def read_only(place: Path) -> Iterator[Path]:
-    """A disk that nobody may write to."""
+    """A read-only disk."""
     with mounted(place, "-o", "ro") as disk:
         yield disk
 
 
 @contextmanager
 def taken(place: Path) -> Iterator[Path]:
-    """A file where a folder should be."""
+    """A file at the place of a folder."""
     place.write_text("taken")
     yield place
 
 
 @contextmanager
 def limited(place: Path) -> Iterator[Path]:
-    """A folder in which no file may have more than 300 bytes."""
+    """A folder in which files are limited to 300 bytes."""
     place.mkdir()
     with no_file_larger_than(300):
         yield place
@@ -106,7 +109,7 @@ def quickly(*command: object) -> Result:
 
 
 def leftovers(place: Path) -> list[str]:
-    """Names of temporary files and folders below a place."""
+    """Names of temporary files and folders below a folder."""
     return [path.name for path in place.rglob("*") if path.name.startswith(".") or path.suffix in (".tmp", ".old")]
 
 
@@ -157,12 +160,12 @@ def test_a_full_disk_ends_a_run_that_can_be_resumed(tmp_path, images):
 
 def test_a_disk_that_fills_while_curves_are_written_names_the_run(tmp_path, images, capfd):
     base = arguments("fit", "Ancestor", images, tmp_path, "--name=r")
-    with no_file_larger_than(5000):  # the configuration has room, TensorBoard's file has not
+    with no_file_larger_than(5000):  # there is room for the configuration, but not for TensorBoard's file
         result = quickly(*base)
     assert result.code == 2
     assert f"cannot write {tmp_path / 'test' / 'r' / 'seed0'}" in result.sentence
     assert "resume with --ckpt_path last" in result.sentence
-    assert "Traceback" not in capfd.readouterr().err  # of TensorBoard's thread neither
+    assert "Traceback" not in capfd.readouterr().err  # not from TensorBoard's thread either
 
 
 def test_writing_shards_resumes_after_a_full_disk(tmp_path, monkeypatch):
@@ -180,7 +183,7 @@ def test_writing_shards_resumes_after_a_full_disk(tmp_path, monkeypatch):
 
 
 class Break(Callback):
-    """Cut a shard off in the middle when the second epoch begins."""
+    """Truncate a shard when the second epoch begins."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)

@@ -62,7 +62,7 @@ def test_every_run_of_every_sweep_parses(path):
     for spec in sweep.runs:
         if arch := spec.options.get("model.arch"):
             parse_any_architecture(arch)
-        # Runs that differ in plain values alone parse alike, and each class is looked at once with each set of options.
+        # Runs that differ only in plain values parse alike; each class is parsed once with each set of options.
         kinds = {(key, spec.options.get(key)) for key in ("data", "model", "model.initializer")}
         pieces = {(spec.command, spec.config, frozenset(spec.options), kind) for kind in kinds}
         if not pieces <= seen:

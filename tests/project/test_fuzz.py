@@ -1,7 +1,7 @@
-"""Damaged and hostile files: whatever is in them, a reader gives what it should or one sentence that names the file.
+"""Damaged and hostile files: every reader returns a valid result or one sentence that names the file.
 
 Real files are made, their bytes or the values in them are changed, and the real readers and commands read them.
-``LGX_FUZZ=1000`` tries so many changes of each file; they are the same in every run.
+``LGX_FUZZ=1000`` tries 1000 changes of each file; the changes are the same in every run.
 """
 
 import os
@@ -23,8 +23,8 @@ from tests.support.command_line import arguments, lgx
 from tests.support.fuzzed import JSON, VALUES, VICTIMS, load_saved, save_saved
 
 CASES = int(os.environ.get("LGX_FUZZ", "25"))
-SLOWEST = 20  # seconds for one damaged file of some kilobytes
-MOST = 2**20  # kilobytes that all of them together may add to the process at its largest
+SLOWEST = 20  # seconds for one damaged file of a few kilobytes
+MOST = 2**20  # kilobytes that all of them together may add to the peak memory of the process
 
 pytestmark = pytest.mark.timeout(180 + CASES)
 
@@ -49,7 +49,7 @@ ODD = [
 
 @st.composite
 def damaged(draw: Any, whole: bytes) -> bytes:
-    """One to four changes of some bytes."""
+    """The content after one to four changes of some bytes."""
     data = bytearray(whole)
     for _ in range(draw(st.integers(1, 4))):
         at, length = draw(st.integers(0, len(data))), draw(st.integers(1, 64))
@@ -84,7 +84,7 @@ def places(content: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 
 def replaced(content: Any, place: tuple[Any, ...], value: Any) -> Any:
-    """A copy with another value at a place; ``DROPPED`` leaves it out."""
+    """A copy with another value at one place; ``DROPPED`` removes it."""
     if not place:
         return {} if value is DROPPED else value
     copy = dict(content) if isinstance(content, dict) else list(content)
@@ -117,7 +117,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 def survive(name: str, file: Path) -> None:
-    """Read a file: it is read, or one sentence says what is wrong with it."""
+    """Read a file: it succeeds, or one sentence says what is wrong with the file."""
     started = time.perf_counter()
     try:
         VICTIMS[name].read(file)
@@ -130,7 +130,7 @@ def survive(name: str, file: Path) -> None:
 
 
 def tried(cases: int) -> settings:
-    """So many cases, as they come: a case is small already."""
+    """Settings for this number of examples, without shrinking: an example is small already."""
     return settings(max_examples=cases, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
@@ -203,7 +203,7 @@ def test_invalid_json_is_named(name: str, made: Callable[[str], Path], content: 
         file.write_bytes(whole)
 
 
-# -- the command line ------------------------------------------------------------------------------------------------
+# -- the command line -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ def run(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answered(*command: object) -> None:
-    """Run a command line: it does what it should, or one sentence says what is wrong."""
+    """Run a command line: it succeeds, or one sentence says what is wrong."""
     started = time.perf_counter()
     result = lgx(*command)
     assert result.code in (0, 1, 2)
@@ -226,7 +226,7 @@ def answered(*command: object) -> None:
     assert time.perf_counter() - started < SLOWEST
 
 
-UNLIMITED = {"devices", "num_nodes", "strategy", "num_workers"}  # what a user may wait for
+UNLIMITED = {"devices", "num_nodes", "strategy", "num_workers"}  # a user may wait this long
 
 
 @given(data=st.data())

@@ -1,7 +1,7 @@
-"""Killed without warning at random moments, every command leaves whole files, and goes on to what it would have done.
+"""Every command that is killed at random moments leaves complete files, and resumes to the same result.
 
-The commands run in forks of a process that has imported everything, so that the moments fall into their work. Two
-moments each by default; ``pytest -m slow`` takes twenty.
+The commands run in forks of a process that has imported everything, so that kills happen during their work. Two
+kills of each command by default; ``pytest -m slow`` makes twenty.
 """
 
 import contextlib
@@ -31,13 +31,13 @@ Command = list[object]
 Outcome = Callable[[Path], object]
 
 
-# Forks of a process that never trained: after some uses, torch's autograd refuses to run in forks of this one.
+# Forks of a process that never trained: torch's autograd refuses to run in forks of a process that used it.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["lgx.methods", "lgx.training.cli", __name__])
 
 
 def work(args: list[str], folder: Path) -> None:
-    """What a fork does: the command line, in a process group of its own."""
+    """Run the command line in a process group of its own; this is what a fork does."""
     os.setsid()
     log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
@@ -64,12 +64,12 @@ def finish(args: Command, folder: Path) -> float:
 
 
 def kill_during(args: Command, folder: Path, seconds: float) -> bool:
-    """Kill a command line after so many seconds; returns whether it was still running."""
+    """Kill a command line after some seconds; returns whether it was still running."""
     process = start(args, folder)
     process.join(seconds)
     if process.exitcode is not None:
         return False
-    with contextlib.suppress(ProcessLookupError):  # it had no group yet
+    with contextlib.suppress(ProcessLookupError):  # it has no process group yet
         os.killpg(cast(int, process.pid), signal.SIGKILL)
     process.kill()
     process.join()
@@ -77,7 +77,7 @@ def kill_during(args: Command, folder: Path, seconds: float) -> bool:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Digest of every file that has its final name, but of the log."""
+    """Digest of every file that has its final name, except the log."""
     names = (p.relative_to(folder) for p in sorted(folder.rglob("*")) if p.is_file() and p.name != "log")
     final = (name for name in names if not any(part.endswith(".tmp") for part in name.parts))
     return {str(name): hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in final}
@@ -94,7 +94,7 @@ def of_run(folder: Path) -> object:
 
 
 def of_sweep(folder: Path) -> object:
-    """Collected rows, none of them twice."""
+    """Collected rows, checked to contain no duplicates."""
     return [(r.method, r.epochs, r.metric, r.value, r.seed) for r in read_rows(folder / "all.csv")]
 
 
@@ -135,7 +135,7 @@ def zips(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def commands(
     images: Path, ancestor: Path, sws: Path, sweep_file: Path, zips: Path
 ) -> dict[str, tuple[Command, Outcome]]:
-    """Every command that writes, and what is compared of what it leaves."""
+    """Every command that writes, and the function that reads its results for the comparison."""
     fit = ["--name=r", "--trainer.max_epochs=3", "--save_every=1", "--data.augment=crop_flip", "--test_start=true"]
     init = ["init", "--source", sws / "best.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=7")]
     prepare = ["data", "prepare", "cifar10", "--source", zips]
@@ -157,7 +157,9 @@ def undisturbed(commands, tmp_path_factory) -> Callable[[str], tuple[float, obje
         if name not in known:
             folder = tmp_path_factory.mktemp(name.replace(" ", "_")) / "once"
             args, outcome = commands[name]
-            seconds = min(finish(args, folder.with_name("twice")), finish(args, folder))  # the first also warms caches
+            seconds = min(
+                finish(args, folder.with_name("twice")), finish(args, folder)
+            )  # the first run also warms caches
             known[name] = seconds, outcome(folder)
         return known[name]
 
@@ -165,18 +167,18 @@ def undisturbed(commands, tmp_path_factory) -> Callable[[str], tuple[float, obje
 
 
 def check(name: str, count: int, commands, undisturbed, folder: Path) -> None:
-    """Kill a command at so many random moments of its time, each time a fresh one, and let each go on."""
+    """Kill a command at random moments, each time in a fresh folder, and resume it."""
     args, outcome = commands[name]
     seconds, expected = undisturbed(name)
     rng, killed, places = random.Random(name), 0, (folder / str(k) for k in range(5 * count))
     while killed < count:
         place, moment = next(places), rng.random()
         if not kill_during(args, place, moment * seconds):
-            continue  # this time it was quicker
+            continue  # it had finished before the kill
         killed += 1
-        if outcome is contents:  # what has its final name is whole, even before the command runs again
+        if outcome is contents:  # files with their final names are complete, even before the command runs again
             torn = {name for name, digest in contents(place).items() if expected[name] != digest}
-            assert torn <= {"data/cifar10_shards/index.json"}  # which grows by a split at a time
+            assert torn <= {"data/cifar10_shards/index.json"}  # the index grows by one split at a time
         finish(args, place)
         assert outcome(place) == expected, f"killed after {moment:.2f} of {seconds:.1f} s"
 

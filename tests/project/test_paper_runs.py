@@ -1,7 +1,7 @@
 """Every configuration at the papers' scale does two steps: the real networks, on small files in the real formats.
 
-What other runs would have made is stood in for: learngenes by random starts, pretrained ancestors by untrained ones,
-task embeddings by random vectors.
+Results of other runs are replaced: learngenes by random starts, pretrained ancestors by untrained ones, and task
+embeddings by random vectors.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Place = Callable[[Path, pytest.MonkeyPatch], list[str]]
 
 
 def imagenet(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    for k, split in enumerate(("train", "val")):  # a thousand classes, as many as the ancestors know
+    for k, split in enumerate(("train", "val")):  # as many classes as the ancestors have
         fake_data.class_tree(root / "imagenet" / split, [f"n{c:08d}" for c in range(1000)], 2 - k, k, "JPEG")
     return []
 
@@ -83,7 +83,7 @@ def test_every_configuration_of_the_papers_scale_is_listed():
 
 
 def embeddings(file: Path) -> Path:
-    """Random vectors in the place of an ancestor's."""
+    """Random vectors instead of the features of an ancestor."""
     names = [*(f"decathlon_{task}" for task in SMALL_TASKS), "mrpc", "cola", "rte", "imdb"]
     tasks = {name: Task(name, 2).to_dict() for name in names}
     vectors = {name: torch.randn(768) for name in names}

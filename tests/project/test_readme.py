@@ -1,4 +1,4 @@
-"""Every command of the README runs, on stand-ins of the right shapes."""
+"""Every command of the README runs, on small files of the right shapes."""
 
 import re
 import shlex
@@ -55,7 +55,7 @@ def test_every_linked_file_exists():
 
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
-    """A folder where the README's earlier steps have happened."""
+    """A folder with the results of the earlier steps of the README."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     arch = parse_architecture(ARCH, num_classes=10)
@@ -131,7 +131,7 @@ def test_every_lgx_command_of_the_readme_runs():
         if program != "lgx":
             continue
         command = words[0]
-        if command in TRAINING:  # parsed and checked in full, not trained
+        if command in TRAINING:  # parsed and checked completely, not trained
             words = [w for w in words if w not in ("--ckpt_path", "last", "best")] + ["--print_config"]
         elif command == "sweep":
             words += ["--dry_run"]
@@ -140,9 +140,9 @@ def test_every_lgx_command_of_the_readme_runs():
             continue
         elif command == "bench":
             words = ["bench", "--size", "tiny", "--batch", "1", "--repeats", "1"]
-        elif command == "extract":  # the stand-in was searched over two data sets
+        elif command == "extract":  # the replacement was selected on two data sets
             words = ["1" if w == "2" else w for w in words]
-        elif command == "embed":  # one bare image stands for every set
+        elif command == "embed":  # one image replaces every data set
             words = ["my_images" if "pocket" in w else w for w in words]
         elif command == "reproduce" and "--measured" not in words:
             words += ["--dry_run"] if "--list" not in words and "--dry_run" not in words else []
@@ -173,7 +173,7 @@ def test_every_lgx_command_of_the_readme_runs():
 
 @pytest.mark.usefixtures("workplace")
 def test_the_five_commands_from_images_to_a_network_do_what_they_say(tmp_path):
-    shutil.rmtree("runs/mine")  # the stand-ins of what is made here
+    shutil.rmtree("runs/mine")  # replacements of the results
     shutil.rmtree("my_images")
     write_images(tmp_path / "my_images", {"train": 90, "test": 12})
     section = (ROOT / "README.md").read_text().split("## My own images")[1].split("\n## ")[0]

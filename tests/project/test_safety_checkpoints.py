@@ -1,4 +1,4 @@
-"""Learngenes, checkpoints and model folders of others run no code and take no more than their share."""
+"""Foreign learngenes, checkpoints and model folders run no code, and take little time and memory."""
 
 import json
 import struct

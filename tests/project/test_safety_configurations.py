@@ -1,4 +1,4 @@
-"""Configurations of others name known classes only, run no code, and take little time and memory to refuse."""
+"""Foreign configurations name known classes only, run no code, and take little time and memory."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from tests.support.command_line import Result, arguments, lgx
 
 @pytest.fixture
 def fit(images: Path, tmp_path: Path) -> Callable[..., Result]:
-    """``lgx fit`` of one batch, with a configuration beside it."""
+    """``lgx fit`` of one batch, with a configuration file."""
 
     def run(content: Any = None, *options: str) -> Result:
         if content is not None:
@@ -86,7 +86,7 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{k + 1}: &a{k + 1} [*a{k}, *a{k}]\n" fo
 BOMBS = {
     "aliases": LAUGHS,
     "an alias of itself": "&a [*a]\n",
-    "brackets": "[" * 500_000,  # the interpreter itself would end
+    "brackets": "[" * 500_000,  # the interpreter itself would crash
     "braces": "{a: " * 500_000,
     "dashes": "- " * 500_000,
     "a long text": f"a: {'x' * 2**21}",
@@ -106,7 +106,7 @@ def test_a_yaml_bomb_ends_with_one_sentence(tmp_path, name):
         assert result.code == 2, result.err
         assert len(result.err) < 2500
         assert str(file) in result.sentence or name == "no such day"
-    if name != "no such day":  # a text to jsonargparse, whose options are no days
+    if name != "no such day":  # jsonargparse reads it as text: no option is a date
         with pytest.raises(UserError, match=r"sweep\.yaml: (not valid YAML|a sweep)"):
             load_sweep(file)
     assert time.perf_counter() - started < 20

@@ -1,4 +1,4 @@
-"""Shards, images, texts, archives and folders of others: no code is run, nothing lands elsewhere, nothing explodes."""
+"""Foreign shards, images, texts, archives and folders run no code, write no other files, and take little memory."""
 
 import gzip
 import io
@@ -34,7 +34,7 @@ from tests.support.command_line import lgx
 from tests.support.hostile import Payload
 from tests.support.images import write_images
 
-# -- shards, images and texts ------------------------------------------------------------------------------------------
+# -- shards, images and texts -----------------------------------------------------------------------------------------
 
 
 def shard(path: Path, members: dict[str, bytes], **changes: Any) -> Path:
@@ -81,7 +81,7 @@ def test_members_that_webdataset_would_decode_stay_bytes(toy, evidence, suffix):
 
 
 def sparse(path: Path) -> None:
-    """A kilobyte that stands for a terabyte: a member with a hole (GNU's old form)."""
+    """A member of a kilobyte that unpacks to a terabyte: a sparse file in GNU's old format."""
     header = bytearray(tarfile.TarInfo("a.png").tobuf(tarfile.GNU_FORMAT))
     header[156:157] = tarfile.GNUTYPE_SPARSE
     header[124:136] = b"00000000000\0"
@@ -93,7 +93,7 @@ def sparse(path: Path) -> None:
 
 
 def declared(path: Path) -> None:
-    """A member that says to have a terabyte."""
+    """A member that claims a size of a terabyte."""
     member = tarfile.TarInfo("a.png")
     member.size = 2**40
     path.write_bytes(member.tobuf(tarfile.GNU_FORMAT) + b"\0" * 1024)
@@ -159,7 +159,7 @@ def test_a_field_of_a_hundred_megabytes_is_named(tmp_path):
         CoLA(root=str(tmp_path), vocab_size=fake_text.SIZE).setup("fit")
 
 
-# -- archives and folders ----------------------------------------------------------------------------------------------
+# -- archives and folders ---------------------------------------------------------------------------------------------
 
 OUTSIDE = ["../evil", "/evil", "a/../../evil", "..\\evil", "\\evil", "C:\\evil", "./../evil"]
 
@@ -206,7 +206,7 @@ def test_a_zip_writes_nothing_outside(tmp_path, unpack, name):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("train/a/1.png", png())
         info = zipfile.ZipInfo("x")
-        info.filename = f"{name}.png"  # the constructor would mend it
+        info.filename = f"{name}.png"  # the constructor would repair it
         archive.writestr(info, png())
     with pytest.raises(UserError, match=r"x\.zip: its member .* outside the folder"):
         unpack(path, tmp_path / "out")
@@ -245,7 +245,7 @@ def test_shards_do_not_follow_links(tmp_path):
     picture = tmp_path / "mine" / "train" / "circle" / "000.png"
     kept = tmp_path / "kept.png"
     picture.rename(kept)
-    picture.symlink_to(kept)  # a subset of links is a custom, and stays one
+    picture.symlink_to(kept)  # folders of links to a subset of the images are common, and stay possible
     module = ImageFolderData(str(tmp_path / "mine"))
     files = module.read("train")
     assert isinstance(files, ImageFiles)

@@ -18,7 +18,7 @@ from tests.support.browser import render
 from tests.support.command_line import arguments, free_port, lgx
 from tests.support.paths import EXPERIMENTS
 
-DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # even where a proxy is set
+DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # even if a proxy is set
 ROWS = EXPERIMENTS / "results" / "sws_fashion_mnist.csv"
 
 
@@ -80,7 +80,7 @@ def test_tensorboard_shows_runs_by_name_with_their_curves(tensorboard, tmp_path)
 
 
 def test_tensorboard_shows_hyper_parameters_and_scores(tensorboard, tmp_path):
-    """The tab is a closed component: asked is what it asks, looked at is what it paints."""
+    """The tab is a closed component: the test repeats its request, and looks at the picture that it paints."""
     asked = DIRECTLY.open(f"{tensorboard}/data/plugin/hparams/experiment?request=%7B%7D", timeout=30)
     told = json.loads(asked.read())
     names = [parameter["name"] for parameter in told["hparamInfos"]]

@@ -20,7 +20,7 @@ from tests.results.helpers import GAINS, add_run, read_page, row
 HOSTILE = '<script>alert("x")</script>|$\\frac{[bold]'
 
 
-# -- the training split ------------------------------------------------------------------------------------------------
+# -- the training split -----------------------------------------------------------------------------------------------
 
 
 def add_training(folder: Path, method: str, seed: int, losses: dict[int, float]) -> None:
@@ -65,7 +65,7 @@ def test_training_losses_are_shown_without_a_paper_and_only_when_asked_for(
     assert "loss" not in capsys.readouterr().out
 
 
-# -- names of the papers -----------------------------------------------------------------------------------------------
+# -- names of the papers ----------------------------------------------------------------------------------------------
 
 
 def test_only_tasks_of_the_decathlon_match_tals_tables() -> None:
@@ -95,7 +95,7 @@ def test_the_average_is_shown_where_all_tasks_of_a_table_were_measured(
     assert averages_of_paper(rows, load_table("tal/table8")) == averages_of_paper(rows, load_table("tal/table2")) == []
 
 
-# -- the command -------------------------------------------------------------------------------------------------------
+# -- the command ------------------------------------------------------------------------------------------------------
 
 
 def test_compare_writes_page_markdown_and_rows(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""``lgx compare --cost``: computed from what real runs left on the disk, back to their ancestor."""
+"""``lgx compare --cost``: computed from the files of real runs, back to their ancestor."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ def arch(depth: int) -> str:
 
 @pytest.fixture(scope="module")
 def runs(images, ancestor, sws, tmp_path_factory):
-    """SWS, the ancestor's weights and scratch at two depths, two epochs each of three steps of 16 images."""
+    """Runs from SWS, the ancestor's weights and scratch at two depths: two epochs of three steps of 16 images."""
     folder = tmp_path_factory.mktemp("cost")
     starts = {
         "sws": ["--model.initializer=StagewiseExpansion",

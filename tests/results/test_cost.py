@@ -1,4 +1,4 @@
-"""What architectures and runs cost, against the papers' own numbers."""
+"""Compute of architectures and runs, compared with the papers' numbers."""
 
 import json
 
@@ -83,7 +83,7 @@ def trained(name: str, epochs: float, images: int = IMAGES) -> Training:
 
 
 def sws_b(tuning: float) -> MethodCost:
-    """SWS's Des-B-6 to -15: a learngene of 100 epochs, and for each so many epochs of tuning."""
+    """SWS's Des-B-6 to -15: a learngene of 100 epochs, and the given epochs of tuning for each."""
     descendants = [
         Descendant(name, "imagenet", *cost_of(NAMES[name])[::-1], trained(name, tuning)) for name in DES_B
     ]  # fmt: skip
@@ -103,7 +103,7 @@ def test_sws_stores_20_times_fewer_parameters():
 def test_sws_pretrains_10_times_less():
     cost = sws_b(10)
     assert cost.pretraining.epochs / cost.learning.epochs == 10
-    # In MACs less: its auxiliary net has 16 layers, the ten descendants 10.5 on average, and its teacher costs too.
+    # Less in MACs: the auxiliary net has 16 layers, the ten descendants 10.5 on average, and the teacher costs, too.
     assert cost.pretraining.macs / cost.learning.macs == pytest.approx(6.37, abs=0.01)
 
 

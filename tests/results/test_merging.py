@@ -1,4 +1,4 @@
-"""Which rows of several runs stand in a table."""
+"""Which rows of several runs are shown in a table."""
 
 import os
 from pathlib import Path

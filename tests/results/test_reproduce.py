@@ -264,7 +264,7 @@ def test_outside_the_repository_the_message_says_so(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_table_of_texts_is_reproduced_on_tiny_files(place):
-    """TAL's Table 6 with tiny networks: the other tables have a pocket scale, no text set can be made of nothing."""
+    """TAL's Table 6 with tiny networks on tiny files: its text sets have no pocket scale."""
     import_transformers()
     (place / "experiments" / "text").symlink_to(ROOT / "experiments" / "text")
     write_vocabulary(write_sets(place / "data") / "gpt2_vocab")

@@ -1,4 +1,4 @@
-"""Means, intervals and differences over seeds, and the tables made of them; scipy and hand computations as oracles."""
+"""Means, intervals and differences over seeds, and their tables, compared with scipy and hand computations."""
 
 import io
 import math
@@ -228,7 +228,7 @@ def test_the_rebuttals_p_values_follow_from_its_rounds() -> None:
             }
             difference = paired_difference(values["tal_plus"], values["tal"])
             assert difference is not None
-            # The one that is not as printed is noted in the table.
+            # The table notes the one that differs from the paper.
             expected = 0.957 if (architecture, task) == ("12-Tiny", "cifar100") else printed_p[architecture, task]
             assert difference.p == pytest.approx(expected, abs=5e-4)
 

@@ -177,7 +177,7 @@ def test_a_journal_with_an_incomplete_last_line_continues(tuning_file, tmp_path)
     rehearse(tuning)
     journal = tmp_path / "runs/t/study.journal"
     whole = journal.read_bytes()
-    journal.write_bytes(whole[: whole.rfind(b"\n", 0, -1) + 20])  # of the last trial's score only a piece
+    journal.write_bytes(whole[: whole.rfind(b"\n", 0, -1) + 20])  # only a part of the last trial's score
     trials, executor = rehearse(tuning)
     assert executor.events == []
     assert [trial.value is not None for trial in trials] == [True, True]

@@ -1,4 +1,4 @@
-"""A real browser, headless: what a page looks like once it is rendered, and what its console says."""
+"""Render pages in a headless browser."""
 
 import re
 import shutil
@@ -26,13 +26,13 @@ class Page(NamedTuple):
 
 
 def render(url: str, profile: Path, wait: float = 5, picture: Path | None = None) -> Page:
-    """Open a page and let so many seconds of its own time pass.
+    """Open a page and wait.
 
     Args:
         url: Its address.
         profile: Folder for the browser's own files.
-        wait: Seconds.
-        picture: PNG file to paint the page to.
+        wait: Seconds of virtual time.
+        picture: PNG file for a screenshot.
     """
     if CHROMIUM is None:
         pytest.skip("no Chromium is installed")

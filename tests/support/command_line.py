@@ -16,7 +16,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 def free_port() -> int:
-    """A port that no other process is handed in the meantime: those that systems choose themselves lie above."""
+    """A free port below the range from which systems choose ports, so that no other process gets it in the meantime."""
     while True:
         port = random.SystemRandom().randrange(15_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -32,7 +32,7 @@ class Result:
 
     @property
     def sentence(self) -> str:
-        """The last line of stderr, where a mistake is explained."""
+        """The last line of stderr, which explains a mistake."""
         return self.err.strip().splitlines()[-1] if self.err.strip() else ""
 
 
@@ -50,7 +50,7 @@ def lgx(*args: object) -> Result:
 
 
 def python(*args: object, cwd: Path | None = None, timeout: int = 120, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own."""
+    """Run Python in another process."""
     return subprocess.run(
         [sys.executable, *(str(a) for a in args)],
         capture_output=True, text=True, timeout=timeout, cwd=cwd, env={**os.environ, **env},

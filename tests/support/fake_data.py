@@ -1,4 +1,4 @@
-"""Tiny sets in the real on-disk formats; each function writes ``root/<name>`` as its publishers lay it out."""
+"""Tiny sets in the real on-disk formats; each function writes ``root/<name>`` in the published layout."""
 
 import csv
 import gzip
@@ -72,7 +72,7 @@ def fashion_mnist(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cifar10(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pickled batches whose md5 torchvision is told to expect."""
+    """Pickled batches, and torchvision is changed to expect their md5 sums."""
     folder = root / "cifar10" / "cifar-10-batches-py"
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
@@ -122,7 +122,7 @@ def gtsrb(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def omniglot(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two alphabets, one per half, of two characters drawn by 20 people; plus the archives whose md5 is checked."""
+    """Two alphabets, one per half, of two characters by 20 drawers, and the archives whose md5 sums are checked."""
     base = root / "omniglot" / "omniglot-py"
     known = {}
     for h, half in enumerate(("images_background", "images_evaluation")):
@@ -233,7 +233,7 @@ def imagenet(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ham10000(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six lesions per diagnosis with two photographs each, in two folders, as both zip files unpack."""
+    """Six lesions per diagnosis with two photographs each, in two folders, as in the two zip files."""
     base, rows = root / "ham10000", []
     for i, (d, lesion, _) in enumerate(np.ndindex(7, 6, 2)):
         name = f"ISIC_{i:07d}"
@@ -275,69 +275,6 @@ def inat2019(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (base / f"{part}2019.json").write_text(json.dumps(table))
 
 
-def painted(seed: int, colors: int, size: tuple[int, int] = (24, 32)) -> tuple[Image.Image, np.ndarray]:
-    """A picture of 8 px tiles in noisy colors, and the number of each pixel's color, (H, W)."""
-    rng = np.random.default_rng(seed)
-    palette = np.array([[230, 30, 30], [30, 230, 30], [30, 30, 230], [220, 220, 40]])[:colors]
-    tiles = rng.integers(0, colors, (size[0] // 8, size[1] // 8))
-    numbers = tiles.repeat(8, axis=0).repeat(8, axis=1)
-    pixels = palette[numbers] + rng.normal(0, 10, (*size, 3))
-    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8)), numbers
-
-
-def save_pair(image: Path, mask: Path, picture: Image.Image, labels: np.ndarray, palette: bool = False) -> None:
-    """Write a picture and its mask; ``palette`` colors the mask, as VOC's are."""
-    for path in (image, mask):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    picture.save(image, quality=95)
-    written = Image.fromarray(labels.astype(np.uint8))
-    if palette:
-        written.putpalette(np.random.default_rng(0).integers(0, 256, 768).astype(np.uint8).tobytes())
-    written.save(mask)
-
-
-def ade20k(root: Path, monkeypatch: pytest.MonkeyPatch | None = None, train: int = 40, test: int = 8) -> None:
-    """Four colors are the labels 1, 5, 20 and 150; the upper left corner is unlabeled."""
-    base, labels = root / "ade20k" / "ADEChallengeData2016", np.array([1, 5, 20, 150])
-    for part, short, n in (("training", "train", train), ("validation", "val", test)):
-        for i in range(n):
-            picture, numbers = painted(i + 1000 * (part == "validation"), 4)
-            mask = labels[numbers]
-            mask[:3, :3] = 0
-            name = f"ADE_{short}_{i + 1:08d}"
-            save_pair(base / f"images/{part}/{name}.jpg", base / f"annotations/{part}/{name}.png", picture, mask)
-
-
-def voc12(root: Path, monkeypatch: pytest.MonkeyPatch | None = None, name: str = "voc12") -> None:
-    """Three colors are background, class 1 and class 20; the outermost pixels are a border."""
-    base, labels = root / name / "VOCdevkit" / "VOC2012", np.array([0, 1, 20])
-    names: dict[str, list[str]] = {"train": [], "val": [], "trainaug": []}
-    for i in range(30):
-        picture, numbers = painted(i, 3)
-        mask = labels[numbers]
-        mask[0], mask[-1] = 255, 255
-        stem, part = f"2007_{i:06d}", "val" if i < 6 else "train" if i < 16 else "trainaug"
-        folder = "SegmentationClassAug" if part == "trainaug" else "SegmentationClass"
-        if part != "trainaug" or name == "voc12_aug":
-            save_pair(base / f"JPEGImages/{stem}.jpg", base / f"{folder}/{stem}.png", picture, mask, palette=i < 16)
-            names[part].append(stem)
-        if part == "train" and name == "voc12_aug":  # its masks are without colors
-            save_pair(base / f"JPEGImages/{stem}.jpg", base / f"SegmentationClassAug/{stem}.png", picture, mask)
-    lists = base / "ImageSets" / "Segmentation"
-    lists.mkdir(parents=True)
-    for part in ("train", "val"):
-        (lists / f"{part}.txt").write_text("\n".join(names[part]) + "\n")
-    if name == "voc12_aug":
-        (lists / "trainaug.txt").write_text("\n".join([*names["train"], *names["trainaug"]]) + "\n")
-
-
-def voc12_aug(root: Path, monkeypatch: pytest.MonkeyPatch | None = None) -> None:
-    voc12(root, name="voc12_aug")
-
-
-MASKED_FORMATS = {f.__name__: f for f in (ade20k, voc12, voc12_aug)}
-"""Name of a set for segmentation -> what writes it."""
-
 FORMATS = {
     f.__name__: f
     for f in (
@@ -346,14 +283,13 @@ FORMATS = {
         inat2019,
     )
 }  # fmt: skip
-"""Name of a set -> what writes it; a writer may tell which md5 to expect, or how few classes."""
-
+"""Name of a set -> the function that writes it; it may change the expected md5 sums or number of classes."""
 
 TOY = DatasetInfo("toy", 4, (23, 9, 7), "none", "here", "made up", 8, 3, (0.5,) * 3, (0.5,) * 3)
 
 
 def numbered(n: int, split: str = "train") -> LabeledImages:
-    """Images whose every pixel is their own number, so that a batch tells which examples it holds."""
+    """Images whose pixels are all their own index, so that a batch shows which examples it contains."""
     images = [(Image.new("RGB", (8, 8), (i, i, i)), i % 4) for i in range(n)]
     return LabeledImages(images, [label for _, label in images], f"toy {split}")
 

@@ -17,7 +17,7 @@ PARTS = {"train": 12, "val": 6, "test": 6}
 
 
 def write_task(tree: Path, task: DecathlonTask) -> None:
-    """The files of one task as ``decathlon-1.0`` lays them out: 72 px short side, category ids that start anywhere."""
+    """The files of one task in the layout of ``decathlon-1.0``: short side 72 px, category ids from any number on."""
     name, first_id = FACTS[task].folder, 1_000_007
     (tree / "annotations").mkdir(parents=True, exist_ok=True)
     for p, (part, count) in enumerate(PARTS.items()):

@@ -1,4 +1,4 @@
-"""Small real files of every kind that lgx reads, what reads them, and how the values in them are changed."""
+"""Small real files of every kind that lgx reads, their readers, and how to change values in them."""
 
 import csv
 import json
@@ -43,10 +43,10 @@ TASK = Task("shapes", 3, num_train=5, img_size=8, class_names=("a", "b", "c")).t
 
 
 class Victim(NamedTuple):
-    """A file that is damaged, and what reads it.
+    """A file to damage, and its reader.
 
     Attributes:
-        make: Writes what is needed into a folder; returns the file to damage.
+        make: Writes the files into a folder; returns the one to damage.
         read: Reads the file, as the commands do.
     """
 
@@ -54,7 +54,7 @@ class Victim(NamedTuple):
     read: Callable[[Path], Any]
 
 
-# -- files and their readers -----------------------------------------------------------------------------------------
+# -- files and their readers ------------------------------------------------------------------------------------------
 
 
 def make_learngene(folder: Path) -> Path:

@@ -1,11 +1,11 @@
-"""What runs code where it is unpickled."""
+"""An object that runs code when it is unpickled."""
 
 from pathlib import Path
 from typing import Any
 
 
 class Payload:
-    """Unpickling it leaves a file behind."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, evidence: Path) -> None:
         self.evidence = evidence

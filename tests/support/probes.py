@@ -1,4 +1,4 @@
-"""Callbacks that tests put into runs of their own processes (with LGX_ALLOW_IMPORTS=tests)."""
+"""Callbacks that tests add to runs in other processes (with LGX_ALLOW_IMPORTS=tests)."""
 
 import json
 import multiprocessing
@@ -11,7 +11,7 @@ from lightning.pytorch import Callback
 
 
 class KillAt(Callback):
-    """Kill the process without warning at a step, before or after its update, or in the validation of an epoch."""
+    """Kill the process at a step, before or after its update, or in the validation of an epoch."""
 
     def __init__(self, step: int, moment: str = "before_update", rank: int = 0) -> None:
         self.step, self.moment, self.rank = step, moment, rank
@@ -48,7 +48,7 @@ class RecordRank(Callback):
 
 
 class SignalAt(Callback):
-    """Send a signal to one's own process between forward and update of a step."""
+    """Send a signal to this process between backward pass and update of a step."""
 
     def __init__(self, step: int, number: int, rank: int = 0) -> None:
         self.step, self.number, self.rank = step, number, rank
@@ -59,7 +59,7 @@ class SignalAt(Callback):
 
 
 class KillWorker(Callback):
-    """Kill a data loading process without warning in the second step."""
+    """Kill a data loader worker in the second step."""
 
     def on_before_optimizer_step(self, trainer, pl_module, optimizer):
         if trainer.global_step == 1:

@@ -1,4 +1,4 @@
-"""One process of several: runs command lines one after another, as a launcher's process would run one."""
+"""One of several processes: runs command lines one after another, in the environment that a launcher sets."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from lgx.cli import main
 
 
 def work(rank: int, world: int, file: str) -> None:
-    """Run every command line of a JSON file; write how each ended beside it."""
+    """Run every command line of a JSON file; write how each ended into a second file."""
     ends = {}
     with open(file) as stream:
         jobs = json.load(stream)

@@ -1,7 +1,7 @@
-"""``make soak``: an hour of TAL on several tasks, preempted or killed every few minutes, beside the same run in peace.
+"""``make soak``: an hour of TAL, preempted or killed every few minutes, and the same run without interruptions.
 
-The disturbed run gets SIGTERM and SIGKILL in turn, and goes on each time with ``--ckpt_path last``. Then as many steps
-are trained in peace: every loss that either has logged, and the final weights, must be the same bit for bit.
+The interrupted run gets SIGTERM and SIGKILL in turn, and resumes each time with ``--ckpt_path last``. Then the same
+number of steps is trained without interruptions: all logged losses and the final weights must be equal, bit for bit.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def lgx(*args: object) -> None:
 
 
 def fit(runs: Path, *options: object) -> list[str]:
-    """The run, without a schedule, which would have to know how many steps an hour has."""
+    """The command line of the run, without a schedule: the number of steps in an hour is unknown."""
     place = runs.parent
     told = f"--model.task_embeddings={place / 'tasks.safetensors'}"
     base = ["fit", "--config", CONFIG, "--runs_dir", runs, "--name", "soak", told, "--model.start=null"]
@@ -49,7 +49,7 @@ def resident(process: "subprocess.Popen[bytes]") -> float:
 
 
 def live(command: list[str], seconds: float, end: signal.Signals | None, samples: list[tuple[float, float]]) -> int:
-    """Let a process work, note its memory every second, and end it; ``None`` lets it end by itself."""
+    """Let a process run, record its memory every second, and end it; ``None`` waits until it ends."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     began = time.monotonic()
     while process.poll() is None and (end is None or time.monotonic() - began < seconds):
@@ -73,14 +73,14 @@ def losses(run: Path) -> dict[int, set[float]]:
 
 
 def growth(samples: list[tuple[float, float]]) -> float:
-    """MiB between the middle, when validation and checkpoints have come once, and the end: medians of tenths."""
+    """Growth in MiB from the middle, after the first validation and checkpoint, to the end: medians of tenths."""
     memory = [mib for _, mib in samples]
     middle, tenth = len(memory) // 2, max(1, len(memory) // 10)
     return median(memory[-tenth:]) - median(memory[middle : middle + tenth]) if memory else 0.0
 
 
 def main() -> None:
-    """Disturb, repeat in peace, compare; exit with 1 where they differ."""
+    """Train with interruptions, repeat without, and compare; exit with 1 if they differ."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--every", type=float, default=4, help="minutes between preemptions, on average")
@@ -104,19 +104,20 @@ def main() -> None:
         last = life >= left
         end = signal.SIGTERM if last or sum(ends.values()) % 2 == 0 else signal.SIGKILL
         samples: list[tuple[float, float]] = []
-        code = live(fit(folder / "disturbed"), min(life, left), end, samples)
-        assert code in (143, -9, -15), f"the run ended by itself with {code}"  # -15: told before it had begun
+        code = live(fit(folder / "interrupted"), min(life, left), end, samples)
+        # -15: the signal came before training had begun.
+        assert code in (143, -9, -15), f"the run ended by itself with {code}"
         ends[end.name] += 1
         longest = max(longest, samples, key=len)
-    (disturbed,) = (path.parent for path in (folder / "disturbed").rglob("checkpoints"))
-    state = load_checkpoint(disturbed / "checkpoints/last.ckpt")
+    (interrupted,) = (path.parent for path in (folder / "interrupted").rglob("checkpoints"))
+    state = load_checkpoint(interrupted / "checkpoints/last.ckpt")
     steps = state["global_step"]
 
     samples = []
-    assert live(fit(folder / "peace", f"--trainer.max_steps={steps}"), 0, None, samples) == 0
-    (peace,) = (path.parent for path in (folder / "peace").rglob("checkpoints"))
-    expected = load_checkpoint(peace / "checkpoints/last.ckpt")
-    one, other = losses(peace), losses(disturbed)
+    assert live(fit(folder / "uninterrupted", f"--trainer.max_steps={steps}"), 0, None, samples) == 0
+    (whole,) = (path.parent for path in (folder / "uninterrupted").rglob("checkpoints"))
+    expected = load_checkpoint(whole / "checkpoints/last.ckpt")
+    one, other = losses(whole), losses(interrupted)
     report = {
         "minutes": options.minutes,
         "ends": ends,
@@ -126,7 +127,7 @@ def main() -> None:
         "weights_that_differ": sum(
             not torch.equal(tensor, state["state_dict"][name]) for name, tensor in expected["state_dict"].items()
         ),
-        "memory_growth_mib": {"disturbed": round(growth(longest), 1), "in_peace": round(growth(samples), 1)},
+        "memory_growth_mib": {"interrupted": round(growth(longest), 1), "uninterrupted": round(growth(samples), 1)},
     }
     print(json.dumps(report, indent=1))
     with atomic_path(folder / "soak.json") as temporary:

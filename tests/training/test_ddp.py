@@ -1,4 +1,4 @@
-"""Two real processes (gloo) do what one does."""
+"""Two real processes (gloo) train the same as one."""
 
 import json
 

@@ -53,7 +53,7 @@ def test_a_flag_takes_no_positional_argument(flag):
 def test_a_flag_can_be_switched_off(flag):
     out = lgx("arch", *flag.split(), "6-Small").out
     assert "6-Small" in out
-    assert '"name"' not in out  # a table, no JSON
+    assert '"name"' not in out  # a table, not JSON
 
 
 def test_a_flag_in_front_of_a_folder_leaves_the_folder_alone(tmp_path):

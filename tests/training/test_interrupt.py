@@ -1,4 +1,4 @@
-"""Ctrl-C ends a run cleanly, and the run goes on afterwards."""
+"""Ctrl-C ends a run with one sentence, and the run can be resumed."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from tests.support.command_line import arguments, lgx
 
 
 def _listen() -> None:
-    """A shell starts background jobs deaf to Ctrl-C, and they pass that on."""
+    """Restore the handler of SIGINT: background jobs of a shell ignore it, and so do their children."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -156,7 +156,7 @@ def test_old_spellings_train_the_same_run(images, sws, tmp_path):
         words = arguments("fit", "Finetune", images, tmp_path / name, *options)
         result = lgx(*(word.replace(*scheduler) if name != "present" else word for word in words))
         assert result.code == 0, result.err
-        assert ("deprecated: " in result.err) == (name == "old")  # once in a process
+        assert ("deprecated: " in result.err) == (name == "old")  # once per process
         run = tmp_path / name / "test/finetune/seed0"
         texts.add((run / "config.yaml").read_text().replace(str(tmp_path / name), ""))
         losses.add(tuple(row.value for row in read_rows(run / "results.csv")))

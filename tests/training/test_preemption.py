@@ -1,4 +1,4 @@
-"""A run that the cluster ends saves its state after a whole step, is requeued, and goes on bit for bit."""
+"""A run that the cluster preempts saves its state after a complete step, is requeued, and resumes bit for bit."""
 
 import os
 import signal
@@ -59,7 +59,7 @@ def test_a_step_of_accumulated_gradients_is_finished_first(images, tmp_path):
 
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
-    """A job of SLURM, as far as a process sees: its variables, and an ``scontrol`` that notes what it is asked."""
+    """The environment of a SLURM job: its variables, and an ``scontrol`` that records its arguments."""
     folder = tmp_path / "slurm"
     folder.mkdir()
     scontrol = folder / "scontrol"
@@ -82,7 +82,7 @@ def test_slurm_requeues_the_job_once_the_state_is_saved(images, tmp_path, undist
     assert ended.sentence.endswith("job 777 is requeued")
     assert slurm.read_text().split() == ["requeue", "777"]
     assert list(tmp_path.rglob("hpc_ckpt*")) == []
-    assert_goes_on(images, tmp_path, undisturbed)  # still within the job, as it is after a requeue
+    assert_goes_on(images, tmp_path, undisturbed)  # still within the job, as after a requeue
 
 
 def test_a_job_of_an_array_is_requeued_by_its_own_number(images, tmp_path, slurm, monkeypatch):
@@ -108,7 +108,7 @@ def test_signal_handlers_are_restored_after_the_run(images, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_stop_together_if_either_gets_the_signal(images, tmp_path):
-    """Only the second process is signalled."""
+    """Only the second process gets the signal."""
     probe = [
         "--trainer.callbacks+=tests.support.probes.SignalAt",
         "--trainer.callbacks.step=1",

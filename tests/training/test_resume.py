@@ -1,4 +1,4 @@
-"""A run killed without warning goes on bit for bit as if nothing had happened."""
+"""A killed run resumes to the same result, bit for bit."""
 
 import random
 
@@ -9,7 +9,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
 from tests.support.command_line import arguments, lgx, python
 
-# Randomness wherever there can be some: augmentation, mixup, stochastic depth.
+# Every source of randomness: augmentation, mixup, stochastic depth.
 OPTIONS = [
     "--trainer.max_epochs=3", "--save_every=1", "--data.augment=randaugment", "--model.mixup=0.8",
     "--model.drop_path_rate=0.2", "--data.batch_size=8", "--trainer.accumulate_grad_batches=2",

@@ -16,21 +16,15 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import Pretrained
-from tests.support import fake_data
+from tests.support import fake_masks
 from tests.support.command_line import arguments, lgx
-from tests.support.images import write_images
-
-SMALL = "depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=24"
+from tests.support.fake_masks import SMALL
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory) -> Path:
     """Root with all segmentation sets, and 48 images of three shapes to classify."""
-    place = tmp_path_factory.mktemp("masks")
-    for write in fake_data.MASKED_FORMATS.values():
-        write(place)
-    write_images(place / "shapes", {"train": 48, "val": 9, "test": 12})
-    return place
+    return fake_masks.write_all(tmp_path_factory.mktemp("masks"))
 
 
 def save(path: Path, kind: str, classes: int = 3) -> str:

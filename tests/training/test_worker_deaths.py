@@ -1,4 +1,4 @@
-"""Whatever dies during a run, the run ends soon, says why, and goes on from its last checkpoint."""
+"""When a process of a run is killed, the run ends soon, names the reason, and resumes from its last checkpoint."""
 
 import signal
 import subprocess
@@ -25,14 +25,14 @@ def died(images, runs, *probe):
 def test_a_killed_worker_ends_the_run_with_one_sentence(images, tmp_path):
     ended = died(images, tmp_path, "--trainer.callbacks+=tests.support.probes.KillWorker", "--data.num_workers=2")
     assert ended.returncode == 1
-    # Another loading process may have printed that it lost this one, but the last word is ours.
+    # Another worker may have printed that it lost this one, but the last line is from lgx.
     assert ended.stderr.strip().splitlines()[-1].startswith("lgx fit: a data loading process was killed")
 
 
 @pytest.mark.parametrize("heard", [False, True])
 def test_a_worker_killed_while_it_sends_a_batch_is_reported(fit, monkeypatch, heard):
-    # A killed process' sockets close a moment before it counts as dead. Then a reset connection, or the end of what it
-    # had to say, is all that is seen of it.
+    # The sockets of a killed process close a moment before it counts as dead. Then a reset connection or the end of its
+    # output is the only sign of it.
     def hand_over(sharer):
         with sharer._listener.accept() as caller:
             _ = caller.recv() if heard else caller.poll(None)
@@ -48,7 +48,7 @@ def test_a_killed_worker_is_reported_when_another_error_hides_it(monkeypatch, hi
     def run(argv):
         try:
             raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
-        except RuntimeError as death:  # as inspect.getfullargspec does, where the signal may find a program
+        except RuntimeError as death:  # as inspect.getfullargspec does, which the signal may interrupt
             raise hides("unsupported callable") from death
 
     monkeypatch.setattr("lgx.cli.run_command", run)

@@ -1,4 +1,4 @@
-"""The initializers of the baselines, against naive loops."""
+"""The initializers of the baselines, compared with naive loops."""
 
 import pytest
 import timm

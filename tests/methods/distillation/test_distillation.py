@@ -1,4 +1,4 @@
-"""Distillation."""
+"""Distillation trains on labels and on the logits of the teacher."""
 
 import pytest
 

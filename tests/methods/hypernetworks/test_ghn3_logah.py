@@ -1,4 +1,4 @@
-"""Hypernetworks train through the command line, and their predictions start descendants."""
+"""GHN-3 and LoGAH train through the command line, and their predictions initialize descendants."""
 
 import contextlib
 import json
@@ -38,7 +38,7 @@ def test_training_evaluates_every_architecture_of_the_panel(logah):
     assert [(r.method, r.n, r.epochs) for r in rows] == [("logah", 9, 0)] * 2
     assert [r.architecture.startswith(name) for r, name in zip(rows, PANEL, strict=True)] == [True, True]
     state = load_checkpoint(logah / "checkpoints/last.ckpt")["state_dict"]
-    assert not any("blocks.0.attn" in name for name in state)  # the executed networks are no part of the method
+    assert not any("blocks.0.attn" in name for name in state)  # the executed networks are not part of the method
 
 
 def test_a_learngene_of_logah_starts_descendants_of_any_size(logah, tmp_path):

@@ -1,4 +1,4 @@
-"""``lgx init`` starts models of timm and torchvision by a hypernetwork, and says what it tiled."""
+"""``lgx init`` initializes models of timm and torchvision with a hypernetwork, and reports tiled parameters."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""TAL trains in its two stages through the command line, and starts descendants for tasks that it has never seen."""
+"""TAL trains in two stages through the command line, and initializes descendants also for unseen tasks."""
 
 import json
 
@@ -30,7 +30,7 @@ VIT = parse_architecture("depth=2,embed_dim=16,num_heads=2,img_size=16,patch_siz
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory):
-    """Folders of two tasks of different size, and of one that no hypernetwork is tuned on."""
+    """Folders of two tasks of different size, and of one task without training."""
     folder = tmp_path_factory.mktemp("tasks")
     sizes = {"first": 48, "second": 21, "unseen": 12}
     return {name: write_images(folder / name, {"train": n, "val": 6, "test": 9}) for name, n in sizes.items()}
@@ -73,7 +73,7 @@ def tuned(tasks, stage1, embeddings, tmp_path_factory):
     return runs / "test/t/seed0"
 
 
-# -- the parts ----------------------------------------------------------------------------------------------------
+# -- the parts --------------------------------------------------------------------------------------------------------
 
 
 def test_a_hypernetwork_with_zero_modulation_equals_logah():
@@ -109,7 +109,7 @@ def test_features_are_timms_class_token_after_the_last_norm():
     assert torch.equal(logits, functional_forward(VIT, dict(model.named_parameters()), images))
 
 
-# -- task embeddings ----------------------------------------------------------------------------------------------
+# -- task embeddings --------------------------------------------------------------------------------------------------
 
 
 def test_an_embedding_is_the_mean_class_token_over_the_training_images(tasks, ancestor, embeddings):
@@ -169,7 +169,7 @@ def test_wrong_options_of_embed_end_with_one_sentence(ancestor, tmp_path, option
     assert not (tmp_path / "o").exists()
 
 
-# -- the stages ---------------------------------------------------------------------------------------------------
+# -- the stages -------------------------------------------------------------------------------------------------------
 
 
 def test_stage_1_learns_from_the_ancestor(stage1, ancestor):

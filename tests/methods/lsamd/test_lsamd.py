@@ -1,4 +1,4 @@
-"""LSAMD: routing, search, extraction and expansion."""
+"""LSAMD: routing, selection of layers, extraction and expansion."""
 
 import json
 
@@ -17,7 +17,7 @@ from lgx.initialization import initialize
 from lgx.methods import SelectedExpansion
 from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers, extract
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
-from tests.support import fake_data
+from tests.support import fake_masks
 
 ARCH = "depth=4,embed_dim=16,num_heads=2,patch_size=8,img_size=32"
 
@@ -38,7 +38,7 @@ def images(n=7):
 
 
 def naive(net, x, number, routing):
-    """Every image by itself, with the equations spelt out."""
+    """Every image separately, by the paper's equations."""
     base, branch = net.base, net.branches[number]
     tokens = base._pos_embed(base.patch_embed(x))
     table = []
@@ -143,7 +143,7 @@ def test_selections_of_different_data_sets_merge_and_others_are_refused():
     assert common_layers(one, Selection({"a": SHARES["c"]}, "image")) == {"a": [0]}
 
 
-# -- whole runs ---------------------------------------------------------------------------------------------------
+# -- whole runs -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +171,7 @@ def arguments(ancestor, runs, data, *more, name="search"):
 
 @pytest.fixture(scope="module")
 def searched(ancestor, tmp_path_factory):
-    """A search over three pocket tasks."""
+    """A selection run over three pocket tasks."""
     runs = tmp_path_factory.mktemp("lsamd") / "runs"
     tasks = "[pocket_digits,pocket_textures,pocket_persons]"
     main(arguments(ancestor, runs, tasks, "--model.threshold=0", "--model.learning_rates={pocket_digits: 0.02}"))
@@ -192,7 +192,7 @@ def test_base_blocks_are_frozen_and_the_others_learn(searched, ancestor):
 
 
 def test_paths_are_those_of_the_validation_images(searched, ancestor):
-    """The stored shares, counted anew from the checkpoint with the oracle's equations."""
+    """The stored shares, counted again from the checkpoint with the naive equations."""
     from data_modules.catalogue import open_set
     from lgx.components.normalization import renormalize
 
@@ -228,7 +228,7 @@ def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(searched):
 
 def test_classification_and_segmentation_train_together(ancestor, tmp_path):
     runs = tmp_path / "runs"
-    fake_data.MASKED_FORMATS["voc12"](ancestor.parent / "data")
+    fake_masks.voc12(ancestor.parent / "data")
     main(arguments(ancestor, runs, "[pocket_persons,voc12]", "--data.batch_size=4", "--trainer.max_epochs=1"))
     run = runs / "t/search/seed0"
     rows = (run / "results.csv").read_text().splitlines()
@@ -245,7 +245,7 @@ def test_every_data_set_has_its_own_learning_rate(searched):
 
 
 def with_shares(run, shares):
-    """The same run, had its validation found these shares."""
+    """The same run with other shares as the result of its validation."""
     measured = {f"branches.{i}.base_share": torch.tensor(row) for i, row in enumerate(shares)}
     return SelectionRun(run.about, {**run.state, **measured})
 

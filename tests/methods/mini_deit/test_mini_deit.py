@@ -1,4 +1,4 @@
-"""Mini-DeiT: what its layers share, what tells them apart, and what descendants take."""
+"""Mini-DeiT: shared weights, transformations per layer, and descendants."""
 
 import pytest
 import torch
@@ -95,7 +95,7 @@ def test_the_convolution_sees_neighbors_of_one_channel_and_no_class_token(networ
 def test_every_parameter_gets_a_gradient(network, batch):
     network(batch).square().sum().backward()
     without = [name for name, p in network.named_parameters() if not p.grad.abs().sum() > 0]
-    assert without == ["blocks.3.mlp.local.weight"]  # nothing reads the image tokens of the last layer
+    assert without == ["blocks.3.mlp.local.weight"]  # the image tokens of the last layer are unused
 
 
 def test_a_run_leaves_a_learngene_of_plain_layers(fit, ancestor, tmp_path):

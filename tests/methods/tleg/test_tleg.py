@@ -1,4 +1,4 @@
-"""TLEG: every layer from two, in training and in descendants, against naive constructions."""
+"""TLEG: every layer is a combination of two, compared with naive constructions."""
 
 import json
 
@@ -44,7 +44,7 @@ def learngene_file(network: LinearlyExpandedViT, tmp_path_factory: pytest.TempPa
 
 
 def naive(state: dict[str, Tensor], depth: int) -> nn.Module:
-    """A plain ViT whose weights are written layer by layer, as the formula reads."""
+    """A plain ViT whose weights are computed layer by layer with the formula."""
     model = AUX.replace(depth=depth).build()
     written = {k: v for k, v in state.items() if not k.startswith("blocks.")}
     for name in [k.removeprefix("blocks.0.") for k in state if k.startswith("blocks.0.")]:
@@ -101,7 +101,7 @@ def test_stochastic_depth_is_on_in_training_only(batch):
     network = LinearlyExpandedViT(AUX, drop_path_rate=0.9)
     assert not torch.equal(network.train()(batch), network(batch))
     assert torch.equal(network.eval()(batch), network(batch))
-    network.training = True  # as Lightning does it after validation
+    network.training = True  # as Lightning does after validation
     assert not torch.equal(network(batch), network(batch))
 
 
@@ -127,7 +127,7 @@ def test_descendants_of_any_depth_are_expanded_exactly(network, learngene_file, 
     start = initialize(AUX.replace(depth=depth), LinearExpansion(learngene_file))
     expected = naive(network.state_dict(), depth).state_dict()
     for name, tensor in start.model.state_dict().items():
-        assert_close(tensor, expected[name], rtol=1e-6, atol=1e-8, msg=name)  # a rounding apart
+        assert_close(tensor, expected[name], rtol=1e-6, atol=1e-8, msg=name)  # equal up to rounding
     assert start.random == ()
     assert start.stored == AUX.replace(depth=2).count_parameters()
 
