@@ -41,6 +41,7 @@ class Architecture(ABC):
             foreign file, and larger values would take all time or memory.
         input_keys: Fields that the data determine: all architectures of a set agree in them.
         shared_keys: Fields that :func:`lgx.architectures.parsing.parse_like` takes from its base.
+        source_sizes: Fields in which a descendant must agree with its source, in words.
 
     Raises:
         UserError: If a value is out of range or contradicts another one.
@@ -58,6 +59,7 @@ class Architecture(ABC):
     limits: ClassVar[Mapping[str, int]]
     input_keys: ClassVar[tuple[str, ...]]
     shared_keys: ClassVar[tuple[str, ...]]
+    source_sizes: ClassVar[str]
 
     # -- what a family provides ---------------------------------------------------------------------------------
 
@@ -115,6 +117,18 @@ class Architecture(ABC):
     def unshared(self) -> Self:
         """A copy in which every layer has its own weights."""
         return self
+
+    def fit_input_sizes(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Adapt the parameters of a source whose inputs have another size.
+
+        Args:
+            tensors: Parameters under the model's names; some may be missing.
+
+        Returns:
+            The parameters, with the adapted ones in the shapes of this architecture. A parameter that cannot be adapted
+            stays as it is.
+        """
+        return dict(tensors)
 
     @classmethod
     def parse_option(cls, key: str, text: str) -> dict[str, Any]:

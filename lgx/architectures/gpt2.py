@@ -1,5 +1,6 @@
 """The GPT-2 family: text classifiers, built with transformers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,6 +16,8 @@ from lgx.errors import UserError
 
 if TYPE_CHECKING:
     from lgx.architectures.gpt2_model import GPT2Classifier
+
+_POSITIONS = "transformer.wpe.weight"
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class GPT2Architecture(Architecture):
     }  # fmt: skip
     input_keys: ClassVar = ("max_len", "vocab_size")
     shared_keys: ClassVar = input_keys
+    source_sizes: ClassVar = "embed_dim and vocab_size, and at most the max_len"
 
     def check(self) -> None:
         """Check the vocabulary.
@@ -87,6 +91,13 @@ class GPT2Architecture(Architecture):
                 f"{task.vocab_size}, in texts of up to {task.max_len}; write an architecture with "
                 f"max_len={task.max_len},vocab_size={task.vocab_size}, or set data.max_len and data.vocab_size"
             )
+
+    def fit_input_sizes(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Leave out the rows of the position embedding, (N, D), for texts longer than ``max_len``."""
+        positions = tensors.get(_POSITIONS)
+        if positions is None or not positions.ndim:
+            return dict(tensors)
+        return {**tensors, _POSITIONS: positions[: self.max_len]}
 
     def build(self, device: str | None = None, drop_rate: float = 0.0) -> "GPT2Classifier":
         """Build the model with transformers' own random initialization.

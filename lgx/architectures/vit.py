@@ -1,16 +1,18 @@
 """The ViT family: plain vision transformers, built with timm."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from timm.layers import resample_abs_pos_embed, resample_patch_embed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from lgx.architectures.base import Architecture
 from lgx.architectures.names import name_of
 from lgx.architectures.registry import register_family
-from lgx.architectures.vit_model import SegmentationViT, share_stages
+from lgx.architectures.vit_model import SegmentationViT, grid_of, share_stages
 from lgx.core.schema import shortened
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
@@ -65,6 +67,7 @@ class ViTArchitecture(Architecture):
     }  # fmt: skip
     input_keys: ClassVar = ("img_size", "in_chans")
     shared_keys: ClassVar = ("img_size", "patch_size", "in_chans")
+    source_sizes: ClassVar = "embed_dim, mlp_ratio, patch_size and in_chans"
 
     def check(self) -> None:
         """Check the MLP's width, kind, classes, patches and stages.
@@ -144,6 +147,26 @@ class ViTArchitecture(Architecture):
             stages = tuple(int(size) for size in text.split("-"))
             return {"stages": stages, "depth": sum(stages)}
         return {key: float(text)} if key == "mlp_ratio" else super().parse_option(key, text)
+
+    def fit_input_sizes(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Resample position embedding and patch projection to this image and patch size, with timm's functions.
+
+        Args:
+            tensors: Parameters, among them ``pos_embed`` (1, 1 + grid², D) and ``patch_embed.proj.weight``
+                (D, C, p, p).
+
+        Returns:
+            The parameters; a position embedding of no square grid stays as it is.
+        """
+        fitted, grid = dict(tensors), self.img_size // self.patch_size
+        embedding, projection = tensors.get("pos_embed"), tensors.get("patch_embed.proj.weight")
+        if embedding is not None and grid_of(embedding) not in (None, grid):
+            fitted["pos_embed"] = resample_abs_pos_embed(embedding, [grid, grid], num_prefix_tokens=1)
+        size = [self.patch_size, self.patch_size]
+        if projection is not None and projection.ndim == 4 and 0 not in projection.shape:
+            if list(projection.shape[-2:]) != size:
+                fitted["patch_embed.proj.weight"] = resample_patch_embed(projection, size)
+        return fitted
 
     def timm_args(self) -> dict[str, Any]:
         """Arguments of timm's ``VisionTransformer``; for segmentation its head reads every token."""

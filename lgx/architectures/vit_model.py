@@ -1,5 +1,6 @@
 """The networks behind :class:`~lgx.architectures.vit.ViTArchitecture`, made of timm's ViT."""
 
+import math
 from typing import cast
 
 import torch.nn.functional as F
@@ -50,3 +51,11 @@ def share_stages(model: VisionTransformer, stages: tuple[int, ...]) -> None:
         blocks += [model.blocks[start]] * size
         start += size
     model.blocks = nn.Sequential(*blocks)
+
+
+def grid_of(embedding: Tensor) -> int | None:
+    """Side of the square grid of a position embedding (1, 1 + grid², D); None for a tensor of another form."""
+    if embedding.ndim != 3 or embedding.shape[0] != 1 or embedding.shape[1] < 2 or not embedding.shape[2]:
+        return None
+    side = math.isqrt(embedding.shape[1] - 1)
+    return side if side**2 == embedding.shape[1] - 1 else None

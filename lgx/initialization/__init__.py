@@ -1,7 +1,9 @@
-"""Initializers: every way to give a descendant its start, behind one protocol."""
+"""Initializers: the interface, the descendants that they initialize, and the index arithmetic of expansions."""
 
-from lgx.initialization.base import Head, Initialization, Initializer, initialize
+from lgx.initialization.descendants import initialize
+from lgx.initialization.initializer import Head, Initializer
 from lgx.initialization.origin import Origin
+from lgx.initialization.record import Initialization
 from lgx.initialization.zoo import initialize_zoo
 
 __all__ = ["Head", "Initialization", "Initializer", "Origin", "initialize", "initialize_zoo"]

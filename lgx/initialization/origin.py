@@ -1,4 +1,4 @@
-"""What a descendant inherits beside its weights: classes, normalization, names."""
+"""Facts that a descendant inherits beside its weights: classes, normalization, names."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,13 @@ class Origin:
     """Facts that a descendant inherits with its weights.
 
     Attributes:
-        num_classes: Classes of the source's head; None without a source, 0 for a task that only images describe.
+        num_classes: Number of classes of the source's head; None without a source, 0 for a task of images without
+            classes.
         kind: What the source's head predicts; None without a source.
-        mean: Per-channel mean of its inputs; None where unknown.
-        std: Per-channel standard deviation of its inputs; None where unknown.
-        label_names: Names of the classes; None where unknown.
-        task: Name of the task that it was trained on; None where unknown.
+        mean: Per-channel mean of its inputs; None if unknown.
+        std: Per-channel standard deviation of its inputs; None if unknown.
+        label_names: Names of the classes; None if unknown.
+        task: Name of the task that it was trained on; None if unknown.
     """
 
     num_classes: int | None = None

@@ -1,32 +1,33 @@
-"""Starts of models that are no ViTs of lgx: models of timm and torchvision by name."""
+"""Initialize models of timm and torchvision."""
 
 from lgx.architectures.zoo import ZooModel
 from lgx.errors import UserError
-from lgx.initialization.base import Head, Initialization, Initializer, loaded
+from lgx.initialization.initializer import Head, Initializer
+from lgx.initialization.record import Initialization, load_parameters
 
-STATISTICS = (
-    "note      batch norm's means and variances are 0 and 1; re-estimate them on data before using it untrained"
+_STATISTICS = (
+    "note      batch norm's means and variances are 0 and 1; estimate them on data before you use the model untrained"
 )
 
 
 def initialize_zoo(architecture: ZooModel, initializer: Initializer, head: Head = "keep") -> Initialization:
-    """Build a model of a zoo and give it its start.
+    """Build a model of timm or torchvision and initialize it.
 
     Args:
-        architecture: What to build; its ``num_classes`` is the descendant's.
+        architecture: The model, with the descendant's number of classes.
         initializer: An initializer with ``starts_any_model``.
-        head: ``keep`` takes the head from the initializer too; ``new`` leaves it random.
+        head: ``keep`` takes the head from the initializer, too; ``new`` initializes it at random.
 
     Returns:
-        The model and a record of what came from where.
+        The model and a record of its initialization.
 
     Raises:
-        UserError: If the initializer starts ViTs only, or the model cannot be traced.
+        UserError: If the initializer does not know such models, or the model cannot be traced.
     """
     if not initializer.starts_any_model:
-        raise UserError(f"method {initializer.method} starts ViTs only, and {architecture.name} is another model")
+        raise UserError(f"{initializer.method}: initializes plain ViTs and GPT-2s only, not {architecture.name}")
     model = architecture.build()
     tensors, notes = initializer.start_model(model, architecture, head)
     if any(name.endswith("running_var") for name, _ in model.named_buffers()):
-        notes += (STATISTICS,)
-    return loaded(model, tensors, initializer.stored_parameters, notes)
+        notes += (_STATISTICS,)
+    return load_parameters(model, tensors, initializer.stored_parameters, notes)

@@ -7,8 +7,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, vit_only
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
-from lgx.initialization.base import Initializer
-from lgx.initialization.origin import Origin
+from lgx.initialization import Initializer, Origin
 from lgx.methods.registry import initializer_class, specs
 
 

@@ -38,7 +38,7 @@ def test_a_head_of_another_kind_is_never_taken(tmp_path, kind):
     source = save(tmp_path / "a.learngene.safetensors", kind)
     other = "segmentation" if kind == "classification" else "classification"
     architecture = parse_architecture(SMALL, num_classes=3, kind=other)
-    with pytest.raises(UserError, match=f"its head was made for {kind}, the descendant is for {other}; ask for a new"):
+    with pytest.raises(UserError, match=f"its head was made for {kind}, but the descendant is for {other}; ask for a"):
         initialize(architecture, Pretrained(source))
     start = initialize(architecture, Pretrained(source), head="new")
     assert start.random == ("head.weight", "head.bias")
@@ -116,7 +116,7 @@ def test_a_run_resumes_and_its_learngene_starts_and_teaches_others(root, run, tm
     rows = read_rows(tmp_path / "test/kept/seed0/results.csv")
     assert [r.value for r in rows if (r.split, r.epochs, r.metric) == ("test", 0, "miou")] == pytest.approx(before)
     other = lgx(*command(root, tmp_path, *keep, "--name=other", "--data=VOC12"))
-    assert "its head has 150 classes, the descendant 21" in other.sentence
+    assert "its head has 150 classes, but the descendant has 21" in other.sentence
 
 
 def test_a_checkpoint_of_another_kind_is_not_resumed(root, run, tmp_path):

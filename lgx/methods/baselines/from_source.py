@@ -5,8 +5,7 @@ from functools import cached_property
 from lgx.architectures import Architecture
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.errors import UserError
-from lgx.initialization.base import Initializer
-from lgx.initialization.origin import Origin
+from lgx.initialization import Initializer, Origin
 
 
 class FromSource(Initializer):

@@ -10,7 +10,7 @@ from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
-from lgx.initialization.origin import Origin
+from lgx.initialization import Origin
 from lgx.methods.baselines.from_source import FromSource, check_heads
 
 

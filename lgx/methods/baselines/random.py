@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture
 from lgx.architectures.zoo import ZooModel
 from lgx.core.task import Task
-from lgx.initialization.base import Head, Initializer
+from lgx.initialization import Head, Initializer
 
 
 class RandomStart(Initializer):

@@ -16,8 +16,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, tiled_parameters, trace
 from lgx.hypernet.checkpoints import read_config
-from lgx.initialization.base import Head, Initializer
-from lgx.initialization.origin import Origin
+from lgx.initialization import Head, Initializer, Origin
 
 
 class HypernetPrediction(Initializer):

@@ -47,7 +47,7 @@ def test_a_hypernetwork_starts_a_resnet_that_plain_timm_loads(ghn3, tmp_path):
     assert "random    0 parameters: none" in result.out
     (tiled,) = (line for line in result.out.splitlines() if line.startswith("tiled"))
     assert "max_shape 64x64x8x8: layer2.0.conv1.weight, layer2.0.bn1.weight, layer2.0.conv2.weight and 17 more" in tiled
-    assert "re-estimate" in result.out
+    assert "estimate them on data" in result.out
     model = timm.create_model(f"local-dir:{tmp_path / 'resnet'}", pretrained=True).eval()
     logits = model(torch.randn(2, 3, 64, 64))
     assert logits.shape == (2, 7)

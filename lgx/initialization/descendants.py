@@ -1,0 +1,87 @@
+"""Build descendants and initialize them."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from lgx.architectures import Architecture, name_of
+from lgx.core.task import Kind, Task
+from lgx.errors import UserError
+from lgx.initialization.initializer import Head, Initializer
+from lgx.initialization.record import Initialization, load_parameters
+
+
+def initialize(
+    architecture: Architecture,
+    initializer: Initializer,
+    task: Task | None = None,
+    head: Head = "keep",
+    drop_rate: float = 0.0,
+) -> Initialization:
+    """Build a descendant and initialize it.
+
+    Random parameters are drawn from torch's global generator: seed it before.
+
+    Args:
+        architecture: The descendant's architecture, with its number of classes.
+        initializer: Gives the parameters.
+        task: The descendant's task.
+        head: ``keep`` takes the source's head, which must fit; ``new`` initializes the head at random.
+        drop_rate: Regularization in training: stochastic depth of an image model, dropout of a text model.
+
+    Returns:
+        The model and a record of its initialization.
+
+    Raises:
+        UserError: If the parameters do not fit the architecture, or a kept head has another size or kind.
+    """
+    kind = initializer.origin().kind
+    if kind is not None and (kind == "text") != (architecture.kind == "text"):
+        raise UserError(
+            f"{initializer.method}: its source is for {kind}, but {name_of(architecture)} is for {architecture.kind}; "
+            f"give a source for {architecture.kind}"
+        )
+    model = architecture.build("meta", drop_rate)
+    given = architecture.fit_input_sizes(initializer(architecture, task))
+    tensors = {name: tensor.to(torch.float32) for name, tensor in given.items()}
+    if head == "new":
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(architecture.head)}
+    else:
+        _check_head(tensors.get(f"{architecture.head}weight"), architecture, initializer.method, kind)
+    expected = model.state_dict()
+    _check_shapes(tensors, expected, architecture, initializer.method)
+    if architecture.shares_layers or expected.keys() - tensors.keys():
+        model = architecture.build(None, drop_rate)
+    else:  # no parameter is random, and to draw random ones would take half of the time for a ViT-Base
+        model.to_empty(device="cpu")
+    return load_parameters(model, tensors, initializer.stored_parameters, initializer.notes(architecture, tensors))
+
+
+def _check_head(weight: Tensor | None, architecture: Architecture, method: str, kind: Kind | None) -> None:
+    """Refuse to keep a head of another kind or number of classes."""
+    if weight is None:
+        return
+    remedy = f"ask for a new head (`--head {architecture.num_classes}` in `lgx init`, `--model.head new` in `lgx fit`)"
+    if kind != architecture.kind:
+        raise UserError(
+            f"{method}: its head was made for {kind}, but the descendant is for {architecture.kind}; {remedy}"
+        )
+    if weight.shape[:1] != (architecture.num_classes,):
+        raise UserError(
+            f"{method}: its head has {(*weight.shape, 0)[0]} classes, but the descendant has "
+            f"{architecture.num_classes}; {remedy}"
+        )
+
+
+def _check_shapes(
+    tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], architecture: Architecture, method: str
+) -> None:
+    for name, tensor in tensors.items():
+        if name not in expected:
+            raise UserError(f"{method}: gives {name}, which {name_of(architecture)} lacks")
+        if tensor.shape != expected[name].shape:
+            raise UserError(
+                f"{method}: {name} has shape {tuple(tensor.shape)}, but {name_of(architecture)} needs "
+                f"{tuple(expected[name].shape)}; choose the {architecture.source_sizes} of the source"
+            )

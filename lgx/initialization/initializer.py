@@ -1,0 +1,102 @@
+"""The interface of all initializers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from lgx.architectures import Architecture
+from lgx.architectures.zoo import ZooModel
+from lgx.artifacts.learngene import Learngene
+from lgx.core.task import Task
+from lgx.initialization.origin import Origin
+
+Head = Literal["keep", "new"]
+"""What becomes of the source's head: it is kept, or a new one is initialized at random."""
+
+
+class Initializer(ABC):
+    """Initializes descendants: ``initializer(architecture, task) -> state dict``.
+
+    The names of the state dict are timm's, for text models transformers'. Parameters that it lacks keep the model's
+    random initialization.
+
+    Attributes:
+        starts_any_model: Whether it also initializes models of timm and torchvision, see :meth:`start_model`.
+        shared: Whether one stored source initializes descendants of several architectures; False if each architecture
+            needs its own.
+        is_random: Whether all parameters are random: training from this start is training from scratch.
+    """
+
+    starts_any_model: ClassVar[bool] = False
+    shared: ClassVar[bool] = True
+    is_random: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """Name of the method in results."""
+
+    @property
+    def stored_parameters(self) -> int:
+        """Number of parameters that must be stored to initialize any number of descendants."""
+        return 0
+
+    @abstractmethod
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
+        """Predict, select or copy the parameters of one descendant.
+
+        Args:
+            architecture: The descendant's architecture.
+            task: The descendant's task, for task-aware methods.
+
+        Returns:
+            Parameters under the model's names; some may be missing.
+
+        Raises:
+            UserError: If the architecture does not suit the source.
+        """
+
+    @classmethod
+    def check_learngene(cls, source: str, method: str, learngene: Learngene | None) -> None:
+        """Refuse a source that another method made; by default every source is accepted.
+
+        Args:
+            source: What the user named.
+            method: Name of the method whose initializer will read the source.
+            learngene: The source if it is a learngene file, else None.
+
+        Raises:
+            UserError: If the initializer cannot use the source.
+        """
+        return None
+
+    def origin(self) -> Origin:
+        """Facts that a descendant inherits beside the weights; empty without a source."""
+        return Origin()
+
+    def start_model(self, model: nn.Module, zoo: ZooModel, head: Head) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+        """Initialize a model of timm or torchvision; only if ``starts_any_model``.
+
+        Args:
+            model: Gives the names and shapes of the parameters.
+            zoo: Description of the model.
+            head: ``keep`` also gives the head's parameters.
+
+        Returns:
+            Parameters under the model's names, some may be missing, and further lines for the terminal.
+
+        Raises:
+            UserError: If the model cannot be traced.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.start_model")
+
+    def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
+        """Further lines for the terminal.
+
+        Args:
+            architecture: The descendant's architecture.
+            taken: Names of the parameters that it gave.
+        """
+        return ()
