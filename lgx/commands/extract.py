@@ -1,4 +1,4 @@
-"""``lgx extract``: the learngene of a search over data sets."""
+"""``lgx extract``: the learngene of a selection over data sets."""
 
 import json as json_module
 from typing import TYPE_CHECKING
@@ -10,18 +10,19 @@ if TYPE_CHECKING:
 def extract(runs: list[str], *, out: str, threshold: float | None = None, json: bool = False) -> None:
     """Extract a learngene from one or several runs of LSAMD.
 
-    A layer of the ancestor joins the learngene where more than a threshold of the data sets of all runs use its base
-    block. A run over several data sets has extracted its learngene by itself: this command takes another threshold, or
-    merges runs that searched the same ancestor on different data sets.
+    The learngene consists of the ancestor's layers whose base block more than a threshold of the data sets of all runs
+    use. A run over several data sets already wrote its learngene. This command uses another threshold, or merges runs
+    with one ancestor and different data sets.
 
     Args:
-        runs: Folders of the runs, whose best checkpoints count, or checkpoints.
+        runs: Folders of the runs, whose best checkpoints are read, or checkpoints.
         out: Learngene file to write, ending in .learngene.safetensors.
-        threshold: A layer is taken if more data sets than this use its base block; half of them by default.
+        threshold: A layer is taken if more data sets than this use its base block; by default half of them.
         json: Print JSON instead of a table.
 
     Raises:
-        UserError: If a run is no search, the runs do not belong together, or no layer or every layer would be taken.
+        UserError: If a run is not one of LSAMD, the runs do not belong together, or no layer or every layer would be
+            taken.
     """
     from lgx.artifacts.learngene import SUFFIX, Learngene
     from lgx.errors import UserError
@@ -45,9 +46,12 @@ def print_paths(selection: "Selection") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("data set", *(str(layer) for layer in range(len(selection.usage))), title="● base block used")
-    for name, used in selection.paths.items():
-        table.add_row(name, *("●" if base else "·" for base in used))
+    from lgx.methods.lsamd.paths import path_lines
+
+    *lines, usage = path_lines(selection)
+    table = Table("data set", *map(str, range(len(usage) - 1)), title="● base block used")
+    for line in lines:
+        table.add_row(*line)
     table.add_section()
-    table.add_row("usage", *map(str, selection.usage))
+    table.add_row(*usage)
     Console().print(table)

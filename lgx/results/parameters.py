@@ -1,8 +1,9 @@
-"""What parameters look like before and after training (TAL, rebuttal, Table 4)."""
+"""Statistics of a network's parameters before and after training (TAL, rebuttal, Table 4)."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 from statistics import fmean
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,14 +18,52 @@ _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 Parameters = Mapping[str, Tensor]
 
 
-def read_parameters(name: str) -> Parameters:
-    """Read the parameters of one network; batch norm's statistics are none.
+class ParameterComparison(NamedTuple):
+    """Statistics of one network before and after training.
+
+    Attributes:
+        sparsity_start: Share of parameters close to zero before training.
+        sparsity_trained: Share of parameters close to zero after training.
+        change_magnitude: Relative distance between the two.
+        diversity: Mean cosine distance between seeds; None with one seed.
+    """
+
+    sparsity_start: float
+    sparsity_trained: float
+    change_magnitude: float
+    diversity: float | None
+
+
+def compare_parameters(start: str, trained: Sequence[str], threshold: float) -> ParameterComparison:
+    """Compare networks of one architecture.
 
     Args:
-        name: What :func:`~lgx.artifacts.pretrained.load_pretrained` reads, or a safetensors file of weights alone.
+        start: The network before training, see :func:`read_parameters`.
+        trained: The network after training, one for each seed. The first is compared with ``start``.
+        threshold: Parameters whose absolute value is below it count as close to zero.
 
     Raises:
-        UserError: If it cannot be read, is no network, or its parameters are all zero.
+        UserError: If a network cannot be read or the networks differ in architecture.
+    """
+    networks = {name: read_parameters(name) for name in (start, *trained)}
+    check_alike(networks)
+    before, after = networks[start], networks[trained[0]]
+    return ParameterComparison(
+        sparsity_start=sparsity(before, threshold),
+        sparsity_trained=sparsity(after, threshold),
+        change_magnitude=change_magnitude(before, after),
+        diversity=diversity([networks[name] for name in trained]) if len(trained) > 1 else None,
+    )
+
+
+def read_parameters(name: str) -> Parameters:
+    """Read the parameters of one network, without batch norm's statistics.
+
+    Args:
+        name: A source of :func:`~lgx.artifacts.pretrained.load_pretrained`, or a safetensors file of weights alone.
+
+    Raises:
+        UserError: If it cannot be read, is not a network, or its parameters are all zero.
     """
     bare = name.endswith(".safetensors") and not name.endswith(SUFFIX)
     tensors = read_safetensors(name)[0] if bare else load_pretrained(name).tensors
@@ -38,10 +77,10 @@ def check_alike(networks: Mapping[str, Parameters]) -> None:
     """Check that networks have the same parameters.
 
     Args:
-        networks: Parameters by what the user called the network.
+        networks: Parameters by the user's name of the network.
 
     Raises:
-        UserError: If two differ; the sentence names the first parameter that does.
+        UserError: If two differ; the message names the first parameter that differs.
     """
     shapes = {name: {k: tuple(v.shape) for k, v in tensors.items()} for name, tensors in networks.items()}
     for (one, a), (other, b) in pairwise(shapes.items()):
@@ -62,7 +101,8 @@ def sparsity(parameters: Parameters, threshold: float) -> float:
 def change_magnitude(start: Parameters, trained: Parameters) -> float:
     """‖w1 - w0‖ / ‖w0‖ over all parameters as one vector.
 
-    Relative, as the rebuttal has it, so that networks of other sizes and scales compare; 1 is as far as to zero.
+    It is relative, as in the rebuttal, so that networks of different sizes and scales compare. 1 is the distance to
+    zero.
     """
     difference = _vector(trained) - _vector(start)
     return float(difference.norm() / _vector(start).norm())

@@ -151,10 +151,10 @@ def test_json_has_all_points_of_the_tasks_and_architectures_asked_for(learngene,
 def test_a_hypernetwork_that_ignores_the_task_is_reported(tmp_path):
     ignorant = save_learngene(tmp_path, hypernet_of(tells_tasks=False))
     options = ("--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
-    assert "do not lie apart" in analyze(ignorant, *options).out
+    assert "does not separate the tasks" in analyze(ignorant, *options).out
     single = analyze(ignorant, "--archs=1-Tiny", "--out", tmp_path / "m.svg")
     assert single.code == 0
-    assert "a silhouette needs several" in single.out
+    assert "is undefined for one architecture" in single.out
 
 
 def test_embeddings_without_class_names_cannot_have_own_heads(learngene, tmp_path):
@@ -164,7 +164,7 @@ def test_embeddings_without_class_names_cannot_have_own_heads(learngene, tmp_pat
     assert result.code == 0, result.err
     assert "own" not in result.out
     own = analyze(learngene, *given, "--heads=own")
-    assert "does not say how many classes circles, dots, dunes has" in own.sentence
+    assert "does not state the number of classes of circles, dots, dunes" in own.sentence
 
 
 def test_mistakes_of_analyze_tasks_end_with_one_sentence(learngene, tmp_path):
@@ -173,7 +173,7 @@ def test_mistakes_of_analyze_tasks_end_with_one_sentence(learngene, tmp_path):
     Learngene("logah", BASE, untold.state_dict(), hypernet=untold.config.to_dict()).save(plain)
     TaskEmbeddings({"a": torch.ones(5), "b": torch.ones(5)}).save(tmp_path / "wide.safetensors")
     for arguments_, words in (
-        ((plain,), "was never told of tasks; give a learngene that TAL tuned"),
+        ((plain,), "does not read task embeddings; give a learngene that TAL tuned"),
         ((learngene, "--tasks=dots"), "at least two tasks, got dots"),
         ((learngene, "--tasks=dots,flowers"), "no embedding of task flowers"),
         ((learngene, "--task_embeddings", tmp_path / "wide.safetensors"), "was tuned with 3"),
