@@ -84,11 +84,11 @@ def workplace(tmp_path, monkeypatch):
     ancestor = Learngene("ancestor", small, small.build().state_dict())
     ancestor.save("runs/demo/ancestor/seed0/best.learngene.safetensors")
     embeddings.save("runs/demo/task_embeddings.safetensors")
-    searched = parse_architecture("depth=6,embed_dim=96,num_heads=3,patch_size=8,img_size=32", num_classes=10)
-    network = SuperAncestor(searched.build(), [Task(name, 10) for name in known], "batch")
+    selected = parse_architecture("depth=6,embed_dim=96,num_heads=3,patch_size=8,img_size=32", num_classes=10)
+    network = SuperAncestor(selected.build(), [Task(name, 10) for name in known], "batch")
     for branch, shares in zip(network.branches, ([1.0, 0, 1, 0, 0, 1], [1.0, 1, 0, 0, 1, 0]), strict=True):
         branch.base_share.copy_(torch.tensor(shares))
-    about = {"architecture": searched.to_dict(), "method": "lsamd", "ancestor": "a", "routing": "batch", "tasks": known}
+    about = {"architecture": selected.to_dict(), "method": "lsamd", "ancestor": "a", "routing": "batch", "tasks": known}
     (tmp_path / "runs/lsamd_pocket/lsamd/seed0/checkpoints").mkdir(parents=True)
     state = {f"network.{k}": v for k, v in network.state_dict().items()}
     torch.save({"lgx": about, "state_dict": state}, "runs/lsamd_pocket/lsamd/seed0/checkpoints/best.ckpt")

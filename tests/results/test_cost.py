@@ -124,9 +124,9 @@ def test_lsamd_saves_95_percent_of_the_storage():
 
 def test_lsamd_costs_as_many_epochs_as_pretrain_finetune():
     tuned = [Descendant(f"Des-B-{d}", "cifar100", 1.0, 1, Training(1.0, 50, None)) for d in range(6, 11)]
-    search = method_cost("lsamd", tuned, [Training(1.0, 50, None)] * 10)
+    lsamd = method_cost("lsamd", tuned, [Training(1.0, 50, None)] * 10)
     separate = method_cost("pretrained", tuned, [Training(1.0, 100, None)] * 5, shared=False)
-    assert (search.total.epochs, separate.total.epochs) == (750, 750)  # "1.36x" would be 750 against 550
+    assert (lsamd.total.epochs, separate.total.epochs) == (750, 750)  # "1.36x" would be 750 against 550
 
 
 def test_a_step_costs_three_forward_passes_and_the_teachers():

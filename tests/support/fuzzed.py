@@ -71,9 +71,9 @@ def make_ancestor(folder: Path) -> Path:
     return file
 
 
-def make_searched(folder: Path) -> Path:
+def make_selected(folder: Path) -> Path:
     file = folder / "c.learngene.safetensors"
-    extract([SelectionRun.load(make_search(folder))]).save(file)
+    extract([SelectionRun.load(make_selection(folder))]).save(file)
     return file
 
 
@@ -98,7 +98,7 @@ def make_checkpoint(folder: Path) -> Path:
     return file
 
 
-def make_search(folder: Path) -> Path:
+def make_selection(folder: Path) -> Path:
     file = folder / "g.ckpt"
     about = {"method": "lsamd", "architecture": TINY.to_dict(), "ancestor": "t", "routing": "batch"}
     about |= {"tasks": {"shapes": TASK, "stripes": TASK}}
@@ -255,11 +255,11 @@ def read_source(file: Path) -> None:
 VICTIMS: dict[str, Victim] = {
     "learngene": Victim(make_learngene, start),
     "ancestor": Victim(make_ancestor, read_source),
-    "searched": Victim(make_searched, start),
+    "selected": Victim(make_selected, start),
     "hypernetwork": Victim(make_hypernet, start),
     "embeddings": Victim(make_embeddings, lambda file: TaskEmbeddings.load(file).of("shapes", str(file))),
     "checkpoint": Victim(make_checkpoint, read_source),
-    "search": Victim(make_search, lambda file: extract([SelectionRun.load(file)])),
+    "selection": Victim(make_selection, lambda file: extract([SelectionRun.load(file)])),
     "saved hypernetwork": Victim(
         make_hypernet_checkpoint, lambda file: initialize(TINY, initializer_for(str(file), "logah"))
     ),
@@ -285,8 +285,8 @@ VICTIMS: dict[str, Victim] = {
 
 METADATA, JSON, SAVED = (load_metadata, save_metadata), (load_json, save_json), (load_saved, save_saved)
 VALUES: dict[str, tuple[Callable[[Path], Any], Callable[[Path, Any], object]]] = {
-    **dict.fromkeys(("learngene", "ancestor", "searched", "hypernetwork", "embeddings"), METADATA),
-    **dict.fromkeys(("checkpoint", "search", "saved hypernetwork"), SAVED),
+    **dict.fromkeys(("learngene", "ancestor", "selected", "hypernetwork", "embeddings"), METADATA),
+    **dict.fromkeys(("checkpoint", "selection", "saved hypernetwork"), SAVED),
     **dict.fromkeys(("timm folder", "gpt2 folder", "index of shards", "imdb", "vocabulary", "architectures"), JSON),
     "results": (load_rows, save_rows),
     "sweep": (lambda file: yaml.safe_load(file.read_text()), lambda file, new: file.write_text(yaml.safe_dump(new))),

@@ -116,9 +116,9 @@ SHARES = {"a": [0.9, 0.1, 0.6, 0.5], "b": [0.8, 0.2, 0.4, 0.5], "c": [1.0, 0.7, 
 
 
 def test_usage_counts_the_data_sets_that_use_a_base_block():
-    search = Selection(SHARES, "batch")
-    assert search.usage == [3, 1, 1, 3]
-    assert search.layers() == [0, 3], "more than half of four data sets"
+    selection = Selection(SHARES, "batch")
+    assert selection.usage == [3, 1, 1, 3]
+    assert selection.layers() == [0, 3], "more than half of four data sets"
     assert Selection({**SHARES, "e": SHARES["b"]}, "batch").layers() == [0, 3], "more than 2.5"
 
 
@@ -158,7 +158,7 @@ def ancestor(tmp_path_factory):
     return path
 
 
-def arguments(ancestor, runs, data, *more, name="search"):
+def arguments(ancestor, runs, data, *more, name="selection"):
     return [
         "fit", "--model", "LSAMD", f"--model.ancestor={ancestor}", f"--model.arch={ARCH}",
         "--model.optimizer=torch.optim.AdamW", "--model.optimizer.lr=1e-2",
@@ -170,16 +170,16 @@ def arguments(ancestor, runs, data, *more, name="search"):
 
 
 @pytest.fixture(scope="module")
-def searched(ancestor, tmp_path_factory):
+def selection_run(ancestor, tmp_path_factory):
     """A selection run over three pocket tasks."""
     runs = tmp_path_factory.mktemp("lsamd") / "runs"
     tasks = "[pocket_digits,pocket_textures,pocket_persons]"
     main(arguments(ancestor, runs, tasks, "--model.threshold=0", "--model.learning_rates={pocket_digits: 0.02}"))
-    return runs / "t/search/seed0"
+    return runs / "t/selection/seed0"
 
 
-def test_base_blocks_are_frozen_and_the_others_learn(searched, ancestor):
-    before, run = Learngene.load(ancestor).tensors, SelectionRun.load(searched)
+def test_base_blocks_are_frozen_and_the_others_learn(selection_run, ancestor):
+    before, run = Learngene.load(ancestor).tensors, SelectionRun.load(selection_run)
     assert run.base.keys() == {name for name in before if not name.startswith("head.")}
     assert all(torch.equal(tensor, before[name]) for name, tensor in run.base.items())
     for number in range(3):
@@ -191,12 +191,12 @@ def test_base_blocks_are_frozen_and_the_others_learn(searched, ancestor):
         assert any(moved)
 
 
-def test_paths_are_those_of_the_validation_images(searched, ancestor):
+def test_paths_are_those_of_the_validation_images(selection_run, ancestor):
     """The stored shares, counted again from the checkpoint with the naive equations."""
     from data_modules.catalogue import open_set
     from lgx.components.normalization import renormalize
 
-    run = SelectionRun.load(searched)
+    run = SelectionRun.load(selection_run)
     architecture = parse_architecture(ARCH, num_classes=10)
     network = SuperAncestor(architecture.build(), [Task("", n) for n in (10, 12, 2)], "batch").eval()
     network.base.reset_classifier(0)
@@ -219,18 +219,18 @@ def test_paths_are_those_of_the_validation_images(searched, ancestor):
         assert run.selection.base_share[name] == pytest.approx((count / total).tolist(), abs=1e-6)
 
 
-def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(searched):
-    rows = (searched / "results.csv").read_text().splitlines()
+def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(selection_run):
+    rows = (selection_run / "results.csv").read_text().splitlines()
     for task in ("pocket_digits", "pocket_textures", "pocket_persons"):
         assert any(row.startswith("lsamd,") and f",{task},val,2,acc," in row for row in rows)
-    assert "<svg" in (searched / "routing.svg").read_text()
+    assert "<svg" in (selection_run / "routing.svg").read_text()
 
 
 def test_classification_and_segmentation_train_together(ancestor, tmp_path):
     runs = tmp_path / "runs"
     fake_masks.voc12(ancestor.parent / "data")
     main(arguments(ancestor, runs, "[pocket_persons,voc12]", "--data.batch_size=4", "--trainer.max_epochs=1"))
-    run = runs / "t/search/seed0"
+    run = runs / "t/selection/seed0"
     rows = (run / "results.csv").read_text().splitlines()
     assert any(",voc12,val,1,miou," in row for row in rows)
     assert any(",pocket_persons,val,1,acc," in row for row in rows)
@@ -239,8 +239,8 @@ def test_classification_and_segmentation_train_together(ancestor, tmp_path):
     assert found.state["branches.1.head.weight"].shape == (21, 16)
 
 
-def test_every_data_set_has_its_own_learning_rate(searched):
-    optimizer = load_checkpoint(searched / "checkpoints/last.ckpt")["optimizer_states"][0]
+def test_every_data_set_has_its_own_learning_rate(selection_run):
+    optimizer = load_checkpoint(selection_run / "checkpoints/last.ckpt")["optimizer_states"][0]
     assert sorted({group["lr"] for group in optimizer["param_groups"]}) == [0.01, 0.02]
 
 
@@ -251,11 +251,11 @@ def with_shares(run, shares):
 
 
 @pytest.fixture
-def learngene(searched, tmp_path):
+def learngene(selection_run, tmp_path):
     """Layers 0, 2 and 3 of the ancestor."""
     shares = [[1.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0]]
     path = tmp_path / "l.learngene.safetensors"
-    extract([with_shares(SelectionRun.load(searched), shares)]).save(path)
+    extract([with_shares(SelectionRun.load(selection_run), shares)]).save(path)
     return path
 
 
@@ -304,16 +304,16 @@ def test_a_learngene_whose_layers_contradict_its_tensors_is_refused(learngene, t
 
     damaged = Learngene.load(learngene)
     path = tmp_path / "damaged.learngene.safetensors"
-    dataclasses.replace(damaged, search={**damaged.selection, "layers": [0, 2]}).save(path)
+    dataclasses.replace(damaged, selection={**damaged.selection, "layers": [0, 2]}).save(path)
     with pytest.raises(UserError, match=r"names layers \[0, 2\] of an ancestor of 4, but holds the tensors of 3"):
         initialize(parse_architecture(ARCH, num_classes=7), SelectedExpansion(str(path)))
 
 
-def test_learngene_and_super_ancestor_are_refused_as_whole_networks(learngene, searched):
+def test_learngene_and_super_ancestor_are_refused_as_whole_networks(learngene, selection_run):
     with pytest.raises(UserError, match="holds 3 layers of lsamd, not a whole network"):
         load_pretrained(str(learngene))
     with pytest.raises(UserError, match="holds no plain network"):
-        load_pretrained(str(searched / "checkpoints/best.ckpt"))
+        load_pretrained(str(selection_run / "checkpoints/best.ckpt"))
 
 
 def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, capsys):
@@ -342,7 +342,7 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, caps
     ("more", "sentence"),
     [
         (["--model.learning_rates={cifar10: 0.1}"], "model.learning_rates: cifar10 is no data set of this run"),
-        (["--model.threshold=-1"], "model.threshold: must not be negative"),
+        (["--model.threshold=-1"], "model.threshold: expected at least 0, got -1"),
         (["--model.mixup=0.5"], "no data set's own path"),
         (["--model.drop_path_rate=0.1"], "model.drop_path_rate: a layer that is left out"),
         (["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"], "leave WeightAveraging"),
