@@ -1,1 +1,1 @@
-"""`lgx fit|validate|test|predict`: command line, callbacks, resume."""
+"""``lgx fit|validate|test|predict``: configuration, callbacks, folders of runs, restoring."""

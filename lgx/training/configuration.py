@@ -26,9 +26,11 @@ from lgx.errors import UserError
 from lgx.initialization import Initializer
 from lgx.methods import registry
 from lgx.methods.base import Method
+from lgx.training.allowed_imports import restrict_imports
 from lgx.training.flags import add_flag, normalize_flags
 from lgx.training.migrations import migrate_argv
-from lgx.training.parsing import check_configs, explain, restrict_imports
+from lgx.training.parser_messages import explain
+from lgx.training.parsing import check_configs, use_checked_yaml
 
 _BASES: dict[str, type] = {"model": Method, "data": TaskDataModule, "model.initializer": Initializer}
 """Key -> class whose subclasses may be its value."""
@@ -83,6 +85,7 @@ def make_parser(command: str, extra: type | None = None) -> RunParser:
     """
     silence_known_warnings()
     registry.load_all()
+    use_checked_yaml()
     restrict_imports()
     parser = RunParser(
         prog=f"lgx {command}",

@@ -1,4 +1,4 @@
-"""Restore runs: check a checkpoint before Lightning takes it, and name it where Lightning or torch refuses it."""
+"""Check a checkpoint before Lightning restores it, and report errors while it is restored as the checkpoint's."""
 
 from contextlib import AbstractContextManager
 from typing import Any
@@ -19,7 +19,7 @@ _COUNT = at_most(2**62)
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is made of numbers, texts and ordinary tensors alone."""
+    """Whether a value consists of numbers, texts and ordinary tensors only."""
     waiting, seen = [value], 0
     while waiting and seen < 10**6:
         current, seen = waiting.pop(), seen + 1
@@ -35,7 +35,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_progress(value: Any) -> bool:
-    """Whether a value is made of counts and flags alone."""
+    """Whether a value consists of counts and flags only."""
     if isinstance(value, dict | list):
         return all(map(_is_progress, value.values() if isinstance(value, dict) else value))
     return value is None or (isinstance(value, int) and 0 <= value < 2**62)
@@ -61,14 +61,14 @@ _STATE = {
 
 
 def check_run(path: str, where: str) -> None:
-    """Refuse a file that is no checkpoint of a run.
+    """Refuse a file that is not a checkpoint of a run.
 
     Args:
         path: The file.
-        where: What the user gave it with, for the message.
+        where: The option that names the file, for the message.
 
     Raises:
-        UserError: If it cannot be read, is of another program, or holds values of other kinds than a run's.
+        UserError: If it cannot be read, was written by another program, or holds values of unexpected kinds.
     """
     checkpoint = load_checkpoint(path)
     if not _RUN.keys() <= checkpoint.keys():
@@ -85,7 +85,7 @@ def check_run(path: str, where: str) -> None:
 
 
 def blame_checkpoint(trainer: Trainer) -> None:
-    """Let a trainer name the checkpoint in every error that restoring it raises.
+    """Let a trainer attribute every error while it restores a checkpoint to the checkpoint.
 
     Args:
         trainer: The trainer, before it is used.
@@ -94,7 +94,7 @@ def blame_checkpoint(trainer: Trainer) -> None:
 
 
 class _Restoring(_CheckpointConnector):
-    """Lightning's reader of checkpoints. Lightning offers no public place around what it restores."""
+    """Lightning's restoring of checkpoints; it offers no public hook around it."""
 
     def restore_model(self) -> None:
         """Restore the weights.

@@ -1,4 +1,4 @@
-"""What a finished run cost, beside its results."""
+"""Save the cost of a finished run."""
 
 import json
 from pathlib import Path
@@ -11,6 +11,7 @@ from lgx.core.files import atomic_path
 from lgx.core.provenance import commit, hardware
 
 SUMMARY = "summary.json"
+"""File in the run's folder; only a finished run has it."""
 
 
 def write_summary(folder: Path, trainer: Trainer, seconds: float) -> None:
@@ -19,7 +20,7 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float) -> None:
     Args:
         folder: The run's folder.
         trainer: The trainer that has finished.
-        seconds: Wall time of this process, tests included; of a resumed run only the last part.
+        seconds: Wall time of this process with its tests; of a resumed run only the part since it was resumed.
     """
     summary = {
         "lgx_version": lgx.__version__,

@@ -1,4 +1,4 @@
-"""Saying before the first step what will be trained, and how."""
+"""Print what will be trained, and how, before the first step."""
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 

@@ -1,4 +1,4 @@
-"""Check what was restored before the first step."""
+"""Check the restored state of the optimizers before the first step."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ _ELSE = "give another checkpoint of the run, or train it again"
 
 
 class CheckRestored(Callback):
-    """Refuse an optimizer's state that is not of its parameters, before the first step fails on it."""
+    """Refuse a state that does not suit the optimizer's parameters: the first step would fail without naming it."""
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Look at every optimizer of a run that goes on.
+        """Check every optimizer of a resumed run.
 
         Raises:
-            UserError: If moments have another shape than their parameters, or an option is not what it was.
+            UserError: If moments and parameters differ in shape, or an option has a value of another kind.
         """
         if trainer.ckpt_path is not None:
             for optimizer in trainer.optimizers:
@@ -28,6 +28,7 @@ class CheckRestored(Callback):
 
 
 def _mistake(optimizer: Any) -> str | None:
+    """What is wrong with an optimizer's state, in words; None if nothing is."""
     inner: Optimizer = getattr(optimizer, "optimizer", optimizer)
     for group in inner.param_groups:
         for key, default in inner.defaults.items():
@@ -50,6 +51,7 @@ def _mistake(optimizer: Any) -> str | None:
 
 
 def _alike(value: Any, default: Any) -> bool:
+    """Whether an option of an optimizer has a value of the kind of its default."""
     if isinstance(default, bool):
         return isinstance(value, bool)
     if isinstance(default, tuple | list):

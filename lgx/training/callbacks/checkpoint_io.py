@@ -1,4 +1,4 @@
-"""Checkpoints that are never half-written."""
+"""Write checkpoints in one step, so that no half-written file exists."""
 
 from typing import Any
 
@@ -10,16 +10,16 @@ from lgx.core.foreign import write_errors
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Write beside the target and rename, on the same file system.
+    """Write a checkpoint beside its target and rename it.
 
-    Lightning writes local checkpoints to the system's temporary folder and moves them, which is a plain copy where
-    that is another file system: a kill in between leaves half a file.
+    Lightning writes it to the system's temporary folder and moves it. Between two file systems the move is a copy,
+    and a kill during the copy leaves half a file.
     """
 
     def load_checkpoint(
         self, path: Any, map_location: Any = lambda storage, _: storage, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """Load tensors and plain types, whatever the environment says: anything else could run code."""
+        """Load tensors and plain types only; environment variables cannot change this. Other types could run code."""
         loaded: dict[str, Any] = super().load_checkpoint(path, map_location, weights_only=True)
         return loaded
 
@@ -27,7 +27,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         """Save a checkpoint.
 
         Raises:
-            UserError: If it cannot be written; the old file stays as it was.
+            UserError: If it cannot be written; the old file stays unchanged.
         """
         with atomic_path(path) as temporary, write_errors(RuntimeError):  # as torch's zip writer reports a full disk
             torch.save(checkpoint, temporary)

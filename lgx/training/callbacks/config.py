@@ -1,4 +1,4 @@
-"""Keeping the configuration with the run."""
+"""Save the configuration of a run."""
 
 import platform
 from functools import cached_property
@@ -15,7 +15,9 @@ from lgx.core.files import atomic_path
 from lgx.core.provenance import commit
 from lgx.training.run_folder import run_folder
 
-BEST = "hp/best_val"  # of the metric that the best checkpoint is chosen by
+BEST = "hp/best_val"
+"""Tag of the best validation score, in the metric that chooses the best checkpoint."""
+
 _SHOWN = (
     "model",
     "data",
@@ -25,27 +27,31 @@ _SHOWN = (
     "trainer.accumulate",
     "trainer.gradient_clip",
 )
+"""Beginnings of the keys that TensorBoard's table of hyper-parameters shows."""
+
 _MECHANICS = ("data.root", "data.in_memory", "data.num_workers", "data.shuffle_buffer", "model.compile")
-"""What says nothing of the learning, and would stand before the rest in TensorBoard's table, by the alphabet."""
+"""Keys among these that do not influence what is learned; the table is alphabetical, and they would come first."""
+
 PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse")
+"""Packages whose versions ``config.yaml`` names."""
 
 
 class SaveConfig(SaveConfigCallback):
-    """``config.yaml`` in the run's folder, as TensorBoard text, and as hyper-parameters.
+    """Save the configuration as ``config.yaml`` in the run's folder, as text in TensorBoard, and as hyper-parameters.
 
-    Only ``fit`` writes it: evaluating a run must not change what the run was.
+    Only ``fit`` saves it: an evaluation must not change the configuration of the run that it evaluates.
     """
 
     @cached_property
     def text(self) -> str:
-        """The configuration of this process, without what belongs to this start and not to the run."""
+        """The configuration without ``ckpt_path`` and ``overwrite``, which concern this start of the run only."""
         config = self.config.clone()
         config.ckpt_path, config.overwrite = None, False
         return str(self.parser.dump(config, skip_none=False))
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Save once, on the first process, when training."""
-        commit()  # remembered now: the repository may move on while the run lasts
+        commit()  # cached now, because the repository may change during the run
         if stage == "fit" and trainer.is_global_zero and not self.already_saved:
             self.save_config(trainer, pl_module, stage)
             self.already_saved = True
@@ -77,11 +83,11 @@ class SaveConfig(SaveConfigCallback):
 
 
 def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested configuration -> ``{"model.arch": …}``; class paths shorten to class names, nothing is left out but None.
+    """Flatten a nested configuration to ``{"model.arch": …}``; class paths become class names, None is left out.
 
     Args:
         config: Nested dictionaries of plain values.
-        prefix: Prepended to every key.
+        prefix: Text before every key.
     """
     flat: dict[str, Any] = {}
     for key, value in config.items():

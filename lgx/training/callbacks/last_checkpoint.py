@@ -1,4 +1,4 @@
-"""The checkpoint that a run resumes from."""
+"""Save the checkpoint that a run resumes from."""
 
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,8 @@ from lightning.pytorch.callbacks import Checkpoint
 class LastCheckpoint(Checkpoint):
     """Save ``last.ckpt`` after every epoch, and every so many steps if asked.
 
-    Lightning's ``save_last`` saves only when the best checkpoint changes, so that a run whose score stands still would
-    lose epochs.
+    Lightning's ``save_last`` saves only when the best checkpoint changes. A run whose score does not improve would lose
+    epochs.
 
     Args:
         folder: The run's folder of checkpoints.
@@ -23,15 +23,16 @@ class LastCheckpoint(Checkpoint):
         self._saved_at = 0
 
     def may_save(self, trainer: Trainer, batch_idx: int) -> bool:
-        """Whether a run resumed from the end of this batch would go on as this one does.
+        """Whether a run that resumes after this batch continues exactly as this run does.
 
-        Not amid accumulated gradients, which no checkpoint holds, and not before a validation, which would be skipped.
+        False while gradients accumulate, because a checkpoint does not hold them, and before a validation, because the
+        resumed run would skip it.
         """
         validates = trainer.is_last_batch or (batch_idx + 1) % (trainer.val_check_batch or float("inf")) == 0
         return not validates and (batch_idx + 1) % trainer.accumulate_grad_batches == 0
 
     def save(self, trainer: Trainer) -> None:
-        """Save now; all processes together."""
+        """Save now. All processes must call this together."""
         trainer.save_checkpoint(self.path, weights_only=False)
         self._saved_at = trainer.global_step
 
@@ -44,10 +45,10 @@ class LastCheckpoint(Checkpoint):
             self.save(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Save after an epoch; its validation is over and the best checkpoint is written."""
+        """Save after an epoch, after its validation and the best checkpoint."""
         self.save(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Save where ``max_steps`` ends a run within an epoch."""
+        """Save if ``max_steps`` ends the run within an epoch."""
         if trainer.global_step != self._saved_at:
             self.save(trainer)

@@ -1,4 +1,4 @@
-"""Writing the learngene when training ends."""
+"""Save the learngene when training ends."""
 
 import dataclasses
 from pathlib import Path
@@ -12,10 +12,10 @@ from lgx.training.run_folder import best_checkpoint, run_folder
 
 
 class SaveLearngene(Callback):
-    """Write ``best.learngene.safetensors`` into the run's folder, from the best checkpoint where there is one."""
+    """Save ``best.learngene.safetensors`` in the run's folder, from the best checkpoint or else the last weights."""
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Take the network of the best checkpoint, or the present one, and save its learngene."""
+        """Save the learngene of the best checkpoint, or of the present network without one."""
         folder = run_folder(trainer)
         if not trainer.is_global_zero or folder is None or not isinstance(pl_module, Method):
             return

@@ -1,4 +1,4 @@
-"""Writing what ``lgx predict`` predicts."""
+"""Save the predictions of ``lgx predict``."""
 
 import csv
 
@@ -11,9 +11,9 @@ from lgx.training.run_folder import run_folder
 
 
 class SavePredictions(Callback):
-    """Write ``predictions.csv`` into the run's folder: index of the image, predicted class, its probability.
+    """Save ``predictions.csv`` in the run's folder: index of the example, predicted class, its probability.
 
-    Each of several processes writes its own share, ``predictions.rank<r>.csv``.
+    Of several processes each saves its share as ``predictions.rank<r>.csv``.
     """
 
     def on_predict_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

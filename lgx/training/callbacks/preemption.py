@@ -1,4 +1,4 @@
-"""Going quietly when the cluster wants its machine back."""
+"""Save and end a run when the cluster takes its machine back."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
 @contextmanager
 def signals_restored() -> Iterator[None]:
-    """Give the signals back the handlers that they had; Lightning, too, changes them for a run."""
+    """Restore the handlers of the signals; this module and Lightning change them for a run."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         yield
@@ -29,15 +29,15 @@ def signals_restored() -> Iterator[None]:
 
 
 class Preemption(Checkpoint):
-    """On SIGTERM or SIGUSR1, save ``last.ckpt`` after the step in hand and end the run; SIGUSR1 requeues a SLURM job.
+    """On SIGTERM or SIGUSR1, save ``last.ckpt`` after the current step and end the run; SIGUSR1 requeues a SLURM job.
 
-    A handler that saves by itself, as Lightning's does, interrupts a backward pass or a collective call wherever it
-    stands. Ours sets a flag; all processes agree on it after a step, whichever of them was told, so that they save the
-    same state and leave together. A step that validation follows is not saved, since a run that is resumed from there
-    would skip the validation; the run then ends after it.
+    Lightning's handler saves at once, and may so interrupt a backward pass or a collective call. This handler only sets
+    a flag. After each step all processes agree whether one of them has received a signal, so that they save the same
+    state and end together. If a validation follows the step, the run ends after the validation: a run that resumes
+    before it would skip it.
 
     Args:
-        last: What saves the checkpoint; stands before this callback.
+        last: Saves the checkpoint; must come before this callback in the trainer's list.
     """
 
     def __init__(self, last: LastCheckpoint) -> None:
@@ -45,24 +45,24 @@ class Preemption(Checkpoint):
         self.received: int | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Listen before workers are started: SLURM signals them too, and they inherit the handlers."""
+        """Set the handlers before workers start: SLURM signals the workers too, and they inherit the handlers."""
         if stage == "fit":
             self._listen()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Listen again: Lightning puts a handler around ours that would call the other processes at once."""
+        """Set the handlers again: Lightning has put one around ours that calls the other processes at once."""
         self._listen()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """End the run if one of its processes was told to, and a whole step is done."""
+        """End the run after a whole step, if one of its processes has received a signal."""
         if self.last.may_save(trainer, batch_idx) and self._agreed(trainer):
             self.last.save(trainer)
             self._leave(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """The same after an epoch, which has been saved."""
+        """End the run after an epoch, which is saved already, if one of its processes has received a signal."""
         if not trainer.fit_loop.done and self._agreed(trainer):
             self._leave(trainer)
 
@@ -77,10 +77,10 @@ class Preemption(Checkpoint):
         return trainer.strategy.reduce_boolean_decision(self.received is not None, all=False)
 
     def _leave(self, trainer: Trainer) -> None:
-        """Requeue where asked and possible.
+        """Requeue the job if SIGUSR1 asks for it, and end this process.
 
         Raises:
-            Preempted: On the first process, which speaks for all.
+            Preempted: On the first process, which reports for all.
             SystemExit: On the others.
         """
         wants_requeue = trainer.strategy.reduce_boolean_decision(self.received == signal.SIGUSR1, all=False)
@@ -96,14 +96,14 @@ class Preemption(Checkpoint):
 
 
 def _slurm_job() -> str | None:
-    """This job's number; None outside SLURM."""
+    """This job's identifier; None outside SLURM."""
     if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
         return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
     return os.environ.get("SLURM_JOB_ID")
 
 
 def _requeue(job: str) -> str:
-    """Ask SLURM to queue a job again; returns why it did not, or nothing."""
+    """Ask SLURM to queue a job again; return the reason of a failure, or an empty text."""
     command = ["scontrol", "requeue", job]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)

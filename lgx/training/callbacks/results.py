@@ -1,4 +1,4 @@
-"""Writing measured values as rows."""
+"""Save measured values as rows of ``results.csv``."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from lgx.training.run_folder import best_checkpoint, run_folder
 
 
 def origin(trainer: Trainer) -> dict[str, str]:
-    """Commit, configuration and hardware of what a trainer measures."""
+    """Commit, hash of the configuration, and hardware, as rows of a trainer's results name them."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
     config = next((config_hash(callback.text) for callback in callbacks if isinstance(callback, SaveConfig)), "")
     on_gpu = trainer.strategy.root_device.type == "cuda"
@@ -25,10 +25,10 @@ def origin(trainer: Trainer) -> dict[str, str]:
 class SaveResults(Callback):
     """Add rows to ``results.csv`` in the run's folder: each metric of a validation or test, each epoch's training loss.
 
-    The training loss is the mean over the epoch's examples of all processes, each under the weights of its step. What
-    an interrupted epoch has seen is kept in the checkpoint, so that a resumed run writes the same row; with several
-    processes, the first one's share then stands for all. Methods that evaluate untrained descendants have no such row:
-    what they train is not what their other rows are about.
+    The training loss is the mean over the epoch's examples of all processes, each with the weights of its step. The
+    checkpoint holds the sum of an interrupted epoch, so that a resumed run writes the same row. With several processes
+    it holds the first process's share, which then counts for all. Methods that evaluate untrained descendants have no
+    such row: their other rows describe the descendants, not the network that is trained.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class SaveResults(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Take the batch into the epoch's mean."""
+        """Add the batch to the epoch's mean."""
         if self._epoch != trainer.current_epoch:
             self._epoch, self._seen, self._mean = trainer.current_epoch, 0, 0.0
         self._seen += len(batch.inputs)
@@ -46,12 +46,12 @@ class SaveResults(Callback):
         self._mean = self._mean + (loss - self._mean) * (len(batch.inputs) / self._seen)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """A row of the training split."""
+        """Add a row of the training split."""
         if not isinstance(pl_module, Method) or pl_module.evaluates_starts or self._epoch != trainer.current_epoch:
             return
         evaluations = pl_module.evaluations("train")
         if len(evaluations) > 1:
-            return  # an epoch over several tasks has a loss of none of them
+            return  # an epoch over several tasks has no loss of one of them
         sums = torch.as_tensor([self._mean * self._seen, self._seen], device=pl_module.device)
         total, seen = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
         folder = run_folder(trainer)
@@ -74,26 +74,26 @@ class SaveResults(Callback):
         add_rows(folder / "results.csv", [row])
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch so far."""
+        """Mean and number of examples of the epoch so far."""
         return {"epoch": self._epoch, "seen": self._seen, "mean": float(self._mean)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on within the epoch."""
+        """Continue an interrupted epoch."""
         self._epoch, self._seen, self._mean = state_dict["epoch"], state_dict["seen"], state_dict["mean"]
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Rows of the validation split."""
+        """Add rows of the validation split."""
         self._save(trainer, pl_module, "val")
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """The best validation score, for TensorBoard's HPARAMS tab."""
+        """Log the best validation score for TensorBoard's HPARAMS tab."""
         best = best_checkpoint(trainer)
         if best is not None and best.best_model_score is not None:
             for logger in trainer.loggers:
                 logger.log_metrics({BEST: float(best.best_model_score)}, step=trainer.global_step)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Rows of the test split."""
+        """Add rows of the test split."""
         self._save(trainer, pl_module, "test")
 
     def _save(self, trainer: Trainer, method: LightningModule, split: str) -> None:
@@ -102,14 +102,14 @@ class SaveResults(Callback):
             return
         if not isinstance(method, Method) or method.task is None:
             return
-        # In fit, validation comes before the epoch is counted as ended.
+        # In fit, validation runs before current_epoch counts the epoch.
         epochs = trainer.current_epoch + 1 if trainer.state.fn == "fit" else method.epochs_trained
         if method.evaluates_starts:
             epochs = 0
-        rows, told = [], origin(trainer)
+        rows, source = [], origin(trainer)
         for task, architecture, tag in method.evaluations(split):
             if f"{tag}/n" not in trainer.callback_metrics:
-                continue  # limit_val_batches left nothing of this task
+                continue  # limit_val_batches has left no batch of this task
             rows += [
                 Row(
                     method=method.label,
@@ -122,7 +122,7 @@ class SaveResults(Callback):
                     seed=run_seed(),
                     n=int(trainer.callback_metrics[f"{tag}/n"]),
                     run=str(folder),
-                    **told,
+                    **source,
                 )
                 for metric in metric_names(method.tasks[task])
             ]

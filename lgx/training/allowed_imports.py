@@ -1,0 +1,87 @@
+"""Which classes a configuration may name."""
+
+import importlib
+import inspect
+import os
+from functools import cache
+from typing import Any
+
+from jsonargparse import set_parsing_settings
+
+from lgx.errors import UserError
+
+_PACKAGES = {
+    "lgx.training.callbacks": "lgx", "lgx.components.optim": "lgx",
+    "data_modules": "data_modules",
+    "torch.optim": "torch.optim", "torch.optim.lr_scheduler": "torch.optim", "timm.optim": "timm.optim",
+    "lightning.pytorch.accelerators": "lightning", "lightning.pytorch.callbacks": "lightning",
+    "lightning.pytorch.loggers": "lightning", "lightning.pytorch.plugins": "lightning",
+    "lightning.pytorch.plugins.environments": "lightning", "lightning.pytorch.plugins.io": "lightning",
+    "lightning.pytorch.plugins.precision": "lightning", "lightning.pytorch.profilers": "lightning",
+    "lightning.pytorch.strategies": "lightning",
+}  # fmt: skip
+"""Packages whose classes a configuration may name -> package in which such a class must be defined."""
+
+KNOWN = "lgx, data_modules, torch.optim, timm.optim, or lightning's callbacks, loggers, plugins, profilers, strategies"
+"""The same, in words."""
+
+_admitted: set[str] = set()
+"""What ``LGX_ALLOW_IMPORTS`` has named so far in this process."""
+
+
+def restrict_imports() -> None:
+    """Let configurations name the classes of known packages only: no functions, and no methods of the classes.
+
+    jsonargparse imports the module of a class path before it checks the class. An option that takes a callable would
+    accept any function with its arguments, for example one that loads pickles. In both ways a foreign configuration
+    could run code. ``LGX_ALLOW_IMPORTS=mypackage,other`` also admits everything in these packages.
+
+    Raises:
+        UserError: If that variable is not a list of packages.
+    """
+    allowed, denied = [], ["*"]
+    for written, known in _known_classes().items():
+        names = known.__module__.split(".")
+        # Any package above the module may export the class: a saved configuration has the shortest of these paths.
+        allowed += [written, *(".".join([*names[:depth], known.__qualname__]) for depth in range(1, len(names) + 1))]
+        denied += [f"{allowed[-1]}.{name}" for name, value in vars(known).items() if _is_function(value)]
+    _restrict(allowed, denied)
+
+
+def forbid_imports() -> None:
+    """Let no option name a class, except those of the packages in ``LGX_ALLOW_IMPORTS``.
+
+    Raises:
+        UserError: If that variable is not a list of packages.
+    """
+    _restrict([], ["*"])
+
+
+def _restrict(allowed: list[str], denied: list[str]) -> None:
+    own = [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
+    denied += _admitted - set(own)  # jsonargparse keeps what an earlier call has allowed
+    try:
+        set_parsing_settings(import_path_denylist=denied, import_path_allowlist=[*allowed, *own])
+    except ValueError as error:
+        raise UserError(f"LGX_ALLOW_IMPORTS: {' '.join(str(error).split())}") from error
+    _admitted.update(own)
+
+
+@cache
+def _known_classes() -> dict[str, type]:
+    """Path -> public class."""
+    from lgx.methods import registry  # imports torch, which the commands that take no class do without
+
+    found: dict[str, type] = registry.method_classes() | registry.initializer_classes()
+    known = {f"{value.__module__}.{name}": value for name, value in found.items()}
+    known |= {f"lgx.methods.{name}": value for name, value in found.items() if value.__module__.startswith("lgx.")}
+    return known | {
+        f"{package}.{name}": value
+        for package, home in _PACKAGES.items()
+        for name, value in vars(importlib.import_module(package)).items()
+        if inspect.isclass(value) and f"{value.__module__}.".startswith(f"{home}.") and not name.startswith("_")
+    }
+
+
+def _is_function(value: Any) -> bool:
+    return inspect.isroutine(value) or isinstance(value, classmethod | staticmethod)

@@ -1,0 +1,101 @@
+"""Turn the messages of jsonargparse into one sentence."""
+
+import difflib
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+
+from lgx.training.allowed_imports import KNOWN
+
+
+def explain(message: str, bases: Mapping[str, type] | None = None) -> str:
+    """Turn a parser's message, which lists every alternative that it tried, into one sentence.
+
+    Args:
+        message: Message of an ``ArgumentError``.
+        bases: Key -> class whose subclasses may be its value, for suggestions.
+
+    Returns:
+        One line: which key, what was wrong, what would be right.
+    """
+    keys = re.findall(r'Parser key "([^"]*)"', message)
+    key = ".".join(keys)
+    known = _subclasses(bases[key]) if bases and key in bases else []
+    if (sentence := _unknown_option(message, key)) is not None:
+        return sentence
+    if (reason := _unknown_name(message, known) or _wrong_value(message)) is not None:
+        return f"{key}: {reason}" if key else reason
+    lines = [re.sub(r"\s+", " ", line).strip(" -") for line in message.splitlines()]
+    return "; ".join(line for line in lines if line)[:400]
+
+
+def _unknown_option(message: str, key: str) -> str | None:
+    """The sentence for options of the command that are unknown or missing."""
+    if found := re.search(r"unrecognized arguments: (.+)", message):
+        return f"unknown option {found[1]}; see --help"
+    if found := re.search(r"the following arguments are required: ([\w.]+(?:, [\w.]+)*)", message):
+        options = ", ".join(f"--{key}.{name}" if key else f"--{name}" for name in found[1].split(", "))
+        return f"{options}: missing; give it on the command line or in a --config file"
+    return None
+
+
+def _unknown_name(message: str, known: Sequence[type]) -> str | None:
+    """What is wrong with the name of a class, of one of its options, or of a key."""
+    if found := re.search(r"Importing '([^']*)' is not allowed", message):
+        package = found[1].split(".")[0]
+        return (
+            f"importing {found[1]} is not allowed; a class path names a class of {KNOWN}; LGX_ALLOW_IMPORTS={package} "
+            f"also admits {package}, if you wrote it or trust it"
+        )
+    if found := re.search(r"Option '([^']*)' is not accepted", message):
+        owner = re.findall(r"Problem with given class_path '([^']*)'", message)
+        name = owner[-1].rsplit(".", 1)[-1] if owner else "this command"
+        return f"{found[1]!r} is no option of {name}{_suggest(found[1], _options(name, known))}"
+    if found := re.search(r"Expected a dot import path string: (\S+)", message):
+        return f"class {found[1]!r} is unknown{_suggest(found[1], [c.__name__ for c in known])}"
+    if found := re.search(r"Key \"?'?([\w.]+)\"?'? is not expected", message):
+        return f"the key {found[1]!r} is unknown; see --help for the known ones"
+    return None
+
+
+def _wrong_value(message: str) -> str | None:
+    """What is wrong with a value."""
+    given = re.findall(r"Given value: (.+)", message)
+    value = re.sub(r"^NestedArg\(key='[^']*', val='?(.*?)'?\)$", r"\1", given[-1].strip())[:200] if given else ""
+    if base := re.search(r"does not correspond to a subclass of (\w+)", message):
+        return f"{value} is not a subclass of {base[1]}; derive it from {base[1]}"
+    if choices := re.search(r"Expected a typing\.Literal\[([^\]]*)\]", message):
+        return f"expected one of {choices[1]}, got {value}"
+    expected = list(dict.fromkeys(re.findall(r"Expected a <class '([\w.]+)'>", message)))
+    if expected and given:
+        return f"expected {' or '.join('null' if e == 'NoneType' else e for e in expected)}, got {value}"
+    return None
+
+
+def _suggest(word: str, known: list[str]) -> str:
+    """The end of a sentence on an unknown word: similar known words, or all of them."""
+    close = difflib.get_close_matches(word, known, n=2)
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    return f"; known are {', '.join(sorted(known))}" if known else "; see --help"
+
+
+def _subclasses(base: type) -> list[type]:
+    """All subclasses at any depth that can be built and are not Lightning's."""
+    found: list[type] = []
+    subclass: type
+    for subclass in base.__subclasses__():
+        if not inspect.isabstract(subclass) and not subclass.__module__.startswith("lightning"):
+            found.append(subclass)
+        found += _subclasses(subclass)
+    return list(dict.fromkeys(found))
+
+
+def _options(class_name: str, classes: Sequence[type]) -> list[str]:
+    """Names of the constructor arguments of the class of that name, with the inherited ones."""
+    for candidate in classes:
+        if candidate.__name__ == class_name:
+            constructors = [vars(c)["__init__"] for c in candidate.__mro__ if "__init__" in vars(c)]
+            names = dict.fromkeys(name for c in constructors for name in inspect.signature(c).parameters)
+            return [name for name in names if name not in ("self", "args", "kwargs")]
+    return []
