@@ -21,11 +21,11 @@ def test_flops_are_those_of_the_architecture_and_three_passes():
 def test_an_ancestor_costs_only_its_forward_pass():
     sws = ["--model=SWS", "--model.arch=12-Tiny", BASE[2], *OFFLINE, "--data.img_size=224"]
     with_ancestor = plan(*sws, "--model.ancestor=deit_small_patch16_224.fb_in1k")
-    assert with_ancestor.flops.ancestor == pytest.approx(2 * cost_of(parse_architecture("12-Small")).macs, rel=1e-6)
+    assert with_ancestor.flops.teacher == pytest.approx(2 * cost_of(parse_architecture("12-Small")).macs, rel=1e-6)
     flops = with_ancestor.flops
-    assert flops.example == pytest.approx(3 * flops.forward + flops.ancestor)
-    assert with_ancestor.parameters.ancestor == cost_of(parse_architecture("12-Small")).parameters
-    assert with_ancestor.memory.ancestor == pytest.approx(4 * with_ancestor.parameters.ancestor, rel=0.01)
+    assert flops.example == pytest.approx(3 * flops.forward + flops.teacher)
+    assert with_ancestor.parameters.teacher == cost_of(parse_architecture("12-Small")).parameters
+    assert with_ancestor.memory.teacher == pytest.approx(4 * with_ancestor.parameters.teacher, rel=0.01)
     assert with_ancestor.parameters.trained == plan(*sws).parameters.trained
 
 

@@ -33,7 +33,7 @@ def test_a_plan_needs_no_existing_files_and_writes_none(tmp_path, monkeypatch):
     done = lgx("plan", *tal, *guided, "--gpus=8")
     assert done.code == 0, done.err
     said = " ".join(done.out.split())
-    wanted = "no.learngene.safetensors does not exist yet", "have 768 numbers", "Not counted: the ancestor no.ckpt"
+    wanted = "no.learngene.safetensors does not exist yet", "have 768 numbers", "Not counted: the teacher no.ckpt"
     for text in wanted:
         assert text in said
     assert list(tmp_path.iterdir()) == []
@@ -48,8 +48,8 @@ def test_existing_files_are_read(images, ancestor, tmp_path):
     options = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/best.learngene.safetensors"]
     planned = plan(*arguments("fit", "SWS", images, tmp_path / "runs", *options)[1:])
     architecture = parse_architecture("depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=16", num_classes=3)
-    assert planned.parameters.ancestor == cost_of(architecture).parameters
-    assert planned.flops.ancestor == 2 * cost_of(architecture).macs
+    assert planned.parameters.teacher == cost_of(architecture).parameters
+    assert planned.flops.teacher == 2 * cost_of(architecture).macs
     assert planned.steps.training_examples == 48
 
 

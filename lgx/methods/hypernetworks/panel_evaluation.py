@@ -103,8 +103,8 @@ class PanelEvaluation(Method):
     def on_validation_epoch_end(self) -> None:
         """Log the mean over tasks and panel, which chooses the best checkpoint, and map the tasks."""
         self._log_means("val")
-        trainer: Any = self.trainer
-        if not (trainer.sanity_checking or trainer.fast_dev_run):
+        trainer: Any = self._trainer
+        if trainer is not None and not (trainer.sanity_checking or trainer.fast_dev_run):
             self._map_tasks()
 
     def _map_tasks(self) -> None:

@@ -141,7 +141,7 @@ def test_the_registry_finds_it_and_refuses_what_it_cannot_expand(learngene_file,
     assert initializer_for(learngene_file).method == "tleg"
     with pytest.raises(UserError, match="a learngene of tleg, not of sws"):
         initializer_for(learngene_file, "sws")
-    with pytest.raises(UserError, match="a learngene of tleg; StagewiseExpansion expands those of sws or simple_lg"):
+    with pytest.raises(UserError, match="a learngene of tleg; StagewiseExpansion expands those of mini_deit or simple_lg or sws"):
         initialize(AUX, StagewiseExpansion(learngene_file))
     with pytest.raises(UserError, match=r"embed_dim 24.*only the depth may differ"):
         initialize(AUX.replace(embed_dim=48), LinearExpansion(learngene_file))
@@ -171,7 +171,7 @@ def test_a_run_leaves_a_learngene_of_two_layers(fit, ancestor, tmp_path):
 
 @pytest.mark.parametrize(
     ("arch", "sentence"),
-    [("depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16", "and two are learned"),
+    [("depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16", "but TLEG learns two"),
      ("stages=2-2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", "leave out stages")],
 )  # fmt: skip
 def test_an_impossible_auxiliary_net_is_refused(fit, arch, sentence):
