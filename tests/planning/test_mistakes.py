@@ -44,12 +44,12 @@ def test_a_mistake_ends_with_one_sentence(options, sentence):
     [
         ({"nodes": -1}, "--nodes: must be positive, got -1"),
         ({"throughput": float("inf")}, "--throughput: must be positive, got inf"),
-        ({"mfu": 1.5, "tflops": 100.0}, r"--mfu: a share in \(0, 1\], got 1.5"),
-        ({"tflops": 100.0, "throughput": 5.0}, "three ways to say how fast it runs; give one of them"),
-        ({"tflops": 100.0, "measure": True}, "three ways to say how fast it runs; give one of them"),
-        ({"samples": "many"}, "--samples: a number, or NAME=NUMBER,NAME=NUMBER of several sets, got many"),
-        ({"samples": "cifar10=100,200"}, "--samples: a number, or NAME=NUMBER"),
-        ({"samples": 0}, "--samples: a number, or NAME=NUMBER"),
+        ({"mfu": 1.5, "tflops": 100.0}, r"--mfu: expected a share in \(0, 1\], got 1.5"),
+        ({"tflops": 100.0, "throughput": 5.0}, "each of them says how fast the run is; give only one"),
+        ({"tflops": 100.0, "measure": True}, "each of them says how fast the run is; give only one"),
+        ({"samples": "many"}, "--samples: expected a number, or NAME=NUMBER,NAME=NUMBER for several sets, got many"),
+        ({"samples": "cifar10=100,200"}, "--samples: expected a number, or NAME=NUMBER"),
+        ({"samples": 0}, "--samples: expected a number, or NAME=NUMBER"),
     ],
 )
 def test_an_impossible_option_is_refused(options, sentence):
