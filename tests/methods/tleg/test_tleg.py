@@ -141,7 +141,9 @@ def test_the_registry_finds_it_and_refuses_what_it_cannot_expand(learngene_file,
     assert initializer_for(learngene_file).method == "tleg"
     with pytest.raises(UserError, match="a learngene of tleg, not of sws"):
         initializer_for(learngene_file, "sws")
-    with pytest.raises(UserError, match="a learngene of tleg; StagewiseExpansion expands those of mini_deit or simple_lg or sws"):
+    with pytest.raises(
+        UserError, match="a learngene of tleg; StagewiseExpansion expands those of mini_deit or simple_lg or sws"
+    ):
         initialize(AUX, StagewiseExpansion(learngene_file))
     with pytest.raises(UserError, match=r"embed_dim 24.*only the depth may differ"):
         initialize(AUX.replace(embed_dim=48), LinearExpansion(learngene_file))
