@@ -31,9 +31,9 @@ def gpt2_config(
 class GPT2Classifier(GPT2ForSequenceClassification):
     """transformers' classifier with token ids as its only input and logits as its only output.
 
-    The layers are run directly: transformers' own ``forward`` looks at the ids' values for padding and packed texts,
-    which halts a GPU at every batch and fails on the meta device. Texts are padded on the right and attention is
-    causal, so no token ever sees padding, and no mask is needed.
+    The layers are called directly. transformers' own ``forward`` reads the ids' values to find padding and packed
+    texts, which synchronizes a GPU in every batch and fails on the meta device. Texts are padded on the right and
+    attention is causal, so no token attends to padding, and no mask is needed.
 
     Args:
         config: transformers' configuration.
@@ -50,7 +50,7 @@ class GPT2Classifier(GPT2ForSequenceClassification):
         return logits
 
     def features(self, ids: Tensor) -> Tensor:
-        """Each text's last token behind the last norm, (B, D): what a class token is to a ViT.
+        """Features of each text's last token after the last norm, (B, D), like those of a ViT's class token.
 
         Raises:
             UserError: If the texts are longer than the position embedding.
@@ -61,7 +61,7 @@ class GPT2Classifier(GPT2ForSequenceClassification):
         return tokens[torch.arange(len(ids), device=ids.device), last]
 
     def mean_features(self, ids: Tensor) -> Tensor:
-        """The mean over each text's tokens behind the last norm, (B, D); padding does not count.
+        """Mean features of each text's tokens after the last norm, (B, D), without the padding.
 
         Raises:
             UserError: If the texts are longer than the position embedding.
@@ -72,11 +72,11 @@ class GPT2Classifier(GPT2ForSequenceClassification):
         return mean
 
     def no_weight_decay(self) -> set[str]:
-        """Names of the embeddings, which optimizers shall not shrink."""
+        """Names of the embeddings, which are excluded from weight decay."""
         return {"transformer.wte.weight", "transformer.wpe.weight"}
 
     def tokens(self, ids: Tensor) -> Tensor:
-        """All tokens behind the last norm, (B, N, D); those of padding are meaningless.
+        """Features of all tokens after the last norm, (B, N, D); those of padding are meaningless.
 
         Raises:
             UserError: If the texts are longer than the position embedding.
@@ -84,7 +84,7 @@ class GPT2Classifier(GPT2ForSequenceClassification):
         if ids.shape[1] > self.config.n_positions:
             raise UserError(
                 f"a text has {ids.shape[1]} tokens, but the architecture has max_len {self.config.n_positions}; "
-                f"lower data.max_len or choose a larger one"
+                f"lower data.max_len or choose an architecture with a larger max_len"
             )
         network = self.transformer
         x = network.wte(ids) + network.wpe(torch.arange(ids.shape[1], device=ids.device))

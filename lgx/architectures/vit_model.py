@@ -12,10 +12,10 @@ from torch import Tensor, nn
 class SegmentationViT(VisionTransformer):
     """A ViT with a linear decoder: images (B, C, H, W) -> logits (B, K, H, W), under timm's parameter names.
 
-    The head scores the classes of every patch token behind the last norm, and the scores are upsampled bilinearly to
-    the pixels (Strudel et al., "Segmenter", 2021, its linear decoder). The class token takes part in attention alone.
-    The papers on learngenes do not say which decoder they put on their descendants; this is the smallest one, so that
-    what is compared are the descendants.
+    After the last norm the head scores the classes of every patch token, and the scores are upsampled bilinearly to
+    pixels: the linear decoder of Strudel et al., "Segmenter", 2021. The class token takes part in attention only. The
+    papers on learngenes do not name the decoder of their descendants; this is the smallest one, so that a comparison
+    shows the descendants' differences.
     """
 
     def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
@@ -30,7 +30,7 @@ def decode_linearly(patches: Tensor, head: nn.Module, vit: VisionTransformer) ->
     Args:
         patches: Normalized patch tokens, (B, N, D).
         head: D -> K.
-        vit: Whose grid and image size they have.
+        vit: The network, which gives the grid and the image size.
 
     Returns:
         Logits, (B, K, H, W).
@@ -43,8 +43,12 @@ def decode_linearly(patches: Tensor, head: nn.Module, vit: VisionTransformer) ->
 def share_stages(model: VisionTransformer, stages: tuple[int, ...]) -> None:
     """Let the layers of each stage share the weights of the stage's first layer, in place (SWS, Eq. 1).
 
-    Gradients of a shared layer sum over its uses; ``parameters()`` yields it once, ``state_dict()`` names it at
-    every use.
+    The gradient of a shared layer is the sum over its uses. ``parameters()`` yields it once; ``state_dict()`` names it
+    at every use.
+
+    Args:
+        model: The network; its layers are replaced.
+        stages: Number of layers of each stage, front to back.
     """
     blocks, start = [], 0
     for size in stages:

@@ -1,4 +1,4 @@
-"""Models of timm and torchvision as descendants: ``timm:resnet34``, ``torchvision:resnet34,img_size=64``."""
+"""Models of timm and torchvision, e.g. ``timm:resnet34`` and ``torchvision:resnet34,img_size=64``."""
 
 import difflib
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ import torch
 import torchvision
 from torch import nn
 
+from lgx.core.foreign import foreign_errors
 from lgx.errors import UserError
 
 Zoo = Literal["timm", "torchvision"]
@@ -16,11 +17,11 @@ Zoo = Literal["timm", "torchvision"]
 
 @dataclass(frozen=True)
 class ZooModel:
-    """An image classifier that a zoo builds by its name.
+    """An image classifier of timm or torchvision.
 
     Attributes:
-        zoo: ``timm`` or ``torchvision``.
-        model: The zoo's name of it.
+        zoo: The library, ``timm`` or ``torchvision``.
+        model: Name of the model in this library.
         num_classes: Outputs of the head, K.
         img_size: Side of the image, pixels.
         in_chans: Image channels; 3 for torchvision's models.
@@ -61,7 +62,7 @@ class ZooModel:
         return self.in_chans, self.img_size, self.img_size
 
     def build(self, device: str | None = None) -> nn.Module:
-        """Build the model, with the zoo's own random start.
+        """Build the model with the library's own random initialization.
 
         Args:
             device: ``meta`` builds shapes without memory.
@@ -70,23 +71,23 @@ class ZooModel:
             The model, (B, C, H, W) -> logits (B, K).
 
         Raises:
-            UserError: If the zoo refuses.
+            UserError: If the library cannot build it.
         """
-        try:
-            with torch.device(device or "cpu"):
-                if self.zoo == "torchvision":
-                    model: nn.Module = torchvision.models.get_model(
-                        self.model, weights=None, num_classes=self.num_classes
-                    )
-                else:
-                    model = timm.create_model(self.model, num_classes=self.num_classes, **self.timm_args())
-        except (TypeError, ValueError, RuntimeError, AssertionError, NotImplementedError) as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise UserError(f"{self.name}: {self.zoo} could not build it: {reason}") from error
-        return model
+        kinds = (TypeError, ValueError, RuntimeError, AssertionError, NotImplementedError)
+        with (
+            foreign_errors(self.name, f"{self.zoo} could not build it", "choose another size or model", kinds),
+            torch.device(device or "cpu"),
+        ):
+            if self.zoo == "timm":
+                model: nn.Module = timm.create_model(self.model, num_classes=self.num_classes, **self.timm_args())
+                return model
+            of_torchvision: nn.Module = torchvision.models.get_model(
+                self.model, weights=None, num_classes=self.num_classes
+            )
+            return of_torchvision
 
     def timm_args(self) -> dict[str, Any]:
-        """Arguments of ``timm.create_model`` that differ from the model's own, but the number of classes."""
+        """Arguments of ``timm.create_model`` that differ from the model's defaults, without the number of classes."""
         args: dict[str, Any] = {} if self.in_chans == 3 else {"in_chans": self.in_chans}
         config = timm.get_pretrained_cfg(self.model)
         if config is not None and config.fixed_input_size and self.img_size != config.input_size[-1]:
@@ -94,7 +95,7 @@ class ZooModel:
         return args
 
 
-def names_zoo(text: str) -> bool:
+def is_zoo_model(text: str) -> bool:
     """Whether an architecture's text starts with ``timm:`` or ``torchvision:``."""
     return text.startswith(tuple(f"{zoo}:" for zoo in get_args(Zoo)))
 
@@ -103,8 +104,8 @@ def parse_zoo_model(text: str, num_classes: int) -> ZooModel:
     """Read ``timm:resnet34`` or ``timm:resnet34,img_size=64,in_chans=1``.
 
     Args:
-        text: Zoo, model and options; the image's size is the model's own by default, 224 for torchvision.
-        num_classes: Classes of the head.
+        text: Library, model and options. The default image size is the model's own, for torchvision 224.
+        num_classes: Number of classes of the head.
 
     Raises:
         UserError: If the name or a key is unknown or a value is malformed.
@@ -118,7 +119,7 @@ def parse_zoo_model(text: str, num_classes: int) -> ZooModel:
         if key not in ("img_size", "in_chans"):
             raise UserError(
                 f"architecture {text!r}: unknown key {key!r}; known are img_size and in_chans"
-                + (" (classes are given by --num_classes)" if key == "num_classes" else "")
+                + (" (--num_classes gives the classes)" if key == "num_classes" else "")
             )
         if not value.isdecimal():
             raise UserError(f"architecture {text!r}: {key} must be a whole number, got {value!r}")

@@ -1,1 +1,1 @@
-"""What lies on disk: learngenes, pretrained networks, task embeddings, model folders."""
+"""Files: learngenes, pretrained networks, checkpoints, task embeddings, exported models; checks of foreign files."""

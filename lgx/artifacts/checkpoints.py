@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from lgx.artifacts.pickles import check_checkpoint
+from lgx.artifacts.pickle_checks import check_checkpoint
 from lgx.core.foreign import checkpoint_errors
 from lgx.errors import UserError
 

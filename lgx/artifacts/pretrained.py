@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of, vit_only
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.content import holds_plain_network
+from lgx.artifacts.folder_checks import check_gpt2_folder, check_timm_folder
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.metadata_schema import AGAIN, TASK, described_architecture
-from lgx.artifacts.model_folders import check_gpt2_folder, check_timm_folder
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.tensor_checks import check_shapes, count_layers, is_weight
 from lgx.artifacts.timm_models import check_known, load_timm

@@ -1,4 +1,4 @@
-"""Task embeddings: what a task-aware hypernetwork knows of a task (TAL, Sec. 4)."""
+"""Files of task embeddings, the input of task-aware hypernetworks (TAL, Sec. 4)."""
 
 import json
 from dataclasses import dataclass, field
@@ -23,10 +23,10 @@ class TaskEmbeddings:
     """Embeddings of tasks by one ancestor.
 
     Attributes:
-        tensors: Task name -> mean class-token feature over the task's training images, (T,).
-        ancestor: What computed them: a path or a timm name.
-        images: Task name -> how many images went in.
-        tasks: Task name -> the task, as ``Task.to_dict`` gives it; lacks those that are known by bare images alone.
+        tensors: Task name -> mean feature over the task's training examples, (T,).
+        ancestor: The ancestor that computed the features: a path or a timm name.
+        images: Task name -> number of examples.
+        tasks: Task name -> the task, as ``Task.to_dict`` gives it. A task of images without classes is missing.
     """
 
     tensors: dict[str, Tensor]
@@ -36,18 +36,18 @@ class TaskEmbeddings:
 
     @property
     def width(self) -> int:
-        """T."""
+        """Width of the embeddings, T."""
         return len(next(iter(self.tensors.values())))
 
     def of(self, task: str, where: str) -> Tensor:
-        """One embedding, (T,).
+        """The embedding of a task, (T,).
 
         Args:
             task: Name of the task.
-            where: What holds the embeddings, for the message.
+            where: Name of the file, for the message.
 
         Raises:
-            UserError: If there is none of that name.
+            UserError: If there is no embedding of this task.
         """
         if task not in self.tensors:
             raise UserError(

@@ -1,10 +1,10 @@
-"""``lgx arch``: what architectures cost."""
+"""``lgx arch``: print parameters and MACs of architectures."""
 
 import json as json_module
 from typing import Literal
 
 _CAPTIONS = {
-    "whole": "MACs of one example's forward pass, attention products included",
+    "whole": "MACs of the forward pass of one example, attention products included",
     "modules": "as LSAMD counts: without position embedding, class token and attention products",
 }
 
@@ -17,15 +17,18 @@ def arch(
 ) -> None:
     """Print parameters and MACs of architectures.
 
-    MACs are multiply-accumulates of one example's forward pass: what the papers call FLOPs. Layers that share weights
-    count their parameters once.
+    MACs are the multiply-accumulates of the forward pass of one example, which the papers call FLOPs. Parameters of
+    layers that share weights count once.
 
     Args:
-        names: Names (6-Small, Des-B-12, Aux-B) or specs (depth=6,embed_dim=384,num_heads=6,img_size=224).
-        num_classes: Classes of the head; 1000 by default, 2 of a text model.
-        count: whole counts everything; modules counts as LSAMD's Table 2 does, without position embedding, class token
+        names: Names (6-Small, Des-B-12, Aux-B) or specifications (depth=6,embed_dim=384,num_heads=6,img_size=224).
+        num_classes: Number of classes of the head; 1000 by default, 2 for a text model.
+        count: whole counts everything. modules counts as in LSAMD's Table 2, without position embedding, class token
             and attention products.
         json: Print a JSON list instead of a table.
+
+    Raises:
+        UserError: If a name or specification is wrong, or modules is asked for a text model.
     """
     from lgx.architectures import parse_any_architecture
     from lgx.architectures.cost import cost_of

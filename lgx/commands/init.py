@@ -96,7 +96,7 @@ def _start(
     import torch
 
     from lgx.architectures import parse_for
-    from lgx.architectures.zoo import names_zoo, parse_zoo_model
+    from lgx.architectures.zoo import is_zoo_model, parse_zoo_model
     from lgx.artifacts.export import check_place
     from lgx.errors import UserError
     from lgx.initialization import initialize, initialize_zoo
@@ -105,7 +105,7 @@ def _start(
     origin = initializer.origin()
     classes = head or num_classes or origin.num_classes
     torch.manual_seed(seed)
-    if names_zoo(arch):
+    if is_zoo_model(arch):
         if not initializer.starts_any_model:
             others = " or ".join(methods_for_any_model())
             raise UserError(f"--arch {arch}: {initializer.method} initializes no such model; use --method {others}")

@@ -1,19 +1,19 @@
-"""``lgx sample``: draw an architecture set."""
+"""``lgx sample``: sample an architecture set."""
 
 import json
 import sys
 
 
 def sample(name: str, count: int = 1000, seed: int = 1, out: str | None = None, arch: str | None = None) -> None:
-    """Sample an architecture set, one JSON line per architecture.
+    """Sample an architecture set and write one JSON line per architecture.
 
     Args:
-        name: ViTs-1K, ViTs+-1K or, of text models, GPTs-1K.
-        count: How many; the first n of a longer draw are those of a shorter one.
+        name: ViTs-1K, ViTs+-1K or, for text models, GPTs-1K.
+        count: Number of architectures; the first n of a longer draw equal a draw of n.
         seed: Seed of the draw; 1 in the released generators.
         out: File to write; by default the lines are printed.
-        arch: Gives image size, patch size, channels and classes, e.g. 12-Tiny,img_size=32,patch_size=4; of text models
-            longest text and vocabulary, e.g. 6-GPT2,max_len=128.
+        arch: Gives image size, patch size, channels and classes, e.g. 12-Tiny,img_size=32,patch_size=4; for text models
+            the longest text and the vocabulary, e.g. 6-GPT2,max_len=128.
     """
     from lgx.architectures import name_of, parse_any_architecture, sample_architectures
     from lgx.core.files import atomic_path
@@ -28,4 +28,4 @@ def sample(name: str, count: int = 1000, seed: int = 1, out: str | None = None, 
         return
     with atomic_path(out) as temporary:
         temporary.write_text("".join(lines))
-    print(f"{len(lines)} architectures of {name} written to {out}")
+    print(f"written   {out}: {len(lines)} architectures of {name}")

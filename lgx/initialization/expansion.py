@@ -17,12 +17,12 @@ Repeat = Literal["neighbor", "cyclic"]
 
 
 def cyclic(num_stages: int, depth: int, order: Order = "front_mid_last") -> list[int]:
-    """Cyclic initialization (SWS, Sec. 3.3): hand out layers one stage at a time, keep the stage order.
+    """Cyclic initialization (SWS, Sec. 3.3): distribute the layers to the stages in turn, and keep the stage order.
 
-    Every stage gets one layer; the ``depth - num_stages`` layers beyond go to the stages one by one in a cyclic
-    order. ``front_mid_last`` (the paper's order1) goes through the stages front to back; ``front_last_mid`` (order2)
-    takes the first, the last, the second, the last but one, and so on inwards. The paper draws both for three
-    stages only (Fig. 3c); the inward order is our reading for more.
+    Every stage gets one layer. The other ``depth - num_stages`` layers go to the stages one by one in a cyclic order.
+    ``front_mid_last`` (the paper's order1) goes from the first stage to the last one. ``front_last_mid`` (order2) takes
+    the first, the last, the second, the last but one, and so on inwards. The paper shows both for three stages only
+    (Fig. 3c); the inward order for more stages is our reading.
 
     Args:
         num_stages: Number of learngene layers, M.
@@ -47,7 +47,7 @@ def cyclic(num_stages: int, depth: int, order: Order = "front_mid_last") -> list
 
 
 def random_assigned(num_stages: int, depth: int, seed: int = 0) -> list[int]:
-    """Random-assigned initialization (SWS, Sec. 3.3): any learngene layer for any layer.
+    """Random-assigned initialization (SWS, Sec. 3.3): a random learngene layer for each layer.
 
     Args:
         num_stages: Number of learngene layers, M.
@@ -66,10 +66,10 @@ def random_assigned(num_stages: int, depth: int, seed: int = 0) -> list[int]:
 
 
 def adjacent_stages(layers: Sequence[int]) -> list[list[int]]:
-    """Stages of searched layers: runs of layers that were neighbors in the ancestor (LSAMD, Fig. 3a).
+    """Stages of selected layers: groups of layers that are adjacent in the ancestor (LSAMD, Fig. 3a).
 
     Args:
-        layers: Ancestor layers that make the learngene, increasing.
+        layers: Indices of the selected layers in the ancestor, increasing.
 
     Returns:
         For each stage the positions in ``layers``, e.g. (0, 3, 4, 6, 7) -> [[0], [1, 2], [3, 4]].
@@ -86,24 +86,24 @@ def adjacent_stages(layers: Sequence[int]) -> list[list[int]]:
 def selected(
     layers: Sequence[int], depth: int, priority: str = "last_middle_first", repeat: Repeat = "neighbor"
 ) -> list[int]:
-    """Expansion of a searched learngene (LSAMD, "Building Variable-Sized Des-Nets").
+    """Expansion of selected layers (LSAMD, "Building Variable-Sized Des-Nets").
 
-    Every learngene layer is used once, in the ancestor's order; the ``depth - len(layers)`` layers beyond go to the
-    stages one at a time, in turns of ``priority``. The paper shows three stages and two turns; with more stages the
-    middle ones take their turns back to front, as last-middle-first does, and further turns go round.
+    Every learngene layer is used once, in the ancestor's order. The other ``depth - len(layers)`` layers go to the
+    stages one by one, in the order of ``priority``, which is repeated as often as needed. The paper shows three stages
+    and two rounds. With more stages the middle ones come back to front, as in last-middle-first.
 
     Args:
-        layers: Ancestor layers that make the learngene, increasing.
+        layers: Indices of the selected layers in the ancestor, increasing.
         depth: Layers of the descendant, at least ``len(layers)``.
-        priority: Which stages grow, in the order in which they do: some of ``first``, ``middle`` and ``last``, joined
-            by ``_``. A single stage is both first and last.
+        priority: Which stages grow, in this order: some of ``first``, ``middle`` and ``last``, joined by ``_``. A
+            single stage is both first and last.
         repeat: ``neighbor`` repeats a stage's last layer, ``cyclic`` the stage's layers in order.
 
     Returns:
         Position in ``layers`` of each layer's source, length ``depth``.
 
     Raises:
-        UserError: If ``depth`` is below the number of layers, or ``priority`` names no stage that there is.
+        UserError: If ``depth`` is below the number of layers, or ``priority`` names no existing stage.
     """
     _check_depth(len(layers), depth)
     stages = adjacent_stages(layers)
@@ -140,8 +140,8 @@ def first_of_stages(stages: tuple[int, ...]) -> list[int]:
 def evenly_spaced(source: int, target: int) -> list[int]:
     """``target`` indices spread evenly over ``range(source)``, strictly increasing (weight selection).
 
-    Xu et al., "Initializing Models with Larger Ones", 2024, Sec. 3 (uniform element selection). Integer arithmetic,
-    so that no rounding leads out of range.
+    Xu et al., "Initializing Models with Larger Ones", 2024, Sec. 3 (uniform element selection). Integer arithmetic
+    avoids rounding errors.
 
     Raises:
         UserError: If ``target`` exceeds ``source``.

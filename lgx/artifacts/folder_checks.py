@@ -1,6 +1,7 @@
-"""Whether a model folder's ``config.json`` is that of the weights beside it, before a library builds what it says.
+"""Check that a model folder's ``config.json`` belongs to the weights beside it, before a library reads the folder.
 
-timm and transformers build whatever the configuration asks for, in memory, and compare it with the weights afterwards.
+timm and transformers first build what the configuration describes, in memory of any size, and then compare it with the
+weights.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from lgx.errors import UserError
 _AGAIN = "write the folder again"
 _LARGEST = 65_536
 _LAYERS = ("depth", "depths", "layers", "num_layers", "num_blocks")
-"""Arguments of timm's models that count what is built one by one."""
+"""Arguments of timm's models that count modules which timm builds one by one."""
 
 _GPT2 = {
     "n_layer": at_most(1000, 1),
@@ -29,54 +30,56 @@ _GPT2 = {
     "n_positions": at_most(2**20, 1),
     "vocab_size": at_most(2**24, 2),
     "num_labels": CLASSES,
-    "attn_implementation": one_of("eager", "sdpa"),  # by other names transformers fetches code
+    "attn_implementation": one_of("eager", "sdpa"),  # for other names transformers downloads code
     "_attn_implementation": one_of("eager", "sdpa"),
 }
 
 
 def check_timm_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path) -> None:
-    """Refuse a configuration of timm's that asks for another network than the weights are of.
+    """Refuse a configuration of timm that describes a much larger network than the weights.
 
     Args:
-        about: What ``config.json`` holds.
-        tensors: What ``model.safetensors`` holds.
-        config: The file, for the message.
+        about: Content of ``config.json``.
+        tensors: Content of ``model.safetensors``.
+        config: Path of ``config.json``.
 
     Raises:
-        UserError: If a size, or the number of parameters, is out of all proportion to the weights.
+        UserError: If a size or the number of parameters is far larger than the weights allow.
     """
     about = check_fields(about, {"architecture": LINE, "model_args": MAPPING, "pretrained_cfg": MAPPING}, str(config))
     for key, size in _sizes(about.get("model_args", {})):
         most = len(tensors) if key in _LAYERS else _LARGEST
         if not abs(size) <= most:
             raise UserError(
-                f"{config}: model_args: {key} is {shortened(size)}, more than the weights beside it allow; {_AGAIN}"
+                f"{config}: model_args: {key} is {shortened(size)}, but the weights beside it allow at most {most:,}; "
+                f"{_AGAIN}"
             )
     try:
         with torch.device("meta"):
             expected = timm.create_model(f"local-dir:{config.parent}", pretrained=False).state_dict()
-    except Exception:  # some of timm's models cannot be built without memory; what is wrong otherwise, timm will say
+    except Exception:  # some models of timm cannot be built on the meta device; timm reports other mistakes itself
         return
-    # Not name by name: timm renames what others have trained.
+    # The names are not compared, because timm renames the parameters of other projects' models.
     wanted, there = (sum(tensor.numel() for tensor in each.values()) for each in (expected, tensors))
     if wanted > 2 * there + 10**7:
-        raise UserError(f"{config}: asks for {wanted:,} parameters, model.safetensors holds {there:,}; {_AGAIN}")
+        raise UserError(f"{config}: describes {wanted:,} parameters, but model.safetensors holds {there:,}; {_AGAIN}")
 
 
 def check_gpt2_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path) -> None:
-    """Refuse a configuration of transformers that asks for another GPT-2 than the weights are of.
+    """Refuse a configuration of transformers that describes another GPT-2 than the weights.
 
     Args:
-        about: What ``config.json`` holds.
-        tensors: What ``model.safetensors`` holds.
-        config: The file, for the message.
+        about: Content of ``config.json``.
+        tensors: Content of ``model.safetensors``.
+        config: Path of ``config.json``.
 
     Raises:
-        UserError: If a size is out of all proportion, parameters have other shapes, or it asks for code from elsewhere.
+        UserError: If a size is too large, parameters have other shapes, or the configuration makes transformers
+            download code.
     """
     about = check_fields(about, _GPT2, str(config))
     if "quantization_config" in about:
-        raise UserError(f"{config}: quantized weights are not read; save the model without quantization_config")
+        raise UserError(f"{config}: quantized weights are not supported; save the model without quantization_config")
     default = GPT2Architecture()
     described = {
         "family": GPT2Architecture.family,
@@ -96,7 +99,7 @@ def check_gpt2_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], c
 
 
 def _sizes(arguments: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """All numbers of nested arguments, each with the name of its argument."""
+    """All numbers in nested arguments, each with the name of its argument."""
     waiting: list[tuple[str, Any]] = list(arguments.items())
     while waiting:
         key, value = waiting.pop()

@@ -1,7 +1,7 @@
-"""Looking through a checkpoint's pickle before torch reads it.
+"""Check a checkpoint's pickle before torch reads it.
 
-``torch.load(..., weights_only=True)`` runs no code, but a few hundred bytes can ask it for any amount of memory or
-time: byte arrays of any length, compressed tensors, and tuples that hold their predecessor twice, whose hash takes
+``torch.load(..., weights_only=True)`` runs no code, but a few hundred bytes can make it use any amount of memory or
+time: byte arrays of any length, compressed tensors, and tuples that hold the previous tuple twice, whose hash takes
 twice as long at each level.
 """
 
@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import IO, Any
 
 LARGEST_TUPLE = 10**6
-"""Elements of a tuple, those of tuples within counted as often as they occur."""
+"""Most elements of a tuple; the elements of a tuple inside it count each time that it occurs."""
 
 _TUPLES = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_TUPLE"}
 
 
 def check_checkpoint(path: Path) -> None:
-    """Refuse a checkpoint whose reading would take far more memory or time than its size says.
+    """Refuse a checkpoint that would take far more memory or time to read than its size suggests.
 
     Args:
-        path: A file that ``torch.save`` wrote, as a zip file or in the form before.
+        path: A file that ``torch.save`` wrote, as a zip file or in the older format.
 
     Raises:
         ValueError: If it is compressed, or its pickle makes byte arrays or tuples of exponential size.
-        Exception: Whatever else a damaged file leads to.
+        Exception: Any error that a damaged file causes in pickle or zip.
     """
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
-            for _ in range(4):  # magic number, version, system, and then what was saved
+            for _ in range(4):  # magic number, version, system, and the saved object
                 _check_pickle(file)
         return
     with zipfile.ZipFile(path) as archive:
@@ -41,7 +41,7 @@ def check_checkpoint(path: Path) -> None:
 
 
 def _check_pickle(file: IO[bytes]) -> None:
-    """Follow the pickle's stack, with the size of each tuple in its place."""
+    """Follow the pickle's stack, where each tuple is replaced by its size."""
     stack: list[Any] = []  # None is a mark
     memo: dict[Any, Any] = {}
     for opcode, argument, _ in pickletools.genops(file):
