@@ -1,6 +1,5 @@
 """``lgx fit|validate|test|predict``: Lightning's CLI with lgx's defaults, folder of the run, and callbacks."""
 
-import errno
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvi
 
 from data_modules import TaskDataModule
 from lgx.core.allocator import keep_freed_memory
+from lgx.core.system_failures import is_disk_full
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.training.callbacks import (
@@ -41,9 +41,6 @@ from lgx.training.configuration import (
 from lgx.training.restoring import blame_checkpoint
 from lgx.training.run_folder import claim, configured_folder, find_checkpoint
 from lgx.training.summary import write_summary
-
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""Error numbers of the system for a full disk, a full quota and a file that is too large."""
 
 
 def run(argv: list[str]) -> None:
@@ -160,7 +157,7 @@ class LgxCLI(LightningCLI):
             if self.command == "fit":
                 self._after_fit(started)
         except OSError as error:
-            if error.filename is not None or error.errno not in _FULL:
+            if error.filename is not None or not is_disk_full(error):
                 raise
             raise UserError(
                 f"cannot write {self.run_dir}: {error.strerror}; free some space, then resume with --ckpt_path last"
