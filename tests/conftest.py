@@ -84,7 +84,7 @@ def text_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def ancestor_file(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Learngene file of a whole untrained network."""
-    from tests.support.learngenes import write_ancestor
+    from tests.support.untrained_learngenes import write_ancestor
 
     return write_ancestor(str(tmp_path_factory.mktemp("files") / "ancestor.learngene.safetensors"))
 
@@ -92,6 +92,6 @@ def ancestor_file(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="session")
 def sws_file(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Learngene file of three untrained layers of SWS."""
-    from tests.support.learngenes import write_sws
+    from tests.support.untrained_learngenes import write_sws
 
     return write_sws(str(tmp_path_factory.mktemp("files") / "sws.learngene.safetensors"))

@@ -5,7 +5,7 @@ import torch
 from lgx.artifacts.learngene import Learngene
 from lgx.initialization import initialize
 from lgx.methods import Pretrained
-from tests.support.learngenes import BIG
+from tests.support.untrained_learngenes import BIG
 
 
 def test_another_image_size_resamples_positions(ancestor_file):

@@ -10,7 +10,7 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import Pretrained, RandomStart, VanillaLG, WeightSelection
 from lgx.methods.initializers import initializer_for
-from tests.support.learngenes import BIG
+from tests.support.untrained_learngenes import BIG
 
 
 def test_random_start_is_timms_own():

@@ -8,7 +8,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import StagewiseExpansion
-from tests.support.learngenes import BIG
+from tests.support.untrained_learngenes import BIG
 
 
 def test_stagewise_expansion_copies_each_stage_in_order(sws_file):
