@@ -1,4 +1,4 @@
-"""What the names of architectures say: depth, family, order, and what several names have in common."""
+"""Read depth and family from the names of architectures, sort the names, and shorten them."""
 
 import re
 from collections.abc import Sequence

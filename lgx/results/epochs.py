@@ -45,7 +45,7 @@ def count_whole_runs(
         for row in rows
     ]
     earlier = sum(new.epochs != row.epochs for new, row in zip(counted, rows, strict=True))
-    note = f"{earlier} value(s) are of a checkpoint from before the end of its run, the best one perhaps."
+    note = f"{earlier} value(s) were measured on a checkpoint before the end of its run, for example the best one."
     return counted, [note] if earlier else []
 
 

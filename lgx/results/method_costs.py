@@ -42,7 +42,7 @@ def method_costs(
     chosen = _runs_of_descendants(rows, runs)
     if not chosen:
         raise UserError(
-            f"--cost: none of these results lies in the folder of a descendant's run ({CONFIG} beside results.csv); "
+            f"--cost: none of these results is in the folder of a descendant's run ({CONFIG} beside results.csv); "
             f"give the folders that `lgx fit` wrote"
         )
     lineage = Lineage(runs.values())
@@ -62,7 +62,7 @@ def method_costs(
         _cost(lineage, method, list(found.values()), descendants[method], scratch) for method, found in chosen.items()
     ]
     absent = len({row.run for row in rows} - runs.keys())
-    notes = [f"{absent} run(s) have no {CONFIG} beside their results: what they cost is left out."] if absent else []
+    notes = [f"{absent} run(s) have no {CONFIG} beside their results: their cost is left out."] if absent else []
     return costs, notes
 
 

@@ -14,7 +14,7 @@ from lgx.errors import UserError
 from lgx.methods import registry
 
 FILE = Path("experiments/paper_numbers.yaml")
-# libyaml reads the file ten times faster; both loaders build plain values only.
+# libyaml is ten times faster; both loaders build plain values only.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FIELDS = ("method", "architecture", "task", "epochs", "metric", "unit", "variant")
 _SIZES = {"T": "Tiny", "S": "Small", "B": "Base"}
@@ -29,7 +29,7 @@ class PaperRow:
     """One number of a paper.
 
     Attributes:
-        method: The framework's name of the method; empty where the number belongs to the architecture alone.
+        method: Name of the method in results; empty where the number belongs to the architecture alone.
         architecture: Name of the architecture, or empty.
         task: Name of the task, or empty.
         epochs: Epochs after initialization; 0 is untrained, None is not stated.
@@ -135,7 +135,7 @@ def load_table(name: str, path: str | Path | None = None) -> PaperTable:
         tasks = entries.get(_TASKS, {})
         return _table(name, entries[name], {**tasks.get(_ALL, {}), **tasks.get(name.partition("/")[0], {})})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{file}, table {name}: {error}; the head of that file says how a table is written") from error
+        raise UserError(f"{file}, table {name}: {error}; see the head of the file for the form of a table") from error
 
 
 def table_names(path: str | Path | None = None) -> list[str]:

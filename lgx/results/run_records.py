@@ -1,4 +1,4 @@
-"""The record of a run: what its folder says about what it trained."""
+"""The record of a run, read from its folder: configuration, results, learngene and amount of training."""
 
 import json
 from collections.abc import Mapping

@@ -54,7 +54,7 @@ def table_section(rows: Sequence[Row], metric: str, split: str, paper: PaperTabl
         metric: That metric.
         split: That split.
         paper: Table to compare with. Its number follows the measured one where method, architecture, task and epochs
-            are the same. The whole table stands beside, with its methods in the same order.
+            are the same. The whole table is shown beside, with its methods in the same order.
     """
     entries = measured(rows, metric, paper)
     title = f"{heading(metric)} on the {split} split"
@@ -89,9 +89,9 @@ def claim_section(verdicts: Sequence[Verdict]) -> Section:
         verdicts: One for each claim, not empty.
     """
     text = (
-        "By how much the first method is ahead of the second, in the mean over all tasks, architectures and epochs "
-        "that both have: in the paper's table, and here, paired by seed, with half of a 95 % interval. A claim holds, "
-        "or does not, where the interval excludes 0; else it is open, with one seed always."
+        "Lead of the first method over the second, mean over all tasks, architectures and epochs that both have: in "
+        "the paper's table, and as measured, paired by seed, with half of a 95 % interval. A claim holds, or does not "
+        "hold, where the interval excludes 0. Otherwise it is open, which is always the case with one seed."
     )
     columns = ("paper", "measured", "seeds", "cells", "verdict")
     rows = tuple((str(verdict.claim), _verdict_cells(verdict)) for verdict in verdicts)
@@ -137,14 +137,14 @@ def cost_section(costs: Sequence[MethodCost]) -> Section:
         costs: The cost of at least one method.
     """
     text = [
-        "Stored is what has to be kept to start all architectures, beside a pretrained network of each one's own.",
-        "Tuning is the training of all descendants, one per architecture and task. The last columns say how many times "
-        "the method's own training, learngene and tuning together, others need: training the same descendants from "
-        "scratch, as measured with a random start, and pretraining every architecture as long as the learngene was "
-        "learned, followed by the same tuning. Ancestors, which the papers take as given, are in no ratio.",
-        "In epochs, as the papers count, every epoch is worth the same. In MACs, an image costs three times the "
-        "network's forward pass, backward pass included, and the teacher's forward pass where one is distilled. A dash "
-        "was not measured or is not known, such as the MACs of a hypernetwork, whose networks change with every step.",
+        "Stored are the parameters that start all architectures, compared with a pretrained network for each of them.",
+        "Tuning is the training of all descendants, one per architecture and task. The last columns compare two other "
+        "ways with the method's own training, learngene and tuning together: training the same descendants from "
+        "scratch, as measured with a random start, and pretraining every architecture for as long as the learngene was "
+        "trained, followed by the same tuning. The ratios leave out ancestors, which the papers take as given.",
+        "In epochs every epoch counts the same, as in the papers. In MACs an image costs three forward passes of the "
+        "network, which includes the backward pass, and one forward pass of the teacher if there is one. A dash means "
+        "not measured or unknown, for example the MACs of a hypernetwork, whose networks change with every step.",
     ]
     return Section("Cost", text, [storage_table(costs), epochs_table(costs), macs_table(costs)])
 

@@ -1,4 +1,4 @@
-"""Means, intervals and paired differences over seeds, and what they allow to be said."""
+"""Means, intervals and paired differences over seeds, and the claims that they support."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from statistics import fmean, stdev
 from scipy.stats import t as student_t
 
 LEVEL = 0.95
-# Fewer pairs cannot give a two-sided p below 0.05 in a signed-rank or sign-flip test: the smallest is 2 / 2**n.
 _ENOUGH_FOR_RANKS = 6
+"""Pairs for a two-sided p below 0.05 in a signed-rank or sign-flip test, whose smallest p is 2 / 2**n."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Summary:
     Attributes:
         mean: Arithmetic mean, in the unit of the values.
         half_width: Half the width of the 95 % confidence interval (Student t); None with one seed, or where a value is
-            not finite: then the mean is no number.
+            not finite; the mean is NaN then.
         n: Number of seeds.
     """
 
@@ -96,7 +96,7 @@ def paired_difference(method: Mapping[int, float], baseline: Mapping[int, float]
 
 
 def caveat(counts: Sequence[int]) -> str:
-    """What can and cannot be claimed with these numbers of seeds, in a few sentences.
+    """A few sentences on the claims that these numbers of seeds support.
 
     Args:
         counts: Number of seeds of every cell of a table.
@@ -106,7 +106,7 @@ def caveat(counts: Sequence[int]) -> str:
     fewest, most = min(counts), max(counts)
     if most == 1:
         return "One seed per cell: there is no interval, and no difference between methods can be claimed."
-    parts = ["± is half of a 95 % confidence interval over seeds (Student t, which takes normal noise for granted)."]
+    parts = ["± is half of a 95 % confidence interval over seeds (Student t, which assumes normal noise)."]
     if fewest == 1:
         parts.append("Cells with one seed (1) have no interval; nothing can be claimed about them.")
     if most < _ENOUGH_FOR_RANKS:

@@ -122,7 +122,7 @@ def test_results_without_their_runs_are_refused_in_one_sentence(runs, tmp_path):
     table.write_text(text)
     result = lgx("compare", table, "--cost")
     assert result.code == 2
-    assert "none of these results lies in the folder of a descendant's run" in result.sentence
+    assert "none of these results is in the folder of a descendant's run" in result.sentence
     (tmp_path / "config.yaml").write_text("model: 3")
     with pytest.raises(UserError, match=r"config\.yaml: not the configuration of a run"):
         costs_of(tmp_path)

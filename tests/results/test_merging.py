@@ -44,7 +44,7 @@ def test_tests_of_best_checkpoints_count_as_their_runs(tmp_path: Path, capsys: p
         write_rows(tmp_path / method / str(seed) / "results.csv", rows)
     compare([str(tmp_path)], baseline="random")
     shown = " ".join(capsys.readouterr().out.split())
-    assert "3 value(s) are of a checkpoint from before the end of its run" in shown
+    assert "3 value(s) were measured on a checkpoint before the end of its run" in shown
     assert "(2)" in shown
     assert "p = " in shown
 
@@ -53,7 +53,7 @@ def test_epochs_of_a_papers_table_are_kept() -> None:
     kept = [row(epochs=5), row(epochs=7, seed=1)]
     rows, notes = count_whole_runs(kept, [row(epochs=9), row(epochs=9, seed=1)], also=(5,))
     assert rows == [row(epochs=5), row(epochs=9, seed=1)]
-    assert notes == ["1 value(s) are of a checkpoint from before the end of its run, the best one perhaps."]
+    assert notes == ["1 value(s) were measured on a checkpoint before the end of its run, for example the best one."]
 
 
 def test_a_note_names_the_files_of_two_runs_with_one_name(tmp_path: Path) -> None:

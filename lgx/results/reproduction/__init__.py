@@ -1,4 +1,4 @@
-"""Reproducing the papers' tables and figures: what runs, in which order."""
+"""Reproduce the papers' tables and figures: the command lines that make them, and their order."""
 
 from lgx.results.reproduction.recipes import FILE, SCALES, Recipe, Scale, load_recipe, load_recipes
 from lgx.results.reproduction.steps import Step, run_steps

@@ -1,4 +1,4 @@
-"""The index: every table and figure of the papers, with what reproduces it at each scale."""
+"""The index of the papers' tables and figures, with the command lines that reproduce them at each scale."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ class Scale:
     """How a table is reproduced at one scale.
 
     Attributes:
-        steps: Command lines, in their order.
-        results: Folders of runs, or files of rows, that hold what was measured.
-        measured: Committed files of rows that were measured before; may be empty.
-        tasks: The tasks that count; empty for all.
-        methods: The methods that count; empty for all.
+        steps: Command lines in their order.
+        results: Folders of runs, or files of rows, with the measurements.
+        measured: Committed files with rows of earlier measurements; may be empty.
+        tasks: Names of the tasks to compare; empty for all.
+        methods: Names of the methods to compare; empty for all.
         metric: Metric that is compared.
-        split: Split that it is measured on.
-        show: Command lines that draw what is no table; ``{out}`` is the folder of the results.
+        split: Split on which it is measured.
+        show: Command lines that draw figures; ``{out}`` is the folder of the results.
     """
 
     steps: tuple[Step, ...]
@@ -52,8 +52,8 @@ class Recipe:
         name: ``tal/table2``.
         title: What it shows.
         numbers: Its table in ``experiments/paper_numbers.yaml``; None for a figure without printed numbers.
-        claims: What the paper says that it shows.
-        scales: How it is reproduced, by scale.
+        claims: The paper's claims about it.
+        scales: Its reproduction at each scale.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Recipe:
     scales: Mapping[str, Scale]
 
     def at(self, scale: str) -> Scale:
-        """How it is reproduced at a scale.
+        """Its reproduction at a scale.
 
         Raises:
             UserError: If there is no such scale, or not for this table.
@@ -83,11 +83,11 @@ def load_recipes(file: Path = FILE) -> dict[str, Recipe]:
         raise UserError(f"{file}: no such file; run from the repository's folder")
     content = read_yaml(file, "it is a part of the repository")
     if not isinstance(content, dict):
-        raise UserError(f"{file}: expected a mapping from names of tables to what reproduces them")
+        raise UserError(f"{file}: expected a mapping from names of tables to their reproductions")
     known = set(table_names())
     recipes = {}
     for name, entry in content.items():
-        if str(name).startswith("."):  # what several entries share
+        if str(name).startswith("."):  # shared by several entries
             continue
         try:
             recipes[name] = _recipe(name, entry, known)
@@ -100,13 +100,13 @@ def load_recipe(name: str, file: Path = FILE) -> Recipe:
     """One table or figure.
 
     Raises:
-        UserError: If there is none of that name; the sentence names the nearest.
+        UserError: If there is no such table or figure; the message lists the nearest names.
     """
     recipes = load_recipes(file)
     if name not in recipes:
         close = difflib.get_close_matches(name, recipes, n=3, cutoff=0.5)
-        hint = f"nearest are {', '.join(close)}" if close else f"they are {', '.join(recipes)}"
-        raise UserError(f"{name!r} is no table or figure of the index; {hint}")
+        hint = f"nearest are {', '.join(close)}" if close else f"known are {', '.join(recipes)}"
+        raise UserError(f"unknown table or figure {name!r}; {hint}")
     return recipes[name]
 
 
@@ -118,7 +118,7 @@ def _recipe(name: str, entry: Any, known: set[str]) -> Recipe:
     claims = tuple(map(Claim.parse, entry.get("claims", ())))
     scales = {scale: _scale(scale, entry[scale]) for scale in SCALES if scale in entry}
     if not scales or "title" not in entry:
-        raise UserError("needs a title and at least one of pocket, mini and paper")
+        raise UserError("expected a title and at least one of pocket, mini and paper")
     return Recipe(name, str(entry["title"]), numbers, claims, scales)
 
 
@@ -130,7 +130,7 @@ def _scale(name: str, entry: Any) -> Scale:
 
 
 def _flat(value: Any) -> Sequence[Any]:
-    """One thing, or things in lists of lists: what several entries share is a list of its own."""
+    """The items of nested lists: entries that share items refer to a list of them."""
     if not isinstance(value, list | tuple):
         return [value]
     return [item for part in value for item in (_flat(part) if isinstance(part, list) else [part])]

@@ -1,4 +1,4 @@
-"""Command lines that lead to a table, one after the other; what is there already is not made again."""
+"""The command lines that make a table, run in order; finished ones are skipped."""
 
 import shlex
 import time
@@ -15,9 +15,9 @@ class Step:
     """One command line of lgx.
 
     Attributes:
-        arguments: What follows ``lgx``.
-        makes: File or folder by which one sees that it was done; None for commands that see it themselves: a sweep
-            skips finished runs, and data that lie there are only counted.
+        arguments: The words after ``lgx``.
+        makes: File or folder whose existence means that the step is finished; None for commands that check this
+            themselves: a sweep skips finished runs, and existing data are only counted.
     """
 
     arguments: tuple[str, ...]
@@ -27,10 +27,10 @@ class Step:
     def parse(cls, written: object) -> "Step":
         """Read a command line, or ``{run: COMMAND LINE, makes: PATH}``.
 
-        What ``--out`` names is what a step makes.
+        The path after ``--out`` is the default of ``makes``.
 
         Raises:
-            UserError: If it is neither, or has no words.
+            UserError: If it is neither, or the command line is empty.
         """
         entry: dict[str, Any] = written if isinstance(written, dict) else {"run": written}
         line = entry.get("run")
@@ -45,7 +45,7 @@ class Step:
 
     @property
     def done(self) -> bool:
-        """Whether what it makes is there."""
+        """Whether the file or folder that it makes exists."""
         return self.makes is not None and Path(self.makes).exists()
 
     def __str__(self) -> str:
@@ -53,14 +53,14 @@ class Step:
 
 
 def run_steps(steps: Sequence[Step], run: Callable[[Sequence[str]], None]) -> None:
-    """Run what is not done yet.
+    """Run the steps that are not finished.
 
     Args:
-        steps: In their order.
+        steps: The steps in their order.
         run: Runs a command line without its first word, ``lgx``.
 
     Raises:
-        UserError: If a step fails; the sentence is the step's own.
+        UserError: If a step fails; the message is the step's own.
     """
     for number, step in enumerate(steps, start=1):
         done = "  (done)" if step.done else ""
