@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import lgx as package
 from lgx.cli import COMMANDS, TRAINING
 from tests.support.command_line import lgx, python
 
@@ -61,8 +62,6 @@ def test_help_of_a_method_lists_inherited_options_with_their_text():
 
 
 def test_version():
-    import lgx as package
-
     assert lgx("--version").out == f"lgx {package.__version__}\n"
 
 

@@ -5,12 +5,16 @@ import os
 import subprocess
 
 import pytest
+import timm
 import torch
+from safetensors.torch import load_file
 
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
+from lgx.initialization import initialize
 from lgx.initialization.expansion import take_layers
+from lgx.methods import StagewiseExpansion
 from lgx.methods.registry import names_with_initializer
 from lgx.training import migrations
 from tests.support.command_line import ARCH, arguments, lgx, python
@@ -29,9 +33,6 @@ def start(sws, out, *options):
 
 
 def test_plain_timm_computes_the_same_logits_without_lgx(sws, tmp_path):
-    from lgx.initialization import initialize
-    from lgx.methods import StagewiseExpansion
-
     result = start(sws, tmp_path / "model")
     assert result.code == 0, result.err
     assert all(word in result.out for word in ("taken", "random", "stored", "built"))
@@ -56,24 +57,18 @@ def test_the_folder_records_size_normalization_classes_and_origin(sws, tmp_path)
 
 
 def test_timm_adapts_the_head_of_what_init_wrote(sws, tmp_path):
-    import timm
-
     assert start(sws, tmp_path / "model").code == 0
     model = timm.create_model(f"local-dir:{tmp_path / 'model'}", pretrained=True, num_classes=7)
     assert model(torch.randn(1, 3, 16, 16)).shape == (1, 7)
 
 
 def test_a_single_file_holds_the_weights_under_timms_names(sws, tmp_path):
-    from safetensors.torch import load_file
-
     assert start(sws, tmp_path / "vit.safetensors").code == 0
     model = parse_architecture(ARCH.replace("depth=4", "depth=3"), num_classes=3).build()
     model.load_state_dict(load_file(tmp_path / "vit.safetensors"))
 
 
 def test_the_papers_sizes_load_as_checkpoint_path_of_timm(tmp_path):
-    import timm
-
     path = tmp_path / "vit.safetensors"
     assert lgx("init", "--arch", "3-Tiny", "--out", path).code == 0
     model = timm.create_model("vit_tiny_patch16_224", depth=3, checkpoint_path=str(path))

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 
 import pytest
 import yaml
@@ -44,8 +45,6 @@ def test_a_reason_is_one_short_line():
     ],
 )
 def test_every_library_has_its_sentence(translation, error, sentence):
-    import re
-
     pattern = re.escape(sentence).replace(r"\.\*", ".*")
     with pytest.raises(UserError, match=pattern) as caught, translation:
         raise error

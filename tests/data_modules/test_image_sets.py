@@ -15,6 +15,7 @@ from data_modules import CIFAR10, CIFAR100, FER2013, GTSRB, FashionMNIST, ImageD
 from data_modules.catalogue import OFFICIAL, infos
 from data_modules.images import ImageFiles, LabeledImages
 from data_modules.splits import grouped_split, stratified_order, stratified_split
+from lgx.commands.data import prepare
 from lgx.errors import UserError
 from tests.support import fake_data, fake_masks
 from tests.support.paths import SHARED
@@ -261,7 +262,5 @@ def test_every_prefix_of_the_stratified_order_contains_all_classes(labels: list[
 
 @pytest.mark.skipif(not (SHARED / "fer2013").exists(), reason="needs the real subsets (LGX_SHARED_DATA)")
 def test_the_real_fer2013_subset_is_unzipped_and_read(tmp_path: Path) -> None:
-    from lgx.commands.data import prepare
-
     prepare("fer2013", root=str(tmp_path), source=str(SHARED / "fer2013"))
     assert [len(FER2013(root=str(tmp_path)).read(s)) for s in SPLITS] == [6436, 1256, 1255]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from data_modules import PocketDecathlon
-from data_modules.pocket import POCKET_TASKS, PocketTask, make_task, pocket_info
+from data_modules.pocket import POCKET_TASKS, PocketTask, make_task, pocket_info, tasks
 from data_modules.pocket.tasks import RECIPES, SPLITS, draw_task
 from lgx.errors import UserError
 
@@ -93,8 +93,6 @@ def test_processes_that_make_a_task_at_once_leave_one_whole_task(tmp_path: Path)
 
 
 def test_an_interrupted_task_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from data_modules.pocket import tasks
-
     def interrupted(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 

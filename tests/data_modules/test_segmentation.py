@@ -15,6 +15,7 @@ from data_modules import ADE20K, MultiTask
 from data_modules.catalogue import OFFICIAL, open_set
 from data_modules.prepare import bring
 from data_modules.segmentation import SegmentationSet
+from data_modules.shards import write_shards
 from data_modules.transforms import MaskTransform
 from lgx.core.batch import IGNORE
 from lgx.core.task import Task
@@ -193,8 +194,6 @@ def test_missing_folders_masks_and_lists_are_named(tmp_path):
 
 
 def test_shards_of_masks_are_refused(root, tmp_path):
-    from data_modules.shards import write_shards
-
     made = module("voc12", root)
     with pytest.raises(UserError, match="masks cannot be written as shards"):
         write_shards(made.read("test"), tmp_path / "s", "test", replace(made.info, sizes=(8, 2, 6)))

@@ -8,6 +8,7 @@ import torch
 
 from data_modules.catalogue import TEXT_SETS
 from data_modules.glue import CoLA, IMDBSubset
+from data_modules.task_sampler import TaskBatchSampler, TaskExamples
 from data_modules.text import LengthBatchSampler
 from data_modules.text_files import read_lines
 from lgx.errors import UserError
@@ -283,8 +284,6 @@ def test_evaluation_sees_every_text_once_and_predictions_come_in_order(text_root
 
 
 def test_batches_of_several_text_sets_come_from_the_same_hooks(text_root, vocabulary):
-    from data_modules.task_sampler import TaskBatchSampler, TaskExamples
-
     modules = {name: opened(name, text_root, vocabulary) for name in ("cola", "rte")}
     parts = {name: module.examples("train") for name, module in modules.items()}
     sampler = TaskBatchSampler({k: len(v) for k, v in parts.items()}, np.array([0.5, 0.5]), 6, 4, seed=0)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import GPT2Architecture, ViTArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.export import write_descendant, write_text_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from tests.support.command_line import arguments, lgx
@@ -137,9 +138,6 @@ def test_names_with_terminal_control_codes_are_refused(tmp_path):
 
 
 def test_a_folder_of_transformers_runs_no_code(tmp_path):
-    from lgx.architectures import GPT2Architecture
-    from lgx.artifacts.export import write_text_descendant
-
     folder = tmp_path / "gpt2"
     write_text_descendant(folder, GPT2Architecture(1, 8, 2, max_len=16, vocab_size=32).build())
     about = json.loads((folder / "config.json").read_text())
@@ -162,8 +160,6 @@ def test_a_folder_of_transformers_runs_no_code(tmp_path):
 
 
 def test_a_timm_folder_is_no_larger_than_its_weights(tmp_path):
-    from lgx.artifacts.export import write_descendant
-
     folder = tmp_path / "vit"
     write_descendant(folder, SMALL.build(), SMALL)
     about = json.loads((folder / "config.json").read_text())

@@ -16,6 +16,7 @@ from lgx.core.rows import Row
 from lgx.results.architecture_names import architecture_order, depth_of, family_of, short_names
 from lgx.results.curves import Curve, over_seeds
 from lgx.results.markdown import to_markdown
+from lgx.results.paper import load_table
 from lgx.results.statistics import caveat, paired_difference, summarize
 from lgx.results.tables import arrange, differences, measured
 from lgx.results.terminal import to_rich
@@ -216,8 +217,6 @@ def test_differences_show_the_p_value_of_the_paired_t_test(gains, shown) -> None
 
 
 def test_the_rebuttals_p_values_follow_from_its_rounds() -> None:
-    from lgx.results.paper import load_table
-
     printed_p = {(r.architecture, r.task): r.value for r in load_table("tal/rebuttal_pvalues").rows}
     for task in ("cifar100", "svhn"):
         rounds = load_table(f"tal/rebuttal_{task}").rows

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,8 +45,6 @@ def test_every_run_has_a_process_a_log_and_an_end(make_job, pool, capsys):
 
 
 def test_the_reason_why_a_run_did_not_start_is_in_submitits_log(make_job, pool, tmp_path):
-    from dataclasses import replace
-
     (tmp_path / "file").touch()
     ill = replace(make_job("ill", "--version"), log=str(tmp_path / "file" / "x.log"))
     pool.start([ill])
@@ -55,8 +54,6 @@ def test_the_reason_why_a_run_did_not_start_is_in_submitits_log(make_job, pool, 
 
 
 def test_a_run_counts_as_finished_until_its_inputs_or_outputs_change(make_job, tmp_path):
-    from dataclasses import replace
-
     config, learngene = tmp_path / "c.yaml", tmp_path / "best"
     config.touch()
     learngene.touch()

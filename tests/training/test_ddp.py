@@ -7,6 +7,7 @@ import torch
 
 from lgx.core.rows import read_rows
 from tests.support.command_line import arguments, python
+from tests.support.images import write_images
 
 EXACT = ["--trainer.max_epochs=2", "--data.augment=crop_flip", "--model.optimizer.eps=1e-4"]
 
@@ -51,8 +52,6 @@ def training_losses(run):
 
 @pytest.mark.slow
 def test_a_wrong_image_under_ddp_gives_no_traceback(tmp_path):
-    from tests.support.images import write_images
-
     images = write_images(tmp_path / "shapes", {"train": 24, "val": 6, "test": 3})
     broken = images / "train" / "circle" / "000.png"
     broken.write_bytes(broken.read_bytes()[:60])

@@ -3,13 +3,16 @@
 import json
 
 import pytest
+import timm
 import torch
 import yaml
 
+from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
-from tests.support.command_line import lgx
+from lgx.results.curves import read_curves
+from tests.support.command_line import ARCH, lgx
 
 
 def test_an_ancestor_learns_and_leaves_a_complete_run(ancestor):
@@ -52,8 +55,6 @@ def test_a_variant_has_its_own_name_in_results_and_its_method_in_the_learngene(f
 
 
 def test_the_training_row_is_the_mean_over_the_epochs_examples(fit, tmp_path):
-    from lgx.results.curves import read_curves
-
     values = []
     for name, accumulated in (("each", 1), ("all", 3)):
         options = [f"--trainer.accumulate_grad_batches={accumulated}", "--trainer.log_every_n_steps=1"]
@@ -110,9 +111,6 @@ def test_training_works_with_common_options(fit, options):
 
 
 def test_a_teacher_of_other_classes_is_refused(fit, tmp_path):
-    from lgx.architectures import parse_architecture
-    from tests.support.command_line import ARCH
-
     path = tmp_path / "other.learngene.safetensors"
     other = parse_architecture(ARCH, num_classes=7)
     Learngene("ancestor", other, dict(other.build().state_dict())).save(path)
@@ -122,8 +120,6 @@ def test_a_teacher_of_other_classes_is_refused(fit, tmp_path):
 
 
 def test_the_exported_checkpoint_is_the_network_of_the_run(ancestor, tmp_path):
-    import timm
-
     assert lgx("export", ancestor / "checkpoints/best.ckpt", "--out", tmp_path / "model").code == 0
     model = timm.create_model(f"local-dir:{tmp_path / 'model'}", pretrained=True)
     state = load_checkpoint(ancestor / "checkpoints/best.ckpt")["state_dict"]
@@ -140,8 +136,6 @@ def test_a_checkpoint_within_the_first_epoch_counts_as_trained(fit, tmp_path):
 
 @pytest.mark.slow
 def test_a_compiled_network_saves_plain_names(fit, tmp_path):
-    from lgx.artifacts.checkpoints import load_checkpoint
-
     result = fit("Ancestor", "--name=c", "--model.compile=true")
     assert result.code == 0, result.err
     state = load_checkpoint(tmp_path / "runs/test/c/seed0/checkpoints/last.ckpt")["state_dict"]

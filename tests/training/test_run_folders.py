@@ -29,8 +29,6 @@ def test_two_runs_never_share_a_folder(fit, tmp_path):
 
 
 def test_the_saved_configuration_repeats_the_run(fit, tmp_path):
-    from lgx.core.rows import read_rows
-
     assert fit("Ancestor", "--name=a").code == 0
     config = tmp_path / "runs/test/a/seed0/config.yaml"
     assert lgx("fit", "--config", config, "--name", "b").code == 0

@@ -10,6 +10,7 @@ from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
+from lgx.components.losses import distillation_loss
 from lgx.components.teacher import Teacher
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
@@ -176,8 +177,6 @@ def test_init_and_export_keep_the_kind(root, run, tmp_path, form):
 
 
 def test_distillation_compares_the_classes_of_each_pixel(root, run, tmp_path):
-    from lgx.components.losses import distillation_loss
-
     student, teacher = torch.randn(2, 2, 5, 3, 4)
     rows = [logits.permute(0, 2, 3, 1).reshape(-1, 5) for logits in (student, teacher)]
     torch.testing.assert_close(distillation_loss(student, teacher, 2.0), distillation_loss(*rows, 2.0))

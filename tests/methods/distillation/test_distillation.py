@@ -1,11 +1,10 @@
 """Distillation trains on labels and on the logits of the teacher."""
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 
 def test_distillation_reports_its_parts(fit, ancestor, tmp_path):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
     result = fit(
         "Distill", f"--model.ancestor={ancestor}/best.learngene.safetensors", "--model.alpha=0.25", "--name=d",
         "--trainer.log_every_n_steps=1",

@@ -5,6 +5,7 @@ import json
 import warnings
 
 import pytest
+import timm
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -15,6 +16,7 @@ from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, load
+from lgx.methods import GHN3, HypernetPrediction, LoGAH
 from tests.support.command_line import ARCH, arguments, lgx
 
 PANEL = ["depth=2,embed_dim=16,num_heads=2", "depth=3,embed_dim=24,num_heads=3"]
@@ -42,8 +44,6 @@ def test_training_evaluates_every_architecture_of_the_panel(logah):
 
 
 def test_a_learngene_of_logah_starts_descendants_of_any_size(logah, tmp_path):
-    import timm
-
     learngene = logah / "best.learngene.safetensors"
     hypernet = load(learngene)
     assert hypernet.config.rank == 4
@@ -75,8 +75,6 @@ def test_the_residual_layout_has_its_own_method_name(fit, tmp_path):
 
 
 def test_architectures_depend_only_on_seed_step_and_rank(monkeypatch):
-    from lgx.methods import LoGAH
-
     monkeypatch.setenv("PL_GLOBAL_SEED", "3")
     method = LoGAH(
         arch=ARCH, optimizer=torch.optim.SGD, num_classes=3, width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4),
@@ -103,9 +101,6 @@ def test_a_hypernetwork_is_refused_as_classifier_and_as_teacher(fit, logah):
 
 
 def test_noise_changes_neurons_and_keeps_vectors(logah):
-    from lgx.architectures import parse_architecture
-    from lgx.methods import HypernetPrediction
-
     path, architecture = str(logah / "best.learngene.safetensors"), parse_architecture(ARCH, num_classes=3)
     plain, noisy = HypernetPrediction(path)(architecture), HypernetPrediction(path, noise=0.1)(architecture)
     change = (noisy["head.weight"] - plain["head.weight"]).std() / plain["head.weight"].std()
@@ -266,8 +261,6 @@ def test_a_ghn3_file_is_refused_as_logah(logah, tmp_path):
 
 
 def test_no_dense_weights_are_held_while_training(images, tmp_path):
-    from lgx.methods import LoGAH
-
     method = LoGAH(arch="depth=1,embed_dim=8,num_heads=2,patch_size=4,img_size=16", optimizer=None, panel=(PANEL[0],),
                    width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128)  # fmt: skip
     method.network = method.build_network()
@@ -281,8 +274,6 @@ def test_no_dense_weights_are_held_while_training(images, tmp_path):
 
 
 def test_a_dead_decoder_is_reported():
-    from lgx.methods import LoGAH
-
     method = LoGAH(arch=ARCH, optimizer=None, num_classes=3, panel=tuple(PANEL[:1]), set_size=2, width=16, layers=1,
                    heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128)  # fmt: skip
     method.network = method.build_network()
@@ -299,8 +290,6 @@ def test_a_dead_decoder_is_reported():
 
 
 def test_ghn3_without_options_has_the_released_size():
-    from lgx.methods import GHN3
-
     method = GHN3(arch="3-Tiny", optimizer=None)
     with torch.device("meta"):
         assert sum(p.numel() for p in method.build_network().parameters()) < 50e6  # not billions, as 2048² would need

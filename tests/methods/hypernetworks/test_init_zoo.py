@@ -6,6 +6,7 @@ import pytest
 import timm
 import torch
 import torchvision
+from safetensors.torch import load_file
 
 from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.architectures.zoo import ZooModel
@@ -61,8 +62,6 @@ def test_a_hypernetwork_starts_a_resnet_that_plain_timm_loads(ghn3, tmp_path):
 
 @pytest.mark.parametrize(("hypernet", "name"), [("ghn3", "squeezenet1_1"), ("logah", "mobilenet_v3_small")])
 def test_torchvisions_models_are_written_as_a_bare_file(hypernet, name, request, tmp_path):
-    from safetensors.torch import load_file
-
     out = tmp_path / "model.safetensors"
     base = [
         "init",

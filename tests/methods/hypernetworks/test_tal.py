@@ -6,6 +6,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from data_modules.catalogue import open_set
+from data_modules.transforms import eval_transform
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
@@ -16,6 +18,7 @@ from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.feature_projection import predict_with_projections
 from lgx.hypernet.functional_forward import functional_forward, functional_forward_with_features
+from lgx.methods import TAL
 from tests.support.command_line import arguments, lgx, python
 from tests.support.images import write_images
 
@@ -113,9 +116,6 @@ def test_features_are_timms_class_token_after_the_last_norm():
 
 
 def test_an_embedding_is_the_mean_class_token_over_the_training_images(tasks, ancestor, embeddings):
-    from data_modules.catalogue import open_set
-    from data_modules.transforms import eval_transform
-
     module = open_set(str(tasks["second"]))
     module.img_size = 16
     transform, train = eval_transform(module.task), module.read("train")
@@ -270,8 +270,6 @@ def test_variants_train_under_their_own_names(tasks, stage1, embeddings, tmp_pat
 
 
 def test_loss_weights_follow_the_task_sizes_and_have_mean_one():
-    from lgx.methods import TAL
-
     method = TAL(arch="depth=2,embed_dim=16,num_heads=2,img_size=16", optimizer=torch.optim.SGD,
                  loss_temperature=2.0, set_size=2, panel=tuple(PANEL))  # fmt: skip
     method.tasks = {name: Task(name, 3, num_train=n) for name, n in (("a", 100), ("b", 400))}

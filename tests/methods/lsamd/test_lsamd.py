@@ -1,16 +1,20 @@
 """LSAMD: routing, selection of layers, extraction and expansion."""
 
+import dataclasses
 import json
 
 import pytest
 import torch
 from torch import nn
 
-from lgx.architectures import parse_architecture
+from data_modules.catalogue import open_set
+from data_modules.multi_task import MultiTask
+from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.cli import main
+from lgx.components.normalization import renormalize
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
@@ -148,8 +152,6 @@ def test_selections_of_different_data_sets_merge_and_others_are_refused():
 
 @pytest.fixture(scope="module")
 def ancestor(tmp_path_factory):
-    from lgx.architectures import ViTArchitecture
-
     torch.manual_seed(3)
     architecture: ViTArchitecture = parse_architecture(ARCH, num_classes=10)
     path = tmp_path_factory.mktemp("ancestor") / "a.learngene.safetensors"
@@ -193,9 +195,6 @@ def test_base_blocks_are_frozen_and_the_others_learn(selection_run, ancestor):
 
 def test_paths_are_those_of_the_validation_images(selection_run, ancestor):
     """The stored shares, counted again from the checkpoint with the naive equations."""
-    from data_modules.catalogue import open_set
-    from lgx.components.normalization import renormalize
-
     run = SelectionRun.load(selection_run)
     architecture = parse_architecture(ARCH, num_classes=10)
     network = SuperAncestor(architecture.build(), [Task("", n) for n in (10, 12, 2)], "batch").eval()
@@ -205,8 +204,6 @@ def test_paths_are_those_of_the_validation_images(selection_run, ancestor):
         data = open_set(name, str(ancestor.parent / "data"))
         data.img_size = 32
         data.setup("fit")
-        from data_modules.multi_task import MultiTask
-
         multi = MultiTask((name,), str(ancestor.parent / "data"), img_size=32, batch_size=16, limit_eval=40)
         multi.setup("fit")
         count, total = torch.zeros(4), 0
@@ -300,8 +297,6 @@ def test_init_expands_a_learngene_of_selected_layers(learngene, tmp_path, capsys
 
 
 def test_a_learngene_whose_layers_contradict_its_tensors_is_refused(learngene, tmp_path):
-    import dataclasses
-
     damaged = Learngene.load(learngene)
     path = tmp_path / "damaged.learngene.safetensors"
     dataclasses.replace(damaged, selection={**damaged.selection, "layers": [0, 2]}).save(path)
