@@ -20,7 +20,7 @@ CONFIGS = sorted(
     if path.name not in ("paper_numbers.yaml", "index.yaml") and "model" in (yaml.safe_load(path.read_text()) or {})
 )
 QUICK = [
-    "ghn/cifar10/logah", "lsamd/paper/descendant", "lsamd/paper/search", "sws/paper/learngene", "tal/demo/stage2",
+    "ghn/cifar10/logah", "lsamd/paper/descendant", "lsamd/paper/selection", "sws/paper/learngene", "tal/demo/stage2",
     "text/mini/ancestor",
 ]  # fmt: skip
 

@@ -58,7 +58,7 @@ CONFIGS: dict[str, tuple[Place, list[str]]] = {
     "sws/paper/trained": (imagenet, []),
     "sws/paper/descendant": (imagenet, RANDOM),
     "sws/paper/downstream": (partial(of_set, "food101"), RANDOM),
-    "lsamd/paper/search": (partial(of_set, "cifar10"), []),
+    "lsamd/paper/selection": (partial(of_set, "cifar10"), []),
     "lsamd/paper/pretrained": (imagenet, []),
     "lsamd/paper/descendant": (partial(of_set, "cifar10"), RANDOM),
     "tal/table1/tal": (imagenet, []),
