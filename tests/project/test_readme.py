@@ -19,6 +19,7 @@ from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization.expansion import take_layers
 from lgx.methods.lsamd.super_ancestor import SuperAncestor
+from lgx.methods.registry import specs
 from lgx.runs.tuning import load_tuning
 from tests.support.command_line import lgx
 from tests.support.fake_text import write_sets, write_vocabulary
@@ -51,6 +52,25 @@ def test_every_target_of_the_readme_is_in_the_makefile():
 def test_every_linked_file_exists():
     for link in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()):
         assert (ROOT / link).exists(), link
+
+
+def test_every_path_in_the_text_exists():
+    text = re.sub(r"```.*?```", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    paths = re.findall(r"`((?:lgx|data_modules|experiments|tests)/[\w./*]+)`", text)
+    assert len(paths) > 10
+    for path in paths:
+        assert list(ROOT.glob(path)), path
+
+
+def test_the_tables_of_methods_give_every_method_with_the_paper_that_it_declares():
+    section = (ROOT / "README.md").read_text().split("\n## Methods\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| `")]
+    for spec in specs().values():
+        for path in filter(None, (spec.module, spec.initializer)):
+            name = path.partition(":")[2]
+            assert any(f"`{name}`" in line and f"({spec.url})" in line for line in lines), (spec.name, name)
+        assert not spec.initializer or any(f"`{spec.name}`" in line for line in lines), spec.name
+    assert set(re.findall(r"\]\((http[^)]+)\)", "\n".join(lines))) == {spec.url for spec in specs().values()}
 
 
 @pytest.fixture
