@@ -22,13 +22,11 @@ def content_of(architecture: Architecture, names: Iterable[str], is_hypernetwork
         is_hypernetwork: Whether the learngene has the configuration of a hypernetwork.
         is_selection: Whether its layers were selected.
     """
-    prefix = architecture.layers
     if is_hypernetwork:
         return "hypernetwork"
     if is_selection or architecture.shares_layers:
         return "layers"
-    layers = {name.removeprefix(prefix).split(".")[0] for name in names if name.startswith(prefix)}
-    return "network" if len(layers) == architecture.depth else "layers"
+    return "network" if _count_layers(architecture, names) == architecture.depth else "layers"
 
 
 def content_of_old_file(method: str, content: Content) -> Content:
@@ -36,16 +34,24 @@ def content_of_old_file(method: str, content: Content) -> Content:
     return "layers" if method == _LAYERS_BEFORE_CONTENT else content
 
 
-def holds_plain_network(about: Mapping[str, Any], architecture: Architecture) -> bool:
+def holds_plain_network(about: Mapping[str, Any], architecture: Architecture, names: Iterable[str]) -> bool:
     """Whether a checkpoint holds an ordinary network of its architecture.
 
     Args:
         about: The checkpoint's own description. One without the key ``plain_network`` is older than this key; further
             keys then tell networks that route their inputs, and hypernetworks.
         architecture: The architecture that it names.
+        names: Names of the network's tensors.
     """
     stored = about.get("plain_network")
     if isinstance(stored, bool):
         return stored
-    is_other = "routing" in about or "hypernet" in about or about.get("method") == _LAYERS_BEFORE_CONTENT
-    return not is_other and not architecture.shares_layers
+    if "routing" in about or "hypernet" in about or architecture.shares_layers:
+        return False
+    # A trained descendant of that method has its name too, but all of its layers.
+    return about.get("method") != _LAYERS_BEFORE_CONTENT or _count_layers(architecture, names) != 2
+
+
+def _count_layers(architecture: Architecture, names: Iterable[str]) -> int:
+    prefix = architecture.layers
+    return len({name.removeprefix(prefix).split(".")[0] for name in names if name.startswith(prefix)})

@@ -137,10 +137,10 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
         raise UserError(f"{name}: not a checkpoint of an lgx run; give a learngene file or a timm folder")
     place = f"{name}: its description is damaged"
     architecture = described_architecture(about["architecture"], place)
-    if not holds_plain_network(about, architecture):
-        raise UserError(f"{name}: holds no plain network of its architecture; give best{SUFFIX} of that run")
     prefix = "network."
     tensors = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
+    if not holds_plain_network(about, architecture, tensors):
+        raise UserError(f"{name}: holds no plain network of its architecture; give best{SUFFIX} of that run")
     return _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
 
 

@@ -74,10 +74,10 @@ def test_a_selection_is_read_under_its_old_name(tmp_path):
     assert Learngene.load(path).content == "layers"
 
 
-def checkpoint(path, method, plain_network, architecture=VIT, **more):
+def checkpoint(path, method, plain_network, architecture=VIT, state=STATE, **more):
     about = {"method": method, "architecture": architecture.to_dict(), "task": {}, "epochs": 1, **more}
     about |= {} if plain_network is None else {"plain_network": plain_network}
-    torch.save({"lgx": about, "state_dict": {f"network.{key}": tensor for key, tensor in STATE.items()}}, path)
+    torch.save({"lgx": about, "state_dict": {f"network.{key}": tensor for key, tensor in state.items()}}, path)
     return str(path)
 
 
@@ -102,6 +102,12 @@ def test_checkpoints_tell_plain_networks_with_the_key_and_without(method, plain_
     else:
         with pytest.raises(UserError, match=r"a\.ckpt: holds no plain network .* give best\.learngene\.safetensors"):
             load_pretrained(path)
+
+
+def test_an_old_checkpoint_of_a_descendant_of_tleg_is_a_plain_network(tmp_path):
+    deep = VIT.replace(depth=3)
+    path = checkpoint(tmp_path / "a.ckpt", "tleg", None, deep, state=deep.build().state_dict())
+    assert load_pretrained(path).architecture == deep
 
 
 def test_runs_write_both_keys(ancestor, sws):
