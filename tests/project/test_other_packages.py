@@ -81,7 +81,7 @@ def test_a_method_of_another_package_does_all_that_one_of_lgx_does(
             "fit": fit,
             "help": ["fit", "--model.help=Halves"],
             "init": ["init", "--source", learngene, "--arch", ARCH, "--out", model],
-            "option": ["init", "--source", learngene, "--arch", ARCH, "--out", f"{model}2", "--method", "halves"],
+            "option": ["init", "--source", learngene, "--arch", ARCH, "--out", f"{model}2", "--backwards", "true"],
             "init help": ["init", "--help"],
             "export": ["export", "--help"],
             "descendant": [*descend, "--test_end"],
@@ -92,6 +92,7 @@ def test_a_method_of_another_package_does_all_that_one_of_lgx_does(
     )
     assert "guide" in results["help"]["out"]
     assert "halves" in results["init help"]["out"]
+    assert "--backwards" in results["init help"]["out"]
     assert "halves" in results["compare"]["out"]
     assert (tmp_path / "model" / "model.safetensors").is_file()
     plans = json.loads((tmp_path / "plan.json").read_text())
