@@ -139,7 +139,7 @@ class TAL(HypernetMethod):
 
     @property
     def method(self) -> str:
-        """``tal``, or the label, which descendants take over with the learngene: ``tal_plus``, ``tal_st``."""
+        """``tal``, or the label, which the learngene and its descendants keep: ``tal_plus``, ``tal_st``."""
         return self._label or self.spec.name
 
     def assume_missing_files(self, tasks: Mapping[str, Task]) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ class TAL(HypernetMethod):
             self.task_embedding(task)
 
     def teacher_request(self) -> TeacherRequest | None:
-        """The ancestor, where there is one and its guidance counts.
+        """The ancestor; None without one, or where α is 0.
 
         Raises:
             UserError: If logits of several tasks are asked for.
@@ -190,7 +190,7 @@ class TAL(HypernetMethod):
         return self.embeddings.of(task, f"model.task_embeddings: {self.task_embeddings}").to(self.device)
 
     def build_network(self) -> nn.Module:
-        """The hypernetwork with the start's weights; a modulation that is new to them begins at zero."""
+        """The hypernetwork with the start's weights; modulations that ``start`` lacks are initialized to zero."""
         hypernet = Hypernet(self.config)
         if self.start is not None and not self.weights_follow:
             own = hypernet.state_dict()
@@ -241,7 +241,7 @@ class TAL(HypernetMethod):
         return weights[task] * len(weights) / sum(weights.values())
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
-        """The hypernetwork with the tasks that it was tuned on and their embeddings."""
+        """The hypernetwork, and the tasks that it was tuned on with their embeddings."""
         tensors = dict(state)
         if self.embeddings is not None:
             tensors |= {f"{EMBEDDING_PREFIX}{task}": self.embeddings.tensors[task] for task in self.tasks}

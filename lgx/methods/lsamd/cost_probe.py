@@ -12,7 +12,7 @@ from lgx.methods.lsamd.super_ancestor import SuperAncestor
 class LSAMDProbe(CostProbe):
     """A super ancestor whose layers all use the data set's own block, which costs most.
 
-    The ancestor is not read: its images are taken to be normalized like those of the first task.
+    The ancestor is not read: its images are assumed to be normalized like those of the first task.
     """
 
     knows_learngene = False

@@ -31,7 +31,7 @@ def signals_restored() -> Iterator[None]:
 class Preemption(Checkpoint):
     """On SIGTERM or SIGUSR1, save ``last.ckpt`` after the current step and end the run; SIGUSR1 requeues a SLURM job.
 
-    Lightning's handler saves at once, and may so interrupt a backward pass or a collective call. This handler only sets
+    Lightning's handler saves at once, which may interrupt a backward pass or a collective call. This handler only sets
     a flag. After each step all processes agree whether one of them has received a signal, so that they save the same
     state and end together. If a validation follows the step, the run ends after the validation: a run that resumes
     before it would skip it.
