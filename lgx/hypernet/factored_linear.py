@@ -69,8 +69,8 @@ class _FactoredLinear(torch.autograd.Function):
         return of_x, of_b[:, :rank].T, of_a[:, :rank], of_bias
 
 
-# A CPU's matrix products are slow if one size is small, and a rank is. Large ones take up to a third less time as 1 x 1
-# convolutions, which another library computes.
+# Matrix products on a CPU are slow if one dimension is small, and the rank is small. As 1 x 1 convolutions, which another
+# library computes, large products take up to a third less time.
 
 MIN_PIXELS = 512
 """Fewest rows of x in one image of such a convolution.
