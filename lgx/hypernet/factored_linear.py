@@ -69,7 +69,7 @@ class _FactoredLinear(torch.autograd.Function):
         return of_x, of_b[:, :rank].T, of_a[:, :rank], of_bias
 
 
-# Matrix products on a CPU are slow if one dimension is small, and the rank is small. As 1 x 1 convolutions, which another
+# Matrix products on a CPU are slow if one dimension is small, as the rank is. As 1 x 1 convolutions, which another
 # library computes, large products take up to a third less time.
 
 MIN_PIXELS = 512
