@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 import torch
 from lightning.pytorch import LightningDataModule
 
+from data_modules.samplers import Batching
 from lgx.core.batch import Batch
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
@@ -136,6 +137,12 @@ class TaskDataModule(LightningDataModule, ABC):
 def process_of(module: LightningDataModule) -> tuple[int, int]:
     """Rank and number of processes of a data module's trainer; (0, 1) without one."""
     return (module.trainer.global_rank, module.trainer.world_size) if module.trainer else (0, 1)
+
+
+def batching_of(module: LightningDataModule, batch_size: int, seed: int) -> Batching:
+    """How training examples become batches on this process, with the trainer's ``limit_train_batches``."""
+    limit = module.trainer.limit_train_batches if module.trainer else None
+    return Batching(batch_size, seed, *process_of(module), limit)
 
 
 def loader_options(num_workers: int, collate: Callable[..., Batch]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from data_modules.archives import check_member, check_name, check_size, reading_tar
-from data_modules.decathlon import FACTS, Decathlon, DecathlonTask, Part
+from data_modules.decathlon import DECATHLON_TASKS, FACTS, Decathlon, DecathlonTask, Part, decathlon_info
 from data_modules.prepare import link
+from data_modules.suites import Suite
 from lgx.core.files import atomic_path
 from lgx.errors import UserError
 
@@ -16,8 +17,8 @@ DATA = "http://www.robots.ox.ac.uk/~vgg/share/decathlon-1.0-data.tar.gz"
 IMAGENET = "https://image-net.org/data/decathlon-1.0-data-imagenet.tar"
 
 
-def prepare_task(root: str | Path, task: DecathlonTask, source: str | None) -> Path:
-    """Bring a task to its place unless it is there, and check it.
+def prepare_task(root: str | Path, task: DecathlonTask, source: str | None) -> bool:
+    """Bring a task to its place, if it is not there yet, and check it.
 
     Args:
         root: Folder below which data sets lie.
@@ -25,16 +26,15 @@ def prepare_task(root: str | Path, task: DecathlonTask, source: str | None) -> P
         source: See :func:`bring_task`.
 
     Returns:
-        Folder of the task's images.
+        False if the files of the task are missing.
 
     Raises:
-        UserError: If the task is neither there nor in ``source``, or is damaged; one sentence says what to do.
+        UserError: If the files are damaged; one sentence says what to do.
     """
     if not bring_task(root, task, source):
-        raise UserError(what_to_fetch([f"decathlon_{task}"], root))
-    module = Decathlon(task, root=str(root))
-    verify(module)
-    return module.folder
+        return False
+    verify(Decathlon(task, root=str(root)))
+    return True
 
 
 def bring_task(root: str | Path, task: DecathlonTask, source: str | None) -> bool:
@@ -163,3 +163,16 @@ def _extract(file: IO[bytes], path: Path, inside: tuple[str, ...], target: Path)
 
 def _filename(url: str) -> str:
     return url.rsplit("/", 1)[-1]
+
+
+DECATHLON = Suite[DecathlonTask](
+    name="decathlon",
+    title="Visual Decathlon",
+    task_names=DECATHLON_TASKS,
+    info=decathlon_info,
+    module=lambda task, root: Decathlon(task, root=root),
+    is_present=Decathlon.is_present,
+    prepare=prepare_task,
+    in_shards=False,
+    what_to_fetch=what_to_fetch,
+)

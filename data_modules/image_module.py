@@ -11,7 +11,7 @@ from torch import Tensor
 from data_modules.base import Split
 from data_modules.images import Images, LabeledImages
 from data_modules.options import ImageOptions
-from data_modules.samplers import TransformedImages
+from data_modules.samplers import TransformedExamples
 from data_modules.single import SingleSet
 from data_modules.splits import stratified_order
 from data_modules.transforms import eval_transform, train_transform
@@ -46,7 +46,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         """
         return {split: self.refuse_empty(self.read(split), split) for split in splits}
 
-    def transformed(self, examples: Images, train: bool = False, seed: int | None = None) -> TransformedImages:
+    def transformed(self, examples: Images, train: bool = False, seed: int | None = None) -> TransformedExamples:
         """The examples as tensors.
 
         Args:
@@ -55,9 +55,9 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             seed: Seed of the augmentation; by default the module's.
         """
         if not train:
-            return TransformedImages(examples, eval_transform(self.task))
+            return TransformedExamples(examples, eval_transform(self.task))
         seed, random = self.seed if seed is None else seed, self.augment != "none"
-        return TransformedImages(examples, train_transform(self.task, self.augment), seed, random=random)
+        return TransformedExamples(examples, train_transform(self.task, self.augment), seed, random=random)
 
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
         """Make a batch of transformed examples."""

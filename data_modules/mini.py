@@ -1,7 +1,7 @@
-"""The mini-Decathlon: small subsets of real image sets, one shard folder each.
+"""The mini-Decathlon: small subsets of real image sets, one folder of shards each.
 
-The user brings the archives; nothing is downloaded. Most of the sets state no license of their own, so none is part
-of this package.
+The user provides the archives; nothing is downloaded. Most of the sets state no license, so that none is part of this
+package.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from data_modules import mini_sources as sources
 from data_modules.base import DatasetInfo, Split
 from data_modules.images import Images, LabeledImages
 from data_modules.pocket.tasks import draw_task
-from data_modules.sharded import ShardedImages
-from data_modules.shards import INDEX, read_index, write_shards
+from data_modules.shards import SPLITS, is_complete, write_shards
+from data_modules.suites import Suite, SuiteTask
 from lgx.core.files import atomic_path
 from lgx.errors import UserError
 
@@ -25,21 +25,20 @@ MiniTask = Literal[
     "cifar10", "gtsrb", "dtd10", "flowers12", "omniglot", "digits", "tiny_imagenet", "fashion_mnist", "fer2013"
 ]
 MINI_TASKS: tuple[MiniTask, ...] = get_args(MiniTask)
-SPLITS: tuple[Split, ...] = ("train", "val", "test")
 Channels = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Where one task comes from.
+    """The source of one task.
 
     Attributes:
         num_classes: Number of classes.
         sizes: Images of (train, val, test).
         mean: Per-channel mean of the training images at 32 px, in [0, 1].
         std: Per-channel standard deviation, likewise.
-        files: The archives, below a folder with the task's name.
-        read: That folder -> the images of every split; None for scikit-learn's digits.
+        files: The archives, in a folder with the task's name.
+        read: Reads that folder and returns the images of every split; None for scikit-learn's digits.
         splits: One sentence on the splits.
         license: As the publishers state it.
     """
@@ -119,25 +118,24 @@ def mini_info(task: MiniTask) -> DatasetInfo:
 
 
 def mini_folder(root: str | Path, task: MiniTask) -> Path:
-    """Where a task's shards lie."""
+    """Folder of a task's shards."""
     return Path(root) / "mini" / task
 
 
 def is_prepared(root: str | Path, task: MiniTask) -> bool:
-    """Whether all three splits of the task lie below ``root``."""
-    folder = mini_folder(root, task)
-    return (folder / INDEX).exists() and set(read_index(folder)[1]) == set(SPLITS)
+    """Whether all three splits of the task are below ``root``."""
+    return is_complete(mini_folder(root, task))
 
 
 def check_sources(task: MiniTask, source: str | Path | None) -> None:
-    """Look for the archives of a task.
+    """Check that the archives of a task are there.
 
     Args:
-        task: Which task.
-        source: Folder that holds the folder ``<task>`` with its archives; None where the user gave none.
+        task: The task.
+        source: Folder that holds the folder ``<task>`` with its archives; None if the user gave none.
 
     Raises:
-        UserError: If there are none, naming the file that is expected.
+        UserError: If one is missing; the sentence names the file.
     """
     files = RECIPES[task].files
     wanted = " and ".join(f"{task}/{file}" for file in files)
@@ -149,18 +147,18 @@ def check_sources(task: MiniTask, source: str | Path | None) -> None:
 
 
 def prepare_task(root: str | Path, task: MiniTask, source: str | Path | None = None) -> Path:
-    """Read a task's archives and write its shards to ``root/mini/<task>``; nothing happens where they are already.
+    """Read a task's archives and write its shards to ``root/mini/<task>``, unless they are there already.
 
     Args:
         root: Folder below which data sets lie.
-        task: Which task.
+        task: The task.
         source: Folder that holds the folder ``<task>`` with its archives; not needed for the digits.
 
     Returns:
         The folder.
 
     Raises:
-        UserError: If an archive is missing, damaged or not what it should be, or the folder cannot be written.
+        UserError: If an archive is missing, damaged or another one, or the folder cannot be written.
     """
     folder = mini_folder(root, task)
     if is_prepared(root, task):
@@ -193,41 +191,43 @@ def _read(task: MiniTask, source: str | Path | None) -> dict[Split, Images]:
     return found
 
 
-class MiniDecathlon(ShardedImages):
-    """One task of the mini-Decathlon: small real sets, their short side at most 64 px.
+MINI = Suite[MiniTask](
+    name="mini",
+    title="mini-Decathlon",
+    task_names=MINI_TASKS,
+    info=mini_info,
+    module=lambda task, root: MiniDecathlon(task, root=root),
+    is_present=is_prepared,
+    prepare=lambda root, task, source: prepare_task(root, task, source).is_dir(),
+    in_shards=True,
+    check=check_sources,
+)
+
+
+class MiniDecathlon(SuiteTask):
+    """One task of the mini-Decathlon at ``root/mini/<task>``: small real sets, whose short side is at most 64 px.
 
     Args:
-        task: Which task; ``tiny_imagenet`` is the large one in ImageNet's place.
-        root: Folder below which data sets lie; the task lies at ``root/mini/<task>``.
+        task: The task; ``tiny_imagenet`` is the large one, in the place of ImageNet.
         options: See :class:`~data_modules.sharded.ShardedImages`.
     """
 
+    suite = MINI
+
     def __init__(self, task: MiniTask = "tiny_imagenet", **options: Any) -> None:
-        if task not in MINI_TASKS:
-            raise UserError(f"data.task: expected one of {', '.join(MINI_TASKS)}, got {task}")
         self.mini_task: MiniTask = task
-        self.info = mini_info(task)
-        super().__init__(**options)
+        super().__init__(task, **options)
 
     @property
-    def shard_folder(self) -> Path:
+    def folder(self) -> Path:
         """Folder of the shards, which may not be written yet."""
         return mini_folder(self.root, self.mini_task)
 
     def prepare_data(self) -> None:
-        """Make the digits, which need no archive, unless they are there."""
+        """Make the digits if they are absent; they need no archive."""
         if not RECIPES[self.mini_task].files:
             prepare_task(self.root, self.mini_task)
 
-    def read(self, split: Split) -> Images:
-        """Return the examples of one split.
-
-        Raises:
-            UserError: If the task was not prepared yet, or a shard is damaged.
-        """
-        if not is_prepared(self.root, self.mini_task):
-            raise UserError(
-                f"{self.info.name}: nothing at {self.shard_folder}; "
-                f"run `lgx data prepare {self.info.name} --root {self.root} --source FOLDER`"
-            )
-        return super().read(split)
+    def how_to_prepare(self) -> str:
+        """The command that prepares the task, for messages."""
+        return f"{super().how_to_prepare().removesuffix('`')} --source FOLDER`"

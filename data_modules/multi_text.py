@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from data_modules.catalogue import open_text
-from data_modules.glue import TextSet
 from data_modules.options import TextOptions, copy_options
 from data_modules.several import SeveralSets
 from data_modules.splits import Indices
+from data_modules.text_set import TextSet
 from data_modules.tokens import Texts
 
 

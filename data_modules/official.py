@@ -1,7 +1,7 @@
-"""Image sets with official splits, read through torchvision, or from plain class folders of the same set."""
+"""Image sets in the layout of their publishers, which torchvision reads, or in class folders."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,14 +19,16 @@ TREE_NAMES: Mapping[Split, tuple[str, ...]] = {
 }
 """Folder names that a split may have in a tree of class folders."""
 
+TRAIN_AND_TEST = "official train (a stratified share held out as val) and test"
+
 
 @dataclass(frozen=True)
 class Archive:
     """A file that the publishers offer.
 
     Attributes:
-        url: Where it is.
-        md5: Its checksum; None where none is known.
+        url: Its address.
+        md5: Its checksum; None if the publishers state none.
         folder: Folder below ``root/<name>`` from which torchvision unpacks it.
     """
 
@@ -41,62 +43,69 @@ class Archive:
 
 
 class OfficialData(ImageDataModule):
-    """A set whose files torchvision reads below ``root/<name>``.
+    """Base of the image sets in the layout of their publishers below ``root/<name>``.
 
-    Where torchvision's files are absent, ``root/<name>/{train,test[,val]}/<class>/*.png|jpg`` serves as well.
-    A subclass sets ``info``, ``marker``, ``archives`` and implements :meth:`open`.
+    If that layout is absent, ``root/<name>/{train,test[,val]}/<class>/*.png|jpg`` is read instead.
+    A subclass sets ``info``, ``marker`` and ``archives`` and implements :meth:`open` and :meth:`unpack`, or only ``info``
+    if class folders are its only layout.
 
     Attributes:
-        marker: File or folder below ``root/<name>`` that shows that torchvision's files are there; None where
+        marker: File or folder below ``root/<name>`` that exists if the set is in the layout of its publishers; None if
             only class folders are read.
         tree_names: Folder names of the splits in a tree of class folders.
-        archives: What ``lgx data prepare`` downloads.
-        manual: What a user has to place where, for a set that cannot be downloaded.
-        own_files: What :meth:`bring` looks for, in words; empty where it does nothing.
+        archives: Files that ``lgx data prepare`` downloads.
+        keeps_archives: Whether the archives are read again later, so that they stay beside what was unpacked.
+        manual: For a set that cannot be downloaded: which files a user has to place where.
+        own_files: Names of the files that :meth:`bring` looks for, for messages; empty if it looks for none.
         has_official_val: Whether :meth:`open` knows the split ``val``.
     """
 
     marker: ClassVar[str | None] = None
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = TREE_NAMES
     archives: ClassVar[tuple[Archive, ...]] = ()
+    keeps_archives: ClassVar[bool] = False
     manual: ClassVar[str] = ""
     own_files: ClassVar[str] = ""
     has_official_val: ClassVar[bool] = False
 
     def open(self, folder: Path, split: Split) -> LabeledImages | ImageFiles:
-        """Open torchvision's reader of an official split below ``folder``."""
+        """Open an official split in the layout of the publishers.
+
+        Args:
+            folder: Folder of the set.
+            split: ``train``, ``test``, or ``val`` if ``has_official_val``.
+        """
         raise NotImplementedError(f"{type(self).__name__}.open")
 
-    def fetch(self, folder: Path) -> None:
-        """Let torchvision unpack ``archives``, which lie below ``folder`` at their places already."""
-        raise NotImplementedError(f"{type(self).__name__}.fetch")
+    def unpack(self, folder: Path) -> None:
+        """Unpack ``archives``, which are in their folders below ``folder`` already."""
+        raise NotImplementedError(f"{type(self).__name__}.unpack")
 
     @classmethod
     def bring(cls, source: Path, folder: Path) -> bool:
-        """Bring ``own_files`` from ``source`` to ``folder``; False where ``source`` lacks them."""
-        return False
+        """Copy, unpack or link ``own_files`` from ``source`` to ``folder``.
 
-    @property
-    def folder(self) -> Path:
-        """Folder of the set."""
-        return self.root_folder / self.info.name
+        Returns:
+            False if ``source`` has none of them; then nothing was done.
+        """
+        return False
 
     @classmethod
     def is_present(cls, root: str | Path) -> bool:
-        """Whether the set lies below ``root``, in either form (a look at the folders, not at every file)."""
+        """Whether the set is below ``root``, in either layout. Looks for folders, not for every file."""
         folder = Path(root) / cls.info.name
         return cls.is_official_form(folder) or tree_split(folder, cls.tree_names["train"]) is not None
 
     @classmethod
     def is_official_form(cls, folder: Path) -> bool:
-        """Whether torchvision's files, not class folders, lie in ``folder``."""
+        """Whether ``folder`` has the layout of the publishers, not class folders."""
         return cls.marker is not None and (folder / cls.marker).exists()
 
     def read(self, split: Split) -> Images:
         """Return the examples of one split.
 
         Raises:
-            UserError: If the data are absent, incomplete or corrupted.
+            UserError: If the files are absent, incomplete or corrupted.
         """
         name = self.info.name
         if not self.is_present(self.root):
@@ -114,12 +123,12 @@ class OfficialData(ImageDataModule):
         return self._train.take(held, f"{name} val") if split == "val" else self._train.take(kept)
 
     def hold_out(self, train: LabeledImages | ImageFiles) -> tuple[Indices, Indices]:
-        """Indices of the training images that stay and of those held out for validation."""
+        """Indices of the training images that remain and of those held out for validation."""
         return stratified_split(train.labels, self.val_fraction, self.split_seed)
 
     @functools.cached_property
     def _train(self) -> LabeledImages | ImageFiles:
-        """Opened once, because two splits come out of it."""
+        # Opened once, because both train and val are parts of it.
         return self._part("train")
 
     def _has_val(self) -> bool:
@@ -138,11 +147,8 @@ class OfficialData(ImageDataModule):
             raise UserError(f"{where}: {self.folder} has labels beyond the {self.num_classes} classes; {remedy}")
         return images
 
-    def _labeled(self, source: Any, labels: Any, split: Split) -> LabeledImages:
-        return LabeledImages(source, labels, f"{self.info.name} {split}")
-
     def _read_tree(self, split: Split, where: str) -> ImageFiles:
-        """The training folder decides which classes there are, so that every split counts them alike."""
+        """Read class folders. The training folder defines the classes, so that all splits number them alike."""
         place = tree_split(self.folder, self.tree_names[split])
         if place is None:
             expected = self.folder / self.tree_names[split][0] / "<class>/<image>"
@@ -154,6 +160,38 @@ class OfficialData(ImageDataModule):
         if len(classes) != self.num_classes:
             raise UserError(f"{where}: expected {self.num_classes} class folders in {train}, found {len(classes)}")
         return read_class_tree(place, classes, where)
+
+
+class TorchvisionSet(OfficialData):
+    """Base of the sets that one class of torchvision reads.
+
+    A subclass sets ``reader`` too. :meth:`arguments` and :meth:`labels_of` fit most of torchvision's classes.
+
+    Attributes:
+        reader: torchvision's class.
+        unpacked_splits: The splits that torchvision has to unpack one by one.
+    """
+
+    reader: ClassVar[Callable[..., Any]]
+    unpacked_splits: ClassVar[tuple[Split, ...]] = ("train",)
+
+    def arguments(self, split: Split) -> dict[str, Any]:
+        """Arguments with which ``reader`` opens a split."""
+        return {"split": split}
+
+    def labels_of(self, source: Any) -> Any:
+        """Class index of every example of an opened ``reader``."""
+        return source._labels
+
+    def open(self, folder: Path, split: Split) -> LabeledImages:
+        """Open torchvision's reader."""
+        source = self.reader(str(folder), **self.arguments(split))
+        return LabeledImages(source, self.labels_of(source), f"{self.info.name} {split}")
+
+    def unpack(self, folder: Path) -> None:
+        """Let torchvision check and unpack the archives."""
+        for split in self.unpacked_splits:
+            self.reader(str(folder), **self.arguments(split), download=True)
 
 
 def tree_split(folder: Path, names: tuple[str, ...]) -> Path | None:

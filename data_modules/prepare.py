@@ -1,13 +1,11 @@
-"""Bringing a set to its place: download, copy, unzip or link, checked and never half-done."""
+"""Bring an image set to its place: download, copy, unpack or link it, and check it. Nothing is left half-written."""
 
-import gzip
 import os
 import shutil
 import urllib.error
-import zlib
 from pathlib import Path
 
-from torchvision.datasets.utils import calculate_md5, check_integrity, download_url
+from torchvision.datasets.utils import check_integrity, download_url
 
 from data_modules.archives import check_tar, unzip
 from data_modules.images import guarded
@@ -15,28 +13,17 @@ from data_modules.official import Archive, OfficialData, tree_split
 from lgx.core.files import atomic_path
 from lgx.errors import UserError
 
-FASHION_IDX = {
-    "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
-    "train-labels-idx1-ubyte": "9018921c3c673c538a1fc5bad174d6f9",
-    "t10k-images-idx3-ubyte": "8181f5470baa50b63fa0f6fddb340f0a",
-    "t10k-labels-idx1-ubyte": "15d484375f8d13e6eb1aabb0c3f46965",
-}
-"""md5 of Fashion-MNIST's files once unpacked: distributions compress them anew, so the .gz files differ."""
-
-_IDX_BYTES = 2**26
-"""More than the largest of them has, and all that is unpacked of a file that is something else."""
-
 
 def bring(kind: type[OfficialData], root: Path, source: Path | None, download: bool) -> None:
     """Bring a set to ``root/<name>``.
 
-    Everything is put together in a temporary folder that becomes ``root/<name>`` in the end. Downloaded archives are
-    kept in ``root/.downloads/<name>`` until then, so an interrupted download resumes at the archive under way.
+    The set is put together in a temporary folder that is renamed to ``root/<name>`` in the end. Downloaded archives are
+    kept in ``root/.downloads/<name>`` until then, so that an interrupted download resumes at the same archive.
 
     Args:
         kind: The set.
         root: Folder below which data sets lie.
-        source: Where the user has the set, or its archives, already; None to download.
+        source: Folder in which the user has the set, or its archives; None to download them.
         download: Whether the network may be used.
 
     Raises:
@@ -69,8 +56,6 @@ def _from_source(kind: type[OfficialData], folder: Path, source: Path) -> None:
         link(source, folder)
     elif kind.bring(source, folder):
         return
-    elif name == "fashion_mnist" and (source / "train-images-idx3-ubyte.gz").exists():
-        _copy_idx(folder, source)
     elif zips := [path for split in kind.tree_names.values() for n in split if (path := source / f"{n}.zip").exists()]:
         unzip(zips, folder)
     elif kind.archives and all((source / archive.filename).exists() for archive in kind.archives):
@@ -81,32 +66,17 @@ def _from_source(kind: type[OfficialData], folder: Path, source: Path) -> None:
     else:
         wanted = ", ".join(archive.filename for archive in kind.archives) or kind.own_files
         raise UserError(
-            f"source: {source} holds nothing that is known of {name}; expected class folders train/ and test/, or "
-            f"train.zip and test.zip of such folders{', or ' + wanted if wanted else ''}"
+            f"source: {source} holds no known files of {name}; expected class folders train/ and test/, or "
+            f"train.zip and test.zip with such folders{', or ' + wanted if wanted else ''}"
         )
 
 
 def link(source: Path, folder: Path) -> None:
-    """Let ``folder``, which may be an empty folder now, be a link to ``source``."""
+    """Make ``folder`` a link to ``source``; it may be an empty folder before."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     if folder.exists():
         folder.rmdir()
     folder.symlink_to(source.resolve(), target_is_directory=True)
-
-
-def _copy_idx(folder: Path, source: Path) -> None:
-    with atomic_path(folder) as temporary:
-        raw = temporary / "FashionMNIST" / "raw"
-        raw.mkdir(parents=True)
-        for filename, md5 in FASHION_IDX.items():
-            packed = source / f"{filename}.gz"
-            try:
-                with gzip.open(packed) as file:
-                    (raw / filename).write_bytes(file.read(_IDX_BYTES))
-            except (EOFError, zlib.error, gzip.BadGzipFile, FileNotFoundError) as error:
-                raise UserError(f"{packed}: missing or damaged ({error}); install the package again") from error
-            if (found := calculate_md5(raw / filename)) != md5:
-                raise UserError(f"{packed}: its content has md5 {found}, expected {md5}; install the package again")
 
 
 def _is_whole(path: Path, archive: Archive) -> bool:
@@ -114,7 +84,7 @@ def _is_whole(path: Path, archive: Archive) -> bool:
 
 
 def _download(kind: type[OfficialData], archive: Archive, store: Path, root: Path) -> None:
-    # A name of its own while under way: a set without a published md5 could not tell a part from the whole.
+    # A name of its own until it is complete: without a published md5 a part cannot be told from the whole.
     partial = f"{archive.filename}.part"
     try:
         (store / partial).unlink(missing_ok=True)
@@ -132,7 +102,7 @@ def _download(kind: type[OfficialData], archive: Archive, store: Path, root: Pat
 def _what_to_fetch(kind: type[OfficialData], root: Path, why: str) -> str:
     name, urls = kind.info.name, " and ".join(archive.url for archive in kind.archives)
     return (
-        f"{name}: {why}; fetch {urls} into a folder of your own and run "
+        f"{name}: {why}; download {urls} into a folder of your own and run "
         f"`lgx data prepare {name} --root {root} --source FOLDER`"
     )
 
@@ -140,7 +110,7 @@ def _what_to_fetch(kind: type[OfficialData], root: Path, why: str) -> str:
 def _unpack(kind: type[OfficialData], folder: Path, store: Path) -> None:
     module = kind(root=str(folder.parent))
     for archive in kind.archives:
-        if archive.md5 is None:  # what has its publishers' checksum has its publishers' content
+        if archive.md5 is None:  # a file with its publishers' checksum has their content
             check_tar(store / archive.filename)
     with atomic_path(folder) as temporary:
         for archive in kind.archives:
@@ -151,7 +121,7 @@ def _unpack(kind: type[OfficialData], folder: Path, store: Path) -> None:
             except OSError:  # another file system
                 shutil.copyfile(store / archive.filename, place / archive.filename)
         what = f"{kind.info.name}: an archive in {store}"
-        guarded(lambda: module.fetch(temporary), what, "delete it and run again")
+        guarded(lambda: module.unpack(temporary), what, "delete it and run again")
         for archive in kind.archives:
-            if archive.filename.endswith((".zip", ".tgz", ".gz")) and kind.info.name != "omniglot":
+            if archive.filename.endswith((".zip", ".tgz", ".gz")) and not kind.keeps_archives:
                 (temporary / archive.folder / archive.filename).unlink(missing_ok=True)

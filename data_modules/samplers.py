@@ -1,12 +1,13 @@
 """Samplers and loaders whose order is a pure function of (seed, epoch, position).
 
-Nothing but three integers is needed to go on exactly where a killed run stopped, and the *global* batch
-does not depend on how many processes share it.
+Three integers are enough to continue exactly where a killed run stopped, and the global batch does not depend on the
+number of processes that share it.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from data_modules.splits import Indices
 from lgx.errors import UserError
 
 Key = tuple[int, int]
-"""(epoch, index): the index of an example and the epoch that its augmentation is drawn for."""
+"""(epoch, index): the index of an example, and the epoch for which its augmentation is drawn."""
 
 
 def mix_seed(*parts: int) -> int:
@@ -55,7 +56,7 @@ def limited(full: int, limit: int | float | None) -> tuple[int, int]:
         limit: A number of batches, a share of them, or None.
 
     Returns:
-        The length that a loader should have, to which Lightning applies a share again, and the batches of an epoch.
+        The length of the loader, to which Lightning applies a share itself, and the batches of an epoch.
     """
     if limit is None:
         return full, full
@@ -64,41 +65,53 @@ def limited(full: int, limit: int | float | None) -> tuple[int, int]:
     return full, int(full * limit)
 
 
-class TrainBatchSampler(Sampler[list[Key]]):
-    """Shuffled training batches, equal on any number of processes.
+@dataclass(frozen=True)
+class Batching:
+    """How the training examples of an epoch become batches on every process.
 
-    Batch k of the epoch is ``perm[k * W * B : (k + 1) * W * B]`` of one permutation drawn from
-    (seed, epoch); rank r of W takes its r-th part of B examples. An incomplete last global batch is dropped.
-
-    Args:
-        num_samples: Number of training examples.
+    Attributes:
         batch_size: Examples per process and step, B.
         seed: Seed of the order.
         rank: Rank of this process.
         world_size: Number of processes, W.
-        limit: At most so many batches per epoch, or that share of them; None for all. A share is applied by Lightning
-            to the length of the loader, so here it only tells where an epoch ends.
+        limit: Lightning's ``limit_train_batches``: at most so many batches per epoch, or that share of them; None for
+            all. Lightning applies a share to the length of the loader, so here it only determines where an epoch ends.
     """
 
-    def __init__(
-        self,
-        num_samples: int,
-        batch_size: int,
-        seed: int,
-        rank: int = 0,
-        world_size: int = 1,
-        limit: int | float | None = None,
-    ) -> None:
-        self.num_samples, self.batch_size, self.seed = num_samples, batch_size, seed
-        self.rank, self.world_size = rank, world_size
-        full = num_samples // (batch_size * world_size)
-        self.length, self.epoch_length = limited(full, limit)
+    batch_size: int
+    seed: int = 0
+    rank: int = 0
+    world_size: int = 1
+    limit: int | float | None = None
+
+    @property
+    def global_batch(self) -> int:
+        """Examples of a step on all processes, W * B."""
+        return self.batch_size * self.world_size
+
+
+class TrainBatchSampler(Sampler[list[Key]]):
+    """Shuffled training batches, the same global batches on any number of processes.
+
+    Batch k of the epoch is ``perm[k * W * B : (k + 1) * W * B]`` of one permutation drawn from
+    (seed, epoch); rank r of W takes its r-th part of B. An incomplete last global batch is dropped.
+
+    Args:
+        num_samples: Number of training examples.
+        batching: Size, seed and processes of the batches.
+        steps: Batches of an epoch without a limit; default as many as the examples fill.
+    """
+
+    def __init__(self, num_samples: int, batching: Batching, steps: int | None = None) -> None:
+        self.num_samples, self.batching = num_samples, batching
+        full = num_samples // batching.global_batch if steps is None else steps
+        self.length, self.epoch_length = limited(full, batching.limit)
         self.epoch = 0
         self.resume_at: tuple[int, int] = (0, 0)
 
     @property
     def sampler(self) -> "TrainBatchSampler":
-        """Lightning calls ``batch_sampler.sampler.set_epoch``."""
+        """Itself: Lightning calls ``batch_sampler.sampler.set_epoch``."""
         return self
 
     def set_epoch(self, epoch: int) -> None:
@@ -112,27 +125,54 @@ class TrainBatchSampler(Sampler[list[Key]]):
         return batch if epoch == self.epoch else 0
 
     def __iter__(self) -> Iterator[list[Key]]:
-        epoch, start = self.epoch, self.start
-        generator = torch.Generator().manual_seed(mix_seed(self.seed, epoch))
+        epoch, start, size = self.epoch, self.start, self.batching.batch_size
+        generator = torch.Generator().manual_seed(mix_seed(self.batching.seed, epoch))
         order = torch.randperm(self.num_samples, generator=generator).tolist()
         for k in range(start, self.length):
-            first = (k * self.world_size + self.rank) * self.batch_size
-            yield [(epoch, i) for i in order[first : first + self.batch_size]]
+            first = (k * self.batching.world_size + self.batching.rank) * size
+            yield [(epoch, i) for i in order[first : first + size]]
 
     def __len__(self) -> int:
         return self.length
 
 
+class LengthBatchSampler(TrainBatchSampler):
+    """Shuffled training batches of examples of similar length, the same on any number of processes.
+
+    One permutation drawn from (seed, epoch) is cut into global batches by :func:`by_length`, whose order is drawn from
+    the same seed. An epoch leaves out as many examples as in :class:`TrainBatchSampler`.
+
+    Args:
+        lengths: Length of each training example.
+        batching: Size, seed and processes of the batches.
+        pool: Global batches that are sorted together; more of them need less padding and mix lengths less.
+    """
+
+    def __init__(self, lengths: Indices, batching: Batching, pool: int = 50) -> None:
+        super().__init__(len(lengths), batching)
+        self.lengths, self.pool = lengths, pool
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        epoch, start, batching = self.epoch, self.start, self.batching
+        rng = np.random.default_rng(mix_seed(batching.seed, epoch))
+        full = self.num_samples // batching.global_batch
+        order = rng.permutation(self.num_samples)[: full * batching.global_batch]
+        batches = by_length(order, self.lengths, batching.global_batch, self.pool, rng)
+        for k in range(start, self.length):
+            own = batches[k][batching.rank * batching.batch_size : (batching.rank + 1) * batching.batch_size]
+            yield [(epoch, i) for i in own.tolist()]
+
+
 class ResumableLoader(DataLoader[Any]):
     """A DataLoader over a :class:`TrainBatchSampler` that Lightning can stop and resume within an epoch.
 
-    Its state counts the batches handed out, not those that workers fetched ahead.
+    Its state counts the batches that were used, not those that loader processes fetched ahead.
     """
 
     batch_sampler: TrainBatchSampler
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        # DataLoader promises its own private iterator type; a generator is all that a caller uses.
+        # DataLoader declares its own private iterator type; callers need only a generator.
         self._epoch, self._batch = self.batch_sampler.epoch, self.batch_sampler.start
         for batch in super().__iter__():
             self._batch += 1
@@ -145,19 +185,17 @@ class ResumableLoader(DataLoader[Any]):
 
     def state_dict(self) -> dict[str, int]:
         """Where the next batch comes from."""
-        examples = self.batch_sampler.batch_size * self.batch_sampler.world_size
+        examples = self.batch_sampler.batching.global_batch
         return {"epoch": getattr(self, "_epoch", 0), "batch": getattr(self, "_batch", 0), "examples": examples}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on at ``state``; a state at the end of an epoch means the start of the next one.
+        """Continue at ``state``; a state at the end of an epoch is the start of the next one.
 
         Raises:
             UserError: If the run stopped within an epoch with another global batch.
         """
-        epoch, batch, examples = state["epoch"], state["batch"], state["examples"]
-        own = self.batch_sampler.batch_size * self.batch_sampler.world_size
-        if batch >= self.epoch_length:
-            epoch, batch = epoch + 1, 0
+        epoch, batch = next_position(state, self.epoch_length)
+        examples, own = state["examples"], self.batch_sampler.batching.global_batch
         if batch and examples != own:
             raise UserError(
                 f"data.batch_size: the run stopped within an epoch of global batches of {examples}, not {own}; "
@@ -167,18 +205,31 @@ class ResumableLoader(DataLoader[Any]):
         self.batch_sampler.set_epoch(epoch)
 
 
+def next_position(state: Mapping[str, int], epoch_length: int) -> tuple[int, int]:
+    """Epoch and batch with which a run continues.
+
+    Args:
+        state: ``epoch``, and ``batch``, the number of its batches that were used.
+        epoch_length: Batches of an epoch.
+    """
+    return (state["epoch"] + 1, 0) if state["batch"] >= epoch_length else (state["epoch"], state["batch"])
+
+
 def by_length(order: Indices, lengths: Indices, size: int, pool: int, rng: np.random.Generator) -> list[Indices]:
-    """Cut shuffled examples into batches of examples of like length.
+    """Cut shuffled examples into batches of examples of similar length.
 
     The order is cut into pools of ``pool`` batches; the examples of a pool are sorted by length and cut into its
-    batches. The batches come in an order drawn anew, only one that is not full stays the last.
+    batches. Then the order of the batches is drawn; a last batch that is not full stays the last.
 
     Args:
         order: Shuffled examples, (N,).
         lengths: Length of every example.
         size: Examples of a batch.
-        pool: Batches that are sorted together; more waste less padding and mix lengths less.
+        pool: Batches that are sorted together; more of them need less padding and mix lengths less.
         rng: Draws the order of the batches.
+
+    Returns:
+        The examples of each batch.
     """
     batches: list[Indices] = []
     for first in range(0, len(order), pool * size):
@@ -189,10 +240,15 @@ def by_length(order: Indices, lengths: Indices, size: int, pool: int, rng: np.ra
 
 
 class UnpaddedEvalSampler(Sampler[int]):
-    """Every example exactly once over all ranks: rank r takes r, r + W, r + 2W, ...
+    """Every example exactly once over all ranks: rank r of W takes r, r + W, r + 2W, ...
 
-    Lightning's default repeats examples so that ranks are equally long, which counts 9 examples on
-    2 ranks as 10. Metrics that sum their states need no padding.
+    Lightning's default repeats examples so that all ranks have equally many, which counts 9 examples on 2 ranks as 10.
+    Metrics that sum their states over ranks need no such padding.
+
+    Args:
+        num_samples: Number of examples.
+        rank: Rank of this process.
+        world_size: Number of processes, W.
     """
 
     def __init__(self, num_samples: int, rank: int = 0, world_size: int = 1) -> None:
@@ -205,26 +261,26 @@ class UnpaddedEvalSampler(Sampler[int]):
         return len(self.indices)
 
 
-class TransformedImages(Dataset[tuple[torch.Tensor, int]]):
-    """Apply a transform to (image, label) examples, with randomness that depends on (seed, epoch, index) alone.
+class TransformedExamples(Dataset[tuple[torch.Tensor, int]]):
+    """Applies a transform to labeled examples, with randomness that depends on (seed, epoch, index) alone.
 
     Args:
-        images: Map-style data set of (PIL image, class index).
-        transform: PIL image -> float tensor (C, H, W).
+        examples: Map-style data set of (PIL image or token ids, class index).
+        transform: Makes the input tensor of an example, e.g. PIL image -> float tensor (C, H, W).
         seed: Seed of the augmentation.
-        random: Whether the transform draws random numbers at all; seeding costs some 0.1 ms an image.
+        random: Whether the transform draws random numbers; seeding costs about 0.1 ms per image.
     """
 
-    def __init__(self, images: Any, transform: Any, seed: int = 0, *, random: bool = False) -> None:
-        self.images, self.transform, self.seed, self.random = images, transform, seed, random
+    def __init__(self, examples: Any, transform: Any, seed: int = 0, *, random: bool = False) -> None:
+        self.examples, self.transform, self.seed, self.random = examples, transform, seed, random
 
     def __len__(self) -> int:
-        return len(self.images)
+        return len(self.examples)
 
     def __getitem__(self, key: int | Key) -> tuple[torch.Tensor, int]:
         epoch, index = (0, key) if isinstance(key, int) else key
-        image, label = self.images[index]
+        example, label = self.examples[index]
         if not self.random:
-            return self.transform(image), label
+            return self.transform(example), label
         with seeded_rng(mix_seed(self.seed, epoch, index)):
-            return self.transform(image), label
+            return self.transform(example), label

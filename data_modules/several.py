@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import DataLoader
 
-from data_modules.base import Split, TaskDataModule, loader_options, process_of
+from data_modules.base import Split, TaskDataModule, batching_of, loader_options, process_of
 from data_modules.options import DataOptions, MixOptions
 from data_modules.single import SingleSet
 from data_modules.splits import Indices
@@ -117,15 +117,12 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
 
     def train_dataloader(self) -> TaskLoader:
         """Batches of drawn tasks; resumable in the middle of an epoch."""
-        rank, world_size = process_of(self)
+        batching = batching_of(self, self.batch_size, self.seed)
         found = dict(zip(self.sets, self._parts("train"), strict=True))
         sizes = {name: len(part) for name, part in found.items()}
         weights = np.array(list(self.sampling_weights.values()))
-        steps = self.steps_per_epoch or math.ceil(sum(sizes.values()) / (self.batch_size * world_size))
-        limit = self.trainer.limit_train_batches if self.trainer else None
-        sampler = TaskBatchSampler(
-            sizes, weights, steps, self.batch_size, self.seed, rank, world_size, limit, self._lengths(found)
-        )
+        steps = self.steps_per_epoch or math.ceil(sum(sizes.values()) / batching.global_batch)
+        sampler = TaskBatchSampler(sizes, weights, steps, batching, self._lengths(found))
         parts = [
             self.sets[name].transformed(part, train=True, seed=augment_seed(self.seed, name))
             for name, part in found.items()

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader
 from data_modules.base import Split, TrainLoader, loader_options, process_of
 from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
+from data_modules.samplers import Batching
 from data_modules.shards import ShardImages, read_index, refuse_url
 from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader
 from data_modules.transforms import eval_transform, train_transform
@@ -33,7 +34,7 @@ class ShardedImages(ImageDataModule):
 
     @property
     @abstractmethod
-    def shard_folder(self) -> Path:
+    def folder(self) -> Path:
         """Folder of the shards."""
 
     def read(self, split: Split) -> Images:
@@ -42,9 +43,9 @@ class ShardedImages(ImageDataModule):
         Raises:
             UserError: If the split is not among the shards, or a shard is damaged.
         """
-        _, splits = read_index(self.shard_folder)
+        _, splits = read_index(self.folder)
         if split not in splits:
-            raise UserError(f"{self.info.name}: {self.shard_folder} has no {split} shards, only {', '.join(splits)}")
+            raise UserError(f"{self.info.name}: {self.folder} has no {split} shards, only {', '.join(splits)}")
         where = f"{self.info.name} {split}"
         return ShardImages(splits[split], where) if self.in_memory else StreamedShards(splits[split], where)
 
@@ -57,19 +58,8 @@ class ShardedImages(ImageDataModule):
         images = self._splits["train"]
         if not isinstance(images, StreamedShards):
             return super().train_dataloader()
-        (rank, world_size), limit = process_of(self), self.trainer.limit_train_batches if self.trainer else None
-        self.check_batch(len(images), world_size)
-        batches = ShardBatches(
-            images,
-            train_transform(self.task, self.augment),
-            self.info.name,
-            self.batch_size,
-            self.seed,
-            rank,
-            world_size,
-            buffer=self.shuffle_buffer,
-            limit=limit,
-        )
+        transform, batching = train_transform(self.task, self.augment), self.train_batching(len(images))
+        batches = ShardBatches(images, transform, self.info.name, batching, buffer=self.shuffle_buffer)
         return self._stream(batches, self.num_workers, train=True)
 
     def eval_dataloader(self, split: Split, in_order: bool = False) -> DataLoader[Any]:
@@ -84,15 +74,8 @@ class ShardedImages(ImageDataModule):
         if not isinstance(images, StreamedShards):
             return super().eval_dataloader(split, in_order)
         rank, world_size = process_of(self)
-        batches = ShardBatches(
-            images,
-            eval_transform(self.task),
-            self.info.name,
-            self.evaluation_batch,
-            rank=rank,
-            world_size=world_size,
-            train=False,
-        )
+        batching = Batching(self.evaluation_batch, rank=rank, world_size=world_size)
+        batches = ShardBatches(images, eval_transform(self.task), self.info.name, batching, train=False)
         return self._stream(batches, 0 if in_order else self.num_workers, train=False)
 
     @property
@@ -123,10 +106,10 @@ class ShardedData(ShardedImages):
     name: str = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        self.info, _ = read_index(self.shard_folder)
+        self.info, _ = read_index(self.folder)
         super().__post_init__()
 
     @property
-    def shard_folder(self) -> Path:
+    def folder(self) -> Path:
         """Folder of the shards."""
         return refuse_url(self.root) / refuse_url(self.name)

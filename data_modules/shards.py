@@ -41,6 +41,7 @@ from lgx.errors import UserError
 wds.utils.enforce_security = True
 
 INDEX = "index.json"
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
 IMAGE_KEYS = ("png", "jpg", "webp")
 
 _COUNT = at_most(2**40)
@@ -173,6 +174,11 @@ def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Sha
         if sum(s.count for s in splits[split]) != entry["count"]:
             raise UserError(f"{directory}: the {split} shards are incomplete; run the command that wrote them again")
     return info, splits
+
+
+def is_complete(directory: Path) -> bool:
+    """Whether a folder holds shards of all three splits."""
+    return (directory / INDEX).exists() and set(read_index(directory)[1]) == set(SPLITS)
 
 
 def refuse_url(place: str | Path) -> Path:

@@ -2,15 +2,16 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence, Sized
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
-from data_modules.base import DatasetInfo, Split, TaskDataModule, TrainLoader, loader_options, process_of
+from data_modules.base import DatasetInfo, Split, TaskDataModule, TrainLoader, batching_of, loader_options, process_of
 from data_modules.options import VAL_FRACTION, DataOptions
-from data_modules.samplers import ResumableLoader, TrainBatchSampler, TransformedImages, UnpaddedEvalSampler
+from data_modules.samplers import Batching, ResumableLoader, TrainBatchSampler, TransformedExamples, UnpaddedEvalSampler
 from lgx.core.batch import Batch
 from lgx.errors import UserError
 
@@ -67,7 +68,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         """
 
     @abstractmethod
-    def transformed(self, examples: ExamplesT, train: bool = False, seed: int | None = None) -> TransformedImages:
+    def transformed(self, examples: ExamplesT, train: bool = False, seed: int | None = None) -> TransformedExamples:
         """The examples as tensors.
 
         Args:
@@ -84,18 +85,14 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
     def first(self, examples: ExamplesT, count: int, split: Split) -> ExamplesT:
         """The first ``count`` examples of a class-stratified, seeded draw."""
 
-    def train_sampler(
-        self, examples: ExamplesT, rank: int, world_size: int, limit: int | float | None
-    ) -> TrainBatchSampler:
+    def train_sampler(self, examples: ExamplesT, batching: Batching) -> TrainBatchSampler:
         """The order of the training batches.
 
         Args:
             examples: Training examples.
-            rank: Rank of this process.
-            world_size: Number of processes.
-            limit: Lightning's ``limit_train_batches``.
+            batching: Size, seed and processes of the batches.
         """
-        return TrainBatchSampler(len(examples), self.batch_size, self.seed, rank, world_size, limit)
+        return TrainBatchSampler(len(examples), batching)
 
     def eval_sampler(
         self, examples: ExamplesT, rank: int, world_size: int, in_order: bool
@@ -121,6 +118,11 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
     def train_size(self) -> int:
         """Number of training examples: exact after ``setup("fit")``, before it the published number or 0."""
         return len(self._splits["train"]) if "train" in self._splits else self.info.sizes[0] or 0
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the set's files."""
+        return self.root_folder / self.info.name
 
     def examples(self, split: Split) -> ExamplesT:
         """The examples of a split that :meth:`setup` read."""
@@ -150,10 +152,8 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         Raises:
             UserError: If the examples do not fill one batch on every process.
         """
-        examples, (rank, world_size) = self._splits["train"], process_of(self)
-        self.check_batch(len(examples), world_size)
-        limit = self.trainer.limit_train_batches if self.trainer else None
-        sampler = self.train_sampler(examples, rank, world_size, limit)
+        examples = self._splits["train"]
+        sampler = self.train_sampler(examples, self.train_batching(len(examples)))
         options = loader_options(self.num_workers, self.collate)
         return ResumableLoader(self.transformed(examples, train=True), batch_sampler=sampler, **options)
 
@@ -213,13 +213,22 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
 
     # -- checks -------------------------------------------------------------------------------------------------
 
-    def check_batch(self, size: int, world_size: int) -> None:
-        """Refuse a batch that ``size`` training examples cannot fill on every process."""
-        if size < self.batch_size * world_size:
+    def train_batching(self, size: int) -> Batching:
+        """Size, seed and processes of the training batches.
+
+        Args:
+            size: Number of training examples.
+
+        Raises:
+            UserError: If the examples do not fill one batch on every process.
+        """
+        batching = batching_of(self, self.batch_size, self.seed)
+        if size < batching.global_batch:
             raise UserError(
-                f"data.batch_size: {self.batch_size} x {world_size} processes exceeds the {size} training "
+                f"data.batch_size: {self.batch_size} x {batching.world_size} processes exceeds the {size} training "
                 f"examples of {self.info.name}; use a smaller batch_size"
             )
+        return batching
 
     def refuse_empty(self, examples: ExamplesT, split: Split) -> ExamplesT:
         """Return the examples, of which there must be one."""

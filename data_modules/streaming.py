@@ -1,9 +1,9 @@
-"""Streaming batches out of shards, in an order that is a pure function of (seed, epoch, rank, worker).
+"""Stream batches from shards, in an order that is a pure function of (seed, epoch, rank, worker).
 
 The examples of an epoch form one virtual sequence: the shards one after the other, in the epoch's order. Every loader
-process of every rank reads its own stretch of that sequence, whatever shards it touches. So nothing is read twice or
-left out, every rank has the same number of training batches, and the number of shards need not fit the number of
-processes.
+process of every rank reads its own contiguous part of that sequence, which may begin and end within a shard. So nothing
+is read twice or left out, every rank has the same number of training batches, and the number of shards does not have to
+be a multiple of the number of processes.
 """
 
 import random
@@ -15,14 +15,14 @@ import torch
 import webdataset as wds
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from data_modules.samplers import limited, mix_seed, seeded_rng
+from data_modules.samplers import Batching, limited, mix_seed, next_position, seeded_rng
 from data_modules.shards import Shard, decode, read_shard
 from lgx.core.batch import Batch
 from lgx.errors import UserError
 
 
 class StreamedShards:
-    """The shards of one split, not read yet.
+    """The shards of one split, which are not read yet.
 
     Args:
         shards: In the order of the index.
@@ -37,16 +37,23 @@ class StreamedShards:
 
     @property
     def labels(self) -> Any:
-        """Not known before every shard was read."""
-        raise UserError(f"{self.where}: data.limit_train needs data.in_memory: true, streaming knows no labels ahead")
+        """Refused: they are not known before every shard was read."""
+        raise UserError(f"{self.where}: data.limit_train needs data.in_memory: true, a stream has no labels in advance")
 
     def __getitem__(self, index: int) -> Any:
-        raise UserError(f"{self.where}: shards that are streamed have no random access; set data.in_memory: true")
+        raise UserError(f"{self.where}: streamed shards have no random access; set data.in_memory: true")
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of one shard: ``take`` examples after the first ``skip``; ``first`` numbers the shard's first one."""
+    """A part of one shard.
+
+    Attributes:
+        shard: The shard.
+        skip: Examples of the shard before this part.
+        take: Examples of this part.
+        first: Number of the shard's first example within the split.
+    """
 
     shard: Shard
     skip: int
@@ -55,16 +62,16 @@ class Stretch:
 
 
 def stretches(shards: Sequence[Shard], order: Sequence[int], start: int, length: int) -> list[Stretch]:
-    """Find the examples [start, start + length) of the shards laid out in ``order``.
+    """Find the examples [start, start + length) of the sequence of all shards in ``order``.
 
     Args:
         shards: All shards.
         order: A permutation of their indices.
         start: First example of the virtual sequence.
-        length: How many.
+        length: Number of examples.
 
     Returns:
-        Parts of shards that together are just those examples.
+        The parts of shards that consist of exactly those examples.
     """
     firsts = [0]
     for shard in shards:
@@ -84,14 +91,10 @@ class ShardBatches(IterableDataset[Batch]):
     Args:
         source: The shards.
         transform: PIL image -> float tensor (C, H, W).
-        task: Name of the task, put into every batch.
-        batch_size: Examples per batch, B.
-        seed: Seed of order and augmentation.
-        rank: Rank of this process.
-        world_size: Number of processes, W.
-        train: Shuffled, equal numbers of full batches on every rank; else every example once, in order.
+        task: Name of the task of every batch.
+        batching: Size, seed and processes of the batches; the seed is that of order and augmentation.
+        train: True for shuffled batches, equally many full ones on every rank; False for every example once, in order.
         buffer: Size of each loader process's shuffle buffer in examples.
-        limit: At most so many training batches per epoch, or that share of them; None for all.
     """
 
     def __init__(
@@ -99,52 +102,47 @@ class ShardBatches(IterableDataset[Batch]):
         source: StreamedShards,
         transform: Callable[[Any], torch.Tensor],
         task: str,
-        batch_size: int,
-        seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
+        batching: Batching,
         train: bool = True,
         buffer: int = 1000,
-        limit: int | float | None = None,
     ) -> None:
         self.source, self.transform, self.task = source, transform, task
-        self.batch_size, self.seed, self.train, self.buffer = batch_size, seed, train, buffer
-        total = len(source)
+        self.batching, self.train, self.buffer = batching, train, buffer
+        total, rank, world_size = len(source), batching.rank, batching.world_size
         if train:
-            full = total // (batch_size * world_size)
-            self.num_batches, self.epoch_length = limited(full, limit)
-            self.length = self.num_batches * batch_size
+            self.num_batches, self.epoch_length = limited(total // batching.global_batch, batching.limit)
+            self.length = self.num_batches * batching.batch_size
             self.start = rank * self.length
         else:
             self.start = total * rank // world_size
             self.length = total * (rank + 1) // world_size - self.start
-            self.num_batches = self.epoch_length = -(-self.length // batch_size)
-        self.rank, self.world_size = rank, world_size
-        # Shared memory: loader processes that live on over epochs hold a copy of everything else.
+            self.num_batches = self.epoch_length = -(-self.length // batching.batch_size)
+        # Shared memory: loader processes that persist over epochs have a copy of everything else.
         self.progress = torch.zeros(2, dtype=torch.int64)
         self.progress.share_memory_()
 
     def begin(self, epoch: int, batch: int = 0) -> None:
-        """Let the next iteration give batches ``batch``, ... of ``epoch``."""
+        """Let the next iteration start with batch ``batch`` of ``epoch``."""
         self.progress.copy_(torch.tensor([epoch, batch]))
 
     def __iter__(self) -> Iterator[Batch]:
         epoch, first_batch = map(int, self.progress.tolist())
         info = get_worker_info()
         worker, workers = (info.id, info.num_workers) if info else (0, 1)
-        # The loader asks worker 0 first: after a resume it must own the batch that comes next.
+        # The loader asks worker 0 first: after a resume that worker must own the next batch.
         worker = (worker + first_batch) % workers
         own = range(worker, self.num_batches, workers)
         before = sum(len(range(w, self.num_batches, workers)) for w in range(worker))
-        start = before * self.batch_size
-        length = min(len(own) * self.batch_size, self.length - start)
-        done = sum(k < first_batch for k in own) * self.batch_size
+        size, seed = self.batching.batch_size, self.batching.seed
+        start = before * size
+        length = min(len(own) * size, self.length - start)
+        done = sum(k < first_batch for k in own) * size
 
         order = list(range(len(self.source.shards)))
         stages: list[Any] = [self._read]
         if self.train:
-            random.Random(mix_seed(self.seed, epoch)).shuffle(order)
-            rng = random.Random(mix_seed(self.seed, epoch, self.rank, worker))
+            random.Random(mix_seed(seed, epoch)).shuffle(order)
+            rng = random.Random(mix_seed(seed, epoch, self.batching.rank, worker))
             stages.append(wds.shuffle(self.buffer, initial=self.buffer, rng=rng))
         parts = stretches(self.source.shards, order, self.start + start, length)
         pipeline = wds.DataPipeline(
@@ -171,7 +169,7 @@ class ShardBatches(IterableDataset[Batch]):
                 continue
             image, label = decode(sample, self.source.where)
             if self.train:
-                with seeded_rng(mix_seed(self.seed, epoch, position)):
+                with seeded_rng(mix_seed(self.batching.seed, epoch, position)):
                     pixels = self.transform(image)
             else:
                 pixels = self.transform(image)
@@ -183,7 +181,7 @@ class ShardBatches(IterableDataset[Batch]):
         for image, label in examples:
             images.append(image)
             labels.append(label)
-            if len(images) == self.batch_size:
+            if len(images) == self.batching.batch_size:
                 yield Batch(torch.stack(images), torch.tensor(labels), self.task)
                 images, labels = [], []
         if images:
@@ -193,18 +191,18 @@ class ShardBatches(IterableDataset[Batch]):
 class StreamLoader(DataLoader[Any]):
     """Loader of :class:`ShardBatches` that Lightning can stop and resume within an epoch.
 
-    Resuming reads the skipped examples again without decoding them.
+    After a resume the skipped examples are read again, but not decoded.
 
     Args:
         batches: The batches of this rank.
-        epoch: Gives the number of the epoch at the start of every iteration.
+        epoch: Called at the start of every iteration for the number of the epoch.
         options: Further arguments of DataLoader.
     """
 
     dataset: ShardBatches
 
     def __init__(self, batches: ShardBatches, epoch: Callable[[], int], **options: Any) -> None:
-        super().__init__(batches, batch_size=None, collate_fn=_as_it_is, **options)
+        super().__init__(batches, batch_size=None, collate_fn=_unchanged, **options)
         self._epoch_of = epoch
         self._resume_at, self._epoch, self._batch = (0, 0), 0, 0
 
@@ -212,7 +210,7 @@ class StreamLoader(DataLoader[Any]):
         return self.dataset.num_batches
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        # DataLoader promises its own private iterator type; a generator is all that a caller uses.
+        # DataLoader declares its own private iterator type; callers need only a generator.
         self._epoch = self._epoch_of()
         self._batch = self._resume_at[1] if self._resume_at[0] == self._epoch else 0
         self.dataset.begin(self._epoch, self._batch)
@@ -227,32 +225,30 @@ class StreamLoader(DataLoader[Any]):
 
     @property
     def _order(self) -> dict[str, int]:
-        """What the order of an epoch depends on beside its seed."""
+        """The options on which the order of an epoch depends, besides its seed."""
         batches = self.dataset
-        own = {"batch_size": batches.batch_size, "shuffle_buffer": batches.buffer}
-        return own | {"num_workers": max(self.num_workers, 1), "processes": batches.world_size}
+        own = {"batch_size": batches.batching.batch_size, "shuffle_buffer": batches.buffer}
+        return own | {"num_workers": max(self.num_workers, 1), "processes": batches.batching.world_size}
 
     def state_dict(self) -> dict[str, int]:
         """Where the next batch comes from."""
         return {"epoch": self._epoch, "batch": self._batch, **self._order}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on at ``state``; a state at the end of an epoch means the start of the next one.
+        """Continue at ``state``; a state at the end of an epoch is the start of the next one.
 
         Raises:
-            UserError: If the run stopped within an epoch that came in another order.
+            UserError: If the run stopped within an epoch that had another order.
         """
-        epoch, batch = state["epoch"], state["batch"]
-        if batch >= self.epoch_length:
-            epoch, batch = epoch + 1, 0
+        epoch, batch = next_position(state, self.epoch_length)
         for name, own in self._order.items():
             if batch and state.get(name, own) != own:
                 raise UserError(
                     f"{self.dataset.source.where}: the run stopped within an epoch of {name} {state[name]}, not {own}; "
-                    f"resume with the same, or examples would come twice or never"
+                    f"resume with the same, or examples are read twice or never"
                 )
         self._resume_at = (epoch, batch)
 
 
-def _as_it_is(batch: Any) -> Any:
+def _unchanged(batch: Any) -> Any:
     return batch

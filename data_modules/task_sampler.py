@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset, Sampler
 
 from data_modules.samplers import (
+    Batching,
     Key,
     ResumableLoader,
     TrainBatchSampler,
-    TransformedImages,
+    TransformedExamples,
     UnpaddedEvalSampler,
     by_length,
-    limited,
     mix_seed,
 )
 from data_modules.splits import Indices
 from lgx.errors import UserError
 
-_DRAWS, _ORDER, _AUGMENT = range(3)  # what a seed is mixed with, so that no two streams share random numbers
+_DRAWS, _ORDER, _AUGMENT = range(3)  # mixed into a seed, so that no two streams share random numbers
 
 
 def task_weights(sizes: Sequence[int], temperature: float) -> NDArray[np.float64]:
@@ -35,17 +35,18 @@ def task_weights(sizes: Sequence[int], temperature: float) -> NDArray[np.float64
     Returns:
         Probabilities, in the order of ``sizes``; they sum to 1.
     """
+    # The largest weight is 1, so that a low temperature cannot make all of them 0.
     logs = np.log(np.asarray(sizes, np.float64))
-    weights = np.exp((logs - logs.max()) / temperature)  # the largest is 1: a low temperature cannot make all of them 0
+    weights = np.exp((logs - logs.max()) / temperature)
     return np.asarray(weights / weights.sum())
 
 
 def draw_tasks(weights: NDArray[np.float64], steps: int, seed: int) -> Indices:
-    """Draw the task of every step; fewer steps give a beginning of what more steps give.
+    """Draw the task of every step. The draw of fewer steps is the beginning of the draw of more steps.
 
     Args:
         weights: Probabilities that sum to 1.
-        steps: How many steps from the first one on.
+        steps: Number of steps, from the first one.
         seed: Seed of the draw.
 
     Returns:
@@ -60,19 +61,16 @@ class TaskBatchSampler(TrainBatchSampler):
     """Training batches of one task each, equal on any number of processes.
 
     The examples of a task form an endless stream: one permutation after the other. The task that a step draws gives
-    the next W * B examples of its stream, wherever a pass ends, and rank r of W takes its r-th part of B. Steps count
-    over all epochs, so a pass over a task goes on from one epoch to the next.
+    the next W * B examples of its stream, even if a pass ends among them, and rank r of W takes its r-th part of B.
+    Steps count over all epochs, so that a pass over a task continues from one epoch to the next.
 
     Args:
-        sizes: Training examples per task name; an example's index counts on from task to task.
+        sizes: Training examples per task name; the examples of a task are numbered after those of the task before it.
         weights: Probability of each task, in the order of ``sizes``.
         steps: Batches of an epoch.
-        batch_size: Examples per process and step, B.
-        seed: Seed of the draws and the order.
-        rank: Rank of this process.
-        world_size: Number of processes, W.
-        limit: See :class:`~data_modules.samplers.TrainBatchSampler`.
-        lengths: Length of each of a task's examples: a pass then comes in runs of W * B examples of like length.
+        batching: Size, seed and processes of the batches.
+        lengths: Length of each example of every task: a pass then consists of groups of W * B examples of similar
+            length.
         pool: Global batches that are sorted together.
     """
 
@@ -81,18 +79,13 @@ class TaskBatchSampler(TrainBatchSampler):
         sizes: Mapping[str, int],
         weights: NDArray[np.float64],
         steps: int,
-        batch_size: int,
-        seed: int,
-        rank: int = 0,
-        world_size: int = 1,
-        limit: int | float | None = None,
+        batching: Batching,
         lengths: Mapping[str, Indices] | None = None,
         pool: int = 50,
     ) -> None:
-        super().__init__(sum(sizes.values()), batch_size, seed, rank, world_size)
-        self.length, self.epoch_length = limited(steps, limit)
+        super().__init__(sum(sizes.values()), batching, steps)
         self.sizes, self.weights = list(sizes.values()), weights
-        self.seeds = [mix_seed(seed, _ORDER, name_seed(name)) for name in sizes]
+        self.seeds = [mix_seed(batching.seed, _ORDER, name_seed(name)) for name in sizes]
         self.lengths = [lengths[name] for name in sizes] if lengths else None
         self.pool = pool
         self.offsets = np.cumsum([0, *self.sizes])
@@ -100,13 +93,13 @@ class TaskBatchSampler(TrainBatchSampler):
 
     def __iter__(self) -> Iterator[list[Key]]:
         begin = self.epoch * self.epoch_length
-        tasks = draw_tasks(self.weights, begin + self.length, self.seed)
+        tasks = draw_tasks(self.weights, begin + self.length, self.batching.seed)
         start = begin + self.start
         drawn = np.bincount(tasks[:start], minlength=len(self.sizes))
         for task in tasks[start:].tolist():
-            first = (int(drawn[task]) * self.world_size + self.rank) * self.batch_size
+            first = (int(drawn[task]) * self.batching.world_size + self.batching.rank) * self.batching.batch_size
             drawn[task] += 1
-            yield [self._key(task, position) for position in range(first, first + self.batch_size)]
+            yield [self._key(task, position) for position in range(first, first + self.batching.batch_size)]
 
     def _key(self, task: int, position: int) -> Key:
         number, place = divmod(position, self.sizes[task])
@@ -115,8 +108,8 @@ class TaskBatchSampler(TrainBatchSampler):
             rng = np.random.default_rng([self.seeds[task], number])
             order = rng.permutation(self.sizes[task])
             if self.lengths is not None:
-                size = self.batch_size * self.world_size
-                order = np.concatenate(by_length(order, self.lengths[task], size, self.pool, rng))
+                groups = by_length(order, self.lengths[task], self.batching.global_batch, self.pool, rng)
+                order = np.concatenate(groups)
             self._orders[task] = number, order
         return number, int(self.offsets[task] + order[place])
 
@@ -125,7 +118,7 @@ class TaskEvalSampler(Sampler[list[int]]):
     """Batches of one task each, task by task, every example exactly once over all ranks.
 
     Args:
-        sizes: Examples of every task; an example's index counts on from task to task.
+        sizes: Examples of every task; the examples of a task are numbered after those of the task before it.
         batch_size: Examples per process and step; the last batch of a task may hold fewer.
         rank: Rank of this process.
         world_size: Number of processes.
@@ -152,7 +145,7 @@ class TaskExamples(Dataset[tuple[torch.Tensor, int, int]]):
         parts: The examples of each task.
     """
 
-    def __init__(self, parts: Sequence[TransformedImages]) -> None:
+    def __init__(self, parts: Sequence[TransformedExamples]) -> None:
         self.parts = list(parts)
         self.offsets = np.cumsum([0, *(len(part) for part in parts)])
 
@@ -170,7 +163,7 @@ class TaskExamples(Dataset[tuple[torch.Tensor, int, int]]):
 class TaskLoader(ResumableLoader):
     """A :class:`~data_modules.samplers.ResumableLoader` over a :class:`TaskBatchSampler`.
 
-    The step that decides a batch counts over all epochs, so a state makes sense for epochs of one length only.
+    The steps that determine the batches count over all epochs, so that a state is valid only for epochs of one length.
     """
 
     def state_dict(self) -> dict[str, int]:
@@ -178,7 +171,7 @@ class TaskLoader(ResumableLoader):
         return super().state_dict() | {"steps_per_epoch": self.epoch_length}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on at ``state``; a state at the end of an epoch means the start of the next one.
+        """Continue at ``state``; a state at the end of an epoch is the start of the next one.
 
         Raises:
             UserError: If the run's epochs had another length, or it stopped within an epoch with another global batch.
@@ -198,5 +191,5 @@ def augment_seed(seed: int, name: str) -> int:
 
 
 def name_seed(name: str) -> int:
-    """A number of a task's name alone, so that its stream does not depend on what other tasks there are."""
+    """A number that depends on the name of a task alone, so that its stream does not depend on the other tasks."""
     return zlib.crc32(name.encode())

@@ -1,56 +1,51 @@
 """Pocket Decathlon: ten small image tasks that are made in seconds and need no download.
 
 They mirror the domains of the Visual Decathlon, need different features, and serve tests, demonstrations and first
-experiments. They never stand in for a claim about the real sets.
+experiments. They never replace the real sets in a claim.
 """
 
 from pathlib import Path
 from typing import Any
 
-from data_modules.base import Split
-from data_modules.images import Images
 from data_modules.pocket.tasks import POCKET_TASKS, PocketTask, is_made, make_task, pocket_folder, pocket_info
-from data_modules.sharded import ShardedImages
-from lgx.errors import UserError
+from data_modules.suites import Suite, SuiteTask
 
-__all__ = ["POCKET_TASKS", "PocketDecathlon", "PocketTask", "is_made", "make_task", "pocket_info"]
+__all__ = ["POCKET", "POCKET_TASKS", "PocketDecathlon", "PocketTask", "is_made", "make_task", "pocket_info"]
 
 
-class PocketDecathlon(ShardedImages):
-    """One task of the Pocket Decathlon: 32 x 32 RGB images.
+POCKET = Suite[PocketTask](
+    name="pocket",
+    title="Pocket Decathlon",
+    task_names=POCKET_TASKS,
+    info=pocket_info,
+    module=lambda task, root: PocketDecathlon(task, root=root),
+    is_present=is_made,
+    prepare=lambda root, task, source: make_task(root, task).is_dir(),
+    in_shards=True,
+)
 
-    ``prepare_data`` makes the task where it is absent (a few seconds, from seeded generators).
+
+class PocketDecathlon(SuiteTask):
+    """One task of the Pocket Decathlon: 32 x 32 RGB images at ``root/pocket/<task>``.
+
+    ``prepare_data`` makes the task from seeded generators if it is absent, which takes a few seconds.
 
     Args:
-        task: Which task; ``world`` is the large one in ImageNet's place.
-        root: Folder below which data sets lie; the task lies at ``root/pocket/<task>``.
+        task: The task; ``world`` is the large one, in the place of ImageNet.
         options: See :class:`~data_modules.sharded.ShardedImages`.
     """
 
+    suite = POCKET
+
     def __init__(self, task: PocketTask = "world", **options: Any) -> None:
-        if task not in POCKET_TASKS:
-            raise UserError(f"data.task: expected one of {', '.join(POCKET_TASKS)}, got {task}")
         self.pocket_task: PocketTask = task
-        self.info = pocket_info(task)
-        super().__init__(**options)
+        super().__init__(task, **options)
 
     @property
-    def shard_folder(self) -> Path:
+    def folder(self) -> Path:
         """Folder of the shards, which may not be written yet."""
         return pocket_folder(self.root, self.pocket_task)
 
     def prepare_data(self) -> None:
-        """Make the task unless it is there."""
+        """Make the task if it is absent."""
         make_task(self.root, self.pocket_task)
-
-    def read(self, split: Split) -> Images:
-        """Return the examples of one split.
-
-        Raises:
-            UserError: If the task was not made yet, or a shard is damaged.
-        """
-        if not is_made(self.root, self.pocket_task):
-            raise UserError(
-                f"{self.info.name}: nothing at {self.shard_folder}; run `lgx data prepare pocket --root {self.root}`"
-            )
-        return super().read(split)

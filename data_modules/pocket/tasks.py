@@ -1,4 +1,4 @@
-"""The ten pocket tasks: what they hold, and how they are made and written."""
+"""The ten pocket tasks: their classes and sizes, and how they are drawn and written."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.images import LabeledImages
 from data_modules.pocket import synthetic, written
 from data_modules.pocket.drawing import SIZE, Array, Rng
-from data_modules.shards import INDEX, read_index, write_shards
+from data_modules.shards import SPLITS, is_complete, write_shards
 from data_modules.splits import Indices, stratified_split
 from lgx.errors import UserError
 
@@ -23,18 +23,17 @@ PocketTask = Literal[
     "digits", "glyphs", "textures", "signs", "clutter", "silhouettes", "persons", "roses", "motions", "world"
 ]
 POCKET_TASKS: tuple[PocketTask, ...] = get_args(PocketTask)
-SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one task is made.
+    """How one task is drawn.
 
     Attributes:
         classes: Names of the classes, in index order.
         per_class: Images per class of (train, val, test).
         draw: (rng, class name, n) -> images (n, 32, 32, 3) of bytes; None for the real digits.
-        stands_for: Which part of the Visual Decathlon the task mirrors.
+        stands_for: The part of the Visual Decathlon that the task mirrors.
     """
 
     classes: tuple[str, ...]
@@ -79,21 +78,20 @@ def pocket_info(task: PocketTask) -> DatasetInfo:
 
 
 def pocket_folder(root: str | Path, task: PocketTask) -> Path:
-    """Where a task's shards lie."""
+    """Folder of a task's shards."""
     return Path(root) / "pocket" / task
 
 
 def is_made(root: str | Path, task: PocketTask) -> bool:
-    """Whether all three splits of the task lie below ``root``."""
-    folder = pocket_folder(root, task)
-    return (folder / INDEX).exists() and set(read_index(folder)[1]) == set(SPLITS)
+    """Whether all three splits of the task are below ``root``."""
+    return is_complete(pocket_folder(root, task))
 
 
 def draw_task(task: PocketTask, seed: int = 0) -> dict[Split, tuple[Array, Indices]]:
     """Draw all images of a task.
 
     Args:
-        task: Which.
+        task: The task.
         seed: The same seed gives the same images.
 
     Returns:
@@ -124,20 +122,20 @@ def draw_task(task: PocketTask, seed: int = 0) -> dict[Split, tuple[Array, Indic
 
 
 def make_task(root: str | Path, task: PocketTask, seed: int = 0) -> Path:
-    """Draw a task and write its shards to ``root/pocket/<task>``; nothing happens where they are already.
+    """Draw a task and write its shards to ``root/pocket/<task>``, unless they are there already.
 
-    Safe when several processes call it at once: each works in a folder of its own, and the first to finish wins.
+    Several processes may call it at once: each works in a folder of its own, and that of the first to finish is kept.
 
     Args:
         root: Folder below which data sets lie.
-        task: Which task.
+        task: The task.
         seed: The same seed gives the same bytes.
 
     Returns:
         The folder.
 
     Raises:
-        UserError: If the folder cannot be written, or is in the way.
+        UserError: If the folder cannot be written, or another one has its name.
     """
     folder = pocket_folder(root, task)
     if is_made(root, task):

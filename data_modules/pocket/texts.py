@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.glue import TextSet
+from data_modules.text_set import TextSet
 from data_modules.tokens import END
 from lgx.core.extras import nlp_extra
 from lgx.core.files import atomic_path
@@ -149,7 +149,7 @@ class PocketText(TextSet):
                 (temporary / f"{split}.tsv").write_text("\n".join([*lines, ""]))
 
     def layout(self) -> str:
-        """See :class:`~data_modules.glue.TextSet`."""
+        """See :class:`~data_modules.text_set.TextSet`."""
         return f"run `lgx data prepare {self.info.name} --root {self.root}`"
 
 

@@ -1,22 +1,23 @@
 """``lgx data``: list the data sets, and prepare them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from data_modules.base import DatasetInfo
-    from data_modules.catalogue import Suite
-    from data_modules.decathlon import Decathlon
-    from data_modules.glue import TextSet
     from data_modules.image_module import ImageDataModule
-    from data_modules.official import OfficialData
+    from data_modules.suites import Suite
+    from data_modules.text_set import TextSet
 
 
 def list_sets(root: str = "data", json: bool = False) -> None:
-    """Show every data set: classes, sizes, license, source, and whether it lies on the disk.
+    """Show every data set: classes, sizes, license, source, and whether its files are present.
 
-    Sizes are those of the train, val and test splits as lgx makes them; a dash means that they follow from the files.
+    Sizes are those of the train, val and test splits as lgx makes them. A dash means that the size depends on the
+    files.
+
+    Example: lgx data list --json
 
     Args:
         root: Folder below which data sets lie.
@@ -54,104 +55,91 @@ def prepare(
     shard_size: int = 1000,
     download: bool = True,
 ) -> None:
-    """Bring a data set to its place below ``root``, checked; image sets optionally as webdataset shards.
+    """Download, unpack or link a data set to its place below ``root``, and check it.
 
     Nothing is ever left half-written, and an interrupted preparation resumes. ``pocket`` makes all ten tasks of the
-    Pocket Decathlon, ``mini`` all of the mini-Decathlon, and ``decathlon`` brings those tasks of the Visual Decathlon
-    whose archives are there; the other names are those of ``lgx data list``. Text sets are linked from ``--source``, or
-    need no preparing: ``--data.source hub`` reads them from the Hugging Face hub; those called ``pocket_…`` are made.
+    Pocket Decathlon, ``mini`` all of the mini-Decathlon, and ``decathlon`` unpacks those tasks of the Visual Decathlon
+    whose archives are in ``--source``; ``lgx data list`` shows the other names. Text sets are linked from ``--source``.
+    They need no preparation if they are read from the Hugging Face hub (``--data.source hub``), and those called
+    ``pocket_…`` are generated.
+
+    Example: lgx data prepare cifar100 --root data
 
     Args:
         name: Name of the set, e.g. cifar100, or of a suite of sets: pocket, mini or decathlon.
         root: Folder below which data sets lie.
-        source: Folder that holds the set's archives, class folders (train/, test/) or zip files of them already; for
+        source: Folder that already holds the set's archives, class folders (train/, test/) or zip files of them; for
             mini, one folder per task with its archives; for a text set its publishers' files, unpacked.
-        shards: Write shards to ROOT/NAME_shards as well, to be read by the data module ShardedData.
+        shards: Also write an image set as webdataset shards to ROOT/NAME_shards, for the data module ShardedData.
         shard_size: Examples per shard.
         download: Whether the network may be used.
 
     Raises:
         UserError: If the name is unknown, or something is missing or damaged; one sentence says what to do.
     """
-    from pathlib import Path
-
-    from data_modules.catalogue import OFFICIAL, SUITES, TEXT_SETS, check_name, is_present, suite_of
+    from data_modules.catalogue import check_name, find_suite
+    from data_modules.registry import TEXT_SETS
     from lgx.errors import UserError
 
     check_name(name)
     if shard_size < 1:
         raise UserError(f"shard_size: expected at least 1, got {shard_size}")
-    if suite := SUITES.get(name) or suite_of(name):
+    if suite := find_suite(name):
         names = [name] if name in suite.tasks else list(suite.tasks)
-        if suite is SUITES["decathlon"]:
-            _prepare_decathlon(suite, names, root, source, shards, shard_size)
-        elif shards:
-            raise UserError(f"--shards: the {suite.title} lies in shards already; leave it out")
-        else:
-            _prepare_suite(suite, names, root, source)
-        return
-    if name in TEXT_SETS:
+        _prepare_suite(suite, names, root, source, shards, shard_size)
+    elif name in TEXT_SETS:
         if shards:
             raise UserError(f"--shards: {name} is a text set, and texts need no shards; leave it out")
         _prepare_text(TEXT_SETS[name](root=root), source)
-        return
+    else:
+        _prepare_images(name, root, source, shards, shard_size, download)
+
+
+def _prepare_images(name: str, root: str, source: str | None, shards: bool, shard_size: int, download: bool) -> None:
+    from pathlib import Path
+
+    from data_modules.catalogue import is_present
+    from data_modules.prepare import bring
+    from data_modules.registry import IMAGE_SETS
+
+    kind = IMAGE_SETS[name]
     if not is_present(name, root):
-        from data_modules.prepare import bring
-
-        bring(OFFICIAL[name], Path(root), Path(source) if source else None, download)
-    _finish(OFFICIAL[name](root=root), shards, shard_size)
-
-
-def _finish(module: "OfficialData | Decathlon", shards: bool, shard_size: int) -> None:
-    """Count what a prepared set holds, and write its shards."""
-    from lgx.errors import UserError
-
-    name = module.info.name
-    counts = {split: len(module.read(split)) for split in ("train", "val", "test")}
-    empty = [split for split, count in counts.items() if count == 0]
-    if empty:
-        raise UserError(f"{name}: the {empty[0]} split below {module.folder} is empty; remove it and prepare it again")
-    print(f"{name}: {', '.join(f'{count:,} {split}' for split, count in counts.items())} images at {module.folder}")
-    if shards:
-        _write_shards(module, module.root_folder / f"{name}_shards", shard_size)
+        bring(kind, Path(root), Path(source) if source else None, download)
+    module = kind(root=root)
+    _finish(module, shards, shard_size)
 
 
-def _prepare_decathlon(
-    suite: "Suite", names: list[str], root: str, source: str | None, shards: bool, shard_size: int
+def _prepare_suite(
+    suite: "Suite[Any]", names: list[str], root: str, source: str | None, shards: bool, shard_size: int
 ) -> None:
-    """Unlike in the other suites, tasks may be absent: the archive of ImageNet is separate, large and restricted."""
-    from data_modules.decathlon import Decathlon
-    from data_modules.decathlon_prepare import bring_task, what_to_fetch
+    """Prepare some tasks of a suite; files may be missing if the suite says what to fetch."""
+    from rich.progress import track
+
     from lgx.errors import UserError
 
-    absent = []
+    if suite.in_shards and shards:
+        raise UserError(f"--shards: the {suite.title} is stored in shards already; leave it out")
     for name in names:
+        if not suite.is_present(root, suite.tasks[name]):
+            suite.check(suite.tasks[name], source)
+    absent = []
+    for name in track(names, f"preparing the {suite.title}", transient=True) if suite.in_shards else names:
         task = suite.tasks[name]
-        if not bring_task(root, task, source):
+        if not suite.prepare(root, task, source):
             absent.append(name)
-            continue
-        suite.prepare(root, task, None)
-        _finish(Decathlon(task, root=root), shards, shard_size)
+        elif not suite.in_shards:
+            _finish(suite.module(task, root), shards, shard_size)
+    if suite.in_shards:
+        print(f"{len(names)} {'task' if len(names) == 1 else 'tasks'} of the {suite.title} below {root}")
     if absent:
-        remedy = what_to_fetch(absent, root)
+        remedy = suite.what_to_fetch(absent, root)
         if len(absent) == len(names):
             raise UserError(remedy)
         print(remedy)
 
 
-def _prepare_suite(suite: "Suite", names: list[str], root: str, source: str | None) -> None:
-    from rich.progress import track
-
-    missing = [name for name in names if not suite.is_present(root, suite.tasks[name])]
-    for name in missing:
-        suite.check(suite.tasks[name], source)
-    for name in track(missing, f"preparing the {suite.title}", transient=True):
-        suite.prepare(root, suite.tasks[name], source)
-    print(f"{len(names)} {'task' if len(names) == 1 else 'tasks'} of the {suite.title} below {root}")
-
-
 def _prepare_text(module: "TextSet", source: str | None) -> None:
-    """Link a text set's folder to its place, and count what it holds."""
+    """Link a text set's folder to its place, and count its texts."""
     from pathlib import Path
 
     from data_modules.prepare import link
@@ -174,6 +162,20 @@ def _prepare_text(module: "TextSet", source: str | None) -> None:
     counts = [f"{len(found):,} {split}" for split, found in rows.items() if found is not None]
     held = "" if rows["val"] is not None else ", val held out of train"
     print(f"{name}: {', '.join(counts)} texts at {folder}{held}")
+
+
+def _finish(module: "ImageDataModule", shards: bool, shard_size: int) -> None:
+    """Count the images of a prepared set, and write its shards."""
+    from lgx.errors import UserError
+
+    name = module.info.name
+    counts = {split: len(module.read(split)) for split in ("train", "val", "test")}
+    empty = [split for split, count in counts.items() if count == 0]
+    if empty:
+        raise UserError(f"{name}: the {empty[0]} split below {module.folder} is empty; remove it and prepare it again")
+    print(f"{name}: {', '.join(f'{count:,} {split}' for split, count in counts.items())} images at {module.folder}")
+    if shards:
+        _write_shards(module, module.root_folder / f"{name}_shards", shard_size)
 
 
 def _write_shards(module: "ImageDataModule", folder: "Path", shard_size: int) -> None:

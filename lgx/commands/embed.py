@@ -149,13 +149,13 @@ class _Reader:
         return _Examples(module.task, ordered, lambda examples: module.collate(examples).inputs)
 
     def _images(self, name: str) -> _Examples:
-        from data_modules.samplers import TransformedImages
+        from data_modules.samplers import TransformedExamples
         from data_modules.transforms import eval_transform
 
         task, images, is_described = self._unlabeled(name) or self._labeled(name)
         if self.limit is not None:
             images = _first(images, self.limit, task.name)
-        return _Examples(task, TransformedImages(images, eval_transform(task)), _stack, is_described)
+        return _Examples(task, TransformedExamples(images, eval_transform(task)), _stack, is_described)
 
     def _unlabeled(self, name: str) -> tuple["Task", "Images", bool] | None:
         """A folder of images without classes."""

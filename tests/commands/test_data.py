@@ -15,6 +15,7 @@ from jsonargparse import auto_cli
 from data_modules import CIFAR10, DTD, SVHN, FashionMNIST, ShardedData
 from data_modules import prepare as preparing
 from data_modules.official import Archive
+from data_modules.sets import fashion_mnist
 from lgx.commands.data import COMMANDS, list_sets, prepare
 from lgx.errors import UserError
 from tests.support import fake_data
@@ -46,9 +47,9 @@ def idx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "fashion-mnist"
     fake_data.fashion_idx(folder, packed=True)
     known = {
-        n: hashlib.md5(gzip.decompress((folder / f"{n}.gz").read_bytes())).hexdigest() for n in preparing.FASHION_IDX
+        n: hashlib.md5(gzip.decompress((folder / f"{n}.gz").read_bytes())).hexdigest() for n in fashion_mnist.IDX_MD5
     }
-    monkeypatch.setattr(preparing, "FASHION_IDX", known)
+    monkeypatch.setattr(fashion_mnist, "IDX_MD5", known)
     return folder
 
 
@@ -236,7 +237,7 @@ def test_sets_without_a_download_say_which_files_belong_where(tmp_path: Path, na
 
 
 def test_downloading_can_be_switched_off(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="downloading is switched off; fetch https"):
+    with pytest.raises(UserError, match="downloading is switched off; download https"):
         prepare("cifar100", root=str(tmp_path), download=False)
 
 
@@ -258,7 +259,7 @@ def test_a_folder_that_holds_something_else_is_not_touched(tmp_path: Path) -> No
 
 def test_an_unrecognized_source_says_what_is_expected(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"holds nothing that is known of dtd; expected .* or dtd-r1\.0\.1\.tar\.gz"):
+    with pytest.raises(UserError, match=r"holds no known files of dtd; expected .* or dtd-r1\.0\.1\.tar\.gz"):
         prepare("dtd", root=str(tmp_path / "data"), source=str(tmp_path / "empty"))
     with pytest.raises(UserError, match="is not a folder"):
         prepare("dtd", root=str(tmp_path / "data"), source=str(tmp_path / "absent"))
@@ -280,7 +281,7 @@ def test_the_functions_have_a_command_line(tmp_path: Path, capsys: pytest.Captur
 
 @pytest.mark.parametrize("name", ["pocket", "pocket_digits", "mini"])
 def test_suites_stored_in_shards_refuse_the_option_shards(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match="lies in shards already; leave it out"):
+    with pytest.raises(UserError, match="is stored in shards already; leave it out"):
         prepare(name, root=str(tmp_path), shards=True)
     assert list(tmp_path.iterdir()) == []
 

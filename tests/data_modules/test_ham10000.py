@@ -132,7 +132,7 @@ def test_absent_files_say_what_to_download(tmp_path: Path, downloads: Path) -> N
     with pytest.raises(UserError, match="has HAM10000_metadata but no images; expected"):
         prepare("ham10000", root=str(other), source=str(downloads))
     (downloads / "HAM10000_metadata").unlink()
-    with pytest.raises(UserError, match=r"holds nothing that is known of ham10000; .* or HAM10000_metadata with"):
+    with pytest.raises(UserError, match=r"holds no known files of ham10000; .* or HAM10000_metadata with"):
         prepare("ham10000", root=str(other), source=str(downloads))
     assert not other.exists()
 

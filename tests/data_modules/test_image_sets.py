@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_modules import CIFAR10, CIFAR100, FER2013, GTSRB, FashionMNIST, ImageDataModule, ImageFolderData, Omniglot
-from data_modules.catalogue import OFFICIAL, infos
+from data_modules.catalogue import infos
 from data_modules.images import ImageFiles, LabeledImages
+from data_modules.registry import IMAGE_SETS
 from data_modules.splits import grouped_split, stratified_order, stratified_split
 from lgx.commands.data import prepare
 from lgx.errors import UserError
@@ -37,7 +38,7 @@ def with_classes(kind: type[ImageDataModule], classes: int, monkeypatch: pytest.
 @pytest.mark.parametrize("name", fake_data.FORMATS)
 def test_every_format_is_read_into_disjoint_splits(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_data.FORMATS[name](tmp_path, monkeypatch)
-    kind = OFFICIAL[name]
+    kind = IMAGE_SETS[name]
     if name == "imagenet":
         with_classes(kind, 2, monkeypatch)
     assert kind.is_present(tmp_path)
@@ -59,7 +60,7 @@ def test_every_format_is_read_into_disjoint_splits(name: str, tmp_path: Path, mo
 
 def test_every_set_has_a_format_test_or_shares_one() -> None:
     written = {*fake_data.FORMATS, *fake_masks.MASKED_FORMATS}
-    assert set(OFFICIAL) - written == {"cifar100"}  # CIFAR-100's reader is CIFAR-10's
+    assert set(IMAGE_SETS) - written == {"cifar100"}  # CIFAR-100's reader is CIFAR-10's
 
 
 def test_gtsrb_never_splits_a_track(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +85,7 @@ def test_omniglot_is_split_by_drawer_and_joins_both_halves(tmp_path: Path, monke
 
 def test_imagenet_tests_on_the_official_val_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_data.imagenet(tmp_path, monkeypatch)
-    kind = OFFICIAL["imagenet"]
+    kind = IMAGE_SETS["imagenet"]
     with_classes(kind, 2, monkeypatch)
     module = kind(root=str(tmp_path), val_fraction=0.1)
     folders = {split: images.folder.name for split in SPLITS if isinstance(images := module.read(split), ImageFiles)}

@@ -10,8 +10,8 @@ from PIL import Image
 
 from data_modules import MiniDecathlon, mini
 from data_modules.catalogue import infos, is_present
-from data_modules.mini import MINI_TASKS, RECIPES, SPLITS, mini_info, prepare_task
-from data_modules.shards import read_index, read_shard
+from data_modules.mini import MINI_TASKS, RECIPES, mini_info, prepare_task
+from data_modules.shards import SPLITS, read_index, read_shard
 from lgx.commands.data import prepare
 from lgx.errors import UserError
 from tests.support.paths import SHARED
@@ -104,7 +104,7 @@ def test_every_task_is_split_without_an_image_in_two_splits(root: Path, task: mi
     module = MiniDecathlon(task=task, root=str(root), batch_size=8)
     images = {split: module.read(split) for split in SPLITS}
     assert tuple(len(images[split]) for split in SPLITS) == SIZES[task]
-    stored = [sample.get("png") or sample["jpg"] for p in read_index(module.shard_folder)[1].values()
+    stored = [sample.get("png") or sample["jpg"] for p in read_index(module.folder)[1].values()
               for shard in p for sample in read_shard(shard)]  # fmt: skip
     assert len(set(stored)) == len(stored)
     assert set(np.asarray(images["train"].labels).tolist()) == set(range(RECIPES[task].num_classes))
@@ -118,7 +118,7 @@ def test_every_task_is_split_without_an_image_in_two_splits(root: Path, task: mi
 def test_large_images_keep_their_aspect_ratio_and_small_ones_their_bytes(root: Path, source: Path) -> None:
     flowers, cifar = (MiniDecathlon(task=t, root=str(root)) for t in ("flowers12", "cifar10"))
     assert {flowers.read("test")[k][0].size for k in range(5)} == {(72, 64)}
-    stored = {s["jpg"] for shard in read_index(cifar.shard_folder)[1]["test"] for s in read_shard(shard)}
+    stored = {s["jpg"] for shard in read_index(cifar.folder)[1]["test"] for s in read_shard(shard)}
     with zipfile.ZipFile(source / "cifar10/test.zip") as archive:
         assert stored == {archive.read(name) for name in archive.namelist()}
 

@@ -12,6 +12,7 @@ from scipy.stats import chisquare
 
 from data_modules import ImageFolderData, MultiTask, PocketDecathlon
 from data_modules.catalogue import open_set
+from data_modules.samplers import Batching
 from data_modules.task_sampler import TaskBatchSampler, TaskEvalSampler, draw_tasks, task_weights
 from lgx.errors import UserError
 from tests.support.command_line import arguments, lgx
@@ -23,7 +24,7 @@ worlds = st.integers(1, 4)
 
 def sampler(counts, batch, seed=0, rank=0, world=1, steps=30, temperature=2.0) -> TaskBatchSampler:
     named = {f"task{k}": n for k, n in enumerate(counts)}
-    return TaskBatchSampler(named, task_weights(counts, temperature), steps, batch, seed, rank, world)
+    return TaskBatchSampler(named, task_weights(counts, temperature), steps, Batching(batch, seed, rank, world))
 
 
 def task_of(counts, batch) -> int:

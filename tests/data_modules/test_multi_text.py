@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from data_modules import MultiTask, MultiText
+from data_modules.samplers import Batching
 from data_modules.task_sampler import TaskBatchSampler
 from lgx.errors import UserError
 from tests.support.fake_text import SIZE
@@ -54,7 +55,7 @@ def test_the_global_batch_of_texts_does_not_depend_on_the_number_of_processes():
 
     def batches(batch: int, rank: int, world: int) -> list[list[tuple[int, int]]]:
         weights = np.array([0.5, 0.5])
-        return list(TaskBatchSampler(sizes, weights, 25, batch, 3, rank, world, lengths=lengths, pool=3))
+        return list(TaskBatchSampler(sizes, weights, 25, Batching(batch, 3, rank, world), lengths, pool=3))
 
     halves = zip(batches(4, 0, 2), batches(4, 1, 2), strict=True)
     assert [left + right for left, right in halves] == batches(8, 0, 1)

@@ -61,7 +61,7 @@ def test_another_seed_gives_other_images() -> None:
 def test_a_task_is_known_before_it_is_made_and_made_by_prepare_data(root: Path) -> None:
     module = PocketDecathlon(task="digits", root=str(root), batch_size=32)
     assert (module.task.name, module.num_classes, module.task.num_train) == ("pocket_digits", 10, 1_258)
-    with pytest.raises(UserError, match=r"pocket_digits: nothing at .*; run `lgx data prepare pocket --root"):
+    with pytest.raises(UserError, match=r"pocket_digits: nothing at .*; run `lgx data prepare pocket_digits --root"):
         module.setup("fit")
     module.prepare_data()
     before = (root / "pocket" / "digits").stat().st_mtime_ns

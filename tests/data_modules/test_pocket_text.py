@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
-from data_modules.catalogue import TEXT_SETS, open_text
+from data_modules.catalogue import open_text
 from data_modules.pocket.texts import KIND, NOUNS, QUALITIES, SIZES, UNKIND, VERBS, VOCAB_SIZE, PocketParaphrases
+from data_modules.registry import TEXT_SETS
 from lgx.core.rows import read_rows
 from lgx.errors import UserError
 from tests.support.command_line import lgx

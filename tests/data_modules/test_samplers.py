@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_modules.samplers import (
+    Batching,
     ResumableLoader,
     TrainBatchSampler,
-    TransformedImages,
+    TransformedExamples,
     UnpaddedEvalSampler,
     limited,
     seeded_rng,
@@ -24,8 +25,8 @@ worlds = st.integers(1, 5)
 
 @given(st.integers(1, 200), st.integers(1, 9), worlds, st.integers(0, 3), st.integers(0, 9))
 def test_the_global_batch_does_not_depend_on_the_number_of_processes(n, batch, world, epoch, seed):
-    whole = TrainBatchSampler(n, batch * world, seed)
-    parts = [TrainBatchSampler(n, batch, seed, rank, world) for rank in range(world)]
+    whole = TrainBatchSampler(n, Batching(batch * world, seed))
+    parts = [TrainBatchSampler(n, Batching(batch, seed, rank, world)) for rank in range(world)]
     for sampler in (whole, *parts):
         sampler.set_epoch(epoch)
     joined = [list(chain(*step)) for step in zip(*parts, strict=True)]
@@ -49,7 +50,7 @@ def test_epochs_and_seeds_differ():
     orders = set()
     for seed in range(3):
         for epoch in range(3):
-            sampler = TrainBatchSampler(40, 8, seed)
+            sampler = TrainBatchSampler(40, Batching(8, seed))
             sampler.set_epoch(epoch)
             orders.add(tuple(i for step in sampler for _, i in step))
     assert len(orders) == 9
@@ -68,8 +69,8 @@ def noisy(x):
 
 
 def loader(workers: int = 0) -> ResumableLoader:
-    dataset = TransformedImages(Numbers(), noisy, seed=5, random=True)
-    return ResumableLoader(dataset, batch_sampler=TrainBatchSampler(20, 4, seed=1), num_workers=workers)
+    dataset = TransformedExamples(Numbers(), noisy, seed=5, random=True)
+    return ResumableLoader(dataset, batch_sampler=TrainBatchSampler(20, Batching(4, seed=1)), num_workers=workers)
 
 
 def take(batches, count):
@@ -121,7 +122,7 @@ def test_limits_are_applied_once(limit, expected):
 
 
 def test_resuming_within_an_epoch_with_another_batch_is_refused():
-    loader = ResumableLoader(range(20), batch_sampler=TrainBatchSampler(20, 4, seed=0))
+    loader = ResumableLoader(range(20), batch_sampler=TrainBatchSampler(20, Batching(4)))
     state = {"epoch": 0, "batch": 2, "examples": 8}
     with pytest.raises(UserError, match="global batches of 8, not 4"):
         loader.load_state_dict(state)

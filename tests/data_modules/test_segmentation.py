@@ -12,8 +12,9 @@ from PIL import Image
 from torch.nn import functional as F
 
 from data_modules import ADE20K, MultiTask
-from data_modules.catalogue import OFFICIAL, open_set
+from data_modules.catalogue import open_set
 from data_modules.prepare import bring
+from data_modules.registry import IMAGE_SETS
 from data_modules.segmentation import SegmentationSet
 from data_modules.shards import write_shards
 from data_modules.transforms import MaskTransform
@@ -32,7 +33,7 @@ def root(tmp_path_factory) -> Path:
 
 
 def module(name: str, root: Path, **options) -> SegmentationSet:
-    made = OFFICIAL[name](root=str(root), **{"img_size": 24, "batch_size": 4, "val_fraction": 0.2, **options})
+    made = IMAGE_SETS[name](root=str(root), **{"img_size": 24, "batch_size": 4, "val_fraction": 0.2, **options})
     assert isinstance(made, SegmentationSet)
     return made
 
@@ -122,7 +123,7 @@ def test_a_folder_that_is_unpacked_is_linked_and_anything_else_refused(root, tmp
     with pytest.raises(UserError, match=r"expected ADEChallengeData2016/ or ADEChallengeData2016\.zip"):
         bring(ADE20K, tmp_path / "other", tmp_path / "empty", download=False)
     with pytest.raises(UserError, match=r"voc12_aug cannot be downloaded: to VOCdevkit/VOC2012 of voc12 add"):
-        bring(OFFICIAL["voc12_aug"], tmp_path / "other", None, download=True)
+        bring(IMAGE_SETS["voc12_aug"], tmp_path / "other", None, download=True)
 
 
 def test_batches_of_both_kinds_come_from_one_module(root):

@@ -12,6 +12,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from data_modules.samplers import Batching
 from data_modules.sharded import ShardedData
 from data_modules.shards import Shard, read_index
 from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader, stretches
@@ -27,7 +28,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def stream(folder: Path, split: str = "train", **options: object) -> ShardBatches:
     shards = read_index(folder)[1][split]
-    return ShardBatches(StreamedShards(shards, "toy"), fake_data.number_of, "toy", **options)
+    own = {name: options.pop(name) for name in ("train", "buffer") if name in options}
+    return ShardBatches(StreamedShards(shards, "toy"), fake_data.number_of, "toy", Batching(**options), **own)
 
 
 @settings(max_examples=40)

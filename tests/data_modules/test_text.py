@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from data_modules.catalogue import TEXT_SETS
-from data_modules.glue import CoLA, IMDBSubset
+from data_modules import CoLA, IMDBSubset
+from data_modules.registry import TEXT_SETS
+from data_modules.samplers import Batching, LengthBatchSampler
 from data_modules.task_sampler import TaskBatchSampler, TaskExamples
-from data_modules.text import LengthBatchSampler
 from data_modules.text_files import read_lines
 from lgx.errors import UserError
 from tests.data_modules.text_helpers import decoded, opened
@@ -234,7 +234,8 @@ def test_a_missing_extra_ends_with_one_sentence(text_root, vocabulary, monkeypat
 
 
 def batches(lengths, epoch=0, **options):
-    sampler = LengthBatchSampler(lengths, **options)
+    pool = options.pop("pool", 50)
+    sampler = LengthBatchSampler(lengths, Batching(**options), pool)
     sampler.set_epoch(epoch)
     return [[index for _, index in batch] for batch in sampler]
 
@@ -286,7 +287,7 @@ def test_evaluation_sees_every_text_once_and_predictions_come_in_order(text_root
 def test_batches_of_several_text_sets_come_from_the_same_hooks(text_root, vocabulary):
     modules = {name: opened(name, text_root, vocabulary) for name in ("cola", "rte")}
     parts = {name: module.examples("train") for name, module in modules.items()}
-    sampler = TaskBatchSampler({k: len(v) for k, v in parts.items()}, np.array([0.5, 0.5]), 6, 4, seed=0)
+    sampler = TaskBatchSampler({k: len(v) for k, v in parts.items()}, np.array([0.5, 0.5]), 6, Batching(4))
     images = TaskExamples([modules[name].transformed(part, train=True) for name, part in parts.items()])
     for keys in sampler:
         ids, labels, tasks = zip(*(images[key] for key in keys), strict=True)

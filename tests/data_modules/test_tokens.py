@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from data_modules.glue import CoLA
+from data_modules import CoLA
 from data_modules.text_files import Row
 from data_modules.tokens import END, load_tokenizer, tokenize
 from lgx.errors import UserError

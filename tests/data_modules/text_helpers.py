@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from data_modules.catalogue import TEXT_SETS
-from data_modules.text import TextDataModule
+from data_modules import TextDataModule
+from data_modules.registry import TEXT_SETS
 from data_modules.tokens import Texts, load_tokenizer
 from tests.support.fake_text import SIZE
 

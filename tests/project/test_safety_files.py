@@ -17,16 +17,15 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from data_modules import CIFAR10, CoLA
 from data_modules.archives import check_tar, unzip
-from data_modules.classification import FGVCAircraft
 from data_modules.folder import ImageFolderData
-from data_modules.glue import CoLA
 from data_modules.images import ImageFiles, open_image, open_photo
-from data_modules.inaturalist import INaturalist2019
 from data_modules.mini_sources import read_zip
+from data_modules.sets.fgvc_aircraft import FGVCAircraft
+from data_modules.sets.inaturalist import INaturalist2019
 from data_modules.sharded import ShardedData
 from data_modules.shards import write_shards
-from data_modules.small_images import CIFAR10
 from lgx.commands.data import prepare
 from lgx.errors import UserError
 from tests.support import fake_data, fake_text

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data_modules.catalogue import OFFICIAL
+from data_modules.registry import IMAGE_SETS
 from lgx.errors import UserError
 from lgx.results.paper import PaperTable, load_table, same_architecture, table_names
 
@@ -147,7 +147,7 @@ def test_data_sets_are_found_by_the_names_of_their_modules() -> None:
     table = load_table("lsamd/table1")
     assert table.find("lsamd", "6-Base", "oxford_iiit_pet", 50, "acc") == 79.86
     assert load_table("sws/table6").task_name("stanford_cars") == "cars196"
-    named = {load_table("lsamd/table3").task_name(name) for name in OFFICIAL}
+    named = {load_table("lsamd/table3").task_name(name) for name in IMAGE_SETS}
     assert {row.task for row in load_table("lsamd/table3").rows} <= named
 
 

@@ -13,8 +13,8 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from data_modules import CoLA, IMDBSubset
 from data_modules.folder import ImageFolderData
-from data_modules.glue import CoLA, IMDBSubset
 from data_modules.segmentation import ADE20K, MaskedImages, TransformedMasks
 from data_modules.sharded import ShardedData
 from data_modules.transforms import MaskTransform

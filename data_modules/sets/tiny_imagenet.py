@@ -65,8 +65,8 @@ class TinyImageNet(OfficialData):
             )
         return ImageFiles(images, list(labels), list(labels.values()), where)
 
-    def fetch(self, folder: Path) -> None:
-        """Unpack."""
+    def unpack(self, folder: Path) -> None:
+        """Unpack the archive."""
         extract_archive(str(folder / self.archives[0].filename))
 
 

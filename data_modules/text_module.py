@@ -1,11 +1,9 @@
 """What every text data module shares: splits, tokens, batches of texts of like length, and the task."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 from torch import Tensor
@@ -13,63 +11,14 @@ from torch.nn.utils.rnn import pad_sequence
 
 from data_modules.base import Split
 from data_modules.options import TextOptions
-from data_modules.samplers import (
-    Key,
-    TrainBatchSampler,
-    TransformedImages,
-    UnpaddedEvalSampler,
-    by_length,
-    mix_seed,
-)
+from data_modules.samplers import Batching, LengthBatchSampler, TransformedExamples, UnpaddedEvalSampler
 from data_modules.single import SingleSet
-from data_modules.splits import Indices, stratified_order, stratified_split
+from data_modules.splits import stratified_order, stratified_split
 from data_modules.text_files import Row
 from data_modules.tokens import Texts, load_tokenizer, tokenize
 from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.errors import UserError
-
-
-class LengthBatchSampler(TrainBatchSampler):
-    """Shuffled training batches of texts of like length, equal on any number of processes.
-
-    One permutation drawn from (seed, epoch) is cut into global batches by
-    :func:`~data_modules.samplers.by_length`, which come in an order drawn from the same seed.
-    Which texts an epoch leaves out is as in :class:`~data_modules.samplers.TrainBatchSampler`.
-
-    Args:
-        lengths: Tokens of each training text.
-        batch_size: Examples per process and step, B.
-        seed: Seed of the order.
-        rank: Rank of this process.
-        world_size: Number of processes, W.
-        limit: See :class:`~data_modules.samplers.TrainBatchSampler`.
-        pool: Global batches that are sorted together; more waste less padding and mix lengths less.
-    """
-
-    def __init__(
-        self,
-        lengths: Indices,
-        batch_size: int,
-        seed: int,
-        rank: int = 0,
-        world_size: int = 1,
-        limit: int | float | None = None,
-        pool: int = 50,
-    ) -> None:
-        super().__init__(len(lengths), batch_size, seed, rank, world_size, limit)
-        self.lengths, self.pool = lengths, pool
-
-    def __iter__(self) -> Iterator[list[Key]]:
-        epoch, start = self.epoch, self.start
-        rng = np.random.default_rng(mix_seed(self.seed, epoch))
-        size = self.batch_size * self.world_size
-        full = self.num_samples // size
-        order = rng.permutation(self.num_samples)[: full * size]
-        batches = by_length(order, self.lengths, size, self.pool, rng)
-        for k in range(start, self.length):
-            own = batches[k][self.rank * self.batch_size : (self.rank + 1) * self.batch_size]
-            yield [(epoch, i) for i in own.tolist()]
 
 
 class TextDataModule(TextOptions, SingleSet[Texts]):
@@ -94,11 +43,6 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
         """
 
     # -- what methods see ---------------------------------------------------------------------------------------
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the set."""
-        return self.root_folder / self.info.name
 
     @property
     def pad_id(self) -> int:
@@ -146,9 +90,9 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
             raise UserError("it would have to be downloaded")
         return super().count_train()
 
-    def transformed(self, examples: Texts, train: bool = False, seed: int | None = None) -> TransformedImages:
+    def transformed(self, examples: Texts, train: bool = False, seed: int | None = None) -> TransformedExamples:
         """The examples as tensors: token ids are not augmented."""
-        return TransformedImages(examples, _unchanged)
+        return TransformedExamples(examples, _unchanged)
 
     def first(self, examples: Texts, count: int, split: Split) -> Texts:
         """The first ``count`` examples of a class-stratified, seeded draw."""
@@ -159,11 +103,9 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
         ids, labels = zip(*examples, strict=True)
         return Batch(pad_sequence(list(ids), True, self.pad_id), torch.tensor(labels), self.info.name)
 
-    def train_sampler(
-        self, examples: Texts, rank: int, world_size: int, limit: int | float | None
-    ) -> LengthBatchSampler:
+    def train_sampler(self, examples: Texts, batching: Batching) -> LengthBatchSampler:
         """Batches of texts of similar length."""
-        return LengthBatchSampler(examples.lengths, self.batch_size, self.seed, rank, world_size, limit)
+        return LengthBatchSampler(examples.lengths, batching)
 
     def eval_sampler(self, examples: Texts, rank: int, world_size: int, in_order: bool) -> Sequence[int]:
         """Every text once, the shortest first unless they must stay in order."""

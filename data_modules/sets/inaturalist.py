@@ -80,8 +80,8 @@ class INaturalist2019(OfficialData):
             )
         return ImageFiles(folder, names, labels, f"{self.info.name} {split}")
 
-    def fetch(self, folder: Path) -> None:
-        """Unpack."""
+    def unpack(self, folder: Path) -> None:
+        """Unpack the archives."""
         for archive in self.archives:
             extract_archive(str(folder / archive.filename))
 

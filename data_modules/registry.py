@@ -1,0 +1,63 @@
+"""The registry of data sets: a new set needs one import line here, and nothing else.
+
+Everything follows from these imports: ``data_modules.NAME`` and ``--data NAME``, ``lgx data list`` and
+``lgx data prepare``, and the names that ``MultiTask`` and ``MultiText`` take. ``import X as X`` exports a name.
+"""
+
+from typing import Any
+
+from data_modules.decathlon import Decathlon as Decathlon
+from data_modules.decathlon_prepare import DECATHLON as DECATHLON
+from data_modules.mini import MINI as MINI
+from data_modules.mini import MiniDecathlon as MiniDecathlon
+from data_modules.official import OfficialData as OfficialData
+from data_modules.pocket import POCKET as POCKET
+from data_modules.pocket import PocketDecathlon as PocketDecathlon
+from data_modules.pocket.texts import PocketGrammar as PocketGrammar
+from data_modules.pocket.texts import PocketParaphrases as PocketParaphrases
+from data_modules.pocket.texts import PocketReviews as PocketReviews
+from data_modules.sets.ade20k import ADE20K as ADE20K
+from data_modules.sets.caltech101 import Caltech101 as Caltech101
+from data_modules.sets.cifar import CIFAR10 as CIFAR10
+from data_modules.sets.cifar import CIFAR100 as CIFAR100
+from data_modules.sets.cola import CoLA as CoLA
+from data_modules.sets.dtd import DTD as DTD
+from data_modules.sets.fashion_mnist import FashionMNIST as FashionMNIST
+from data_modules.sets.fer2013 import FER2013 as FER2013
+from data_modules.sets.fgvc_aircraft import FGVCAircraft as FGVCAircraft
+from data_modules.sets.flowers102 import Flowers102 as Flowers102
+from data_modules.sets.food101 import Food101 as Food101
+from data_modules.sets.gtsrb import GTSRB as GTSRB
+from data_modules.sets.ham10000 import HAM10000 as HAM10000
+from data_modules.sets.imagenet import ImageNet as ImageNet
+from data_modules.sets.imdb import IMDB as IMDB
+from data_modules.sets.imdb import IMDBSubset as IMDBSubset
+from data_modules.sets.inaturalist import INaturalist2019 as INaturalist2019
+from data_modules.sets.mrpc import MRPC as MRPC
+from data_modules.sets.omniglot import Omniglot as Omniglot
+from data_modules.sets.oxford_iiit_pet import OxfordIIITPet as OxfordIIITPet
+from data_modules.sets.rte import RTE as RTE
+from data_modules.sets.sst2 import SST2 as SST2
+from data_modules.sets.stanford_cars import StanfordCars as StanfordCars
+from data_modules.sets.svhn import SVHN as SVHN
+from data_modules.sets.tiny_imagenet import TinyImageNet as TinyImageNet
+from data_modules.sets.voc12 import VOC12 as VOC12
+from data_modules.sets.voc12 import VOC12Aug as VOC12Aug
+from data_modules.suites import Suite as Suite
+from data_modules.text_set import TextSet as TextSet
+
+
+def _registered(base: Any) -> dict[str, Any]:
+    """The imported sets of one kind by name, in alphabetical order. Base classes have no ``info``."""
+    sets = [v for v in globals().values() if isinstance(v, type) and issubclass(v, base) and hasattr(v, "info")]
+    return {kind.info.name: kind for kind in sorted(sets, key=lambda kind: kind.info.name)}
+
+
+IMAGE_SETS: dict[str, type[OfficialData]] = _registered(OfficialData)
+"""Every image set that is not a task of a suite, by name."""
+
+TEXT_SETS: dict[str, type[TextSet]] = _registered(TextSet)
+"""Every text set, by name."""
+
+SUITES: dict[str, Suite[Any]] = {value.name: value for value in list(globals().values()) if isinstance(value, Suite)}
+"""Every suite of tasks, by name; ``lgx data prepare SUITE`` prepares all of its tasks."""

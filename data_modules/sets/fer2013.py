@@ -1,0 +1,63 @@
+"""FER2013, facial expressions (Goodfellow et al., 2013)."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from torchvision import datasets
+from torchvision.datasets.utils import check_integrity
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.images import LabeledImages
+from data_modules.official import OfficialData
+from lgx.errors import UserError
+
+
+class FER2013(OfficialData):
+    """Facial expressions of the ICML 2013 challenge, from ``fer2013.csv``, ``icml_face_data.csv`` or class folders."""
+
+    info = DatasetInfo(
+        name="fer2013",
+        num_classes=7,
+        sizes=(28_709, 3_589, 3_589),
+        license="terms of the Kaggle challenge",
+        source="https://www.kaggle.com/c/challenges-in-representation-learning-facial-expression-recognition-challenge",
+        splits="the challenge's Training, PublicTest (val) and PrivateTest (test)",
+        img_size=48,
+        in_chans=1,
+        mean=(0.5077,),
+        std=(0.2550,),
+        class_names=("angry", "disgust", "fear", "happy", "sad", "surprise", "neutral"),
+    )
+    marker = "fer2013"
+    manual = "download fer2013.csv from the challenge's page and place it at {folder}/fer2013/fer2013.csv"
+    has_official_val = True
+
+    def open(self, folder: Path, split: Split) -> LabeledImages:
+        """Read the table; torchvision's reader cannot tell PublicTest from PrivateTest.
+
+        Raises:
+            UserError: If there is no table, or its md5 is wrong.
+        """
+        for filename, md5 in (datasets.FER2013._RESOURCES["fer"], datasets.FER2013._RESOURCES["icml"]):
+            path = folder / "fer2013" / filename
+            if not path.exists():
+                continue
+            if not check_integrity(str(path), md5):
+                raise UserError(f"fer2013: {path} has the wrong md5, expected {md5}; download it again")
+            return LabeledImages(*_read_table(path, split), f"{self.info.name} {split}")
+        raise UserError(f"fer2013: expected fer2013.csv or icml_face_data.csv in {folder / 'fer2013'}")
+
+
+def _read_table(path: Path, split: Split) -> tuple[list[tuple[Any, int]], list[int]]:
+    usage = {"train": "Training", "val": "PublicTest", "test": "PrivateTest"}[split]
+    labels, pixels = [], []
+    with path.open(newline="") as file:
+        for raw in csv.DictReader(file):
+            row = {key.strip(): value for key, value in raw.items()}
+            if row["Usage"] == usage:
+                labels.append(int(row["emotion"]))
+                pixels.append(np.array(row["pixels"].split(), np.uint8).reshape(48, 48))
+    return [(Image.fromarray(p), label) for p, label in zip(pixels, labels, strict=True)], labels

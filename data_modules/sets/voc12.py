@@ -1,0 +1,103 @@
+"""PASCAL VOC 2012 (Everingham et al., 2015), also with the training masks of SBD (Hariharan et al., 2011)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from torchvision import datasets
+from torchvision.datasets.voc import DATASET_YEAR_DICT
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.official import Archive
+from data_modules.segmentation import SegmentationSet
+from lgx.core.batch import IGNORE
+from lgx.errors import UserError
+
+_VOC = DATASET_YEAR_DICT["2012"]
+
+
+class VOC12(SegmentationSet):
+    """PASCAL VOC 2012: 20 classes and background; the borders of objects do not count.
+
+    Files lie at ``root/voc12/VOCdevkit/VOC2012``, as torchvision unpacks them.
+    """
+
+    info = DatasetInfo(
+        name="voc12",
+        num_classes=21,
+        sizes=(1_318, 146, 1_449),
+        license="Flickr's terms of use (images)",
+        source="http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
+        splits="test is the official val split (the test labels are not public); val is held out of train",
+        img_size=512,
+        class_names=(
+            "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
+            "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+        ),
+        kind="segmentation",
+        metric="miou",
+    )  # fmt: skip
+    marker = "VOCdevkit/VOC2012"
+    archives: ClassVar[tuple[Archive, ...]] = (Archive(_VOC["url"], _VOC["md5"]),)
+    meanings: ClassVar[Mapping[int, int]] = {value: value for value in range(21)} | {IGNORE: IGNORE}
+
+    def files(self, folder: Path, split: Split) -> list[tuple[Path, Path]]:
+        """The paths that torchvision's reader lists."""
+        source = datasets.VOCSegmentation(str(folder), image_set="val" if split == "test" else "train")
+        return [(Path(image), Path(mask)) for image, mask in zip(source.images, source.masks, strict=True)]
+
+    def unpack(self, folder: Path) -> None:
+        """Unpack the archive."""
+        datasets.VOCSegmentation(str(folder), download=True)
+        (folder / self.archives[0].filename).unlink()
+
+
+class VOC12Aug(VOC12):
+    """VOC12 with the training masks of the Semantic Boundaries Dataset (Hariharan et al., 2011), 10,582 in all.
+
+    Papers that state this number train on them (LSAMD, Table 6); the test images are VOC12's. Beside VOC12's files,
+    ``root/voc12_aug/VOCdevkit/VOC2012`` holds the masks, ``SegmentationClassAug/<name>.png``, and their list,
+    ``ImageSets/Segmentation/trainaug.txt``. Only authors of other methods offer these two for download.
+    """
+
+    info = DatasetInfo(
+        name="voc12_aug",
+        num_classes=21,
+        sizes=(9_524, 1_058, 1_449),
+        license=VOC12.info.license,
+        source="http://home.bharathh.info/pubs/codes/SBD/download.html",
+        splits="test is VOC12's val split; val is held out of trainaug",
+        img_size=512,
+        class_names=VOC12.info.class_names,
+        kind="segmentation",
+        metric="miou",
+    )
+    marker = "VOCdevkit/VOC2012/SegmentationClassAug"
+    archives = ()
+    manual = (
+        "to VOCdevkit/VOC2012 of voc12 add SegmentationClassAug/<name>.png and ImageSets/Segmentation/trainaug.txt, "
+        "and give the folder that holds VOCdevkit as --source, or place it at {folder}"
+    )
+
+    def files(self, folder: Path, split: Split) -> list[tuple[Path, Path]]:
+        """The files of VOC12 for the test; for training the files that trainaug.txt lists.
+
+        Raises:
+            UserError: If the list is missing or names test images or files elsewhere.
+        """
+        if split == "test":
+            return super().files(folder, split)
+        base = folder / VOC12.marker
+        listed = base / "ImageSets" / "Segmentation" / "trainaug.txt"
+        if not listed.is_file():
+            raise UserError(f"{self.info.name} {split}: {listed} is missing; expected one image name per line")
+        names = listed.read_text().split()
+        if outside := next((name for name in names if Path(name).name != name), None):
+            raise UserError(f"{listed}: names {outside!r}, expected image names without folders")
+        tested = {image.stem for image, _ in super().files(folder, "test")}
+        if leaked := sorted(tested & set(names)):
+            raise UserError(
+                f"{self.info.name}: {listed} names {len(leaked):,} test images, first {leaked[0]}; expected the list "
+                f"of 10,582 names without them"
+            )
+        return [(base / "JPEGImages" / f"{name}.jpg", folder / self.marker / f"{name}.png") for name in names]
