@@ -46,8 +46,8 @@ class OfficialData(ImageDataModule):
     """Base of the image sets in the layout of their publishers below ``root/<name>``.
 
     If that layout is absent, ``root/<name>/{train,test[,val]}/<class>/*.png|jpg`` is read instead.
-    A subclass sets ``info``, ``marker`` and ``archives`` and implements :meth:`open` and :meth:`unpack`, or only ``info``
-    if class folders are its only layout.
+    A subclass sets ``info``, ``marker`` and ``archives`` and implements :meth:`open` and :meth:`unpack`; one with class
+    folders as its only layout sets ``info`` alone.
 
     Attributes:
         marker: File or folder below ``root/<name>`` that exists if the set is in the layout of its publishers; None if

@@ -107,4 +107,7 @@ def test_the_command_line_takes_task_data_modules_only(tmp_path: Path, monkeypat
     monkeypatch.setenv("LGX_ALLOW_IMPORTS", "own_data")
     done = lgx("fit", "--model=Finetune", "--data=own_data.Bare")
     assert done.code == 2
-    assert done.sentence == "lgx fit: data: own_data.Bare is not a subclass of TaskDataModule; derive it from it"
+    assert (
+        done.sentence
+        == "lgx fit: data: own_data.Bare is not a subclass of TaskDataModule; derive it from TaskDataModule"
+    )
