@@ -176,7 +176,7 @@ def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, wor
         ("--model.gamma=-1", ("model.gamma",)),
         ("--model.drop_path_rate=0.1", ("stochastic depth",)),
         ("--model.arch=stages=2-2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", ("stages",)),
-        (f"--model.panel={json.dumps(PANEL[:1] * 2)}", ("each but once",)),
+        (f"--model.panel={json.dumps(PANEL[:1] * 2)}", ("each only once",)),
         ('--model.panel=["depth=2,embed_dim=16,num_heads=2,img_size=32"]', ("other images",)),
         ("--model.max_size=100", ("model.set: depth=", "128 rows", "max_size 100")),
     ],
