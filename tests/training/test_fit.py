@@ -51,7 +51,7 @@ def test_a_variant_has_its_own_name_in_results_and_its_method_in_the_learngene(f
         assert {row.method for row in read_rows(tmp_path / f"runs/test/{name}/seed0/results.csv")} == {label}
     result = fit("Finetune", "--model.label=a b")
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "model.label: letters" in result.err
+    assert "model.label: expected letters" in result.err
 
 
 def test_the_training_row_is_the_mean_over_the_epochs_examples(fit, tmp_path):
