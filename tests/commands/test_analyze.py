@@ -140,12 +140,12 @@ def test_json_has_all_points_of_the_tasks_and_architectures_asked_for(learngene,
         learngene, "--archs", archs, "--tasks=dunes,dots", "--json", "--heads=own", "--out", tmp_path / "m.svg"
     )
     assert result.code == 0, result.err
-    said = json.loads(result.out)
-    assert said["figure"] == "own"
-    assert [p["task"] for p in said["same"]["points"]] == ["dunes"] * 3 + ["dots"] * 3
-    assert "patch_size=4,img_size=16" in said["same"]["points"][0]["architecture"]
-    assert "patch_size=8,img_size=16" in said["same"]["points"][2]["architecture"]
-    assert said["same"]["silhouette"] != said["own"]["silhouette"]
+    report = json.loads(result.out)
+    assert report["figure"] == "own"
+    assert [p["task"] for p in report["same"]["points"]] == ["dunes"] * 3 + ["dots"] * 3
+    assert "patch_size=4,img_size=16" in report["same"]["points"][0]["architecture"]
+    assert "patch_size=8,img_size=16" in report["same"]["points"][2]["architecture"]
+    assert report["same"]["silhouette"] != report["own"]["silhouette"]
 
 
 def test_a_hypernetwork_that_ignores_the_task_is_reported(tmp_path):
@@ -215,17 +215,17 @@ def test_networks_of_every_file_form_can_be_compared(ancestor, tmp_path):
     command = ["analyze", "parameters", "--start", start, "--trained", trained, "--other", others]
     result = lgx(*command, "--json")
     assert result.code == 0, result.err
-    said = json.loads(result.out)
+    report = json.loads(result.out)
     state = load_checkpoint(trained)["state_dict"]
-    assert said["sparsity_trained"] == pytest.approx(
+    assert report["sparsity_trained"] == pytest.approx(
         sum(int((t.abs() < 0.01).sum()) for t in state.values()) / sum(t.numel() for t in state.values())
     )
-    assert said["change_magnitude"] > 0
-    assert len(said["trained"]) == 3
-    assert 0 < said["diversity"] < 1.2
+    assert report["change_magnitude"] > 0
+    assert len(report["trained"]) == 3
+    assert 0 < report["diversity"] < 1.2
     table = lgx(*command, "--threshold=0.1").out
     assert re.search(r"\|w\| < 0\.1 \(%\)", table)
-    assert f"{said['change_magnitude']:.4f}" in table
+    assert f"{report['change_magnitude']:.4f}" in table
     assert "diversity of 3" in table
 
 
@@ -279,8 +279,8 @@ def train(places, runs, tasks, *options):
 
 
 def test_a_run_maps_its_tasks_after_every_validation(places, tmp_path):
-    told = f"--model.task_embeddings={places / 'e.safetensors'}"
-    result = train(places, tmp_path, ("circles", "dots"), told, "--trainer.max_epochs=2")
+    task_option = f"--model.task_embeddings={places / 'e.safetensors'}"
+    result = train(places, tmp_path, ("circles", "dots"), task_option, "--trainer.max_epochs=2")
     assert result.code == 0, result.err
     run = tmp_path / "test/tal/seed0"
     count, words = points_and_words((run / "task_map.svg").read_text())
@@ -297,8 +297,8 @@ def test_a_run_maps_its_tasks_after_every_validation(places, tmp_path):
 
 
 def test_no_map_is_drawn_for_one_task_or_without_embeddings(places, tmp_path):
-    told = f"--model.task_embeddings={places / 'e.safetensors'}"
-    assert train(places, tmp_path / "one", ("dots",), told).code == 0
+    task_option = f"--model.task_embeddings={places / 'e.safetensors'}"
+    assert train(places, tmp_path / "one", ("dots",), task_option).code == 0
     assert train(places, tmp_path / "untold", ("circles", "dots")).code == 0
-    assert train(places, tmp_path / "dry", ("circles", "dots"), told, "--trainer.fast_dev_run=true").code == 0
+    assert train(places, tmp_path / "dry", ("circles", "dots"), task_option, "--trainer.fast_dev_run=true").code == 0
     assert not list(tmp_path.rglob("task_map.svg"))

@@ -40,7 +40,7 @@ def test_the_commit_is_marked_when_the_code_was_changed(tmp_path: Path) -> None:
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
-    def told() -> str:
+    def version() -> str:
         script = "import sys; sys.path.insert(0, '.'); from lgx.core.provenance import commit; print(commit())"
         return subprocess.run(
             [sys.executable, "-c", script], cwd=root, env=env, check=True, capture_output=True, text=True
@@ -50,13 +50,13 @@ def test_the_commit_is_marked_when_the_code_was_changed(tmp_path: Path) -> None:
         command = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
         return subprocess.run(command, cwd=root, env=env, check=True, capture_output=True, text=True).stdout.strip()
 
-    assert told() == f"lgx {lgx.__version__}\n"
+    assert version() == f"lgx {lgx.__version__}\n"
     git("init", "-q")
     git("add", "lgx")
     git("commit", "-qm", "first")
     head = git("rev-parse", "--short=10", "HEAD")
     (root / "lgx/__pycache__").mkdir(exist_ok=True)
     (root / ".gitignore").write_text("__pycache__\n")
-    assert told() == f"{head}\n"
+    assert version() == f"{head}\n"
     (root / "lgx/errors.py").write_text((root / "lgx/errors.py").read_text() + "\n")
-    assert told() == f"{head}+\n"
+    assert version() == f"{head}+\n"

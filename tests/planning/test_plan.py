@@ -32,10 +32,10 @@ def test_a_plan_needs_no_existing_files_and_writes_none(tmp_path, monkeypatch):
     guided = [*missing, "--model.freeze_encoder=true", "--model.ancestor=no.ckpt"]
     done = lgx("plan", *tal, *guided, "--gpus=8")
     assert done.code == 0, done.err
-    said = " ".join(done.out.split())
+    printed = " ".join(done.out.split())
     wanted = "no.learngene.safetensors does not exist yet", "have 768 numbers", "Not counted: the teacher no.ckpt"
     for text in wanted:
-        assert text in said
+        assert text in printed
     assert list(tmp_path.iterdir()) == []
     planned = plan(*tal, *guided)
     assert 0 < planned.parameters.frozen
@@ -80,10 +80,10 @@ def test_the_table_and_the_json_file_agree(tmp_path):
     assert written == json.loads(json.dumps(planned.to_dict()))
     assert written["steps"]["samples"] * written["example_bytes"] == written["data_bytes"]
     assert written["memory"]["total"] == sum(v for k, v in written["memory"].items() if k != "total")
-    said = " ".join(done.out.split())
-    assert "16 GPUs (2 nodes x 8), bf16-mixed" in said
-    assert f"{planned.steps.total:,}" in said
-    assert "1,024" in said
+    printed = " ".join(done.out.split())
+    assert "16 GPUs (2 nodes x 8), bf16-mixed" in printed
+    assert f"{planned.steps.total:,}" in printed
+    assert "1,024" in printed
 
 
 def test_help_names_every_option():
@@ -139,8 +139,8 @@ def test_the_hours_of_a_sweep_are_those_of_its_runs(tmp_path):
     planned = sweep_hours(tmp_path / "sweep.yaml", 100, 0.4)
     assert planned.runs == 8
     assert planned.hours == pytest.approx(4 * sum(plan.speed.gpu_hours for plan in alone))
-    told = sweep_hours(tmp_path / "sweep.yaml", 100, 0.4, f"pocket_digits={2 * alone[0].steps.training_examples}")
-    assert told.hours == pytest.approx(2 * planned.hours, rel=0.1)  # whole batches
+    doubled = sweep_hours(tmp_path / "sweep.yaml", 100, 0.4, f"pocket_digits={2 * alone[0].steps.training_examples}")
+    assert doubled.hours == pytest.approx(2 * planned.hours, rel=0.1)  # whole batches
 
 
 @pytest.mark.slow

@@ -223,8 +223,8 @@ def test_a_message_names_the_file_and_not_its_temporary_file(tmp_path):
 
 
 def test_a_full_disk_is_recognized_in_errors_of_libraries():
-    told = as_os_error(RuntimeError('I/O error: No space left on device (os error 28) at path "/x/.tmpA"'))
-    assert (told.errno, told.strerror) == (errno.ENOSPC, os.strerror(errno.ENOSPC))
+    error = as_os_error(RuntimeError('I/O error: No space left on device (os error 28) at path "/x/.tmpA"'))
+    assert (error.errno, error.strerror) == (errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert "is the disk full?" in str(as_os_error(RuntimeError("[enforce fail at inline_container.cc:671] .\nmore")))
 
 

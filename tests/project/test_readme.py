@@ -97,8 +97,8 @@ def workplace(tmp_path, monkeypatch):
         16, 1, 2, max_shape=(32, 32, 8, 8), num_classes=10, rank=4, max_size=512, layout="aligned", task_width=8
     )
     tensors = Hypernet(config).state_dict()
-    told = {f"task_embeddings.{name}": tensor for name, tensor in embeddings.tensors.items()}
-    tal = Learngene("tal", arch, tensors | told, hypernet=config.to_dict(), tasks=embeddings.tasks)
+    task_tensors = {f"task_embeddings.{name}": tensor for name, tensor in embeddings.tensors.items()}
+    tal = Learngene("tal", arch, tensors | task_tensors, hypernet=config.to_dict(), tasks=embeddings.tasks)
     tal.save("runs/demo/tal/seed0/best.learngene.safetensors")
     small = parse_architecture("depth=1,embed_dim=8,num_heads=2,patch_size=8,img_size=32", num_classes=10)
     ancestor = Learngene("ancestor", small, small.build().state_dict())

@@ -82,11 +82,11 @@ def test_tensorboard_shows_runs_by_name_with_their_curves(tensorboard, tmp_path)
 def test_tensorboard_shows_hyper_parameters_and_scores(tensorboard, tmp_path):
     """The tab is a closed component: the test repeats its request, and looks at the picture that it paints."""
     asked = DIRECTLY.open(f"{tensorboard}/data/plugin/hparams/experiment?request=%7B%7D", timeout=30)
-    told = json.loads(asked.read())
-    names = [parameter["name"] for parameter in told["hparamInfos"]]
+    answer = json.loads(asked.read())
+    names = [parameter["name"] for parameter in answer["hparamInfos"]]
     assert {"model", "model.arch", "data", "data.batch_size", "seed_everything", "model.optimizer.lr"} <= set(names)
     assert not any(name.startswith(("checkpoint.", "logger.")) for name in names)
-    assert "hp/best_val" in [metric["name"]["tag"] for metric in told["metricInfos"]]
+    assert "hp/best_val" in [metric["name"]["tag"] for metric in answer["metricInfos"]]
     picture = tmp_path / "tab.png"
     page = render(f"{tensorboard}/#hparams", tmp_path / "profile", wait=20, picture=picture)
     assert [line for line in page.console if "Uncaught" in line or "Failed to load" in line] == []

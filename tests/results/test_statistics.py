@@ -107,7 +107,7 @@ def test_a_diverged_seed_gives_no_mean_and_no_p_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "said", "unsaid"),
+    ("counts", "shown", "absent"),
     [
         ([1, 1], "no difference between methods can be claimed", "±"),
         ([1, 3], "Cells with one seed", "One seed per cell"),
@@ -115,9 +115,9 @@ def test_a_diverged_seed_gives_no_mean_and_no_p_value() -> None:
         ([6, 6], "95 % confidence interval", "no rank test"),
     ],
 )
-def test_the_caveat_fits_the_number_of_seeds(counts: list[int], said: str, unsaid: str) -> None:
-    assert said in caveat(counts)
-    assert unsaid not in caveat(counts)
+def test_the_caveat_fits_the_number_of_seeds(counts: list[int], shown: str, absent: str) -> None:
+    assert shown in caveat(counts)
+    assert absent not in caveat(counts)
 
 
 def test_five_pairs_cannot_pass_a_rank_test_and_six_can() -> None:

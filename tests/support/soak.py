@@ -35,8 +35,8 @@ def lgx(*args: object) -> None:
 def fit(runs: Path, *options: object) -> list[str]:
     """The command line of the run, without a schedule: the number of steps in an hour is unknown."""
     place = runs.parent
-    told = f"--model.task_embeddings={place / 'tasks.safetensors'}"
-    base = ["fit", "--config", CONFIG, "--runs_dir", runs, "--name", "soak", told, "--model.start=null"]
+    task_option = f"--model.task_embeddings={place / 'tasks.safetensors'}"
+    base = ["fit", "--config", CONFIG, "--runs_dir", runs, "--name", "soak", task_option, "--model.start=null"]
     base += ["--model.scheduler=null", f"--data.root={place / 'data'}", "--save_every=20", "--test_end=false"]
     base += ["--trainer.max_epochs=100000", "--trainer.log_every_n_steps=1", "--trainer.enable_progress_bar=false"]
     return [*LGX, *map(str, [*base, "--ckpt_path=last", *options])]

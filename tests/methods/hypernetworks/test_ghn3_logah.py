@@ -282,8 +282,8 @@ def test_a_dead_decoder_is_reported():
             torch.nn.init.constant_(method.hypernet.decoder.fc2.bias, -100)
         method.zero_grad()
         sum(p.square().sum() for p in method.hypernet.predict(method.set[0]).values()).backward()
-        told = contextlib.nullcontext() if alive else pytest.warns(UserWarning, match="ReLUs of its decoder are dead")
-        with told, warnings.catch_warnings():
+        dead = pytest.warns(UserWarning, match="ReLUs of its decoder are dead")
+        with contextlib.nullcontext() if alive else dead, warnings.catch_warnings():
             if alive:
                 warnings.simplefilter("error")
             method._warn_of_a_dead_decoder()

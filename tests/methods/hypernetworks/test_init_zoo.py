@@ -113,14 +113,14 @@ def test_position_embeddings_fit_with_and_without_a_class_token(logah):
 
 
 def test_tiling_of_a_vit_is_reported(logah, tmp_path):
-    def said(width: int) -> list[str]:
+    def reported(width: int) -> list[str]:
         arch = f"depth=1,embed_dim={width},num_heads=2,mlp_ratio=1,patch_size=4,img_size=16"
         result = lgx("init", "--source", logah, "--arch", arch, "--out", tmp_path / "vit.safetensors")
         assert result.code == 0, result.err
         return [line for line in result.out.splitlines() if line.startswith("tiled")]
 
-    assert said(20) == []
-    assert said(22) == [
+    assert reported(20) == []
+    assert reported(22) == [
         "tiled     2 weights and biases larger than the hypernetwork's max_shape 64x64x8x8: "
         "blocks.0.attn.qkv.weight, blocks.0.attn.qkv.bias"
     ]

@@ -70,8 +70,10 @@ def stage1(images, ancestor, tmp_path_factory):
 def tuned(tasks, stage1, embeddings, tmp_path_factory):
     runs = tmp_path_factory.mktemp("stage2")
     start = f"--model.start={stage1}/best.learngene.safetensors"
-    told = f"--model.task_embeddings={embeddings}"
-    result = lgx(*stage2(tasks, runs, start, told, "--name=t", "--test_end=true", "--model.test_panel", PANEL[0:1]))
+    task_option = f"--model.task_embeddings={embeddings}"
+    result = lgx(
+        *stage2(tasks, runs, start, task_option, "--name=t", "--test_end=true", "--model.test_panel", PANEL[0:1])
+    )
     assert result.code == 0, result.err
     return runs / "test/t/seed0"
 
@@ -250,12 +252,12 @@ def test_a_start_for_a_task_works_with_averaged_weights(tasks, tuned, tmp_path):
 
 def test_variants_train_under_their_own_names(tasks, stage1, embeddings, tmp_path):
     start = f"--model.start={stage1}/best.learngene.safetensors"
-    told = f"--model.task_embeddings={embeddings}"
+    task_option = f"--model.task_embeddings={embeddings}"
     variants = {
         "tal_no_task": [start],
-        "ghn3_task": ["--model.decoder=conv", told],
-        "weighted": [told, "--model.loss_temperature=2"],
-        "frozen": [start, told, "--model.freeze_encoder=true"],
+        "ghn3_task": ["--model.decoder=conv", task_option],
+        "weighted": [task_option, "--model.loss_temperature=2"],
+        "frozen": [start, task_option, "--model.freeze_encoder=true"],
     }
     for label, options in variants.items():
         result = lgx(*stage2(tasks, tmp_path, f"--model.label={label}", f"--name={label}", *options))
