@@ -19,16 +19,8 @@ from data_modules.splits import grouped_split, stratified_order, stratified_spli
 from lgx.commands.data import prepare
 from lgx.errors import UserError
 from tests.support import fake_data, fake_masks
+from tests.support.image_sets import SPLITS, check_splits
 from tests.support.paths import SHARED
-
-SPLITS = ("train", "val", "test")
-
-
-def contents(module: ImageDataModule) -> dict[str, list[tuple[bytes, int]]]:
-    return {
-        split: [(image.tobytes(), label) for image, label in (images[i] for i in range(len(images)))]
-        for split, images in ((s, module.read(s)) for s in SPLITS)
-    }
 
 
 def with_classes(kind: type[ImageDataModule], classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,25 +34,13 @@ def test_every_format_is_read_into_disjoint_splits(name: str, tmp_path: Path, mo
     if name == "imagenet":
         with_classes(kind, 2, monkeypatch)
     assert kind.is_present(tmp_path)
-    module = kind(root=str(tmp_path), val_fraction=0.2, batch_size=4)
-    splits = contents(module)
-    pixels = {split: {data for data, _ in examples} for split, examples in splits.items()}
-    assert all(splits.values())
-    assert not pixels["train"] & pixels["val"]
-    assert not (pixels["train"] | pixels["val"]) & pixels["test"]
-    for split in SPLITS:
-        images = module.read(split)
-        assert [int(label) for label in images.labels] == [label for _, label in splits[split]]
-    module.setup("fit")
-    batch = next(iter(module.train_dataloader()))
-    assert batch.inputs.shape == (4, module.task.in_chans, module.task.img_size, module.task.img_size)
-    assert batch.targets.dtype == torch.int64
-    assert batch.task == name
+    check_splits(kind(root=str(tmp_path), val_fraction=0.2, batch_size=4))
 
 
 def test_every_set_has_a_format_test_or_shares_one() -> None:
-    written = {*fake_data.FORMATS, *fake_masks.MASKED_FORMATS}
-    assert set(IMAGE_SETS) - written == {"cifar100"}  # CIFAR-100's reader is CIFAR-10's
+    own_files = {path.stem.removeprefix("test_") for path in Path(__file__).parent.glob("test_*.py")}
+    tested = {*fake_data.FORMATS, *fake_masks.MASKED_FORMATS, *own_files}
+    assert set(IMAGE_SETS) - tested == {"cifar100"}  # CIFAR-100's reader is CIFAR-10's
 
 
 def test_gtsrb_never_splits_a_track(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
