@@ -22,6 +22,7 @@ from data_modules.sets.cifar import CIFAR10 as CIFAR10
 from data_modules.sets.cifar import CIFAR100 as CIFAR100
 from data_modules.sets.cola import CoLA as CoLA
 from data_modules.sets.dtd import DTD as DTD
+from data_modules.sets.eurosat import EuroSAT as EuroSAT
 from data_modules.sets.fashion_mnist import FashionMNIST as FashionMNIST
 from data_modules.sets.fer2013 import FER2013 as FER2013
 from data_modules.sets.fgvc_aircraft import FGVCAircraft as FGVCAircraft
