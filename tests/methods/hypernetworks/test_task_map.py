@@ -1,0 +1,112 @@
+"""The task map: projection, silhouette and figure, compared with known geometry, and the map that a run draws."""
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.components.figures import to_svg
+from lgx.core.rows import read_rows
+from lgx.methods.hypernetworks.task_figure import task_figure
+from lgx.methods.hypernetworks.task_map import embed_graphs, project, task_map
+from tests.support.command_line import arguments, lgx
+from tests.support.images import write_images
+from tests.support.task_maps import BASE, CLASSES, EMBEDDINGS, FOUR, hypernet_of, points_and_words
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Two tasks of three classes each, and their embeddings."""
+    root = tmp_path_factory.mktemp("tasks")
+    for task in ("circles", "dots"):
+        write_images(root / task, {"train": 18, "val": 6, "test": 6})
+    TaskEmbeddings({task: EMBEDDINGS[task] for task in ("circles", "dots")}).save(root / "e.safetensors")
+    return root
+
+
+def train(places, runs, tasks, *options):
+    args = [a for a in arguments("fit", "TAL", places, runs) if not a.startswith("--data")]
+    return lgx(
+        *args, "--data=MultiTask", f"--data.tasks=[{','.join(str(places / task) for task in tasks)}]",
+        f"--data.root={places}", "--data.img_size=16", "--data.batch_size=6", "--data.steps_per_epoch=2",
+        "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.rank=4",
+        "--model.max_size=128", "--model.set_size=5", '--model.panel=["depth=2,embed_dim=16,num_heads=2"]',
+        "--name=tal", *options,
+    )  # fmt: skip
+
+
+def test_the_silhouette_is_one_for_tasks_far_apart_and_zero_for_shuffled_ones():
+    torch.manual_seed(0)
+    many = [BASE.replace(depth=depth) for depth in range(1, 31)]
+    apart = {task: 100 * torch.eye(8)[k] + 0.1 * torch.randn(30, 8) for k, task in enumerate(EMBEDDINGS)}
+    found = project(apart, many)
+    assert found.silhouette > 0.99
+    assert found.plane_silhouette > 0.99
+    assert sum(found.explained) == pytest.approx(1, abs=1e-3)  # three clusters lie in a plane
+    mixed = torch.cat(list(apart.values()))[torch.randperm(90)].split(30)
+    shuffled = project(dict(zip(apart, mixed, strict=True)), many)
+    assert abs(shuffled.silhouette) < 0.1
+    assert abs(shuffled.plane_silhouette) < 0.1
+
+
+def test_the_axes_are_those_of_the_largest_variance():
+    x = torch.tensor([[-2.0, 0, 0], [2.0, 0, 0], [0, 1.0, 0], [0, -1.0, 0]])
+    found = project({"a": x[:2], "b": x[2:]}, FOUR[:2])
+    assert found.explained == pytest.approx((0.8, 0.2))
+    assert [abs(point.x) for point in found.points] == pytest.approx([2, 2, 0, 0])
+    assert [abs(point.y) for point in found.points] == pytest.approx([0, 0, 1, 1])
+
+
+def test_an_encoder_that_ignores_the_task_has_no_positive_silhouette():
+    ignorant = hypernet_of(tells_tasks=False)
+    same = task_map(ignorant, EMBEDDINGS, FOUR)
+    assert same.silhouette == pytest.approx(-1 / len(FOUR), abs=1e-3)  # every other task has a point at the same place
+    one = task_map(ignorant, EMBEDDINGS, FOUR[:1])
+    assert (one.silhouette, one.explained) == (None, (0.0, 0.0))
+    own = task_map(ignorant, EMBEDDINGS, FOUR[:1], CLASSES)
+    assert own.points[0].x != pytest.approx(own.points[2].x)  # only the shape of the head differs
+    assert task_map(hypernet_of(tells_tasks=True), EMBEDDINGS, FOUR).silhouette > 0.5
+
+
+def test_padding_does_not_change_an_embedding():
+    hypernet = hypernet_of(tells_tasks=True)
+    together = embed_graphs(hypernet, FOUR, EMBEDDINGS["dots"])
+    alone = torch.cat([embed_graphs(hypernet, [architecture], EMBEDDINGS["dots"]) for architecture in FOUR])
+    torch.testing.assert_close(together, alone)
+    assert not together.requires_grad
+
+
+def test_the_figure_has_every_point_and_every_task():
+    hostile = dict(zip(("_$x$", "<b>", "dots"), EMBEDDINGS.values(), strict=True))
+    found = task_map(hypernet_of(tells_tasks=True), hostile, FOUR)
+    count, words = points_and_words(to_svg(task_figure(found), "tasks"))
+    assert count == 12
+    assert {word.strip() for word in words} >= {"_$x$", "<b>", "dots", f"silhouette by task {found.silhouette:.2f}"}
+    sizes = [point.parameters for point in found.points[:4]]
+    assert sizes == sorted(set(sizes))
+
+
+def test_a_run_maps_its_tasks_after_every_validation(places, tmp_path):
+    task_option = f"--model.task_embeddings={places / 'e.safetensors'}"
+    result = train(places, tmp_path, ("circles", "dots"), task_option, "--trainer.max_epochs=2")
+    assert result.code == 0, result.err
+    run = tmp_path / "test/tal/seed0"
+    count, words = points_and_words((run / "task_map.svg").read_text())
+    assert count == 2 * 10
+    assert {"circles", "dots"} <= {word.strip() for word in words}
+    events = EventAccumulator(str(run), size_guidance={"images": 0}).Reload()
+    assert [event.step for event in events.Images("task_map")] == [2, 4]
+    assert all(-1 <= event.value <= 1 for event in events.Scalars("val/silhouette"))
+    # The training loss of a hypernetwork is not that of a descendant.
+    assert {row.split for row in read_rows(run / "results.csv")} == {"val"}
+    learngene = run / "best.learngene.safetensors"
+    drawn = lgx("analyze", "tasks", "--learngene", learngene, "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
+    assert drawn.code == 0, drawn.err
+
+
+def test_no_map_is_drawn_for_one_task_or_without_embeddings(places, tmp_path):
+    task_option = f"--model.task_embeddings={places / 'e.safetensors'}"
+    assert train(places, tmp_path / "one", ("dots",), task_option).code == 0
+    assert train(places, tmp_path / "untold", ("circles", "dots")).code == 0
+    assert train(places, tmp_path / "dry", ("circles", "dots"), task_option, "--trainer.fast_dev_run=true").code == 0
+    assert not list(tmp_path.rglob("task_map.svg"))
