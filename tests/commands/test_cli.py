@@ -1,6 +1,5 @@
 """The entry point of the command line: help, version, unknown commands."""
 
-import json
 import shlex
 import sys
 import time
@@ -63,20 +62,6 @@ def test_help_of_a_method_lists_inherited_options_with_their_text():
 
 def test_version():
     assert lgx("--version").out == f"lgx {package.__version__}\n"
-
-
-def test_arch_prints_json():
-    rows = json.loads(lgx("arch", "6-Small", "Aux-B", "--json").out)
-    assert [r["name"] for r in rows] == ["6-Small", "Aux-B"]
-    assert rows[1]["parameters"] == 36_952_552
-    assert rows[0]["macs"] > 2e9
-
-
-def test_sample_writes_reproducible_json_lines(tmp_path):
-    assert lgx("sample", "ViTs+-1K", "--count", 20, "--out", tmp_path / "set.jsonl").code == 0
-    lines = (tmp_path / "set.jsonl").read_text().splitlines()
-    assert len(lines) == 20
-    assert lgx("sample", "ViTs+-1K", "--count", 3).out.splitlines() == lines[:3]
 
 
 def test_a_closed_pipe_is_not_an_error():

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 
 import pytest
 import timm
@@ -10,14 +9,13 @@ import torch
 from safetensors.torch import load_file
 
 from lgx.architectures import parse_architecture
-from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.initialization import initialize
 from lgx.initialization.expansion import take_layers
 from lgx.methods import StagewiseExpansion
 from lgx.methods.registry import names_with_initializer
 from lgx.training import migrations
-from tests.support.command_line import ARCH, arguments, lgx, python
+from tests.support.command_line import ARCH, lgx, python
 
 READER = """
 import sys, torch, timm
@@ -124,38 +122,6 @@ def test_a_folder_with_foreign_files_is_not_replaced(sws, tmp_path):
     assert result.code == 2
     assert "is no model folder" in result.sentence
     assert (tmp_path / "precious" / "thesis.txt").read_text() == "years of work"
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 200 kB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", place], capture_output=True)
-    if mount.returncode:
-        pytest.skip("mounting a small file system needs root")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
-
-
-def test_a_full_disk_ends_with_one_sentence_and_leaves_no_partial_file(small_disk, sws):
-    for out in ("model", "vit.safetensors"):
-        result = lgx("init", "--arch", "6-Tiny", "--out", small_disk / out)
-        assert result.code == 2, result.err
-        assert "cannot write" in result.sentence
-        assert "Traceback" not in result.err
-    assert list(small_disk.iterdir()) == []
-
-
-def test_a_full_disk_during_training_keeps_the_last_checkpoint(small_disk, images):
-
-    wide = "--model.arch=depth=1,embed_dim=24,num_heads=2,patch_size=4,img_size=16"
-    result = lgx(*arguments("fit", "Ancestor", images, small_disk, "--name=r", wide, "--trainer.max_epochs=3"))
-    assert result.code == 2
-    assert "cannot write" in result.sentence
-    assert list(small_disk.rglob("*.tmp")) == []
-    for checkpoint in small_disk.rglob("*.ckpt"):
-        assert "state_dict" in load_checkpoint(checkpoint)
 
 
 def test_an_unwritable_folder_is_named(sws, tmp_path):

@@ -30,10 +30,8 @@ def no_file_larger_than(limit: int) -> Iterator[None]:
     """The system refuses to write more than this number of bytes to any file."""
     old, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    writes_bytecode, sys.dont_write_bytecode = (
-        sys.dont_write_bytecode,
-        True,
-    )  # Python keeps the part that was not written
+    # Otherwise Python would keep truncated bytecode.
+    writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
     finally:
@@ -236,3 +234,29 @@ def test_truncated_checkpoints_and_learngenes_are_named(tmp_path, ancestor, kept
         part.write_bytes(data[: int(kept * len(data)) if isinstance(kept, float) else kept])
         with pytest.raises(UserError, match="not an intact"):
             read(part)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 200 kB."""
+    with mounted(tmp_path / "disk", "-o", "size=200k") as disk:
+        yield disk
+
+
+def test_a_full_disk_ends_init_with_one_sentence_and_leaves_no_partial_file(small_disk):
+    for out in ("model", "vit.safetensors"):
+        result = lgx("init", "--arch", "6-Tiny", "--out", small_disk / out)
+        assert result.code == 2, result.err
+        assert "cannot write" in result.sentence
+        assert "Traceback" not in result.err
+    assert list(small_disk.iterdir()) == []
+
+
+def test_a_full_disk_during_training_keeps_the_last_checkpoint(small_disk, images):
+    wide = "--model.arch=depth=1,embed_dim=24,num_heads=2,patch_size=4,img_size=16"
+    result = lgx(*arguments("fit", "Ancestor", images, small_disk, "--name=r", wide, "--trainer.max_epochs=3"))
+    assert result.code == 2
+    assert "cannot write" in result.sentence
+    assert list(small_disk.rglob("*.tmp")) == []
+    for checkpoint in small_disk.rglob("*.ckpt"):
+        assert "state_dict" in load_checkpoint(checkpoint)

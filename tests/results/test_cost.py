@@ -1,7 +1,5 @@
 """Compute of architectures and runs, compared with the papers' numbers."""
 
-import json
-
 import pytest
 
 from lgx.architectures import NAMES
@@ -15,62 +13,6 @@ from lgx.results.cost import (
     method_cost,
     storage_table,
 )
-from lgx.results.paper import load_table
-from tests.support.command_line import lgx
-
-
-def printed(table: str, metric: str) -> dict[str, float]:
-    """A paper's numbers of one metric, by architecture."""
-    rows = load_table(table).rows
-    return {row.architecture: row.value for row in rows if row.metric == metric and row.value is not None}
-
-
-def test_every_row_of_lsamds_table_2_is_counted_as_printed():
-    parameters, flops = printed("lsamd/table2", "params"), printed("lsamd/table2", "flops")
-    assert list(parameters) == list(flops) == [f"Des-B-{depth}" for depth in range(5, 16)]
-    for name in parameters:
-        cost = cost_of(NAMES[name].replace(num_classes=100), "modules")
-        assert round(cost.parameters / 1e6, 2) == parameters[name]
-        assert round(cost.macs / 1e9, 2) == flops[name]
-
-
-def test_sws_table_1_agrees_within_rounding():
-    for name, value in printed("sws/table1", "params").items():
-        assert cost_of(NAMES[name]).parameters / 1e6 == pytest.approx(value, abs=0.06)
-    for name, value in printed("sws/table1", "flops").items():
-        assert cost_of(NAMES[name]).macs / 1e9 == pytest.approx(value, rel=0.01)
-
-
-def test_the_two_counting_conventions_differ_in_positions_attention_and_norms():
-    base = NAMES["12-Base"]
-    whole, modules = cost_of(base), cost_of(base, "modules")
-    assert whole.parameters - modules.parameters == 198 * 768  # 197 positions and the class token
-    attention, norms = 12 * 2 * 197 * 197 * 768, 25 * 4 * 197 * 768
-    assert whole.macs - modules.macs == attention - norms
-
-
-def test_layers_that_share_weights_run_each_time_and_count_once():
-    shared, twice = NAMES["Aux-B"], NAMES["Des-B-16"]
-    assert cost_of(shared, "modules").macs == cost_of(twice, "modules").macs
-    assert cost_of(shared, "modules").parameters == cost_of(NAMES["Des-B-5"], "modules").parameters
-
-
-def test_lgx_arch_prints_both_conventions():
-    whole = lgx("arch", "Des-B-5", "--num_classes", "100")
-    modules = lgx("arch", "Des-B-5", "--num_classes", "100", "--count", "modules")
-    assert "36.26" in whole.out
-    assert "36.11" in modules.out
-    assert "7.09" in modules.out
-    assert "without position embedding" in modules.out
-    (row,) = json.loads(lgx("arch", "Des-B-5", "--num_classes", "100", "--count", "modules", "--json").out)
-    assert (row["parameters"], row["depth"]) == (36_108_388, 5)
-
-
-def test_a_text_model_is_not_counted_as_lsamd_counts_images():
-    result = lgx("arch", "3-GPT2", "--count", "modules")
-    assert result.code == 2
-    assert "LSAMD counts images only" in result.sentence
-
 
 # Storage and training of many descendants
 
