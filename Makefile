@@ -1,11 +1,11 @@
-# `make demo` and `make test` do all their own set-up: a virtual environment in .venv, then the installation.
+# Every target that needs lgx first creates a virtual environment in .venv and installs lgx there.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/installed
 
 .PHONY: help demo demo-sws test lint types pytest slow nightly soak gpu bench tensorboard clean
 
-help: ## this list
+help: ## list all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 $(READY): pyproject.toml constraints.txt
@@ -13,7 +13,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
 	touch $(READY)
 
-demo: $(READY) ## TAL's journey on pocket data, without a download: table, runs/demo/report.html
+demo: $(READY) ## example of TAL on pocket data, without a download: table, runs/demo/report.html
 	$(BIN)/lgx data prepare pocket --root data
 	test -e runs/demo/ancestor/seed0/best.learngene.safetensors || \
 	  $(BIN)/lgx fit --config experiments/tal/demo/ancestor.yaml --ckpt_path last
@@ -22,7 +22,7 @@ demo: $(READY) ## TAL's journey on pocket data, without a download: table, runs/
 	$(BIN)/lgx sweep experiments/tal/demo.yaml
 	$(BIN)/lgx compare runs/demo --out runs/demo
 
-demo-sws: $(READY) ## SWS's journey on pocket data: table, runs/demo_sws/report.html
+demo-sws: $(READY) ## example of SWS on pocket data: table, runs/demo_sws/report.html
 	$(BIN)/lgx data prepare pocket --root data
 	$(BIN)/lgx sweep experiments/sws/demo.yaml
 	$(BIN)/lgx compare runs/demo_sws --out runs/demo_sws
@@ -42,7 +42,7 @@ pytest: $(READY) ## the fast tests, on two cores
 slow: $(READY) ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
 
-nightly: slow ## the slow tests, and every table and figure at pocket scale
+nightly: slow ## the slow tests, then every table and figure at pocket scale
 	OMP_NUM_THREADS=1 $(BIN)/lgx reproduce all --scale pocket
 
 soak: $(READY) ## an hour of TAL, preempted or killed every few minutes, compared with an uninterrupted run
@@ -55,8 +55,8 @@ bench: $(READY) ## time and memory of training steps, as ratios to an ordinary s
 	$(BIN)/lgx bench --size tiny,small,base --batch 8
 	$(BIN)/lgx bench --suite shared_layers --size tiny --batch 8
 
-tensorboard: $(READY) ## the runs' curves at http://localhost:6006
+tensorboard: $(READY) ## curves of the runs at http://localhost:6006
 	$(BIN)/tensorboard --logdir runs
 
-clean: ## remove the virtual environment and caches, keep runs and data
+clean: ## remove the virtual environment and caches; keep runs and data
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
