@@ -96,9 +96,8 @@ def test_predicted_memory_is_what_a_step_takes(held, images, ancestor, tmp_path,
     }
     for file, size in files.items():
         if size is not None:
-            assert file.stat().st_size == pytest.approx(size, rel=0.1, abs=120_000), (
-                file
-            )  # names and numbers are stored, too
+            # Names and numbers are stored, too.
+            assert file.stat().st_size == pytest.approx(size, rel=0.1, abs=120_000), file
 
 
 def test_predicted_memory_of_a_text_model_is_what_a_step_takes(held, images, tmp_path):

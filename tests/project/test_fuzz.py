@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 
 from lgx.errors import UserError
 from tests.support.command_line import arguments, lgx
-from tests.support.fuzzed import JSON, VALUES, VICTIMS, load_saved, save_saved
+from tests.support.fuzzed import JSON, TARGETS, VALUES, load_saved, save_saved
 
 CASES = int(os.environ.get("LGX_FUZZ", "25"))
-SLOWEST = 20  # seconds for one damaged file of a few kilobytes
-MOST = 2**20  # kilobytes that all of them together may add to the peak memory of the process
+MAX_SECONDS = 20  # seconds for one damaged file of a few kilobytes
+MAX_KILOBYTES = 2**20  # kilobytes that all of them together may add to the peak memory of the process
 
 pytestmark = pytest.mark.timeout(180 + CASES)
 
@@ -100,7 +100,7 @@ def replaced(content: Any, place: tuple[Any, ...], value: Any) -> Any:
 def bounded_memory() -> Iterator[None]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MAX_KILOBYTES
 
 
 @pytest.fixture(scope="module")
@@ -110,26 +110,26 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def make(name: str) -> Path:
         if name not in files:
             torch.manual_seed(0)
-            files[name] = VICTIMS[name].make(tmp_path_factory.mktemp("fuzz"))
+            files[name] = TARGETS[name].make(tmp_path_factory.mktemp("fuzz"))
         return files[name]
 
     return make
 
 
-def survive(name: str, file: Path) -> None:
+def read_or_refuse(name: str, file: Path) -> None:
     """Read a file: it succeeds, or one sentence says what is wrong with the file."""
     started = time.perf_counter()
     try:
-        VICTIMS[name].read(file)
+        TARGETS[name].read(file)
     except UserError as error:
         sentence = str(error)
         assert file.name in sentence or str(file.parent) in sentence, sentence
         assert "\n" not in sentence, sentence
         assert len(sentence) < 1000, sentence
-    assert time.perf_counter() - started < SLOWEST
+    assert time.perf_counter() - started < MAX_SECONDS
 
 
-def tried(cases: int) -> settings:
+def examples(cases: int) -> settings:
     """Settings for this number of examples, without shrinking: an example is small already."""
     return settings(max_examples=cases, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
@@ -138,7 +138,7 @@ def change_bytes(name: str, file: Path, data: st.DataObject) -> None:
     whole = file.read_bytes()
     try:
         file.write_bytes(data.draw(damaged(whole)))
-        survive(name, file)
+        read_or_refuse(name, file)
     finally:
         file.write_bytes(whole)
 
@@ -152,30 +152,30 @@ def change_values(name: str, file: Path, data: st.DataObject) -> None:
             save(file, replaced(content, place, value))
         except (ValueError, TypeError, OverflowError, UnicodeError, AttributeError, yaml.YAMLError):
             return  # such a file cannot be written
-        survive(name, file)
+        read_or_refuse(name, file)
     finally:
         file.write_bytes(whole)
 
 
-@pytest.mark.parametrize("name", VICTIMS)
+@pytest.mark.parametrize("name", TARGETS)
 @given(data=st.data())
-@tried(CASES)
+@examples(CASES)
 def test_changed_bytes_are_read_or_refused(name: str, made: Callable[[str], Path], data: st.DataObject) -> None:
     change_bytes(name, made(name), data)
 
 
 @pytest.mark.parametrize("name", VALUES)
 @given(data=st.data())
-@tried(CASES)
+@examples(CASES)
 def test_odd_values_are_read_or_refused(name: str, made: Callable[[str], Path], data: st.DataObject) -> None:
     change_values(name, made(name), data)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", VICTIMS)
+@pytest.mark.parametrize("name", TARGETS)
 @given(data=st.data())
-@tried(max(CASES, 500))
+@examples(max(CASES, 500))
 def test_many_changes_are_read_or_refused(name: str, made: Callable[[str], Path], data: st.DataObject) -> None:
     change = data.draw(st.sampled_from([change_bytes, change_values] if name in VALUES else [change_bytes]))
     change(name, made(name), data)
@@ -197,8 +197,8 @@ def test_invalid_json_is_named(name: str, made: Callable[[str], Path], content: 
     try:
         file.write_bytes(REFUSED[content])
         with pytest.raises(UserError):
-            VICTIMS[name].read(file)
-        survive(name, file)
+            TARGETS[name].read(file)
+        read_or_refuse(name, file)
     finally:
         file.write_bytes(whole)
 
@@ -215,7 +215,7 @@ def run(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs / "test" / "r" / "seed0"
 
 
-def answered(*command: object) -> None:
+def run_or_refuse(*command: object) -> None:
     """Run a command line: it succeeds, or one sentence says what is wrong."""
     started = time.perf_counter()
     result = lgx(*command)
@@ -223,14 +223,14 @@ def answered(*command: object) -> None:
     if result.code:
         assert result.sentence.startswith(f"lgx {command[0]}: "), result.err
         assert len(result.sentence) < 2500
-    assert time.perf_counter() - started < SLOWEST
+    assert time.perf_counter() - started < MAX_SECONDS
 
 
-UNLIMITED = {"devices", "num_nodes", "strategy", "num_workers"}  # a user may wait this long
+UNLIMITED = {"devices", "num_nodes", "strategy", "num_workers"}  # options that may take long without being wrong
 
 
 @given(data=st.data())
-@tried(max(5, CASES // 4))
+@examples(max(5, CASES // 4))
 def test_changed_configurations_run_or_are_refused(run: Path, tmp_path: Path, data: st.DataObject) -> None:
     whole, file = (run / "config.yaml").read_bytes(), tmp_path / "others.yaml"
     if data.draw(st.booleans()):
@@ -244,11 +244,11 @@ def test_changed_configurations_run_or_are_refused(run: Path, tmp_path: Path, da
             )
         except (UnicodeError, yaml.YAMLError):
             return
-    answered("fit", "--config", file, f"--runs_dir={tmp_path}", "--trainer.fast_dev_run=true")
+    run_or_refuse("fit", "--config", file, f"--runs_dir={tmp_path}", "--trainer.fast_dev_run=true")
 
 
 @given(data=st.data())
-@tried(max(5, CASES // 4))
+@examples(max(5, CASES // 4))
 def test_changed_checkpoints_resume_or_are_refused(
     run: Path, images: Path, tmp_path: Path, data: st.DataObject
 ) -> None:
@@ -260,4 +260,4 @@ def test_changed_checkpoints_resume_or_are_refused(
         st.sampled_from([("fit", "--trainer.max_epochs=2"), ("test", "--trainer.fast_dev_run=1")])
     )
     place = [f"--ckpt_path={file}", "--trainer.limit_train_batches=1", "--overwrite=true"]
-    answered(*arguments(command, "Ancestor", images, tmp_path / "runs", *place, more))
+    run_or_refuse(*arguments(command, "Ancestor", images, tmp_path / "runs", *place, more))

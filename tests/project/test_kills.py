@@ -94,7 +94,7 @@ def of_run(folder: Path) -> object:
 
 
 def of_sweep(folder: Path) -> object:
-    """Collected rows, checked to contain no duplicates."""
+    """Collected rows, in order: none is missing, and none is there twice."""
     return [(r.method, r.epochs, r.metric, r.value, r.seed) for r in read_rows(folder / "all.csv")]
 
 
@@ -157,9 +157,8 @@ def undisturbed(commands, tmp_path_factory) -> Callable[[str], tuple[float, obje
         if name not in known:
             folder = tmp_path_factory.mktemp(name.replace(" ", "_")) / "once"
             args, outcome = commands[name]
-            seconds = min(
-                finish(args, folder.with_name("twice")), finish(args, folder)
-            )  # the first run also warms caches
+            # The first run also warms caches.
+            seconds = min(finish(args, folder.with_name("twice")), finish(args, folder))
             known[name] = seconds, outcome(folder)
         return known[name]
 

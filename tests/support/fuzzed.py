@@ -13,9 +13,9 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from data_modules import CoLA, IMDBSubset
+from data_modules import ADE20K, CoLA, IMDBSubset
 from data_modules.folder import ImageFolderData
-from data_modules.segmentation import ADE20K, MaskedImages, TransformedMasks
+from data_modules.segmentation import MaskedImages, TransformedMasks
 from data_modules.sharded import ShardedData
 from data_modules.transforms import MaskTransform
 from lgx.architectures import GPT2Architecture, ViTArchitecture
@@ -42,7 +42,7 @@ SMALL_HYPERNET = HypernetConfig(
 TASK = Task("shapes", 3, num_train=5, img_size=8, class_names=("a", "b", "c")).to_dict()
 
 
-class Victim(NamedTuple):
+class Target(NamedTuple):
     """A file to damage, and its reader.
 
     Attributes:
@@ -252,35 +252,35 @@ def read_source(file: Path) -> None:
     load_pretrained(str(file)).model(torch.ones(1, 3, 8, 8))
 
 
-VICTIMS: dict[str, Victim] = {
-    "learngene": Victim(make_learngene, start),
-    "ancestor": Victim(make_ancestor, read_source),
-    "selected": Victim(make_selected, start),
-    "hypernetwork": Victim(make_hypernet, start),
-    "embeddings": Victim(make_embeddings, lambda file: TaskEmbeddings.load(file).of("shapes", str(file))),
-    "checkpoint": Victim(make_checkpoint, read_source),
-    "selection": Victim(make_selection, lambda file: extract([SelectionRun.load(file)])),
-    "saved hypernetwork": Victim(
+TARGETS: dict[str, Target] = {
+    "learngene": Target(make_learngene, start),
+    "ancestor": Target(make_ancestor, read_source),
+    "selected": Target(make_selected, start),
+    "hypernetwork": Target(make_hypernet, start),
+    "embeddings": Target(make_embeddings, lambda file: TaskEmbeddings.load(file).of("shapes", str(file))),
+    "checkpoint": Target(make_checkpoint, read_source),
+    "selection": Target(make_selection, lambda file: extract([SelectionRun.load(file)])),
+    "saved hypernetwork": Target(
         make_hypernet_checkpoint, lambda file: initialize(TINY, initializer_for(str(file), "logah"))
     ),
-    "timm folder": Victim(make_timm_folder, lambda file: load_pretrained(str(file.parent))),
-    "gpt2 folder": Victim(make_gpt2_folder, lambda file: load_pretrained(str(file.parent))),
-    "shard": Victim(make_shards, read_shards),
-    "index of shards": Victim(lambda folder: make_shards(folder).parent / "index.json", read_shards),
-    "png": Victim(make_images(".png"), read_images),
-    "jpg": Victim(make_images(".jpg"), read_images),
-    "webp": Victim(make_images(".webp"), read_images),
-    "bmp": Victim(make_images(".bmp"), read_images),
-    "ppm": Victim(make_images(".ppm"), read_images),
-    "gif called png": Victim(make_images(".png", format="gif"), read_images),
-    "mask": Victim(make_mask, read_mask),
-    "cola": Victim(make_text("cola/raw/in_domain_train.tsv"), read_text),
-    "imdb": Victim(make_text("imdb_subset/train.jsonl"), read_text),
-    "vocabulary": Victim(make_text("gpt2_vocab/encoder.json"), read_text),
-    "merges": Victim(make_text("gpt2_vocab/vocab.bpe"), read_text),
-    "results": Victim(make_results, read_rows),
-    "architectures": Victim(make_architectures, lambda file: read_architectures(str(file), TINY)),
-    "sweep": Victim(make_sweep, load_sweep),
+    "timm folder": Target(make_timm_folder, lambda file: load_pretrained(str(file.parent))),
+    "gpt2 folder": Target(make_gpt2_folder, lambda file: load_pretrained(str(file.parent))),
+    "shard": Target(make_shards, read_shards),
+    "index of shards": Target(lambda folder: make_shards(folder).parent / "index.json", read_shards),
+    "png": Target(make_images(".png"), read_images),
+    "jpg": Target(make_images(".jpg"), read_images),
+    "webp": Target(make_images(".webp"), read_images),
+    "bmp": Target(make_images(".bmp"), read_images),
+    "ppm": Target(make_images(".ppm"), read_images),
+    "gif called png": Target(make_images(".png", format="gif"), read_images),
+    "mask": Target(make_mask, read_mask),
+    "cola": Target(make_text("cola/raw/in_domain_train.tsv"), read_text),
+    "imdb": Target(make_text("imdb_subset/train.jsonl"), read_text),
+    "vocabulary": Target(make_text("gpt2_vocab/encoder.json"), read_text),
+    "merges": Target(make_text("gpt2_vocab/vocab.bpe"), read_text),
+    "results": Target(make_results, read_rows),
+    "architectures": Target(make_architectures, lambda file: read_architectures(str(file), TINY)),
+    "sweep": Target(make_sweep, load_sweep),
 }
 
 METADATA, JSON, SAVED = (load_metadata, save_metadata), (load_json, save_json), (load_saved, save_saved)
