@@ -4,6 +4,7 @@ The committed files were made with lgx 0.1.0, commit 0ccd4beec8. All runs start 
 relative paths. Checkpoints, in which Lightning keeps absolute paths, are saved again with the paths made relative.
 """
 
+import json
 import os
 import shutil
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 
 from lgx.cli import main
 
@@ -22,7 +24,8 @@ KEPT = ["sws", "descendant", "logah", "lsamd"]
 """Runs that are kept whole; of all others the learngene."""
 LEARNGENE = "trained/released/{}/seed0/best.learngene.safetensors"
 SIZE = "embed_dim=8,num_heads=2,patch_size=4,img_size=16,mlp_ratio=2"
-ARCH, SMALL = f"depth=4,{SIZE}", f"depth=2,{SIZE}"
+ARCH, SMALL, DEEP = f"depth=4,{SIZE}", f"depth=2,{SIZE}", f"depth=6,{SIZE}"
+TEXT = "gpt2:depth=2,embed_dim=8,num_heads=2,max_len=24,vocab_size=260"
 FIT = [
     "--model.optimizer=torch.optim.AdamW", "--model.optimizer.lr=0.003", "--experiment=released",
     "--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.enable_progress_bar=false",
@@ -33,6 +36,8 @@ SEVERAL = [
     "--data=MultiTask", "--data.tasks=[shapes,colours]", "--data.img_size=16", "--data.batch_size=8",
     "--data.steps_per_epoch=4",
 ]  # fmt: skip
+MASKS = ["--data=VOC12", "--data.root=masks", "--data.img_size=16", "--data.batch_size=8"]
+TEXTS = ["--data=CoLA", "--data.root=texts", "--data.batch_size=8", "--data.max_len=24", "--data.vocab_size=260"]
 HYPER = [
     "--model.width=4", "--model.layers=1", "--model.heads=2", "--model.max_shape=[8,8,4,4]", "--model.set_size=3",
     '--model.panel=["depth=2,embed_dim=8,num_heads=2"]',
@@ -68,8 +73,27 @@ LEARNERS = {
     "ghn3": ["--model=GHN3", *SHAPES, *HYPER],
     "logah": ["--model=LoGAH", *SHAPES, *LOW_RANK],
     "tal": ["--model=TAL", *SEVERAL, *LOW_RANK, "--model.task_embeddings=task_embeddings.safetensors"],
+    "segmentation": ["--model=Ancestor", *MASKS],
+    "text": ["--model=Ancestor", *TEXTS, f"--model.arch={TEXT}"],
     "descendant": started(*INITIALIZERS["sws"]),
 }
+DESCENDANTS = {
+    "ancestor": [f"--arch={ARCH}"],
+    "sws": [f"--arch={DEEP}", "--order=front_last_mid"],
+    "simple_lg": [f"--arch={DEEP}"],
+    "mini_deit": [f"--arch={DEEP}"],
+    "tleg": [f"--arch={DEEP}"],
+    "tleg_two_layers": [f"--arch={DEEP}"],
+    "lsamd": [f"--arch={DEEP}", "--priority=first", "--head=3"],
+    "ghn3": [f"--arch={DEEP}"],
+    "logah": [f"--arch={DEEP}"],
+    "tal": [f"--arch={DEEP}", "--task=colours"],
+    "segmentation": [f"--arch={ARCH}"],
+    "text": [f"--arch={TEXT}"],
+}
+"""Learner -> options of ``lgx init`` beside its learngene."""
+FILES = {name: LEARNGENE.format(name) for name in DESCENDANTS} | {"lsamd": "lsamd.learngene.safetensors"}
+"""Learner -> its learngene file."""
 
 
 def fit(folder: Path, name: str, options: list[str], epochs: int = 2, runs: str = "trained") -> Path:
@@ -93,6 +117,42 @@ def relative(value: Any, folder: str) -> Any:
     return value
 
 
+def fingerprint(path: Path) -> float:
+    """One number that depends on each parameter in a weights file, and on its place.
+
+    The head of a ViT is left out: it may be random.
+    """
+    tensors = {name: tensor for name, tensor in load_file(path).items() if not name.startswith("head.")}
+    number = 0.0
+    for k, name in enumerate(sorted(tensors)):
+        values = tensors[name].double().flatten()
+        number += float(values @ torch.cos(torch.arange(len(values)).double() + k))
+    return number
+
+
+def stop_in_the_middle(folder: Path) -> None:
+    """Keep a sweep that was stopped after two runs, and a study that was stopped in its second trial.
+
+    The results of the sweep's second run are not yet collected.
+    """
+    for command in ("sweep", "tune"):
+        main([command, f"{command}.yaml", "--runs_dir=trained"])
+    swept, tuned = folder / "trained/swept", folder / "trained/tuned"
+    for run in (swept / "sws/seed0", swept / "sws-3/seed0"):
+        keep(run, folder, whole=False)
+        for name in ("config.yaml", "results.csv", "summary.json", "finished.json"):
+            shutil.copy(run / name, HERE / run.relative_to(folder))
+    (HERE / "ended").mkdir()
+    shutil.copy(swept / "measured.csv", HERE / "ended/swept.csv")
+    shutil.copy(tuned / "trial1/seed0/results.csv", HERE / "ended/trial1.csv")
+    header, *rows = (swept / "measured.csv").read_text().splitlines(keepends=True)
+    first = [row for row in rows if ",trained/swept/sws/seed0," in row]
+    (HERE / "trained/swept/measured.csv").write_text("".join([header, *first]))
+    (HERE / "trained/tuned").mkdir()
+    *lines, _ = (tuned / "study.journal").read_text().splitlines(keepends=True)
+    (HERE / "trained/tuned/study.journal").write_text("".join(lines))
+
+
 def keep(run: Path, folder: Path, whole: bool) -> None:
     """Copy what a run wrote beside this file."""
     target = HERE / run.relative_to(folder)
@@ -109,11 +169,13 @@ def keep(run: Path, folder: Path, whole: bool) -> None:
 def make(folder: Path) -> None:
     """Run everything below ``folder`` and keep what is small."""
     sys.path.insert(0, str(HERE.parents[1]))
-    from parity_data import write_images
+    from parity_data import write_images, write_masks, write_texts
 
     torch.set_num_threads(1)
     for seed, (name, sizes) in enumerate(DATA.items()):
         write_images(folder / name, sizes, seed)
+    write_masks(folder / "masks/voc12/VOCdevkit/VOC2012")
+    write_texts(folder / "texts")
     for name, options in LEARNERS.items():
         keep(fit(folder, name, options), folder, name in KEPT)
         if name == "ancestor":
@@ -129,12 +191,20 @@ def make(folder: Path) -> None:
         shutil.copy(run / "results.csv", HERE / "four_epochs" / f"{name}.csv")
     main(["init", "--learngene", LEARNGENE.format("sws"), f"--arch=depth=3,{SIZE}", "--out=exported"])
     shutil.copytree(folder / "exported", HERE / "exported")
+    fingerprints = {}
+    for name, given in DESCENDANTS.items():
+        main(["init", "--learngene", FILES[name], *given, "--out=descendant.safetensors"])
+        fingerprints[name] = fingerprint(folder / "descendant.safetensors")
+    (HERE / "descendants.json").write_text(json.dumps(fingerprints, indent=2) + "\n")
+    for file in HERE.glob("*.yaml"):
+        shutil.copy(file, folder)
+    stop_in_the_middle(folder)
     for name in ("task_embeddings.safetensors", "lsamd.learngene.safetensors"):
         shutil.copy(folder / name, HERE / name)
 
 
 if __name__ == "__main__":
-    for made in ("trained", "configs", "four_epochs", "exported"):
+    for made in ("trained", "configs", "four_epochs", "exported", "ended"):
         shutil.rmtree(HERE / made, ignore_errors=True)
     with tempfile.TemporaryDirectory() as temporary:
         os.chdir(temporary)
