@@ -163,6 +163,9 @@ COLUMNS = {"run", "commit", "config", "hardware"}
 KEYS = {"ancestor", "lgx_version"}
 """Keys of a learngene's description that do."""
 
+RENAMED_KEYS = {"search": "selection"}
+"""Keys of a learngene's description that had another name before."""
+
 
 # -- recording --------------------------------------------------------------------------------------------------------
 
@@ -189,6 +192,7 @@ def tensors_of(path: Path) -> dict[str, Any]:
     with safe_open(path, framework="np") as file:
         found = {name: file.get_tensor(name) for name in sorted(file.keys())}
         about = json.loads((file.metadata() or {}).get("lgx", "{}"))
+        about = {RENAMED_KEYS.get(key, key): value for key, value in about.items()}
     digests = {
         name: f"{tensor.dtype} {tensor.shape} {hashlib.sha256(tensor.tobytes()).hexdigest()}"
         for name, tensor in found.items()
