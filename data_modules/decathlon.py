@@ -98,6 +98,11 @@ def decathlon_info(task: DecathlonTask, test_split: Literal["val", "test"] = "va
     )
 
 
+def task_folder(root: str | Path, task: DecathlonTask) -> Path:
+    """Folder of a task's images."""
+    return Path(root) / "decathlon" / "data" / FACTS[task].folder
+
+
 class Decathlon(ImageDataModule):
     """One task of the Visual Decathlon, in the official layout of ``decathlon-1.0``.
 
@@ -136,7 +141,7 @@ class Decathlon(ImageDataModule):
     @property
     def folder(self) -> Path:
         """Folder of the task's images."""
-        return self.root_folder / "decathlon" / "data" / self.facts.folder
+        return task_folder(self.root, self.decathlon_task)
 
     @staticmethod
     def is_present(root: str | Path, task: DecathlonTask) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from data_modules.archives import check_member, check_name, check_size, reading_tar
-from data_modules.decathlon import DECATHLON_TASKS, FACTS, Decathlon, DecathlonTask, Part, decathlon_info
+from data_modules.decathlon import DECATHLON_TASKS, FACTS, Decathlon, DecathlonTask, Part, decathlon_info, task_folder
 from data_modules.prepare import link
 from data_modules.suites import Suite
 from lgx.core.files import atomic_path
@@ -173,6 +173,8 @@ DECATHLON = Suite[DecathlonTask](
     module=lambda task, root: Decathlon(task, root=root),
     is_present=Decathlon.is_present,
     prepare=prepare_task,
+    folder=task_folder,
     in_shards=False,
+    needs_source=lambda task: True,
     what_to_fetch=what_to_fetch,
 )

@@ -16,7 +16,8 @@ from data_modules import mini_sources as sources
 from data_modules.base import DatasetInfo, Split
 from data_modules.images import Images, LabeledImages
 from data_modules.pocket.tasks import draw_task
-from data_modules.shards import SPLITS, is_complete, write_shards
+from data_modules.shard_index import SPLITS, is_complete
+from data_modules.shards import write_shards
 from data_modules.suites import Suite, SuiteTask
 from lgx.core.files import atomic_path
 from lgx.errors import UserError
@@ -199,7 +200,9 @@ MINI = Suite[MiniTask](
     module=lambda task, root: MiniDecathlon(task, root=root),
     is_present=is_prepared,
     prepare=lambda root, task, source: prepare_task(root, task, source).is_dir(),
+    folder=mini_folder,
     in_shards=True,
+    needs_source=lambda task: bool(RECIPES[task].files),
     check=check_sources,
 )
 
@@ -215,19 +218,4 @@ class MiniDecathlon(SuiteTask):
     suite = MINI
 
     def __init__(self, task: MiniTask = "tiny_imagenet", **options: Any) -> None:
-        self.mini_task: MiniTask = task
         super().__init__(task, **options)
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the shards, which may not be written yet."""
-        return mini_folder(self.root, self.mini_task)
-
-    def prepare_data(self) -> None:
-        """Make the digits if they are absent; they need no archive."""
-        if not RECIPES[self.mini_task].files:
-            prepare_task(self.root, self.mini_task)
-
-    def how_to_prepare(self) -> str:
-        """The command that prepares the task, for messages."""
-        return f"{super().how_to_prepare().removesuffix('`')} --source FOLDER`"

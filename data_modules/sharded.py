@@ -13,7 +13,8 @@ from data_modules.base import Split, TrainLoader, loader_options, process_of
 from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
 from data_modules.samplers import Batching
-from data_modules.shards import ShardImages, read_index, refuse_url
+from data_modules.shard_index import read_index, refuse_url
+from data_modules.shards import ShardImages
 from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader
 from data_modules.transforms import eval_transform, train_transform
 from lgx.errors import UserError

@@ -7,7 +7,7 @@ import json
 import os
 import tarfile
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,67 +20,15 @@ from rich.progress import track
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.images import DataError, Images, open_photo
+from data_modules.shard_index import INDEX, Shard, load_index
 from data_modules.splits import Indices
 from lgx.core.files import atomic_path
-from lgx.core.json_files import read_json
-from lgx.core.schema import (
-    LINE,
-    MAPPING,
-    NUMBERS,
-    POSITIVE,
-    Field,
-    at_most,
-    check_fields,
-    list_of,
-    mapping_of,
-    one_of,
-)
 from lgx.errors import UserError
 
 # Where another package imported webdataset first, the environment variable came too late.
 wds.utils.enforce_security = True
 
-INDEX = "index.json"
-SPLITS: tuple[Split, ...] = ("train", "val", "test")
 IMAGE_KEYS = ("png", "jpg", "webp")
-
-_COUNT = at_most(2**40)
-_INDEX = {"info": MAPPING, "splits": mapping_of(MAPPING)}
-_SPLIT = {"count": _COUNT, "shards": list_of(MAPPING)}
-_SHARD = {"file": LINE, "count": _COUNT, "sha256": LINE}
-_RENAMED = {"licence": "license"}  # keys of `info` in indices that earlier versions wrote
-_INFO = {
-    "name": LINE,
-    "num_classes": at_most(1_000_000, 1),
-    "sizes": list_of(Field(lambda value: value is None or _COUNT.holds(value), "counts")),
-    "license": LINE,
-    "source": LINE,
-    "splits": LINE,
-    "img_size": at_most(65_536, 1),
-    "in_chans": Field(lambda value: value in (1, 3), "1 or 3"),
-    "mean": NUMBERS,
-    "std": POSITIVE,
-    "class_names": list_of(Field(lambda value: isinstance(value, str), "texts")),
-    "kind": one_of("classification"),
-    "metric": LINE,
-}
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One tar file.
-
-    Attributes:
-        path: Where it is.
-        count: Number of examples in it.
-        sha256: Checksum of the file.
-        classes: Number of classes of the set.
-    """
-
-    path: Path
-    count: int
-    sha256: str
-    classes: int = 1_000_000
 
 
 def write_shards(
@@ -115,7 +63,7 @@ def write_shards(
     order = np.random.default_rng(0).permutation(len(images)) if split == "train" else np.arange(len(images))
     labels = np.asarray(images.labels, np.int64)[order]
     plan = {"count": len(images), "shard_size": shard_size, "labels": hashlib.sha256(labels.tobytes()).hexdigest()}
-    index: dict[str, Any] = _load_index(directory) if (directory / INDEX).exists() else {"version": 1, "splits": {}}
+    index: dict[str, Any] = load_index(directory) if (directory / INDEX).exists() else {"version": 1, "splits": {}}
     if index.get("info", {}).get("name", info.name) != info.name:
         raise UserError(f"{directory}: holds shards of {index['info']['name']}, not {info.name}; choose another folder")
     index["info"] = asdict(info)
@@ -137,59 +85,6 @@ def write_shards(
         with atomic_path(directory / INDEX) as temporary:
             temporary.write_text(json.dumps(index, indent=1) + "\n")
     return directory / INDEX
-
-
-def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
-    """Read what a folder of shards holds.
-
-    Args:
-        directory: The folder, or a path to its ``index.json``.
-
-    Returns:
-        The facts of the set, and the shards of every complete split.
-
-    Raises:
-        UserError: If there is no readable index, or a split was not written to its end.
-    """
-    directory = refuse_url(directory)
-    if not (directory / INDEX).exists():
-        raise UserError(f"{directory}: no {INDEX}; expected a folder that `lgx data prepare NAME --shards` wrote")
-    index = _load_index(directory)
-    try:
-        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in index["info"].items()}
-        info = DatasetInfo(**fields)
-    except TypeError as error:  # a key is missing or unknown
-        raise UserError(
-            f"{directory / INDEX}: not an index of shards ({str(error)[:200]}); write them again"
-        ) from error
-    if not (len(info.mean) == len(info.std) == info.in_chans and len(info.sizes) == 3):
-        raise UserError(f"{directory / INDEX}: mean and std of {info.in_chans} channels and 3 sizes are expected")
-    splits: dict[Split, list[Shard]] = {}
-    for split, entry in index["splits"].items():
-        if any(Path(s["file"]).name != s["file"] for s in entry["shards"]):
-            raise UserError(f"{directory / INDEX}: names a file outside its folder; do not trust it")
-        splits[split] = [
-            Shard(directory / s["file"], s["count"], s["sha256"], info.num_classes) for s in entry["shards"]
-        ]
-        if sum(s.count for s in splits[split]) != entry["count"]:
-            raise UserError(f"{directory}: the {split} shards are incomplete; run the command that wrote them again")
-    return info, splits
-
-
-def is_complete(directory: Path) -> bool:
-    """Whether a folder holds shards of all three splits."""
-    return (directory / INDEX).exists() and set(read_index(directory)[1]) == set(SPLITS)
-
-
-def refuse_url(place: str | Path) -> Path:
-    """The place as a path.
-
-    Raises:
-        UserError: If it is a URL; above all, webdataset would run what follows ``pipe:`` in a shell.
-    """
-    if str(place).startswith("pipe:") or "://" in str(place):
-        raise UserError(f"{place}: only local folders of shards are read, no URL and no pipe: command")
-    return Path(place)
 
 
 def read_shard(shard: Shard) -> Iterator[dict[str, Any]]:
@@ -286,21 +181,6 @@ def _write_tar(path: Path, images: Images, part: Indices, split: Split, start: i
                 label = int(images.labels[position])
             data, suffix = stored
             writer.write({"__key__": f"{split}-{start + offset:08d}", suffix: data, "cls": str(label).encode()})
-
-
-def _load_index(directory: Path) -> dict[str, Any]:
-    remedy = "remove the folder and write it again"
-    place = f"{directory / INDEX}: not an index of shards"
-    index = check_fields(read_json(directory / INDEX, remedy), _INDEX, place, complete=True)
-    for old, new in _RENAMED.items():
-        if old in index["info"]:
-            index["info"].setdefault(new, index["info"].pop(old))
-    check_fields(index["info"], _INFO, f"{place}: info")
-    for split, entry in index["splits"].items():
-        check_fields(entry, _SPLIT, f"{place}: {split}", complete=True)
-        for shard in entry["shards"]:
-            check_fields(shard, _SHARD, f"{place}: {split}", complete=True)
-    return index
 
 
 def _sha256(path: Path) -> str:

@@ -16,7 +16,8 @@ import webdataset as wds
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from data_modules.samplers import Batching, limited, mix_seed, next_position, seeded_rng
-from data_modules.shards import Shard, decode, read_shard
+from data_modules.shard_index import Shard
+from data_modules.shards import decode, read_shard
 from lgx.core.batch import Batch
 from lgx.errors import UserError
 

@@ -28,7 +28,9 @@ class Suite(Generic[TaskT]):
         is_present: (root, task) -> whether a task is below ``root``.
         prepare: (root, task, source) brings a task to its place, if it is not there yet, and checks it. Returns False
             if the files of the task are missing; raises a UserError if they are damaged.
+        folder: (root, task) -> folder of a task's images.
         in_shards: Whether ``prepare`` writes a task as shards.
+        needs_source: Whether the archives of a task must be given; other tasks are made by ``prepare``.
         check: (task, source) raises a UserError if ``source`` lacks a file of a task; called for all tasks before any
             is prepared.
         what_to_fetch: (names of data sets, root) -> one sentence: which archives hold them, and what to run then.
@@ -41,7 +43,9 @@ class Suite(Generic[TaskT]):
     module: Callable[[TaskT, str], ImageDataModule]
     is_present: Callable[[str | Path, TaskT], bool]
     prepare: Callable[[str | Path, TaskT, str | None], bool]
+    folder: Callable[[str | Path, TaskT], Path]
     in_shards: bool
+    needs_source: Callable[[TaskT], bool]
     check: Callable[[TaskT, str | None], None] = lambda task, source: None
     what_to_fetch: Callable[[Sequence[str], str | Path], str] = lambda names, root: ""
 
@@ -54,7 +58,7 @@ class Suite(Generic[TaskT]):
 class SuiteTask(ShardedImages):
     """Base of the data modules of one task of a suite that is stored as shards.
 
-    A subclass sets ``suite`` and implements ``folder``; its constructor names the tasks.
+    A subclass sets ``suite``, and its constructor names the tasks.
 
     Args:
         task: The task.
@@ -75,6 +79,16 @@ class SuiteTask(ShardedImages):
         self.info = self.suite.info(task)
         super().__init__(**options)
 
+    @property
+    def folder(self) -> Path:
+        """Folder of the shards, which may not be written yet."""
+        return self.suite.folder(self.root, self.task_name)
+
+    def prepare_data(self) -> None:
+        """Make the task if it is absent and needs no archives."""
+        if not self.suite.needs_source(self.task_name):
+            self.suite.prepare(self.root, self.task_name, None)
+
     def read(self, split: Split) -> Images:
         """Return the examples of one split.
 
@@ -82,9 +96,7 @@ class SuiteTask(ShardedImages):
             UserError: If the task was not prepared yet, or a shard is damaged.
         """
         if not self.suite.is_present(self.root, self.task_name):
-            raise UserError(f"{self.info.name}: nothing at {self.folder}; {self.how_to_prepare()}")
+            source = " --source FOLDER" if self.suite.needs_source(self.task_name) else ""
+            command = f"lgx data prepare {self.info.name} --root {self.root}{source}"
+            raise UserError(f"{self.info.name}: nothing at {self.folder}; run `{command}`")
         return super().read(split)
-
-    def how_to_prepare(self) -> str:
-        """The command that prepares the task, for messages."""
-        return f"run `lgx data prepare {self.info.name} --root {self.root}`"

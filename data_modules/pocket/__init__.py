@@ -4,7 +4,6 @@ They mirror the domains of the Visual Decathlon, need different features, and se
 experiments. They never replace the real sets in a claim.
 """
 
-from pathlib import Path
 from typing import Any
 
 from data_modules.pocket.tasks import POCKET_TASKS, PocketTask, is_made, make_task, pocket_folder, pocket_info
@@ -21,7 +20,9 @@ POCKET = Suite[PocketTask](
     module=lambda task, root: PocketDecathlon(task, root=root),
     is_present=is_made,
     prepare=lambda root, task, source: make_task(root, task).is_dir(),
+    folder=pocket_folder,
     in_shards=True,
+    needs_source=lambda task: False,
 )
 
 
@@ -38,14 +39,4 @@ class PocketDecathlon(SuiteTask):
     suite = POCKET
 
     def __init__(self, task: PocketTask = "world", **options: Any) -> None:
-        self.pocket_task: PocketTask = task
         super().__init__(task, **options)
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the shards, which may not be written yet."""
-        return pocket_folder(self.root, self.pocket_task)
-
-    def prepare_data(self) -> None:
-        """Make the task if it is absent."""
-        make_task(self.root, self.pocket_task)

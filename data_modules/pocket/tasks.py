@@ -15,7 +15,8 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.images import LabeledImages
 from data_modules.pocket import synthetic, written
 from data_modules.pocket.drawing import SIZE, Array, Rng
-from data_modules.shards import SPLITS, is_complete, refuse_url, write_shards
+from data_modules.shard_index import SPLITS, is_complete, refuse_url
+from data_modules.shards import write_shards
 from data_modules.splits import Indices, stratified_split
 from lgx.errors import UserError
 

@@ -11,7 +11,8 @@ from PIL import Image
 from data_modules import MiniDecathlon, mini
 from data_modules.catalogue import infos, is_present
 from data_modules.mini import MINI_TASKS, RECIPES, mini_info, prepare_task
-from data_modules.shards import SPLITS, read_index, read_shard
+from data_modules.shard_index import SPLITS, read_index
+from data_modules.shards import read_shard
 from lgx.commands.data import prepare
 from lgx.errors import UserError
 from tests.support.paths import SHARED

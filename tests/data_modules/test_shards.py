@@ -14,8 +14,9 @@ from PIL import Image
 
 from data_modules.base import DatasetInfo
 from data_modules.images import ImageFiles, LabeledImages
+from data_modules.shard_index import INDEX, read_index
 from data_modules.sharded import ShardedData
-from data_modules.shards import INDEX, ShardImages, read_index, write_shards
+from data_modules.shards import ShardImages, write_shards
 from lgx.errors import UserError
 from tests.support import fake_data
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from data_modules.samplers import Batching
+from data_modules.shard_index import Shard, read_index
 from data_modules.sharded import ShardedData
-from data_modules.shards import Shard, read_index
 from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader, stretches
 from lgx.errors import UserError
 from tests.support import fake_data
