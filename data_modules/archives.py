@@ -1,4 +1,4 @@
-"""Zip and tar files that a user brings: nothing of them lands outside, and none of them is a bomb."""
+"""Unpack zip and tar files of a user safely: no file outside the target folder, and no archive bomb."""
 
 import gzip
 import lzma
@@ -14,7 +14,7 @@ from lgx.core.files import atomic_path
 from lgx.errors import UserError
 
 EXPANSION = 200
-"""How many times an archive's size its content may have: texts shrink to a tenth, images hardly at all."""
+"""Largest allowed ratio of an archive's content to its size. Texts shrink to a tenth, images hardly at all."""
 
 
 def unzip(archives: Iterable[Path], folder: Path) -> None:
@@ -25,7 +25,7 @@ def unzip(archives: Iterable[Path], folder: Path) -> None:
         folder: The folder to make.
 
     Raises:
-        UserError: If an archive is damaged or a bomb, or a member would land outside ``folder`` or is a link.
+        UserError: If an archive is damaged or a bomb, or a member would be written outside ``folder`` or is a link.
     """
     with atomic_path(folder) as temporary:
         temporary.mkdir()
@@ -36,21 +36,21 @@ def unzip(archives: Iterable[Path], folder: Path) -> None:
 
 @contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a zip file that may be unpacked.
+    """Open a zip file and check that it is safe to unpack.
 
     Args:
         path: The file.
 
     Raises:
-        UserError: If it is damaged or a bomb, or one of its members climbs out or is a link; also where reading it
-            later shows that it is damaged.
+        UserError: If it is damaged or a bomb, or a member would be written outside or is a link; also if the caller
+            finds it damaged while reading it.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             for member in members:
                 check_name(path, member.filename)
-                # Only the upper half of the attributes is a mode, and only where a Unix wrote the file.
+                # Only the upper half of the attributes is a mode, and only if a Unix system wrote the file.
                 if stat.S_ISLNK(member.external_attr >> 16):
                     raise UserError(f"{path}: its member {member.filename!r} is a symbolic link; do not trust it")
             check_size(path, sum(member.file_size for member in members))
@@ -69,7 +69,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
 @contextmanager
 def reading_tar(path: Path) -> Iterator[None]:
-    """Turn whatever a damaged tar file leads to into one sentence.
+    """Turn every error that a damaged tar file causes into one sentence.
 
     Args:
         path: The file, for the message.
@@ -89,10 +89,10 @@ def reading_tar(path: Path) -> Iterator[None]:
 
 
 def check_tar(path: Path) -> None:
-    """Look through a tar file that another package will unpack.
+    """Check a tar file that another package will unpack.
 
     Raises:
-        UserError: If it is damaged or a bomb, or one of its members climbs out, is a link or a device.
+        UserError: If it is damaged or a bomb, or a member would be written outside, is a link or a device.
     """
     total = 0
     with reading_tar(path), tarfile.open(path, "r|*") as tar:
@@ -103,10 +103,10 @@ def check_tar(path: Path) -> None:
 
 
 def check_member(path: Path, member: tarfile.TarInfo) -> None:
-    """Refuse a member of a tar file that is not an ordinary file or folder within.
+    """Refuse a member of a tar file that is not an ordinary file or folder inside it.
 
     Raises:
-        UserError: If it climbs out, or is a link or a device.
+        UserError: If it would be written outside, or is a link or a device.
     """
     check_name(path, member.name)
     if not (member.isreg() or member.isdir()):
@@ -133,13 +133,13 @@ def check_size(path: Path, total: int) -> None:
 
     Args:
         path: The archive.
-        total: Bytes that it says to hold.
+        total: Size of its content in bytes, as its headers state it.
 
     Raises:
-        UserError: If that is more than any real set.
+        UserError: If the content is too large for a real set.
     """
     size = path.stat().st_size
     if total > EXPANSION * max(size, 2**20):
         raise UserError(
-            f"{path}: its {size:,} bytes would unpack to more than {EXPANSION} times as many; do not trust it"
+            f"{path}: its {size:,} bytes would unpack to more than {EXPANSION} times as many bytes; do not trust it"
         )

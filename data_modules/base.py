@@ -1,4 +1,4 @@
-"""``TaskDataModule``: what methods, callbacks and plans see of every data module."""
+"""``TaskDataModule``: the interface of every data module for methods, callbacks and plans."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ class DatasetInfo:
     Attributes:
         name: Short lower-case name, also the folder below ``root``.
         num_classes: Number of classes.
-        sizes: Number of examples of (train, val, test) as this module splits them; None where not fixed.
+        sizes: Number of examples of (train, val, test) as this module splits them; None if not fixed.
         license: License or terms as its publishers state them.
         source: Where it comes from (project page).
         splits: One sentence: which split is which, and where validation examples come from.
@@ -32,7 +32,7 @@ class DatasetInfo:
         mean: Per-channel mean in [0, 1] for the default number of channels.
         std: Per-channel standard deviation, likewise.
         class_names: Names in index order; empty if only the files give them.
-        kind: What is predicted.
+        kind: The kind of prediction.
         metric: Name of the main metric.
     """
 
@@ -52,7 +52,7 @@ class DatasetInfo:
 
 
 class TrainLoader(Protocol):
-    """What :meth:`TaskDataModule.train_dataloader` returns: an iterable of batches that knows its length."""
+    """The result of :meth:`TaskDataModule.train_dataloader`: an iterable of batches with a known length."""
 
     @property
     def epoch_length(self) -> int:
@@ -100,7 +100,7 @@ class TaskDataModule(LightningDataModule, ABC):
         """
         raise UserError(f"data: {type(self).__name__} has no predict_indices; use a data module that defines them")
 
-    # -- what a plan needs, which reads no training example if it can --------------------------------------------
+    # -- what a plan needs, which avoids reading training examples --------------------------------------------
 
     def members(self) -> "Sequence[TaskDataModule]":
         """The data module of each task: itself, or the sets that it consists of."""

@@ -31,7 +31,7 @@ def infos() -> list[DatasetInfo]:
 
 
 def is_present(name: str, root: str | Path) -> bool:
-    """Whether the set called ``name`` lies below ``root``."""
+    """Whether the files of the set called ``name`` are below ``root``."""
     if name in TEXT_SETS:
         return (Path(root) / name).is_dir()
     suite = suite_of(name)
@@ -44,7 +44,7 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
     Args:
         name: A name of the catalogue, e.g. ``cifar10`` or ``pocket_digits``, or a folder in
             :class:`~data_modules.folder.ImageFolderData`'s layout, whose own name is then the task's.
-        root: Folder below which the sets of the catalogue lie.
+        root: Folder that contains the sets of the catalogue.
 
     Returns:
         The module; no image was read yet. Its options, e.g. ``img_size``, may be changed until ``setup``.
@@ -70,7 +70,7 @@ def open_text(name: str, root: str = "data") -> TextSet:
 
     Args:
         name: A name of the catalogue, e.g. ``cola``.
-        root: Folder below which the sets of the catalogue lie.
+        root: Folder that contains the sets of the catalogue.
 
     Returns:
         The module; no text was read yet. Its options, e.g. ``max_len``, may be changed until ``setup``.
@@ -89,7 +89,7 @@ def check_name(name: str) -> None:
     """Refuse an unknown name.
 
     Raises:
-        UserError: With the nearest names.
+        UserError: If no set or suite has it; the sentence gives the most similar names.
     """
     if name not in IMAGE_SETS and name not in SUITES and name not in TEXT_SETS and not suite_of(name):
         raise UserError(f"name: {_unknown(name)}")

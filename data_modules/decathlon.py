@@ -22,7 +22,7 @@ DECATHLON_TASKS: tuple[DecathlonTask, ...] = get_args(DecathlonTask)
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What is published about one task.
+    """Published facts of one task.
 
     Attributes:
         folder: The official name of the task, of its folder and of its annotations.
@@ -72,9 +72,10 @@ FACTS: dict[DecathlonTask, TaskFacts] = {
         (0.43414682, 0.38309883, 0.29714763), (0.28509808, 0.23842338, 0.2639633),
     ),
 }  # fmt: skip
-"""Classes and sizes are those of TensorFlow Datasets' catalogue (``visual_domain_decathlon``), which counted the
-official files. Means and deviations are the entries of ``decathlon_mean_std.pickle`` as public code spells them out;
-they stand here so that no pickle is ever opened. Its entry for ImageNet is in another unit; ImageNet has the usual one.
+"""Classes and sizes are those of the catalogue of TensorFlow Datasets (``visual_domain_decathlon``), which counted the
+official files. Means and deviations are the entries of ``decathlon_mean_std.pickle``, as public code lists them; they
+are written here so that no pickle is ever opened. Its entry for ImageNet has another unit, so ImageNet has the usual
+values.
 """
 
 
@@ -89,7 +90,7 @@ def decathlon_info(task: DecathlonTask, test_split: Literal["val", "test"] = "va
         sizes=(train - held, held, val) if test_split == "val" else facts.sizes,
         license="the original set's",
         source="https://www.robots.ox.ac.uk/~vgg/decathlon/",
-        splits="test is the official val (the official test labels are withheld); val is held out of train"
+        splits="test is the official val (the official test labels are not public); val is held out of train"
         if test_split == "val"
         else "official train, val and test, with test labels that the user has",
         img_size=72,
@@ -106,19 +107,19 @@ def task_folder(root: str | Path, task: DecathlonTask) -> Path:
 class Decathlon(ImageDataModule):
     """One task of the Visual Decathlon, in the official layout of ``decathlon-1.0``.
 
-    Images lie at ``root/decathlon/data/<official name>/{train,val,test}/...``, all with a short side of 72 px; labels
-    in ``root/decathlon/annotations/<official name>_{train,val}.json`` (COCO's format). Classes are counted in the order
+    Images are at ``root/decathlon/data/<official name>/{train,val,test}/...``, all with a short side of 72 px; labels
+    are in ``root/decathlon/annotations/<official name>_{train,val}.json`` (COCO's format). The classes are in the order
     of their category ids.
 
-    The labels of the official test images are withheld. So the official **val** is the **test** split here, as papers
-    report it, and validation images are held out of the official train: nothing is chosen by what is tested. For
-    whoever has the labels, ``test_split="test"`` gives the official three splits (``val_fraction`` has no effect then).
+    The labels of the official test images are not public. So the official **val** is the **test** split here, as papers
+    report it, and validation images are held out of the official train: no choice depends on test images. If you have
+    the labels, ``test_split="test"`` gives the three official splits (``val_fraction`` has no effect then).
 
-    The official split of ``gtsrb`` is by image, not by track, so its test figures flatter. A mirrored sign, character
-    or digit is another one: of the augmentations, ``gtsrb``, ``omniglot`` and ``svhn`` want ``none``.
+    The official split of ``gtsrb`` is by image, not by track, so its test figures are too high. A mirrored sign,
+    character or digit has another meaning: use the augmentation ``none`` for ``gtsrb``, ``omniglot`` and ``svhn``.
 
     Args:
-        task: Which of the ten.
+        task: The task, one of ten.
         test_split: Official split to test on; ``test`` needs ``annotations/<official name>_test.json`` with labels.
         options: See :class:`~data_modules.options.ImageOptions`; the papers' ViTs use ``img_size`` 224.
     """
@@ -145,7 +146,7 @@ class Decathlon(ImageDataModule):
 
     @staticmethod
     def is_present(root: str | Path, task: DecathlonTask) -> bool:
-        """Whether the task lies below ``root`` (a look at the folders, not at every file)."""
+        """Whether the task is below ``root``. Looks for folders, not for every file."""
         base, name = Path(root) / "decathlon", FACTS[task].folder
         labels = (base / "annotations" / f"{name}_{part}.json" for part in ("train", "val"))
         return (base / "data" / name).is_dir() and all(path.exists() for path in labels)
@@ -160,7 +161,7 @@ class Decathlon(ImageDataModule):
         if not self.is_present(self.root, self.decathlon_task):
             raise UserError(
                 f"{name}: no {self.folder} with annotations; run `lgx data prepare {name} --root {self.root}`, "
-                "which says what to fetch"
+                "which says what to download"
             )
         if self.test_split == "test":
             return self.annotated(split) if split != "train" else self._train
@@ -171,7 +172,7 @@ class Decathlon(ImageDataModule):
 
     @functools.cached_property
     def _train(self) -> ImageFiles:
-        """Parsed once, because two splits come out of it."""
+        """The official train, parsed once, because both train and val are parts of it."""
         return self.annotated("train")
 
     def annotated(self, part: Part, where: str | None = None) -> ImageFiles:
@@ -188,7 +189,7 @@ class Decathlon(ImageDataModule):
         path = base / "annotations" / f"{self.facts.folder}_{part}.json"
         if not path.exists():
             raise UserError(
-                f"data.test_split: {path} does not exist; the official test labels are withheld, so use val, or "
+                f"data.test_split: {path} does not exist; the official test labels are not public; use val, or "
                 "place a file with labels there"
                 if part == "test"
                 else f"{self.info.name}: {path} does not exist; unpack the annotations of the devkit again"
@@ -208,7 +209,7 @@ def _parse(path: Path, num_classes: int) -> tuple[list[str], list[int]]:
         raise UserError(f"{path}: has {len(index)} categories, expected the {num_classes} of this task")
     if names.keys() != category.keys() or len(content["annotations"]) != len(names):
         raise UserError(
-            f"{path}: {len(content.get('annotations') or [])} labels for {len(names)} images; expected exactly one each"
+            f"{path}: {len(content.get('annotations') or [])} labels for {len(names)} images, expected one each"
         )
     unknown = sorted(set(category.values()) - index.keys())
     if unknown:

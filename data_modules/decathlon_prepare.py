@@ -1,4 +1,4 @@
-"""Bringing the Visual Decathlon to its place from the official archives, task by task, and checking it."""
+"""Unpack or link the Visual Decathlon from its official archives, task by task, and check it."""
 
 import tarfile
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def prepare_task(root: str | Path, task: DecathlonTask, source: str | None) -> b
     """Bring a task to its place, if it is not there yet, and check it.
 
     Args:
-        root: Folder below which data sets lie.
+        root: Folder that contains the data sets.
         task: The task.
         source: See :func:`bring_task`.
 
@@ -38,22 +38,22 @@ def prepare_task(root: str | Path, task: DecathlonTask, source: str | None) -> b
 
 
 def bring_task(root: str | Path, task: DecathlonTask, source: str | None) -> bool:
-    """Bring a task to its place unless it is there.
+    """Bring a task to its place, if it is not there yet.
 
     Every task becomes a folder ``root/decathlon/data/<official name>`` of its own, all or nothing, so that ImageNet,
-    which has an archive of its own, can follow later.
+    which has an archive of its own, can be added later.
 
     Args:
-        root: Folder below which data sets lie.
+        root: Folder that contains the data sets.
         task: The task.
         source: Folder with the official archives, or with their unpacked ``annotations`` and ``data``, which are then
-            linked; None to bring nothing.
+            linked; None if the user gave none.
 
     Returns:
         Whether the task is there now.
 
     Raises:
-        UserError: If ``source`` holds nothing of the Decathlon, or an archive is damaged or not to be trusted.
+        UserError: If ``source`` holds nothing of the Decathlon, or an archive is damaged or unsafe.
     """
     base, name = Path(root) / "decathlon", FACTS[task].folder
     if source is None or Decathlon.is_present(root, task):
@@ -72,7 +72,7 @@ def bring_task(root: str | Path, task: DecathlonTask, source: str | None) -> boo
         if not devkit.exists():
             raise UserError(
                 f"source: {folder} has neither {devkit.name} nor a folder annotations/; the devkit holds the labels of "
-                f"all tasks, fetch it from {DEVKIT}"
+                f"all tasks; download it from {DEVKIT}"
             )
         with devkit.open("rb") as file:
             _extract(file, devkit, ("decathlon-1.0", "annotations"), base / "annotations")
@@ -82,10 +82,10 @@ def bring_task(root: str | Path, task: DecathlonTask, source: str | None) -> boo
 
 
 def verify(module: Decathlon) -> None:
-    """Check the annotated files of a task: as many as the official files annotate, and every one of them is there.
+    """Check that the annotations of a task are complete, and that all of its files are present.
 
     Raises:
-        UserError: If any is missing, or the annotations are others.
+        UserError: If a file is missing, or the annotations are not the official ones.
     """
     name = module.info.name
     parts: tuple[Part, Part] = ("train", "val")
@@ -118,7 +118,7 @@ def what_to_fetch(names: Sequence[str], root: str | Path) -> str:
 
 
 def _unpack_images(folder: Path, name: str, target: Path) -> None:
-    """From the archive of the task alone, or from the archive that holds such archives of all tasks but ImageNet."""
+    """Unpack the archive of the task alone, or that within the archive of all tasks except ImageNet."""
     own = folder / (_filename(IMAGENET) if name == FACTS["imagenet"].folder else f"{name}.tar")
     if own.exists():
         with own.open("rb") as file:
@@ -135,10 +135,10 @@ def _unpack_images(folder: Path, name: str, target: Path) -> None:
 
 
 def _extract(file: IO[bytes], path: Path, inside: tuple[str, ...], target: Path) -> None:
-    """Unpack what lies below the folder ``inside`` of a tar stream to ``target``, all or nothing.
+    """Unpack the content of the folder ``inside`` of a tar stream to ``target``, all or nothing.
 
     Raises:
-        UserError: If the archive is damaged or empty, or a member would land outside or is a link or a device.
+        UserError: If the archive is damaged or empty, or a member would be written outside or is a link or a device.
     """
     total = 0
 

@@ -1,4 +1,4 @@
-"""A user's own images in class folders."""
+"""``ImageFolderData``: images of a user in class folders."""
 
 from dataclasses import dataclass, field
 
@@ -16,12 +16,12 @@ from lgx.errors import UserError
 class ImageFolderData(ImageDataModule):
     """Images at ``root/{train,val,test}/<class>/<image>``.
 
-    Without a ``val`` folder a stratified share of the training images is held out. Classes are the folders in
-    ``train``, so the number of classes is known before any image is read.
+    If there is no folder ``val``, a stratified share of the training images is held out. The classes are the folders in
+    ``train``, so that their number is known before any image is read.
 
     Args:
         root: The folder that holds ``train`` and ``test``.
-        name: Name of the task; default the folder's own.
+        name: Name of the task; default the name of the folder.
         img_size: Height and width in pixels.
     """
 
@@ -55,8 +55,8 @@ class ImageFolderData(ImageDataModule):
         """Return the files of one split.
 
         Raises:
-            UserError: If the split's folder is missing, has other classes than ``train``, or holds no image; or
-                if a class has none to train on.
+            UserError: If the folder of the split is missing, has other classes than ``train``, or holds no image; or
+                if a class has no training image.
         """
         name = self.info.name
         has_val = tree_split(self.root_folder, TREE_NAMES["val"]) is not None

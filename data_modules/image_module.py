@@ -22,7 +22,7 @@ from lgx.core.task import Task
 class ImageDataModule(ImageOptions, SingleSet[Images]):
     """Base of all image data modules.
 
-    A subclass sets ``info`` and implements :meth:`read`; one whose targets are not the classes of whole images also
+    A subclass sets ``info`` and implements :meth:`read`. If its targets are not the classes of whole images, it also
     overrides :meth:`transformed`, :meth:`collate` and :meth:`first`. The three splits are disjoint, and validation
     never reads the test split.
     """
@@ -71,7 +71,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
 
     @property
     def task(self) -> Task:
-        """The task, known before :meth:`setup` (``num_train`` is then the data set's nominal size)."""
+        """The task, known before :meth:`setup` (until then ``num_train`` is the published size)."""
         in_chans = self.in_chans or self.info.in_chans
         return Task(
             name=self.info.name,
@@ -88,7 +88,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
 
 
 def _match_channels(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
-    """Grey statistics repeat over RGB; RGB statistics average to grey."""
+    """Repeat grey statistics for RGB; average RGB statistics for grey."""
     if len(values) == channels:
         return values
     return values * channels if len(values) == 1 else (sum(values) / len(values),)

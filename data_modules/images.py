@@ -14,17 +14,17 @@ from lgx.errors import UserError
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp")
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
-"""What is decoded, whatever a file is called. Pillow tells many more formats by their first bytes."""
+"""Formats that are decoded, whatever the name of the file. Pillow recognizes many more by their first bytes."""
 
-# One of them is PostScript, a program, which Pillow hands to Ghostscript; torchvision's readers open what they find.
+# PostScript is a program, which Pillow passes to Ghostscript; torchvision's readers open files of any format.
 EpsImagePlugin.gs_binary = False
 
 
 class DataError(UserError):
-    """A :class:`UserError` that stays one sentence when it crosses from a loader process.
+    """A :class:`UserError` that is still one sentence after it came from a loader process.
 
-    DataLoader rebuilds a worker's exception from the text of the worker's whole traceback; only the sentence at its
-    end is kept.
+    DataLoader builds the exception of a worker again from the text of its whole traceback; this class keeps only the
+    sentence at the end.
     """
 
     def __init__(self, message: str) -> None:
@@ -32,16 +32,16 @@ class DataError(UserError):
 
 
 def opened(source: Path | bytes) -> Image.Image:
-    """An image of which only the beginning was read.
+    """Open an image without decoding its pixels.
 
     Args:
-        source: File, or what is in one.
+        source: File, or the bytes of one.
 
     Raises:
-        Exception: Whatever Pillow raises of a file in another format than :data:`FORMATS`, or with more pixels than
+        Exception: Any exception of Pillow for a file in another format than :data:`FORMATS`, or with more pixels than
             its limit.
     """
-    if isinstance(source, Path) and not source.is_file():  # opening a pipe would wait for ever
+    if isinstance(source, Path) and not source.is_file():  # opening a pipe would wait forever
         raise FileNotFoundError("no such file")
     return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
 
@@ -50,7 +50,7 @@ def open_image(source: Path | bytes) -> Image.Image:
     """Decode an image.
 
     Raises:
-        Exception: As :func:`opened`, or whatever Pillow raises of a damaged image.
+        Exception: As :func:`opened`, or any exception of Pillow for a damaged image.
     """
     with opened(source) as image:
         image.load()
@@ -58,20 +58,20 @@ def open_image(source: Path | bytes) -> Image.Image:
 
 
 def open_photo(source: Path | bytes) -> Image.Image:
-    """Decode an image of which the short side is resized.
+    """Decode an image that transforms can resize.
 
     Raises:
-        Exception: As :func:`open_image`, or if it is none that transforms can take.
+        Exception: As :func:`open_image` or :func:`checked`.
     """
     return checked(open_image(source))
 
 
 def checked(image: Image.Image) -> Image.Image:
-    """The image itself.
+    """Return the image if transforms can resize it.
 
     Raises:
-        ValueError: If it is a line, which would become gigabytes when its short side is enlarged, or has pixels of an
-            unknown range.
+        ValueError: If it is so narrow that enlarging its short side would take gigabytes, or the range of its pixel
+            values is unknown.
     """
     if max(image.size) > 100 * min(image.size):
         raise ValueError(f"{image.width} x {image.height} pixels; one side is more than 100 times the other")
@@ -81,7 +81,7 @@ def checked(image: Image.Image) -> Image.Image:
 
 
 class Images(Protocol):
-    """A map-style data set of (PIL image, class index) with the labels at hand.
+    """A map-style data set of (PIL image, class index) whose labels are known in advance.
 
     A set for segmentation gives the class index of every pixel instead, see :mod:`data_modules.segmentation`.
     """
@@ -95,13 +95,13 @@ class Images(Protocol):
 
 
 class LabeledImages:
-    """Some examples of a map-style source of (PIL image, class index), labels known without decoding.
+    """Some examples of a map-style source of (PIL image, class index); the labels are known without decoding.
 
     Args:
-        source: Anything indexable that gives (PIL image, label), e.g. a torchvision data set.
+        source: Any object whose elements are (PIL image, label), e.g. a torchvision data set.
         labels: Class index of every example of this split.
         where: Set and split, for error messages.
-        indices: Which examples of ``source`` those are, in order; default all.
+        indices: Positions of the examples in ``source``, in order; default all.
     """
 
     def __init__(self, source: Any, labels: Any, where: str, indices: Indices | None = None) -> None:
@@ -116,7 +116,7 @@ class LabeledImages:
         position = int(self.indices[index])
         try:
             image = self.source[position][0]
-            image.load()  # PIL decodes lazily: outside this block nobody would know which image failed
+            image.load()  # PIL decodes lazily: outside this block the position of a damaged image is unknown
             checked(image)
         except UserError:
             raise
@@ -143,7 +143,7 @@ class ImageFiles:
     """
 
     def __init__(self, folder: Path, names: Sequence[str], labels: Any, where: str) -> None:
-        # One array of bytes: a million Python strings would be copied into every loader process by reference counting.
+        # One array of bytes: reference counting would copy a million Python strings into every loader process.
         self.names = np.array([os.fsencode(name) for name in names], dtype=np.bytes_)
         self.folder, self.where = folder, where
         self.labels: Indices = np.asarray(labels, np.int64)
@@ -166,7 +166,7 @@ class ImageFiles:
             ) from error
 
     def encoded(self, index: int) -> tuple[bytes, str] | None:
-        """The file's own bytes and suffix where a shard can hold them as they are, else None."""
+        """The bytes of the file and its suffix if a shard can hold them unchanged, else None."""
         path = self.path(index)
         suffix = {".jpg": "jpg", ".jpeg": "jpg", ".png": "png", ".webp": "webp"}.get(path.suffix.lower())
         if suffix is None:
@@ -174,8 +174,8 @@ class ImageFiles:
         try:
             opened(path).close()
             return path.read_bytes(), suffix
-        except Exception as error:  # what is no image, behind a link perhaps, shall not be handed on with the shards
-            raise DataError(f"{self.where}: {path} is no image ({_one_line(error)}); remove it") from error
+        except Exception as error:  # a file that is not an image, e.g. behind a link, must not get into the shards
+            raise DataError(f"{self.where}: {path} is not an image ({_one_line(error)}); remove it") from error
 
     def take(self, indices: Indices, where: str | None = None) -> "ImageFiles":
         """The files at ``indices``."""
@@ -184,7 +184,7 @@ class ImageFiles:
 
 
 def class_folders(folder: Path) -> list[str]:
-    """Names of the class folders in ``folder``: as numbers where all are numbers, else by alphabet."""
+    """Names of the class folders in ``folder``, in the order of numbers if all are numbers, else of the alphabet."""
     names = [p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
     return sorted(names, key=int) if all(n.isdecimal() for n in names) else sorted(names)
 
@@ -215,7 +215,7 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str) -> ImageFi
         files = sorted(
             str(p.relative_to(folder))
             for p in inside
-            if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".")  # what macOS adds to archives
+            if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".")  # macOS adds such files to archives
         )
         names += files
         labels += [label] * len(files)
@@ -223,18 +223,18 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str) -> ImageFi
 
 
 def guarded(build: Callable[[], Any], what: str, remedy: str) -> Any:
-    """Call ``build``; turn a reader's exception into one sentence.
+    """Call ``build`` and turn an exception of a reader into one sentence.
 
     Args:
         build: Opens a data set.
-        what: What was being read, where.
-        remedy: What would help.
+        what: Name and place of the data, for the message.
+        remedy: What the user can do, for the message.
 
     Returns:
-        What ``build`` returns.
+        The result of ``build``.
 
     Raises:
-        UserError: If ``build`` raised anything.
+        UserError: If ``build`` raised any exception.
     """
     try:
         return build()

@@ -151,7 +151,7 @@ def prepare_task(root: str | Path, task: MiniTask, source: str | Path | None = N
     """Read a task's archives and write its shards to ``root/mini/<task>``, unless they are there already.
 
     Args:
-        root: Folder below which data sets lie.
+        root: Folder that contains the data sets.
         task: The task.
         source: Folder that holds the folder ``<task>`` with its archives; not needed for the digits.
 

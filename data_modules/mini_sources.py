@@ -1,4 +1,4 @@
-"""Reading the archives of the mini-Decathlon: zip files of encoded images, taken into memory and split."""
+"""Read the archives of the mini-Decathlon: zip files of encoded images, which are held in memory and split."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ from data_modules.splits import Indices, grouped_split, stratified_split
 from lgx.errors import UserError
 
 SHORT_SIDE = 64
-"""Larger images are stored with their short side reduced to this, in pixels."""
+"""Largest short side of a stored image, in pixels; larger images are reduced."""
 
 Named = list[tuple[PurePosixPath, bytes]]
 """Path within the archive and encoded image, sorted by path."""
 
 
 class EncodedImages:
-    """Images of one split as their archive holds them; decoded, and reduced where large, when they are stored.
+    """Encoded images of one split, which are decoded, and reduced if large, when they are stored.
 
     Args:
         examples: Path within the archive and encoded image.
@@ -52,7 +52,7 @@ class EncodedImages:
         return image, int(self.labels[index])
 
     def encoded(self, index: int) -> tuple[bytes, str]:
-        """Bytes and suffix of the stored image: JPEG stays JPEG, and the file's own bytes where nothing was resized."""
+        """Bytes and suffix of the stored image. JPEG remains JPEG; without resizing the bytes are unchanged."""
         path, data = self.examples[index]
         image, _ = self[index]
         suffix = "jpg" if path.suffix.lower() in (".jpg", ".jpeg") else "png"
@@ -84,7 +84,7 @@ def read_zip(path: Path) -> Named:
         Path within the archive and encoded image, sorted by path.
 
     Raises:
-        UserError: If the archive is damaged, encrypted or not to be trusted, or holds no image.
+        UserError: If the archive is damaged, encrypted or unsafe, or holds no image.
     """
     try:
         with open_zip(path) as archive:
@@ -99,7 +99,7 @@ def read_zip(path: Path) -> Named:
 
 
 def class_trees(folder: Path) -> Splits:
-    """Archives ``<split>.zip`` of ``<split>/<class>/<image>``; without ``validation.zip`` a tenth of train is val."""
+    """Read ``<split>.zip`` with ``<split>/<class>/<image>``; without ``validation.zip`` a tenth of train is val."""
     train = _labeled(read_zip(folder / "train.zip"), folder / "train.zip")
     test = _labeled(read_zip(folder / "test.zip"), folder / "test.zip")
     validation = folder / "validation.zip"
@@ -107,7 +107,7 @@ def class_trees(folder: Path) -> Splits:
 
 
 def tracks(folder: Path) -> Splits:
-    """One archive of ``gtsrb/<class>/<track>_<frame>.ppm``; a track is never split."""
+    """Read one archive with ``gtsrb/<class>/<track>_<frame>.ppm``; a track is never split."""
     path = folder / "gtsrb_100_per_class.zip"
     images = _labeled(read_zip(path), path)
     names = [name.stem.split("_")[0] for name, _ in images.examples]
@@ -115,13 +115,13 @@ def tracks(folder: Path) -> Splits:
 
 
 def one_tree(folder: Path) -> Splits:
-    """One archive of ``images/<class>/<image>``."""
+    """Read one archive with ``images/<class>/<image>``."""
     path = folder / "dtd10_short128.zip"
     return _hold_out(_labeled(read_zip(path), path), lambda labels, _, share: stratified_split(labels, share, 0))
 
 
 def drawers(folder: Path) -> Splits:
-    """Two archives of ``<half>/<alphabet>/<character>/<number>_<drawer>.png`` that share two alphabets."""
+    """Read two archives with ``<half>/<alphabet>/<character>/<number>_<drawer>.png``, which share two alphabets."""
     drawings: dict[PurePosixPath, bytes] = {}
     for half in ("images_background_small1", "images_background_small2"):
         for name, data in read_zip(folder / f"{half}.zip"):
@@ -139,7 +139,7 @@ def drawers(folder: Path) -> Splits:
 
 
 def tiny_imagenet(folder: Path) -> Splits:
-    """Training images by folder; the official validation images, whose classes a text file gives, are the test."""
+    """Read training images by folder. The official val images, whose classes a text file gives, are the test."""
     classes = (folder / "wnids.txt").read_text(errors="replace").split()
     train = _labeled(read_zip(folder / "train_50_per_class.zip"), folder / "train_50_per_class.zip", classes)
     annotations = folder / "val_annotations.txt"
@@ -154,7 +154,7 @@ def tiny_imagenet(folder: Path) -> Splits:
 
 
 def without_repeats(images: EncodedImages, others: Sequence[EncodedImages]) -> EncodedImages:
-    """Drop what occurs in ``others`` or earlier in ``images``, byte for byte."""
+    """Drop images whose bytes occur in ``others`` or earlier in ``images``."""
     seen = {data for other in others for _, data in other.examples}
     fresh = []
     for i, (_, data) in enumerate(images.examples):
@@ -169,7 +169,7 @@ def _is_image(name: PurePosixPath) -> bool:
 
 
 def _official(train: EncodedImages, test: EncodedImages, val: EncodedImages | None = None) -> Splits:
-    """The test images stay whole; what they share with train or val goes from there."""
+    """Keep all test images, and drop their copies from train and val."""
     if val is not None:
         val = without_repeats(val, [test])
         return {"train": without_repeats(train, [test, val]), "val": val, "test": test}
@@ -179,7 +179,7 @@ def _official(train: EncodedImages, test: EncodedImages, val: EncodedImages | No
 
 
 def _hold_out(images: EncodedImages, split: Callable[[Indices, Indices, float], tuple[Indices, Indices]]) -> Splits:
-    """A fifth is test, a tenth of the whole val; ``split`` takes labels, positions and a share."""
+    """Make a fifth test and a tenth val; ``split`` takes labels, positions and a share."""
     images = without_repeats(images, [])
     everything = np.arange(len(images))
     rest, test = split(images.labels, everything, 0.2)
@@ -188,7 +188,7 @@ def _hold_out(images: EncodedImages, split: Callable[[Indices, Indices, float], 
 
 
 def _labeled(examples: Named, path: Path, classes: Sequence[str] | None = None) -> EncodedImages:
-    """Classes are the second folders of the paths, as numbers where all are numbers, else by alphabet."""
+    """Classes are the second folders of the paths, ordered as numbers if all are numbers, else by alphabet."""
     if bad := next((name for name, _ in examples if len(name.parts) < 3), None):
         raise UserError(f"{path}: holds {bad}, expected <folder>/<class>/<image>")
     found = sorted({name.parts[1] for name, _ in examples})

@@ -16,10 +16,10 @@ class MultiTask(ImageOptions, SeveralSets):
     Args:
         tasks: The data sets: names of ``lgx data list``, or folders of your own images
             (train/<class>/<image>, test/...).
-        root: Folder below which the named data sets lie.
+        root: Folder that contains the named data sets.
         img_size: Height and width in pixels to which the images of all tasks are resized.
         in_chans: 1 (grey) or 3 (RGB) channels, for all tasks.
-        val_fraction: Share of a task's training images held out for validation where it has no official one.
+        val_fraction: Share of a task's training images held out for validation if it has no official split for it.
         split_seed: Seed of that split and of the limits.
         seed: Seed of draws, order and augmentation.
         limit_train: Use only the first so many training examples of each task's class-stratified, seeded draw.

@@ -21,7 +21,7 @@ class MultiText(TextOptions, SeveralSets):
         tasks: The text sets: names of ``lgx data list``.
         source: ``files`` or ``hub``, for all tasks, see :class:`~data_modules.options.TextOptions`.
         max_len: Longest text, in tokens, for all tasks.
-        val_fraction: Share of a task's training texts held out for validation where it has no official split for it.
+        val_fraction: Share of a task's training texts held out for validation if it has no official split for it.
         split_seed: Seed of that split and of the limits.
         seed: Seed of draws and order.
         limit_train: Use only the first so many training examples of each task's class-stratified, seeded draw.

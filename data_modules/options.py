@@ -1,7 +1,7 @@
 """The options of the data modules: names, types, defaults and help of ``--data.*`` stand here once.
 
 They are dataclasses, from which the data modules inherit their constructors. An option stays an attribute of its name,
-exactly as it was given; what follows from several options is a property or part of the task.
+exactly as it was given; a value that follows from several options is a property or part of the task.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ class DataOptions:
     """Options of every data module.
 
     Args:
-        root: Folder below which data sets lie, one folder each.
+        root: Folder that contains the data sets, one folder each.
         batch_size: Training examples per process and step.
         eval_batch_size: Evaluation examples per process and step; default 2 x ``batch_size``.
         num_workers: Loader processes; 0 loads in the training process.
-        val_fraction: Share of the training examples held out for validation where the set has no official split for it.
+        val_fraction: Share of the training examples held out for validation if the set has no official split for it.
         split_seed: Seed of that split. Not the run's seed, so that runs with different seeds stay comparable.
         seed: Seed of order and augmentation.
         limit_train: Use only the first so many training examples of a class-stratified, seeded draw.
@@ -97,7 +97,7 @@ class TextOptions(DataOptions):
         source: ``files`` reads the publishers' files below ``root/<name>``; ``hub`` loads the set with Hugging Face
             ``datasets``.
         max_len: Longest text, in tokens.
-        too_long: ``cut`` longer texts at the end, and say how many; or ``refuse`` them.
+        too_long: ``cut`` longer texts at the end, and report their number; or ``refuse`` them.
         vocab_size: Tokens that the model knows.
         num_workers: Loader processes; texts are held in memory, so that 0, the training process itself, is fast enough.
         seed: Seed of the order.
@@ -122,8 +122,8 @@ class MixOptions:
 
     Args:
         tasks: The data sets, by the names of ``lgx data list``.
-        temperature: T of the draw of tasks; 1 draws by size, larger ones flatten, ``.inf`` draws uniformly.
-        steps_per_epoch: Training steps of an epoch; default as many as see the sum of all training examples.
+        temperature: T of the draw of tasks; 1 draws by size, larger values draw more evenly, ``.inf`` draws uniformly.
+        steps_per_epoch: Training steps of an epoch; default as many as all training examples together fill.
         limit_eval: Use only the first so many validation examples of each task's class-stratified, seeded draw; the
             test is always whole.
     """
@@ -153,7 +153,7 @@ def check_least(options: object, least: Mapping[str, int]) -> None:
     """Refuse numbers that are too small.
 
     Args:
-        options: Object with the options as attributes; None is admitted where it is the default.
+        options: Object with the options as attributes; None is allowed if it is the default.
         least: Smallest value of each option.
 
     Raises:

@@ -22,12 +22,12 @@ def bring(kind: type[OfficialData], root: Path, source: Path | None, download: b
 
     Args:
         kind: The set.
-        root: Folder below which data sets lie.
+        root: Folder that contains the data sets.
         source: Folder in which the user has the set, or its archives; None to download them.
         download: Whether the network may be used.
 
     Raises:
-        UserError: If something is missing, damaged, or cannot be fetched; the sentence says what to place where.
+        UserError: If a file is missing or damaged, or cannot be downloaded; the sentence says what to do.
     """
     name, folder = kind.info.name, root / kind.info.name
     if folder.exists() and any(folder.iterdir()):

@@ -28,7 +28,7 @@ def mix_seed(*parts: int) -> int:
         parts: Any integers, e.g. (seed, epoch, index).
 
     Returns:
-        A seed in [0, 2**32), well spread even where the parts are small and adjacent.
+        A seed in [0, 2**32), well spread even if the parts are small and adjacent.
     """
     return int(np.random.SeedSequence([p & 0xFFFFFFFF for p in parts]).generate_state(1)[0])
 

@@ -25,14 +25,13 @@ from lgx.errors import UserError
 class MaskedImages(LabeledImages):
     """Images with a class index for every pixel.
 
-    An image has no class of its own: all ``labels`` are 0, so that draws which are class-stratified elsewhere are plain
-    seeded ones here.
+    An image has no class of its own: all ``labels`` are 0, so that a class-stratified draw is a plain seeded draw here.
 
     Args:
         files: Paths of the images and of their masks.
-        meanings: Class index of each value that a mask's pixel may have.
+        meanings: Class index of each value that a pixel of a mask may have.
         where: Set and split, for error messages.
-        indices: Which of the files those are, in order; default all.
+        indices: Positions of the examples in ``files``, in order; default all.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class MaskedImages(LabeledImages):
         if image.size != mask.size:
             raise DataError(
                 f"{self.where}: {mask_path} has {mask.width} x {mask.height} pixels, but its image {image_path} has "
-                f"{image.width} x {image.height}; both must be of one size"
+                f"{image.width} x {image.height}; both must have the same size"
             )
         return image, self._classes(np.asarray(mask), mask_path)
 
@@ -63,7 +62,7 @@ class MaskedImages(LabeledImages):
         return MaskedImages(self.source, self.meanings, where or self.where, self.indices[indices])
 
     def encoded(self, index: int) -> tuple[bytes, str] | None:
-        """Refuse what shards ask for: they hold one class per image.
+        """Refuse to be written as shards, which hold one class per image.
 
         Raises:
             UserError: Always.
@@ -81,7 +80,7 @@ class MaskedImages(LabeledImages):
 
     def _classes(self, values: NDArray[Any], path: Path) -> NDArray[np.uint8]:
         if values.ndim != 2:
-            raise DataError(f"{self.where}: {path} is a picture in colors; expected a mask of one label per pixel")
+            raise DataError(f"{self.where}: {path} is a color image; expected a mask with one label per pixel")
         known = (values >= 0) & (values < 256)
         classes = self._table[np.where(known, values, 0)]
         known &= classes >= 0
@@ -89,30 +88,31 @@ class MaskedImages(LabeledImages):
             last = max(label for label in self.meanings if label != IGNORE)
             others = f" or {IGNORE}" if IGNORE in self.meanings else ""
             raise DataError(
-                f"{self.where}: {path} has a pixel labeled {values[~known][0]}; expected 0 to {last}{others}"
+                f"{self.where}: {path} has a pixel with label {values[~known][0]}; expected 0 to {last}{others}"
             )
         return classes.astype(np.uint8)
 
 
 class TransformedMasks(TransformedExamples):
-    """Like :class:`~data_modules.samplers.TransformedExamples`, with one transform for an image and its mask."""
+    """Like :class:`~data_modules.samplers.TransformedExamples`, with one transform for both an image and its mask."""
 
     def __getitem__(self, key: int | Key) -> tuple[Tensor, Any]:
         epoch, index = (0, key) if isinstance(key, int) else key
         image, mask = self.examples[index]
         with seeded_rng(mix_seed(self.seed, epoch, index)) if self.random else nullcontext():
-            moved: tuple[Tensor, Tensor] = self.transform(image, mask)
-        return moved
+            example: tuple[Tensor, Tensor] = self.transform(image, mask)
+        return example
 
 
 class SegmentationSet(OfficialData):
-    """A set of images and masks.
+    """Base of the sets of images and masks.
 
     The labels of the official test images were never published, so the official **validation** split is the **test**
-    split here, and validation images are a seeded draw from the training images.
+    split here, and validation images are a seeded draw from the training images. A subclass also implements
+    :meth:`files`.
 
     Attributes:
-        meanings: Class index of each value that a mask's pixel may have, ``IGNORE`` for those that do not count.
+        meanings: Class index of each value that a pixel of a mask may have; ``IGNORE`` if the pixel does not count.
     """
 
     meanings: ClassVar[Mapping[int, int]]
@@ -138,13 +138,13 @@ class SegmentationSet(OfficialData):
         raise UserError(f"source: {source} holds no known files of {cls.info.name}; expected {' or '.join(wanted)}")
 
     def transformed(self, examples: Images, train: bool = False, seed: int | None = None) -> TransformedExamples:
-        """The examples as tensors, images and masks moved alike."""
+        """The examples as tensors, with the same resizing, crop and flip for an image and its mask."""
         augment = self.augment if train else "none"
         seed = self.seed if seed is None else seed
         return TransformedMasks(examples, MaskTransform(self.task, augment), seed, random=augment != "none")
 
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
-        """Put transformed images and masks together."""
+        """Make a batch of transformed images and masks."""
         images, masks = zip(*examples, strict=True)
         return Batch(torch.stack(images), torch.stack(masks), self.info.name)
 

@@ -1,4 +1,4 @@
-"""What data modules over several data sets share: the draw of a task for every step, loaders, and all tasks."""
+"""``SeveralSets``: the base of the data modules that train on several data sets."""
 
 import math
 from abc import abstractmethod
@@ -30,7 +30,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
 
     Each step draws its task with probability proportional to (N_t / sum N)^(1/T), where N_t is the number of the
     task's training examples, and takes the next batch of that task's own endless, shuffled stream: every pass over a
-    task sees each of its examples once, however small the task. Validation and test go through the tasks in order.
+    task reads each of its examples once, however small the task is. Validation and test read the tasks in order.
 
     A subclass adds the options of its kind of sets and implements :meth:`open`.
 
@@ -61,7 +61,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
 
     @property
     def num_classes(self) -> int:
-        """Number of classes of the task with the most, known before any file is read."""
+        """Largest number of classes of a task, known before any file is read."""
         return max(module.num_classes for module in self.sets.values())
 
     @property
@@ -71,9 +71,9 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
 
     @property
     def task(self) -> Task:
-        """Summary of all tasks: most classes, the sum of the training examples, mean and std of the first task.
+        """Summary of all tasks: largest number of classes, sum of training examples, mean and std of the first task.
 
-        Tasks of several kinds are called classification together.
+        The kind of tasks of several kinds is classification.
         """
         tasks = list(self.all_tasks.values())
         if len(tasks) == 1:
@@ -106,7 +106,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
     # -- Lightning hooks ----------------------------------------------------------------------------------------
 
     def prepare_data(self) -> None:
-        """Make what can be made."""
+        """Let every set make or download its files."""
         for module in self.sets.values():
             module.prepare_data()
 
@@ -116,7 +116,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
             module.setup(stage)
 
     def train_dataloader(self) -> TaskLoader:
-        """Batches of drawn tasks; resumable in the middle of an epoch."""
+        """Batches of drawn tasks; the loader can resume in the middle of an epoch."""
         batching = batching_of(self, self.batch_size, self.seed)
         found = dict(zip(self.sets, self._parts("train"), strict=True))
         sizes = {name: len(part) for name, part in found.items()}
@@ -138,7 +138,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         return self._eval_loader("test")
 
     def predict_dataloader(self) -> DataLoader[Any]:
-        """Refused: predictions belong to one task.
+        """Refuse to predict several tasks at once.
 
         Raises:
             UserError: Always.
@@ -151,7 +151,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
     # -- helpers ------------------------------------------------------------------------------------------------
 
     def _lengths(self, parts: Mapping[str, Any]) -> dict[str, Indices] | None:
-        """Length of each example of every task where batches shall hold examples of like length."""
+        """Length of each example of every task if batches must hold examples of similar length, else None."""
         return None
 
     def _parts(self, split: Split) -> list[Any]:

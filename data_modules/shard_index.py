@@ -50,7 +50,7 @@ class Shard:
     """One tar file.
 
     Attributes:
-        path: Where it is.
+        path: The file.
         count: Number of examples in it.
         sha256: Checksum of the file.
         classes: Number of classes of the set.
@@ -63,16 +63,16 @@ class Shard:
 
 
 def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
-    """Read what a folder of shards holds.
+    """Read the index of a folder of shards.
 
     Args:
-        directory: The folder, or a path to its ``index.json``.
+        directory: The folder.
 
     Returns:
         The facts of the set, and the shards of every complete split.
 
     Raises:
-        UserError: If there is no readable index, or a split was not written to its end.
+        UserError: If there is no readable index, or a split is incomplete.
     """
     directory = refuse_url(directory)
     if not (directory / INDEX).exists():
@@ -86,7 +86,9 @@ def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Sha
             f"{directory / INDEX}: not an index of shards ({str(error)[:200]}); write them again"
         ) from error
     if not (len(info.mean) == len(info.std) == info.in_chans and len(info.sizes) == 3):
-        raise UserError(f"{directory / INDEX}: mean and std of {info.in_chans} channels and 3 sizes are expected")
+        raise UserError(
+            f"{directory / INDEX}: expected mean and std of {info.in_chans} channels and 3 sizes; write it again"
+        )
     splits: dict[Split, list[Shard]] = {}
     for split, entry in index["splits"].items():
         if any(Path(s["file"]).name != s["file"] for s in entry["shards"]):
@@ -105,13 +107,13 @@ def is_complete(directory: Path) -> bool:
 
 
 def refuse_url(place: str | Path) -> Path:
-    """The place as a path.
+    """Turn the name of a local folder into a path.
 
     Raises:
-        UserError: If it is a URL; above all, webdataset would run what follows ``pipe:`` in a shell.
+        UserError: If it is a URL or a command: webdataset would run a text that starts with ``pipe:`` in a shell.
     """
     if str(place).startswith("pipe:") or "://" in str(place):
-        raise UserError(f"{place}: only local folders of shards are read, no URL and no pipe: command")
+        raise UserError(f"{place}: only local folders of shards are read; give a path, not a URL or a pipe: command")
     return Path(place)
 
 

@@ -1,4 +1,4 @@
-"""The data module over shards."""
+"""Data modules that read shards."""
 
 import warnings
 from abc import abstractmethod
@@ -89,7 +89,7 @@ class ShardedImages(ImageDataModule):
         return range(len(images) * rank // world_size, len(images) * (rank + 1) // world_size)
 
     def _stream(self, batches: ShardBatches, num_workers: int, train: bool) -> StreamLoader:
-        # Lightning warns of every length of an iterable set; this one counts exactly.
+        # Lightning warns of the length of every iterable set, but this length is exact.
         warnings.filterwarnings("ignore", "Your `IterableDataset` has `__len__` defined")
         options = loader_options(num_workers, self.collate)
         del options["collate_fn"]

@@ -1,4 +1,4 @@
-"""Image sets as webdataset shards: one folder of tar files and an ``index.json`` that says what they hold."""
+"""Write and read image sets as webdataset shards: a folder of tar files and their ``index.json``."""
 
 import errno
 import hashlib
@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("WDS_SECURE", "1")  # webdataset reads this once, when it is imported
+os.environ.setdefault("WDS_SECURE", "1")  # webdataset reads this once, at import
 
 import numpy as np
 import webdataset as wds
@@ -25,7 +25,7 @@ from data_modules.splits import Indices
 from lgx.core.files import atomic_path
 from lgx.errors import UserError
 
-# Where another package imported webdataset first, the environment variable came too late.
+# If another package imported webdataset before, the environment variable was set too late.
 wds.utils.enforce_security = True
 
 IMAGE_KEYS = ("png", "jpg", "webp")
@@ -39,14 +39,14 @@ def write_shards(
     shard_size: int = 1000,
     progress: bool = False,
 ) -> Path:
-    """Write one split as ``<split>-000000.tar`` ... and note it in ``index.json``.
+    """Write one split as ``<split>-000000.tar`` ... and list it in ``index.json``.
 
-    Every shard is written to a temporary file and renamed. An interrupted call resumes: a shard whose checksum stands
-    in the index is not written again. Training examples are stored in a seeded random order, because a reader that
-    streams can only shuffle what is near. The same examples give the same bytes.
+    Every shard is written to a temporary file and renamed. An interrupted call resumes: a shard whose checksum is in
+    the index is not written again. Training examples are stored in a seeded random order, because a reader that streams
+    shuffles only examples that are near each other. The same examples give the same bytes.
 
     Args:
-        images: The examples; files are stored as they are where the format allows, all else as PNG.
+        images: The examples. Files in a format of shards are stored unchanged, all other images as PNG.
         directory: Folder of the shards.
         split: Name of the split.
         info: Facts of the set, stored in the index.
@@ -120,10 +120,10 @@ def read_shard(shard: Shard) -> Iterator[dict[str, Any]]:
 def _members(path: Path) -> Iterator[dict[str, Any]]:
     """Files of a tar file, in order, as webdataset groups them.
 
-    Not through webdataset's own reader, which unpacks compressed files and sparse ones: a kilobyte of either may stand
-    for a terabyte. What is read here is no larger than the file.
+    webdataset's own reader is not used: it unpacks compressed and sparse files, of which a kilobyte may expand to a
+    terabyte. This function reads no more bytes than the file has.
     """
-    if not path.is_file():  # opening a pipe would wait for ever
+    if not path.is_file():  # opening a pipe would wait forever
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     size = path.stat().st_size
     with path.open("rb") as stream, tarfile.open(fileobj=stream, mode="r:") as tar:
@@ -151,7 +151,12 @@ def decode(sample: dict[str, Any], where: str) -> tuple[Image.Image, int]:
 
 
 class ShardImages:
-    """All examples of some shards, kept encoded in memory and decoded one by one."""
+    """All examples of some shards, encoded in memory and decoded one by one.
+
+    Args:
+        shards: The shards.
+        where: Set and split, for error messages.
+    """
 
     def __init__(self, shards: Iterable[Shard], where: str) -> None:
         self.where = where

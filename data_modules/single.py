@@ -1,4 +1,4 @@
-"""What data modules of one data set share: splits, loaders, limits, and the size of a planned training split."""
+"""``SingleSet``: the base of the data modules of one data set."""
 
 from abc import abstractmethod
 from collections.abc import Sequence, Sized

@@ -12,8 +12,8 @@ Indices = NDArray[np.int64]
 def stratified_split(labels: Any, fraction: float, seed: int) -> tuple[Indices, Indices]:
     """Hold a share of the examples out, the same share of every class.
 
-    The held-out total is ``round(fraction * N)``; what rounding leaves over goes to the classes with the largest
-    remainders. Every class keeps at least one example on the first side.
+    ``round(fraction * N)`` examples are held out. Those that rounding down per class leaves over are taken from the
+    classes with the largest remainders. At least one example of every class is kept.
 
     Args:
         labels: Class indices, (N,).
@@ -21,7 +21,7 @@ def stratified_split(labels: Any, fraction: float, seed: int) -> tuple[Indices, 
         seed: Seed of the draw.
 
     Returns:
-        Sorted indices of the examples kept and of those held out: disjoint, and together everything.
+        Sorted indices of the examples kept and of those held out: disjoint, and together all examples.
     """
     labels = np.asarray(labels)
     classes, counts = np.unique(labels, return_counts=True)
@@ -38,7 +38,7 @@ def stratified_split(labels: Any, fraction: float, seed: int) -> tuple[Indices, 
 
 
 def grouped_split(labels: Any, groups: Sequence[Hashable], fraction: float, seed: int) -> tuple[Indices, Indices]:
-    """Like :func:`stratified_split`, but groups (tracks, persons, ...) stay whole, each within its class.
+    """Like :func:`stratified_split`, but without splitting groups (tracks, persons, ...) within a class.
 
     Args:
         labels: Class indices, (N,).
@@ -58,10 +58,10 @@ def grouped_split(labels: Any, groups: Sequence[Hashable], fraction: float, seed
 
 
 def stratified_order(labels: Any, seed: int) -> Indices:
-    """An order of all examples of which every beginning is class-stratified.
+    """An order of all examples such that its first n examples are class-stratified, for every n.
 
-    The first K of K classes hold one example of each; later ones follow the class shares. So a smaller training
-    subset is always part of a larger one.
+    The first K examples of K classes are one of each class; the following ones have the shares of the classes. So a
+    smaller training subset is always part of a larger one.
 
     Args:
         labels: Class indices, (N,).

@@ -58,7 +58,7 @@ def draw_tasks(weights: NDArray[np.float64], steps: int, seed: int) -> Indices:
 
 
 class TaskBatchSampler(TrainBatchSampler):
-    """Training batches of one task each, equal on any number of processes.
+    """Training batches of one task each, the same global batches on any number of processes.
 
     The examples of a task form an endless stream: one permutation after the other. The task that a step draws gives
     the next W * B examples of its stream, even if a pass ends among them, and rank r of W takes its r-th part of B.
@@ -115,7 +115,7 @@ class TaskBatchSampler(TrainBatchSampler):
 
 
 class TaskEvalSampler(Sampler[list[int]]):
-    """Batches of one task each, task by task, every example exactly once over all ranks.
+    """Batches of one task each, in the order of the tasks; every example exactly once over all ranks.
 
     Args:
         sizes: Examples of every task; the examples of a task are numbered after those of the task before it.

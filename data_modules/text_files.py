@@ -14,11 +14,11 @@ from lgx.core.schema import shortened
 from lgx.errors import UserError
 
 LONGEST_LINE = 2**20
-"""Bytes of a line: the longest review has 14 thousand. What is longer would take minutes and gigabytes to tokenize."""
+"""Largest length of a line in bytes. The longest review has 14 thousand; this would take minutes to tokenize."""
 
 
 _HALF = re.compile("[\ud800-\udfff]")
-"""One of two codes that together are a character; JSON can write it alone, tokenizers refuse it."""
+"""Half of a surrogate pair. JSON can contain it alone, but tokenizers refuse it."""
 
 
 class Row(NamedTuple):
@@ -27,7 +27,7 @@ class Row(NamedTuple):
     Attributes:
         texts: One text, or the two of a pair.
         label: Class index.
-        path: File, or set on the hub, that it comes from.
+        path: Its file, or its set on the hub.
         line: Line of the file, from 1; row of the set on the hub, from 0.
     """
 
@@ -51,8 +51,8 @@ def read_table(
         path: The file, UTF-8.
         texts: Names of the columns with texts.
         label: Name of the column with labels.
-        labels: What stands there -> class index.
-        header: Names of all columns of a file without a line of names; None reads them from its first line.
+        labels: Value of that column -> class index.
+        header: Names of all columns of a file without a header line; None reads them from its first line.
 
     Raises:
         UserError: If the file cannot be read, lacks a column, or has a malformed row; the sentence names file and line.
@@ -71,7 +71,7 @@ def read_table(
         if len(fields) != len(header):
             raise UserError(
                 f"{path}, line {number}: {len(fields)} columns, expected {len(header)} ({', '.join(header)[:200]}), "
-                f"with one tab between two"
+                f"separated by single tabs"
             )
         if fields[at_label] not in labels:
             raise UserError(
@@ -82,19 +82,19 @@ def read_table(
 
 
 def has_column(path: Path, column: str) -> bool:
-    """Whether the first line of a file of tab-separated columns names a column."""
+    """Whether the header line of a file of tab-separated columns has a column."""
     return path.is_file() and column in read_lines(path, 1)[0].split("\t")
 
 
 def read_json_lines(path: Path, text: str, label: str, classes: int) -> list[Row]:
-    """Read a file with one JSON object a line.
+    """Read a file with one JSON object per line.
 
     Raises:
         UserError: If the file cannot be read or has a malformed line; the sentence names file and line.
     """
     rows = []
     for number, line in enumerate(read_lines(path), 1):
-        values = parse_json(line, f"{path}, line {number}", "expected one object a line")
+        values = parse_json(line, f"{path}, line {number}", "expected one object per line")
         if not isinstance(values, dict) or not isinstance(values.get(text), str):
             raise UserError(f"{path}, line {number}: expected an object with the keys {text!r} and {label!r}")
         if values.get(label) not in range(classes) or isinstance(values[label], bool):
@@ -106,7 +106,7 @@ def read_json_lines(path: Path, text: str, label: str, classes: int) -> list[Row
 
 
 def read_folders(folder: Path, classes: Sequence[str]) -> list[Row]:
-    """Read ``folder/<class>/*.txt``, one text a file.
+    """Read ``folder/<class>/*.txt``, one text per file.
 
     Raises:
         UserError: If a class folder is missing or empty, or a file cannot be read or is empty.
@@ -131,7 +131,7 @@ def read_hub(name: str, config: str | None, split: str, texts: Sequence[str], la
         import datasets
     try:
         found = datasets.load_dataset(name, config, split=split)
-    except Exception as error:  # whatever the network, the cache or the hub's files lead to
+    except Exception as error:  # the network, the cache and the files of the hub raise many kinds
         reason = " ".join(str(error).split())[:160]
         raise UserError(
             f"{where}: could not be loaded from the Hugging Face hub ({reason}); check the network, or use data.source "
@@ -149,17 +149,17 @@ def read_hub(name: str, config: str | None, split: str, texts: Sequence[str], la
 
 
 def read_lines(path: Path, most: int | None = None) -> list[str]:
-    """Lines of a UTF-8 file, without what ends them; the last one may be unended.
+    """Read the lines of a UTF-8 file, without their line breaks; the last line may have none.
 
     Args:
-        path: The file; a byte-order mark is no text.
-        most: Read only so many.
+        path: The file; a byte-order mark is not part of the text.
+        most: Largest number of lines to read.
 
     Raises:
-        UserError: If it cannot be read, is empty, is no UTF-8, or has a line beyond :data:`LONGEST_LINE`.
+        UserError: If it cannot be read, is empty, is not UTF-8, or has a line longer than :data:`LONGEST_LINE`.
     """
     try:
-        if not path.is_file():  # opening a pipe would wait for ever
+        if not path.is_file():  # opening a pipe would wait forever
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         with path.open("rb") as file:
             lines = list(islice(_decoded(path, iter(lambda: file.readline(LONGEST_LINE + 1), b"")), most))
@@ -177,7 +177,7 @@ def _decoded(path: Path, lines: Iterable[bytes]) -> Iterator[str]:
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            raise UserError(f"{path}, line {number}: no UTF-8 text ({error.reason})") from error
+            raise UserError(f"{path}, line {number}: not UTF-8 text ({error.reason})") from error
 
 
 def _row(texts: Sequence[str], label: int, path: str, line: int) -> Row:
@@ -186,6 +186,6 @@ def _row(texts: Sequence[str], label: int, path: str, line: int) -> Row:
         raise UserError(f"{row.place}: an empty sentence; remove the row or fill it in")
     for text in row.texts:
         if len(text) > LONGEST_LINE or _HALF.search(text):
-            what = "half a character" if _HALF.search(text) else f"more than {LONGEST_LINE:,} characters"
+            what = "half a surrogate pair" if _HALF.search(text) else f"more than {LONGEST_LINE:,} characters"
             raise UserError(f"{row.place}: a text with {what}; correct the row or remove it")
     return row

@@ -1,4 +1,4 @@
-"""What every text data module shares: splits, tokens, batches of texts of like length, and the task."""
+"""``TextDataModule``: the base of all text data modules."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -24,10 +24,12 @@ from lgx.errors import UserError
 class TextDataModule(TextOptions, SingleSet[Texts]):
     """Base of all text classification data modules.
 
-    A subclass sets ``info`` and implements :meth:`read`; where its vocabulary is not GPT-2's, ``vocabulary`` names the
-    folder below ``root``. The three splits are disjoint, and validation never reads the test split.
-    Texts are tokenized once, in :meth:`setup`. ``Batch.inputs`` are token ids, int64, (B, N), padded on the
-    right to the batch's longest text with the vocabulary's last token, which stands in no text.
+    A subclass sets ``info`` and implements :meth:`read`. The three splits are disjoint, and validation never reads the
+    test split. Texts are tokenized once, in :meth:`setup`. ``Batch.inputs`` are token ids, int64, (B, N), padded on the
+    right to the longest text of the batch with the last token of the vocabulary, which occurs in no text.
+
+    Attributes:
+        vocabulary: Folder of the vocabulary below ``root``, if it is not that of GPT-2.
     """
 
     vocabulary: ClassVar[str] = "gpt2_vocab"
@@ -36,7 +38,7 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
 
     @abstractmethod
     def read(self, split: Split) -> list[Row] | None:
-        """Return the rows of one split; None for ``val`` where it is to be held out of ``train``.
+        """Return the rows of one split; None for ``val`` if it is to be held out of ``train``.
 
         Raises:
             UserError: If the data are absent or malformed; the sentence names the file and line.
@@ -46,12 +48,12 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
 
     @property
     def pad_id(self) -> int:
-        """The token that fills shorter texts up."""
+        """The token with which shorter texts are padded."""
         return self.vocab_size - 1
 
     @property
     def task(self) -> Task:
-        """The task, known before :meth:`setup` (``num_train`` is then the data set's nominal size)."""
+        """The task, known before :meth:`setup` (until then ``num_train`` is the published size)."""
         return Task(
             name=self.info.name,
             num_classes=self.num_classes,
@@ -66,7 +68,7 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
     # -- what the base needs ------------------------------------------------------------------------------------
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Texts]:
-        """Read and tokenize whole splits; ``train`` too where ``val`` is held out of it.
+        """Read and tokenize whole splits; also ``train`` if ``val`` is held out of it.
 
         Raises:
             UserError: If the files are absent or damaged, or a split is empty.

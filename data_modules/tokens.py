@@ -1,6 +1,6 @@
-"""GPT-2's byte-pair tokens: the tokenizer from local files or the hub, and texts as token ids.
+"""GPT-2's byte-pair tokenizer, from local files or the hub, and texts as token ids.
 
-Texts are tokenized once, when a data module is set up, and kept in memory as one array of ids.
+Texts are tokenized once, when a data module is set up, and held in memory as one array of ids.
 """
 
 import os
@@ -26,24 +26,24 @@ _FILES = (("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt"))  # OpenAI
 
 
 def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.tokenizer") -> Any:
-    """GPT-2's tokenizer.
+    """Load GPT-2's tokenizer.
 
-    ``<|endoftext|>``, the last token, pads: a text that holds these characters gets the tokens of ordinary ones.
+    The last token, ``<|endoftext|>``, is used for padding only: these characters in a text become ordinary tokens.
 
     Args:
         where: Folder with ``encoder.json`` and ``vocab.bpe`` (or ``vocab.json`` and ``merges.txt``), or, as a string, a
             name on the Hugging Face hub, e.g. ``openai-community/gpt2``.
-        vocab_size: How many tokens the model knows.
-        option: What the user gave it with, for messages.
+        vocab_size: Number of tokens that the model knows.
+        option: The option with which the user gave ``where``, for messages.
 
     Returns:
         transformers' ``GPT2Tokenizer``.
 
     Raises:
-        UserError: If there is none, its files are damaged or do not belong together, or it is of another size; the
+        UserError: If there is none, its files are damaged or do not belong together, or its size is another one; the
             sentence names the file and, in the list of merges, the line.
     """
-    # Said explicitly, or tokenizers warn when loader processes are forked.
+    # If this is not set, tokenizers warn when loader processes are forked.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with nlp_extra(option):
         from transformers import GPT2Tokenizer
@@ -65,13 +65,13 @@ def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.token
             tokenizer = GPT2Tokenizer.from_pretrained(str(where), split_special_tokens=True)
         except (OSError, ValueError) as error:
             raise UserError(
-                f"{option}: {where} is no folder here and could not be loaded from the Hugging Face hub "
+                f"{option}: {where} is not a folder and could not be loaded from the Hugging Face hub "
                 f"({str(error).splitlines()[0][:120]})"
             ) from error
     if len(tokenizer) != vocab_size or tokenizer.convert_tokens_to_ids(END) != vocab_size - 1:
         raise UserError(
-            f"{option}: {source} has {len(tokenizer)} tokens, but vocab_size is {vocab_size}, the last of "
-            f"them {END}; give the vocabulary that the model was made for"
+            f"{option}: {source} has {len(tokenizer)} tokens, but vocab_size is {vocab_size}, and the last token "
+            f"must be {END}; give the vocabulary of the model"
         )
     return tokenizer
 
@@ -85,16 +85,16 @@ def _read_vocabulary(path: Path, option: str) -> dict[str, int]:
         raise UserError(f"{option}: {error}") from error
     numbers: list[Any] = list(found.values()) if isinstance(found, dict) else [None]
     if not all(type(number) is int for number in numbers) or sorted(numbers) != list(range(len(numbers))):
-        raise UserError(f"{option}: {path} is no vocabulary: it must number its tokens 0, 1, 2, ... once each")
+        raise UserError(f"{option}: {path} is not a vocabulary: tokens must have the numbers 0, 1, 2, ... once each")
     missing = [token for token in (END, *sorted(ByteLevel.alphabet())) if token not in found]
     if missing:
-        raise UserError(f"{option}: {path} lacks the token {missing[0]!r}; take GPT-2's vocabulary")
+        raise UserError(f"{option}: {path} lacks the token {missing[0]!r}; use GPT-2's vocabulary")
     vocabulary: dict[str, int] = found
     return vocabulary
 
 
 def _read_merges(path: Path, vocabulary: dict[str, int], option: str) -> list[tuple[str, str]]:
-    """The merges of a list whose first line is a comment."""
+    """Read the list of merges; its first line may be a comment."""
     try:
         lines = read_lines(path)
     except UserError as error:
@@ -109,8 +109,8 @@ def _read_merges(path: Path, vocabulary: dict[str, int], option: str) -> list[tu
         unknown = next((token for token in (left, right, left + right) if token not in vocabulary), None)
         if unknown is not None:
             raise UserError(
-                f"{option}: {path}, line {number}: the vocabulary beside it has no token {shortened(unknown)}; the two "
-                f"files do not belong together"
+                f"{option}: {path}, line {number}: the vocabulary beside it has no token {shortened(unknown)}; use "
+                f"two files that belong together"
             )
         merges.append((left, right))
     return merges
@@ -122,7 +122,8 @@ class Texts:
 
     Attributes:
         ids: Token ids of all texts, one text after the other, int32.
-        offsets: Where each of the N texts begins in ``ids``, and where the last one ends, int64, (N + 1,).
+        offsets: Position in ``ids`` at which each of the N texts begins, and at which the last one ends, int64,
+            (N + 1,).
         labels: Class indices, int64, (N,).
     """
 
@@ -149,7 +150,7 @@ class Texts:
 
     @classmethod
     def of(cls, texts: Sequence[Any], labels: Any) -> "Texts":
-        """Put texts, a sequence of ids each, one after the other."""
+        """Concatenate texts, each a sequence of ids."""
         offsets = np.cumsum([0, *(len(text) for text in texts)], dtype=np.int64)
         ids = np.concatenate([np.asarray(text, np.int32) for text in texts]) if len(texts) else np.empty(0, np.int32)
         return cls(ids, offsets, np.asarray(labels, np.int64))
@@ -158,21 +159,21 @@ class Texts:
 def tokenize(rows: Sequence[Row], tokenizer: Any, max_len: int, refuse: bool) -> tuple[Texts, int]:
     """Turn rows into token ids.
 
-    GPT-2 knows no separator, and its one special token pads, so the two texts of a pair are joined by a line break,
-    which a sentence does not hold. A single text loses what is beyond ``max_len`` tokens, of a pair the longer one
-    loses first.
+    GPT-2 has no separator, and its only special token is used for padding. So the two texts of a pair are joined by a
+    line break, which a sentence does not contain. A single text is cut at ``max_len`` tokens; of a pair the longer text
+    is cut first.
 
     Args:
-        rows: What was read.
+        rows: The rows of one split.
         tokenizer: See :func:`load_tokenizer`.
         max_len: Longest text, in tokens.
         refuse: Whether a longer text is an error.
 
     Returns:
-        The texts, and how many of them were cut.
+        The texts, and the number of texts that were cut.
 
     Raises:
-        UserError: If a longer text is to be refused; the sentence names its file and line.
+        UserError: If a text is longer and ``refuse`` is set; the sentence names its file and line.
     """
     encoded = [_encode(tokenizer, list(texts)) for texts in zip(*(row.texts for row in rows), strict=True)]
     ((separator,),) = _encode(tokenizer, ["\n"])
@@ -200,7 +201,7 @@ def _encode(tokenizer: Any, texts: list[str]) -> list[list[int]]:
 
 
 def _shorten(parts: Sequence[list[int]], room: int) -> list[list[int]]:
-    """Cut the ends off; of a pair each may keep half, and what one does not need of it is the other's."""
+    """Cut texts at the end. Each text of a pair may keep half of ``room``, and more if the other needs less."""
     if len(parts) == 1:
         return [parts[0][:room]]
     first, second = parts

@@ -25,7 +25,7 @@ def _to_tensor(task: Task) -> list[Any]:
 
 
 class _Mode:
-    """Convert to the task's number of channels (picklable, for loader processes)."""
+    """Converts an image to the task's number of channels. A class, because loader processes pickle it."""
 
     def __init__(self, in_chans: int) -> None:
         self.mode = "L" if in_chans == 1 else "RGB"
@@ -40,7 +40,7 @@ class _Mode:
 
 
 class _Resize:
-    """Resize the short side and crop the center, unless the image has the size already."""
+    """Resizes the short side and crops the center, unless the image has the size already."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -59,7 +59,7 @@ def eval_transform(task: Task) -> "v2.Compose":
 def train_transform(task: Task, augment: Augment) -> "v2.Compose":
     """PIL image -> normalized float tensor (C, H, W) with the chosen augmentation.
 
-    ``crop_flip`` pads by an eighth, crops at random and flips, the custom for small images;
+    ``crop_flip`` pads by an eighth, crops at random and flips, as usual for small images;
     ``randaugment`` is timm's training transform with DeiT's ``rand-m9-mstd0.5-inc1`` and random erasing 0.25.
     """
     if augment == "none":
@@ -83,30 +83,30 @@ def train_transform(task: Task, augment: Augment) -> "v2.Compose":
 class MaskTransform:
     """(PIL image, class index of every pixel) -> (normalized float tensor (C, H, W), int64 tensor (H, W)).
 
-    Both go through the same resizing, crop and flip. Images are interpolated bilinearly, masks take the nearest pixel,
-    so that no class arises that was not there.
+    Both get the same resizing, crop and flip. Images are interpolated bilinearly; masks take the nearest pixel, so that
+    interpolation creates no other class.
 
     Args:
         task: Gives size, channels and normalization.
-        augment: ``none`` squeezes the whole image into the square, as evaluation does. ``crop_flip`` cuts out a quarter
-            to all of its area, in a shape between 3:4 and 4:3, squeezes that and flips half of them.
+        augment: ``none`` resizes the whole image to the square, as evaluation does. ``crop_flip`` crops 1/4 to all of
+            its area, in a shape between 3:4 and 4:3, resizes the crop to the square and flips half of the crops.
 
     Raises:
-        UserError: If ``augment`` is ``randaugment``, whose operations move an image but not its mask.
+        UserError: If ``augment`` is ``randaugment``, whose operations change an image but not its mask.
     """
 
     def __init__(self, task: Task, augment: Augment = "none") -> None:
         if augment == "randaugment":
             raise UserError(
-                f"data.augment: randaugment would part images and masks of {task.name}; use crop_flip or none"
+                f"data.augment: randaugment changes images of {task.name} but not their masks; use crop_flip or none"
             )
         size, bilinear = (task.img_size, task.img_size), v2.InterpolationMode.BILINEAR
         crop = [v2.RandomResizedCrop(size, scale=(0.25, 1.0), interpolation=bilinear), v2.RandomHorizontalFlip()]
         geometry = crop if augment == "crop_flip" else [v2.Resize(size, interpolation=bilinear)]
-        # v2 takes an untyped tensor that comes with a mask for the image.
+        # v2 treats an untyped tensor beside a mask as the image.
         self.mode, self.joint = _Mode(task.in_chans), v2.Compose([*geometry, *_to_tensor(task), v2.ToPureTensor()])
 
     def __call__(self, image: Image.Image, mask: NDArray[np.uint8]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Move both."""
+        """Transform both."""
         inputs, targets = self.joint(self.mode(image), tv_tensors.Mask(torch.from_numpy(mask)))
         return inputs, targets.long()

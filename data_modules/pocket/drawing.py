@@ -1,6 +1,6 @@
 """Vectorized drawing of many small images at once: places, shapes, patterns, colors.
 
-Shape legend: N images, S = 32 pixels a side. Coordinates run from -1 to 1 over the image. A shape is given by a signed
+Shapes: N images of S x S pixels, S = 32. Coordinates run from -1 to 1 over the image. A form is given by its signed
 distance (N, S, S), negative inside, in units of the coordinates.
 """
 
@@ -18,17 +18,17 @@ TAU = 2 * np.pi
 
 
 def places(rng: Rng, n: int, scale: tuple[float, float], angle: float, shift: float) -> tuple[Array, Array, Array]:
-    """Object coordinates under random size, rotation and position.
+    """Coordinates of objects with random size, rotation and position.
 
     Args:
         rng: Source of randomness.
         n: Number of images, N.
         scale: Smallest and largest size of the object; 1 fills the image.
-        angle: Largest rotation either way, radians.
-        shift: Largest displacement either way.
+        angle: Largest rotation in either direction, radians.
+        shift: Largest displacement in either direction.
 
     Returns:
-        u, v (N, S, S) and the scale (N, 1, 1) that turns object distances into image distances.
+        u, v (N, S, S) and the scale (N, 1, 1) that converts object distances to image distances.
     """
     s = rng.uniform(*scale, (n, 1, 1))
     a = rng.uniform(-angle, angle, (n, 1, 1))
@@ -39,7 +39,7 @@ def places(rng: Rng, n: int, scale: tuple[float, float], angle: float, shift: fl
 
 
 def grid() -> tuple[Array, Array]:
-    """Image coordinates x, y (1, S, S) of the pixel centers; y grows downwards."""
+    """Image coordinates x, y (1, S, S) of the pixel centers; y increases downwards."""
     axis = (np.arange(SIZE) + 0.5) * 2 / SIZE - 1
     y, x = np.meshgrid(axis, axis, indexing="ij")
     return x[None], y[None]
@@ -100,7 +100,7 @@ def ring(u: Array, v: Array, inner: float = 0.55) -> Array:
 
 
 def crescent(u: Array, v: Array) -> Array:
-    """Moon: a disc less a displaced disc."""
+    """Moon: a disc minus a displaced disc."""
     return np.maximum(circle(u, v), 0.85 - np.hypot(u - 0.5, v))
 
 
@@ -117,7 +117,7 @@ SHAPES: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def colors(rng: Rng, n: int, hue: Any = None, saturation: Any = None, value: Any = None) -> Array:
-    """Colors (N, 1, 1, 3) in [0, 1]; what is not given is drawn at random (value from 0.35 on)."""
+    """Colors (N, 1, 1, 3) in [0, 1]; arguments that are not given are drawn at random (value at least 0.35)."""
     h = np.broadcast_to(rng.random(n) if hue is None else hue, (n,)) % 1
     s = np.broadcast_to(rng.uniform(0, 1, n) if saturation is None else saturation, (n,))
     v = np.broadcast_to(rng.uniform(0.35, 1, n) if value is None else value, (n,))
@@ -138,14 +138,14 @@ def backgrounds(rng: Rng, n: int, low: float = 0.0, high: float = 1.0, contrast:
 
 
 def paint(canvas: Array, coverage: Array, color: Array) -> Array:
-    """Lay a color (N, 1, 1, 3) or an image over a canvas (N, S, S, 3) where coverage (N, S, S) says."""
+    """Paint a color (N, 1, 1, 3) or an image over a canvas (N, S, S, 3) with the opacity coverage (N, S, S)."""
     alpha = coverage[..., None]
     painted: Array = canvas * (1 - alpha) + color * alpha
     return painted
 
 
 def finish(rng: Rng, canvas: Array, noise: float = 0.04, light: float = 0.2) -> Array:
-    """Change the light, add sensor noise, and give bytes (N, S, S, 3)."""
+    """Change the brightness, add sensor noise, and convert to bytes (N, S, S, 3)."""
     n = len(canvas)
     canvas = canvas * rng.uniform(1 - light, 1 + light, (n, 1, 1, 1))
     canvas = canvas + rng.normal(0, 1, canvas.shape).astype(np.float32) * noise

@@ -1,4 +1,4 @@
-"""The pocket tasks that are computed from formulas. Every function draws n images of one class."""
+"""The pocket tasks drawn by formulas. Every function draws n images (n, 32, 32, 3) of one class."""
 
 from collections.abc import Callable
 
@@ -62,7 +62,7 @@ TEXTURES: dict[str, Pattern] = {
 
 
 def textures(rng: Rng, name: str, n: int) -> Array:
-    """A pattern of any colors, orientation and grain: only the local structure tells the class."""
+    """A pattern of any colors, orientation and grain: only the local structure determines the class."""
     u, v, _ = places(rng, n, (0.16, 0.3), np.pi, 0.5)
     pattern = TEXTURES[name](u, v, rng)[..., None]
     a, b = colors(rng, n), colors(rng, n)
@@ -87,7 +87,7 @@ SIGNS = tuple(f"{shape} {hue} {symbol}" for shape in SIGN_SHAPES for hue in SIGN
 
 
 def signs(rng: Rng, name: str, n: int) -> Array:
-    """A road sign; shape, color and symbol are each shared by several classes."""
+    """A road sign; several classes share each shape, color and symbol."""
     shape, hue, symbol = name.split()
     u, v, s = places(rng, n, (0.6, 0.85), 0.2, 0.18)
     canvas = backgrounds(rng, n, 0.1, 0.8)
@@ -135,12 +135,12 @@ def silhouettes(rng: Rng, name: str, n: int) -> Array:
 
 
 def persons(rng: Rng, name: str, n: int) -> Array:
-    """A walking figure, or what a detector confuses with one: poles, trees, boxes, a figure's parts out of order."""
+    """A walking person, or an object similar to one: a pole, a tree, a box, parts of a person out of order."""
     u, v, s = places(rng, n, (0.7, 0.95), 0.08, 0.2)
     grey = rng.uniform(0.25, 0.75, (n, 1, 1, 1))
     x, y = grid()
     canvas = np.repeat(grey + 0.15 * rng.normal(0, 1, (n, 1, 1, 1)) * y[..., None], 3, -1)
-    for _ in range(3):  # street furniture behind everything, in both classes
+    for _ in range(3):  # street furniture in the background, in both classes
         at, width = rng.uniform(-1, 1, (n, 1, 1)), rng.uniform(0.03, 0.2, (n, 1, 1))
         top, tone = rng.uniform(-1, 0.5, (n, 1, 1)), rng.uniform(0.1, 0.9, (n, 1, 1, 1))
         canvas = paint(canvas, ink(np.maximum(np.abs(x - at) - width, top - y)), tone)
@@ -172,7 +172,7 @@ ROSES = {f"{p} over {q}": (p, q) for p, q in _FRACTIONS}
 
 
 def roses(rng: Rng, name: str, n: int) -> Array:
-    """A rose curve r = cos(p/q * angle) as a line of any color; the class is p/q."""
+    """A rose curve r = cos(p/q * angle), drawn as a line of any color; the class is p/q."""
     p, q = ROSES[name]
     steps = 60 * p + 150 * q
     t = np.linspace(0, TAU * q, steps, endpoint=False)
@@ -199,7 +199,7 @@ FRAMES = 8
 
 
 def motions(rng: Rng, name: str, n: int) -> Array:
-    """A dynamic image: the approximate rank pooling sum_t (2t - T - 1) frame_t of a short film of a moving shape."""
+    """A dynamic image: approximate rank pooling, sum_t (2t - T - 1) frame_t, of a short film of a moving shape."""
     time = np.linspace(-1, 1, FRAMES)[:, None, None, None]
     speed, phase = rng.uniform(0.3, 0.55, (n, 1, 1)), rng.uniform(0, TAU, (n, 1, 1))
     x, y = rng.uniform(-0.3, 0.3, (2, n, 1, 1))
@@ -226,7 +226,7 @@ def motions(rng: Rng, name: str, n: int) -> Array:
     for k, shape in enumerate(kinds):
         chosen = kind == k
         frames[:, chosen] = ink(shape(u[:, chosen], v[:, chosen]), scale[:, chosen])
-    # Bright on dark throughout: pooling turns dark-on-bright films into those of the opposite motion.
+    # Always bright on dark: pooling gives a dark-on-bright film the image of the opposite motion.
     back = backgrounds(rng, n, 0.0, 0.3, 0.2)
     front = colors(rng, n, saturation=rng.uniform(0, 0.5, n), value=rng.uniform(0.7, 1, n))
     weights = 2.0 * np.arange(1, FRAMES + 1) - FRAMES - 1
@@ -243,7 +243,7 @@ WORLD = tuple(f"{hue} {fill} {shape}" for shape in SHAPES for fill in WORLD_FILL
 
 
 def world(rng: Rng, name: str, n: int) -> Array:
-    """A shape with a pattern in a color, on another pattern: all three make the class."""
+    """A shape with a pattern and a color, on another pattern: shape, pattern and color together are the class."""
     hue, fill, shape = name.split()
     u, v, s = places(rng, n, (0.6, 0.85), 0.35, 0.22)
     far, near, _ = places(rng, n, (0.2, 0.4), np.pi, 0.5)

@@ -132,7 +132,7 @@ def make_task(root: str | Path, task: PocketTask, seed: int = 0) -> Path:
     Several processes may call it at once: each works in a folder of its own, and that of the first to finish is kept.
 
     Args:
-        root: Folder below which data sets lie.
+        root: Folder that contains the data sets.
         task: The task.
         seed: The same seed gives the same bytes.
 
@@ -162,7 +162,7 @@ def make_task(root: str | Path, task: PocketTask, seed: int = 0) -> Path:
 
 
 class _Pictures:
-    """Bytes (N, 32, 32, 3) as PIL images."""
+    """Gives images stored as bytes (N, 32, 32, 3) as PIL images."""
 
     def __init__(self, images: Array) -> None:
         self.images = images

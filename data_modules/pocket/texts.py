@@ -1,7 +1,8 @@
-"""Pocket texts: three small language tasks that are made in a second and need no download.
+"""Pocket texts: three small language tasks that are generated in a second and need no download.
 
-They mirror the kinds of TAL's Table 6: is a review kind (IMDB), is a sentence well formed (CoLA), do two sentences say
-the same (MRPC). They serve tests, demonstrations and first experiments, never a claim about the real sets.
+They mirror the tasks of TAL's Table 6: whether a review is positive (IMDB), a sentence is well formed (CoLA), two
+sentences have the same meaning (MRPC). They are meant for tests, demonstrations and first experiments. No claim about
+the real sets may rest on them.
 """
 
 import json
@@ -36,7 +37,7 @@ Texts = tuple[str, ...]
 
 
 def _review(rng: Rng, label: int) -> Texts:
-    """What most of three or five clauses say is the class; one in eight says it by denying the contrary."""
+    """Three or five clauses, of which most agree with the class; one in eight negates a word of the other class."""
     clauses = int(rng.choice([3, 5]))
     dissent = int(rng.random() < 0.3)
     verdicts = rng.permutation([label] * (clauses - dissent) + [1 - label] * dissent)
@@ -49,7 +50,7 @@ def _review(rng: Rng, label: int) -> Texts:
 
 
 def _sentence(rng: Rng) -> list[str]:
-    """``every old dog sees the horse``: determiner, perhaps an adjective, noun, verb, determiner, noun."""
+    """A sentence such as ``every old dog sees the horse``; it may have no adjective."""
     subject, object_ = rng.choice(NOUNS, 2, replace=False)
     quality = [str(rng.choice(list(QUALITIES)))] if rng.random() < 0.6 else []
     verb = str(rng.choice(list(VERBS)))
@@ -59,7 +60,7 @@ def _sentence(rng: Rng) -> list[str]:
 
 
 def _judgement(rng: Rng, label: int) -> Texts:
-    """A sentence, or one whose verb does not agree, or whose article stands behind its noun, or that has no verb."""
+    """A sentence; for class 0 its verb does not agree, its article follows its noun, or it has no verb."""
     words = _sentence(rng)
     if label == 0:
         fault, verb = rng.integers(3), len(words) - 3
@@ -73,7 +74,7 @@ def _judgement(rng: Rng, label: int) -> Texts:
 
 
 def _paraphrase(rng: Rng, label: int) -> Texts:
-    """A sentence in other words; where it does not say the same, with another of the nouns."""
+    """A sentence and its paraphrase; for class 0 one noun of the paraphrase is another one."""
     words = _sentence(rng)
     others = [SYNONYMS.get(word, word) if rng.random() < 0.7 else word for word in words]
     if label == 0:
@@ -91,7 +92,7 @@ _WRITERS: dict[str, Callable[[Rng, int], Texts]] = {
 
 
 def _make(name: str) -> dict[Split, list[tuple[int, Texts]]]:
-    """Balanced splits of texts of which none is there twice."""
+    """Balanced splits without repeated texts."""
     write, rng = _WRITERS[name], np.random.default_rng(list(_WRITERS).index(name))
     found: dict[Texts, int] = {}
     wanted = sum(SIZES.values())
@@ -102,7 +103,7 @@ def _make(name: str) -> dict[Split, list[tuple[int, Texts]]]:
         if texts not in found:
             found[texts] = label
             counts[label] += 1
-    rows = [(label, texts) for texts, label in found.items()]  # the classes take turns
+    rows = [(label, texts) for texts, label in found.items()]  # the classes alternate
     ends = np.cumsum(list(SIZES.values())).tolist()
     return {"train": rows[: ends[0]], "val": rows[ends[0] : ends[1]], "test": rows[ends[1] :]}
 
@@ -110,7 +111,7 @@ def _make(name: str) -> dict[Split, list[tuple[int, Texts]]]:
 def write_vocabulary(folder: Path) -> None:
     """Write GPT-2's two files for the words of these tasks: all bytes, a token for each word, unused ones up to 1,024.
 
-    A merge appends one letter to the beginning of a word, so that no word disturbs another.
+    Every merge extends the beginning of a word by one letter, so that the merges of different words do not interfere.
     """
     with nlp_extra("pocket texts"):
         from tokenizers.pre_tokenizers import ByteLevel
@@ -126,17 +127,18 @@ def write_vocabulary(folder: Path) -> None:
 
 
 class PocketText(TextSet):
-    """A pocket task of texts; ``prepare_data`` makes it, and the vocabulary of all, where they are absent.
+    """A pocket task of texts; ``prepare_data`` makes it and the common vocabulary if they are absent.
 
-    The vocabulary lies at ``root/pocket_vocab`` and has 1,024 tokens: ``data.vocab_size`` and the architecture say so.
+    The vocabulary is at ``root/pocket_vocab`` and has 1,024 tokens; ``data.vocab_size`` and the architecture must state
+    this number.
     """
 
     vocabulary = VOCABULARY
 
     def prepare_data(self) -> None:
-        """Make what is absent; when several processes do, they make the same."""
+        """Make the absent files. Several processes may do so at once: they make the same files."""
         if self.source == "hub":
-            raise UserError(f"data.source: {self.info.name} is made here; leave data.source at files")
+            raise UserError(f"data.source: {self.info.name} is generated here; leave data.source at files")
         if not (self.root_folder / VOCABULARY).is_dir():
             write_vocabulary(self.root_folder / VOCABULARY)
         if self.folder.is_dir():
@@ -167,19 +169,19 @@ def _info(name: str, classes: tuple[str, str], mirrors: str) -> DatasetInfo:
 
 
 class PocketReviews(PocketText):
-    """Whether most of a review's clauses praise, in IMDB's place; accuracy."""
+    """Whether most clauses of a review praise, in the place of IMDB; the metric is accuracy."""
 
     info = _info("pocket_reviews", ("unkind", "kind"), "IMDB")
 
 
 class PocketGrammar(PocketText):
-    """Whether a sentence is well formed, in CoLA's place; accuracy."""
+    """Whether a sentence is well formed, in the place of CoLA; the metric is accuracy."""
 
     info = _info("pocket_grammar", ("unacceptable", "acceptable"), "CoLA")
 
 
 class PocketParaphrases(PocketText):
-    """Whether two sentences say the same, in MRPC's place; accuracy."""
+    """Whether two sentences have the same meaning, in the place of MRPC; the metric is accuracy."""
 
     info = _info("pocket_paraphrases", ("no paraphrase", "paraphrase"), "MRPC")
     columns = ("sentence1", "sentence2")

@@ -1,4 +1,4 @@
-"""The pocket tasks that show characters: real handwritten digits, glyphs of many fonts, digits over clutter."""
+"""The pocket tasks of characters: real handwritten digits, glyphs of many fonts, digits over clutter."""
 
 import functools
 from pathlib import Path
@@ -14,7 +14,7 @@ FACES = (
     *(f"DejaVu{f}.ttf" for f in ("Serif", "Serif-Bold", "Serif-Italic", "Serif-BoldItalic")),
     *(f"STIXGeneral{f}.ttf" for f in ("", "Bol", "Italic", "BolIta")),
 )
-_BOX = 64  # characters are drawn once at this size and then only transformed
+_BOX = 64  # size in pixels at which a character is drawn once; later it is only transformed
 
 
 def real_digits() -> tuple[Array, Array]:
@@ -34,7 +34,7 @@ def real_digits() -> tuple[Array, Array]:
 
 
 def glyphs(rng: Rng, name: str, n: int) -> Array:
-    """A character in any of the fonts, written like ink on paper, turned and sheared a little."""
+    """A character in any of the fonts, like ink on paper, slightly rotated and sheared."""
     masks = _written(rng, name, n, (0.6, 0.85), 0.2, 0.15)
     paper = np.ones((n, SIZE, SIZE, 3)) * rng.uniform(0.8, 1, (n, 1, 1, 1))
     return finish(rng, paint(paper, masks, colors(rng, n, value=rng.uniform(0, 0.35, n))), noise=0.05, light=0.1)
@@ -43,7 +43,7 @@ def glyphs(rng: Rng, name: str, n: int) -> Array:
 def clutter(rng: Rng, name: str, n: int) -> Array:
     """A lit digit of any color on a dark wall, between parts of other digits.
 
-    Light on dark like the scans of :func:`real_digits`, so that what is learned of those is worth something here.
+    Light on dark like the scans of :func:`real_digits`, so that features learned from those are useful here.
     """
     canvas = backgrounds(rng, n, 0.0, 0.12, 0.1)
     light = colors(rng, n, saturation=rng.uniform(0, 0.5, n), value=rng.uniform(0.75, 1, n))
@@ -55,7 +55,7 @@ def clutter(rng: Rng, name: str, n: int) -> Array:
 
 
 def _edge(side: int) -> Array:
-    """1 on the outer third of the image, so that what is rolled around the other edge vanishes."""
+    """1 on the outer third of the image and 0 elsewhere, which removes the pixels rolled in at the other edge."""
     x = np.arange(SIZE)
     return (x > SIZE * 0.6 if side > 0 else x < SIZE * 0.4).astype(np.float64)[None, None]
 

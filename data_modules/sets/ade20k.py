@@ -16,7 +16,7 @@ from lgx.errors import UserError
 class ADE20K(SegmentationSet):
     """ADE20K in the form of the Scene Parsing challenge: 150 classes; unlabeled pixels do not count.
 
-    Files lie at ``root/ade20k/ADEChallengeData2016/{images,annotations}/{training,validation}``; in a mask,
+    Files are at ``root/ade20k/ADEChallengeData2016/{images,annotations}/{training,validation}``; in a mask,
     0 is unlabeled and k is class k - 1.
     """
 

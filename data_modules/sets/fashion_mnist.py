@@ -22,7 +22,7 @@ IDX_MD5 = {
 """md5 of the unpacked files: distributions compress them again, so that the md5 of the .gz files differs."""
 
 _IDX_BYTES = 2**26
-"""More bytes than the largest of them has. No more are unpacked of a file, whatever it is."""
+"""Most bytes that are unpacked of a file: more than the largest of them has."""
 
 
 class FashionMNIST(TorchvisionSet):

@@ -16,7 +16,7 @@ from lgx.core.files import atomic_path
 from lgx.errors import UserError
 
 TABLES = ("HAM10000_metadata", "HAM10000_metadata.csv", "HAM10000_metadata.tab")
-"""Names under which the table is handed out; columns are parted by commas, or by tabs in ``.tab``."""
+"""Published names of the table. Columns are separated by commas, in ``.tab`` by tabs."""
 
 ZIPS = "HAM10000_images_part*.zip"
 
@@ -30,11 +30,11 @@ class _Row(NamedTuple):
 class HAM10000(OfficialData):
     """HAM10000: 10,015 images of about 7,500 lesions, of seven diagnoses.
 
-    Its publishers name no test images among these, nor do the papers on learngenes say how they split them. Many
-    lesions were photographed several times, so whole lesions are drawn: a fixed fifth of each diagnosis' lesions is
-    test, ``val_fraction`` of the other lesions is val, and no lesion is in two splits.
+    Its publishers define no test images among these, and the papers on learngenes do not describe their split. Many
+    lesions were photographed several times, so that the split draws whole lesions: a fixed fifth of the lesions of each
+    diagnosis is test, ``val_fraction`` of the other lesions is val, and no lesion is in two splits.
 
-    Files lie at ``root/ham10000``: the table ``HAM10000_metadata`` (or ``.csv``, ``.tab``), and ``<image_id>.jpg`` in
+    Files are at ``root/ham10000``: the table ``HAM10000_metadata`` (or ``.csv``, ``.tab``), and ``<image_id>.jpg`` in
     any folder below.
     """
 
@@ -57,7 +57,7 @@ class HAM10000(OfficialData):
 
     @classmethod
     def is_official_form(cls, folder: Path) -> bool:
-        """Whether the table, not class folders, lies in ``folder``."""
+        """Whether ``folder`` contains the table, not class folders."""
         return _table(folder) is not None
 
     @classmethod
@@ -95,7 +95,7 @@ class HAM10000(OfficialData):
         return files.take(test if split == "test" else rest)
 
     def hold_out(self, train: LabeledImages | ImageFiles) -> tuple[Indices, Indices]:
-        """Whole lesions, where the table tells them."""
+        """Hold whole lesions out, if there is a table."""
         if isinstance(train, ImageFiles) and self.is_official_form(self.folder):
             return self._draw(train, self.val_fraction, self.split_seed)
         return super().hold_out(train)
@@ -103,7 +103,7 @@ class HAM10000(OfficialData):
     def _draw(self, files: ImageFiles, fraction: float, seed: int) -> tuple[Indices, Indices]:
         lesion_of = {row.image: row.lesion for row in self._rows}
         lesions = [lesion_of[files.path(i).stem] for i in range(len(files))]
-        # A lesion counts with its first diagnosis, so that two diagnoses of it cannot part it.
+        # A lesion counts with its first diagnosis, so that a second diagnosis cannot split it.
         first = dict(zip(reversed(lesions), reversed(files.labels.tolist()), strict=True))
         return grouped_split([first[lesion] for lesion in lesions], lesions, fraction, seed)
 
@@ -122,7 +122,7 @@ class HAM10000(OfficialData):
         if unknown:
             raise UserError(f"{path}: unknown diagnosis {unknown[0]}, expected {', '.join(self.info.class_names)}")
         if len({row.image for row in rows}) != len(rows):
-            raise UserError(f"{path}: names an image twice, expected one row per image; fetch it again")
+            raise UserError(f"{path}: names an image twice, expected one row per image; download it again")
         return rows
 
 

@@ -1,4 +1,4 @@
-"""ImageNet-1K (ILSVRC 2012) from folders; as shards it is read by :class:`~data_modules.shards.ShardedData`."""
+"""ImageNet-1K (ILSVRC 2012) from folders. :class:`~data_modules.sharded.ShardedData` reads it from shards."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ class ImageNet(OfficialData):
     """ImageNet-1K at ``root/imagenet/{train,val}/<wnid>/*.JPEG``, classes in the order of their WordNet ids.
 
     The labels of the official test images were never published, so the official **val** folder is the **test** split
-    here, and validation images are held out of the training folder: a model chosen by its validation figures has
-    never seen the images that its test figures come from.
+    here, and validation images are held out of the training folder: a model is never chosen by its accuracy on test
+    images.
 
     Args:
         val_fraction: Share of the training images held out for validation; a hundredth of 1.28 million is enough.

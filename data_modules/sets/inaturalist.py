@@ -1,4 +1,4 @@
-"""iNaturalist 2019 (Van Horn et al., 2018; competition of 2019): 1,010 species, told by COCO-style tables."""
+"""iNaturalist 2019 (Van Horn et al., 2018; competition of 2019): 1,010 species, labeled by COCO-style tables."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from lgx.errors import UserError
 
 _URL = "https://ml-inat-competition-datasets.s3.amazonaws.com/2019"
 TABLES: dict[Split, str] = {"train": "train2019.json", "test": "val2019.json"}
-"""Which of the publishers' tables a split is made of."""
+"""The publishers' table of each split."""
 
 
 class INaturalist2019(OfficialData):
@@ -23,9 +23,9 @@ class INaturalist2019(OfficialData):
 
     The labels of the official test images were never published, so the official **val** images, three of each
     species, are the **test** split here, and validation images are held out of the training images. LSAMD counts the
-    268,243 images as training images and does not say where its 64,401 test images come from.
+    268,243 images as training images and does not state the source of its 64,401 test images.
 
-    Files lie at ``root/inat2019``: ``train2019.json``, ``val2019.json``, and
+    Files are at ``root/inat2019``: ``train2019.json``, ``val2019.json``, and
     ``train_val2019/<super category>/<category>/<image>.jpg``.
     """
 
@@ -59,19 +59,19 @@ class INaturalist2019(OfficialData):
         content = json.loads(path.read_text(encoding="utf-8"))
         number = {category["id"]: k for k, category in enumerate(sorted(content["categories"], key=_id))}
         if len(number) != self.num_classes:
-            raise UserError(f"{path}: names {len(number):,} categories, expected {self.num_classes:,}")
+            raise UserError(f"{path}: has {len(number):,} categories, expected {self.num_classes:,}")
         file_of = {image["id"]: image["file_name"] for image in content["images"]}
         names, labels = [], []
         for annotation in content["annotations"]:
             image, category = annotation["image_id"], annotation["category_id"]
             if image not in file_of or category not in number:
                 what = f"image {image}" if image not in file_of else f"category {category}"
-                raise UserError(f"{path}: an annotation speaks of {what}, which the table does not list")
+                raise UserError(f"{path}: an annotation names {what}, which the table does not list; download it again")
             if Path(file_of[image]).is_absolute() or ".." in Path(file_of[image]).parts:
                 raise UserError(f"{path}: names the file {file_of[image]!r} outside its folder; do not trust it")
             names.append(file_of[image])
             labels.append(number[category])
-        # A look at a thousand folders, not at a quarter of a million files.
+        # Look for a thousand folders, not for a quarter of a million files.
         absent = [place for place in sorted({Path(name).parent for name in names}) if not (folder / place).is_dir()]
         if absent:
             raise UserError(

@@ -20,7 +20,7 @@ class TinyImageNet(OfficialData):
     The labels of the official test images were never published, so the official **val** images are the **test** split
     here, and validation images are held out of the training images.
 
-    Files lie at ``root/tiny_imagenet`` or its folder ``tiny-imagenet-200``: ``wnids.txt``,
+    Files are at ``root/tiny_imagenet`` or in its folder ``tiny-imagenet-200``: ``wnids.txt``,
     ``train/<wnid>/images/*.JPEG``, ``val/images/*.JPEG`` and ``val/val_annotations.txt``.
     """
 
@@ -38,7 +38,7 @@ class TinyImageNet(OfficialData):
 
     @classmethod
     def is_official_form(cls, folder: Path) -> bool:
-        """Whether its own files, not class folders, lie in ``folder``: its val images are in one folder."""
+        """Whether ``folder`` has the layout of the publishers: all val images are in one folder."""
         return (_base(folder) / "wnids.txt").is_file() and (_base(folder) / "val" / "images").is_dir()
 
     def open(self, folder: Path, split: Split) -> ImageFiles:
@@ -46,7 +46,7 @@ class TinyImageNet(OfficialData):
         base, where = _base(folder), f"{self.info.name} {split}"
         classes = (base / "wnids.txt").read_text().split()
         if len(classes) != self.num_classes:
-            raise UserError(f"{base / 'wnids.txt'}: names {len(classes)} classes, expected {self.num_classes}")
+            raise UserError(f"{base / 'wnids.txt'}: has {len(classes)} classes, expected {self.num_classes}")
         if split == "train":
             return read_class_tree(base / "train", classes, where)
         table, images = base / "val" / ANNOTATIONS, base / "val" / "images"
@@ -71,6 +71,6 @@ class TinyImageNet(OfficialData):
 
 
 def _base(folder: Path) -> Path:
-    """Where the archive's content lies: in the folder of the archive's own name, or that folder given by a user."""
+    """Folder of the archive's content: ``tiny-imagenet-200``, or ``folder`` itself if a user linked that one."""
     inner = folder / "tiny-imagenet-200"
     return inner if inner.is_dir() else folder

@@ -19,7 +19,7 @@ _VOC = DATASET_YEAR_DICT["2012"]
 class VOC12(SegmentationSet):
     """PASCAL VOC 2012: 20 classes and background; the borders of objects do not count.
 
-    Files lie at ``root/voc12/VOCdevkit/VOC2012``, as torchvision unpacks them.
+    Files are at ``root/voc12/VOCdevkit/VOC2012``, as torchvision unpacks them.
     """
 
     info = DatasetInfo(

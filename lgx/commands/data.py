@@ -20,7 +20,7 @@ def list_sets(root: str = "data", json: bool = False) -> None:
     Example: lgx data list --json
 
     Args:
-        root: Folder below which data sets lie.
+        root: Folder that contains the data sets.
         json: Print JSON instead of a table.
     """
     from data_modules.catalogue import infos, is_present
@@ -67,7 +67,7 @@ def prepare(
 
     Args:
         name: Name of the set, e.g. cifar100, or of a suite of sets: pocket, mini or decathlon.
-        root: Folder below which data sets lie.
+        root: Folder that contains the data sets.
         source: Folder that already holds the set's archives, class folders (train/, test/) or zip files of them; for
             mini, one folder per task with its archives; for a text set its publishers' files, unpacked.
         shards: Also write an image set as webdataset shards to ROOT/NAME_shards, for the data module ShardedData.

@@ -41,7 +41,7 @@ def embed(
         data: Data sets by name, separated by commas (cifar100,dtd; `lgx data list` shows all), or folders: with
             train/<class>/<image>, or with images only. The task is then called like the folder.
         out: File to write.
-        root: Folder below which data sets lie.
+        root: Folder that contains the data sets.
         img_size: Height and width of the images in pixels; by default the ancestor's.
         in_chans: 1 (grey) or 3 (RGB) channels; by default the ancestor's.
         tokenizer: For texts: folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; by

@@ -96,7 +96,7 @@ def test_images_of_any_shape_are_resized_to_the_requested_size(tmp_path: Path) -
 
 def test_known_test_labels_give_the_official_splits(root: Path) -> None:
     module = Decathlon("dtd", root=str(root), test_split="test")
-    with pytest.raises(UserError, match=r"dtd_test\.json does not exist; the official test labels are withheld"):
+    with pytest.raises(UserError, match=r"dtd_test\.json does not exist; the official test labels are not public"):
         module.read("test")
     _, content = annotations(root, "val")
     _, stripped = annotations(root, "test_stripped")

@@ -153,10 +153,10 @@ def test_unknown_labels_name_file_and_value(tmp_path):
             module("ade20k", tmp_path).read("test")[0]
     path = next((tmp_path / "voc12").rglob("2007_000000.png"))
     Image.fromarray(np.full((24, 32), 21, np.uint8)).save(path)
-    with pytest.raises(UserError, match=r"2007_000000\.png has a pixel labeled 21; expected 0 to 20 or 255$"):
+    with pytest.raises(UserError, match=r"2007_000000\.png has a pixel with label 21; expected 0 to 20 or 255$"):
         module("voc12", tmp_path).read("test")[0]
     Image.new("RGB", (32, 24)).save(path)
-    with pytest.raises(UserError, match=r"2007_000000\.png is a picture in colors; expected a mask"):
+    with pytest.raises(UserError, match=r"2007_000000\.png is a color image; expected a mask"):
         module("voc12", tmp_path).read("test")[0]
 
 

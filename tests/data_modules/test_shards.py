@@ -146,9 +146,9 @@ def test_a_missing_index_a_url_and_a_pipe_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no index\.json"):
         ShardedData(name="nothing", root=str(tmp_path))
     for place in (f"pipe:touch {tmp_path}/owned", "http://example.org/x"):
-        with pytest.raises(UserError, match="no URL and no pipe"):
+        with pytest.raises(UserError, match="not a URL or a pipe"):
             ShardedData(name=place, root=str(tmp_path))
-        with pytest.raises(UserError, match="no URL and no pipe"):
+        with pytest.raises(UserError, match="not a URL or a pipe"):
             ShardedData(name="toy", root=place)
     assert not (tmp_path / "owned").exists()
 

@@ -152,7 +152,7 @@ BAD = {
     "an empty sentence": ("sst2/train.tsv", "sentence\tlabel\na\t1\n  \t0\n", "line 3: an empty sentence"),
     "an empty line": ("sst2/train.tsv", "sentence\tlabel\na\t1\n\nb\t0\n", "line 3: 1 columns, expected 2"),
     "an empty file": ("sst2/train.tsv", "", "train.tsv: is empty"),
-    "a text in another encoding": ("sst2/train.tsv", b"sentence\tlabel\ncaf\xe9\t1\n", "line 2: no UTF-8 text"),
+    "a text in another encoding": ("sst2/train.tsv", b"sentence\tlabel\ncaf\xe9\t1\n", "line 2: not UTF-8 text"),
     "a malformed row of CoLA": ("cola/raw/in_domain_train.tsv", "gj04\t1\t\tgood\ngj04\t1\tbad\n", "line 2: 3 columns"),
     "an empty half of a pair": (
         "rte/train.tsv",

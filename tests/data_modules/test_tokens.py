@@ -79,7 +79,7 @@ def test_files_that_do_not_belong_together_are_named_with_the_line(tmp_path):
     ("content", "message"),
     [
         ("{", "encoder.json, line 1: not valid JSON"),
-        ('{"a": 0, "b": 2}', "must number its tokens"),
+        ('{"a": 0, "b": 2}', "must have the numbers"),
         ('{"a": 0}', "lacks the token '<|endoftext|>'"),
         ('{"<|endoftext|>": 0}', "lacks the token '!'"),
     ],
@@ -110,7 +110,7 @@ def test_an_unknown_name_on_the_hub_ends_with_one_sentence(monkeypatch):
         raise OSError(f"{name} is not a local folder\nand more")
 
     monkeypatch.setattr(transformers.GPT2Tokenizer, "from_pretrained", from_pretrained)
-    with pytest.raises(UserError, match="someone/gpt2 is no folder here and could not be loaded") as caught:
+    with pytest.raises(UserError, match="someone/gpt2 is not a folder and could not be loaded") as caught:
         load_tokenizer("someone/gpt2", SIZE)
     assert "\n" not in str(caught.value)
 

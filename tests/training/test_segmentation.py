@@ -132,7 +132,11 @@ def test_a_checkpoint_of_another_kind_is_not_resumed(root, run, tmp_path):
     ("name", "options", "sentence"),
     [
         ("Finetune", ["--model.mixup=0.8"], "model.mixup, model.cutmix: mix the labels of whole images"),
-        ("Finetune", ["--data.augment=randaugment"], "data.augment: randaugment would part images and masks of ade20k"),
+        (
+            "Finetune",
+            ["--data.augment=randaugment"],
+            "randaugment changes images of ade20k but not their masks",
+        ),
         (
             "LoGAH",
             ["--model.panel=[3-Tiny]"],

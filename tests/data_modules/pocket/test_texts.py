@@ -87,7 +87,7 @@ def test_a_gpt2_learns_to_classify_reviews(root, tmp_path):
 def test_impossible_options_end_with_one_sentence(root, tmp_path):
     with pytest.raises(UserError, match=f"lgx data prepare pocket_grammar --root {tmp_path}"):
         open_text("pocket_grammar", str(tmp_path)).read("train")
-    with pytest.raises(UserError, match="made here"):
+    with pytest.raises(UserError, match="generated here"):
         TEXT_SETS["pocket_grammar"](root=str(tmp_path), source="hub").prepare_data()
     with pytest.raises(UserError, match="has 1024 tokens, but vocab_size is 50257"):
         open_text("pocket_grammar", str(root)).setup("test")
