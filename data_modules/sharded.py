@@ -1,7 +1,6 @@
 """Data modules that read shards."""
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,10 +32,10 @@ class ShardedImages(ImageDataModule):
     in_memory: bool = True
     shuffle_buffer: int = 1000
 
-    @property
-    @abstractmethod
-    def folder(self) -> Path:
-        """Folder of the shards."""
+    def check_options(self) -> None:
+        """See :class:`~data_modules.options.DataOptions`; ``root`` must be a local folder."""
+        refuse_url(self.root)
+        super().check_options()
 
     def read(self, split: Split) -> Images:
         """Return the examples of one split.
@@ -107,10 +106,10 @@ class ShardedData(ShardedImages):
     name: str = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        self.info, _ = read_index(self.folder)
         super().__post_init__()
+        self.info, _ = read_index(self.folder)
 
     @property
     def folder(self) -> Path:
         """Folder of the shards."""
-        return refuse_url(self.root) / refuse_url(self.name)
+        return self.root_folder / refuse_url(self.name)

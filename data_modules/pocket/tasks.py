@@ -15,7 +15,7 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.images import LabeledImages
 from data_modules.pocket import synthetic, written
 from data_modules.pocket.drawing import SIZE, Array, Rng
-from data_modules.shard_index import SPLITS, is_complete, refuse_url
+from data_modules.shard_index import SPLITS, is_complete
 from data_modules.shards import write_shards
 from data_modules.splits import Indices, stratified_split
 from lgx.errors import UserError
@@ -79,12 +79,8 @@ def pocket_info(task: PocketTask) -> DatasetInfo:
 
 
 def pocket_folder(root: str | Path, task: PocketTask) -> Path:
-    """Folder of a task's shards.
-
-    Raises:
-        UserError: If ``root`` is a URL or a command.
-    """
-    return refuse_url(root) / "pocket" / task
+    """Folder of a task's shards."""
+    return Path(root) / "pocket" / task
 
 
 def is_made(root: str | Path, task: PocketTask) -> bool:
