@@ -6,13 +6,18 @@ from lgx.artifacts.learngene import SUFFIX
 from lgx.initialization import Origin, initialize
 from lgx.methods import registry
 from tests.support.command_line import lgx
-from tests.support.learngenes import NETWORK, TASK, initializers_with_source, save_source
+from tests.support.learngenes import NETWORK, TASK, initializers_with_source, learners_of, save_source
+
+CLASSES = registry.initializer_classes()
+PAIRS = [(name, method) for name in initializers_with_source() for method in learners_of(CLASSES[name])]
+NOT_ANY = [name for name in initializers_with_source() if not CLASSES[name].starts_any_model]
+"""Initializers that start only the networks of lgx."""
 
 
-@pytest.fixture(params=initializers_with_source())
+@pytest.fixture(params=PAIRS, ids="-".join)
 def initializer(request, tmp_path):
-    kind = registry.initializer_classes()[request.param]
-    return kind(str(save_source(kind, tmp_path / f"best{SUFFIX}")))
+    name, method = request.param
+    return CLASSES[name](str(save_source(CLASSES[name], tmp_path / f"best{SUFFIX}", method)))
 
 
 def test_descendants_inherit_the_normalization_and_the_classes_of_the_source(initializer):
@@ -34,19 +39,16 @@ def test_a_start_takes_parameters_from_the_source_and_says_what_it_stores(initia
     assert start.stored == initializer.stored_parameters > 0
 
 
-def test_lgx_init_names_every_method_that_starts_models_of_other_libraries(tmp_path):
-    kind = registry.initializer_classes()["WeightSelection"]
-    source = save_source(kind, tmp_path / f"best{SUFFIX}")
-    given = ("--source", source, "--method", "weight_selection", "--out", tmp_path / "out")
+@pytest.mark.parametrize("name", NOT_ANY)
+def test_lgx_init_names_every_method_that_starts_models_of_other_libraries(name, tmp_path):
+    specs = [spec for spec in registry.specs().values() if spec.initializer]
+    source = save_source(CLASSES[name], tmp_path / f"best{SUFFIX}")
+    method = next(spec.name for spec in specs if registry.initializer_class(spec) is CLASSES[name])
+    given = ("--source", source, "--method", method, "--out", tmp_path / "out")
     result = lgx("init", "--arch", "timm:resnet18", *given)
     assert result.code == 2
-    _, _, named = result.sentence.partition("--method ")
-    classes = registry.initializer_classes()
-    able = {
-        name
-        for spec in registry.specs().values()
-        if spec.initializer and classes[spec.initializer.rpartition(":")[2]].starts_any_model
-        for name in spec.names
-    }
+    refused, _, named = result.sentence.partition("; use --method ")
+    assert f"{method} initializes no such model" in refused
+    able = {name for spec in specs if registry.initializer_class(spec).starts_any_model for name in spec.names}
     assert set(named.split(" or ")) == able
     assert {"tal", "logah_aligned"} <= able

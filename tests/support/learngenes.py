@@ -29,10 +29,16 @@ def initializers_with_source() -> list[str]:
     return [name for name, kind in registry.initializer_classes().items() if not kind.is_random]
 
 
-def save_source(kind: type[Initializer], path: Path) -> Path:
-    """Write a learngene of the first method that the initializer starts descendants of; else a whole network's."""
-    own = [spec for spec in registry.specs().values() if spec.learngene and registry.initializer_class(spec) is kind]
-    method, content = (own[0].name, own[0].learngene) if own else ("ancestor", "network")
+def learners_of(kind: type[Initializer]) -> list[str]:
+    """Methods whose learngenes an initializer reads, from those that name it as their own; else ``ancestor``."""
+    specs = registry.specs().values()
+    return [spec.name for spec in specs if spec.learngene and registry.initializer_class(spec) is kind] or ["ancestor"]
+
+
+def save_source(kind: type[Initializer], path: Path, method: str | None = None) -> Path:
+    """Write a learngene that an initializer reads, of one of :func:`learners_of`; of the first one by default."""
+    method = method or learners_of(kind)[0]
+    content = registry.specs()[method].learngene
     torch.manual_seed(0)
     state = NETWORK.build().state_dict()
     if content == "network":
