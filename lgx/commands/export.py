@@ -13,7 +13,7 @@ def export(source: str, *, out: str, tokenizer: str | None = None) -> None:
     """Write a trained network as a timm or transformers folder or as a safetensors file.
 
     Args:
-        source: A run's ``checkpoints/best.ckpt`` (it holds averaged weights if the run averages them), or a learngene
+        source: checkpoints/best.ckpt of a run (it holds averaged weights if the run averages them), or a learngene
             file of a whole network.
         out: Folder, or file ending in .safetensors.
         tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; the tokenizer is
