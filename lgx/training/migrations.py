@@ -17,7 +17,7 @@ _MOVED = (
 )
 """Old path of a class -> the package that exports the class now."""
 
-_CLASSES = {"SearchedExpansion": "SelectedExpansion"}
+_CLASSES = {"SearchedExpansion": "SelectedExpansion", "DrawRouting": "DrawFigures", "DrawTaskMap": "DrawFigures"}
 """Old name of a class -> its name now."""
 
 _SOURCES = {

@@ -32,17 +32,25 @@ CONTENT = {name: "network" if name in NETWORKS else "layers" for name in make.FI
 CONTENT |= dict.fromkeys(["ghn3", "logah", "tal"], "hypernetwork")
 
 
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """The images that the runs read."""
+    root = tmp_path_factory.mktemp("images")
+    for seed, (name, sizes) in enumerate(make.DATA.items()):
+        write_images(root / name, sizes, seed)
+    return root
+
+
 @pytest.fixture(autouse=True)
-def released(tmp_path, monkeypatch):
+def released(images, tmp_path, monkeypatch):
     """A copy of the released files beside the images, as the current folder."""
     migrations._report.cache_clear()
     folder = shutil.copytree(make.HERE, tmp_path / "released")
     monkeypatch.chdir(folder)
-    for seed, (name, sizes) in enumerate(make.DATA.items()):
-        write_images(Path(name), sizes, seed)
+    for name in make.DATA:
+        Path(name).symlink_to(images / name)
     for mark in folder.rglob("finished.json"):  # a copy's times are in any order; a mark is newer than what it marks
         mark.touch()
-    return folder
 
 
 def done(*words):
@@ -286,9 +294,9 @@ WORDS = {
     "start": "--model.initializer",
 }
 LEARNGENE, REPEAT = "option learngene of an initializer is source", "repeat neighbour is repeat neighbor"
+FIGURES = "lgx.training.callbacks.DrawFigures"
 LINES = [
     ("{init} --learngene {sws}", "--learngene", "--source", "--learngene is --source"),
-    ("{init} --learngene={sws}", "--learngene", "--source", "--learngene is --source"),
     ("{init} --head=3 --source {lsamd} --repeat neighbour", "neighbour", "neighbor", REPEAT),
     ("analyse paths --runs={run}", "analyse", "analyze", "lgx analyse is lgx analyze"),
     ("{fit} {start}=StagewiseExpansion {start}.learngene={sws}", ".learngene=", ".source=", LEARNGENE),
@@ -307,6 +315,12 @@ LINES = [
         "lgx.optim",
         "lgx.components.optim",
         "lgx.optim.WarmupCosine is",
+    ),
+    (
+        "{fit} --trainer.callbacks+=lgx.callbacks.DrawRouting",
+        "lgx.callbacks.DrawRouting",
+        FIGURES,
+        "lgx.callbacks.Draw",
     ),
     ("{fit} --overwrite true", " true", "", None),
     ("arch {deep} --json true", " true", "", None),

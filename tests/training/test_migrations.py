@@ -29,6 +29,8 @@ def fresh():
         ("lgx.optim.Poly", "lgx.components.optim.Poly"),
         ("lgx.callbacks.SaveResults", "lgx.training.callbacks.SaveResults"),
         ("lgx.callbacks.results.SaveResults", "lgx.training.callbacks.SaveResults"),
+        ("lgx.callbacks.DrawRouting", "lgx.training.callbacks.DrawFigures"),
+        ("lgx.callbacks.task_map.DrawTaskMap", "lgx.training.callbacks.DrawFigures"),
     ],
 )
 def test_class_paths_move_wherever_they_stand(old, present, capsys):
