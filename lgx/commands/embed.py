@@ -35,6 +35,8 @@ def embed(
     TAL reads the file that this command writes: --model.task_embeddings in training, --task_embeddings in `lgx init`.
     For a task of your own, a folder with a few unlabeled images is enough.
 
+    Example: lgx embed --ancestor vit_base_patch16_224 --data cifar100,dtd
+
     Args:
         ancestor: Learngene file, folder, checkpoint of a run, or timm model name; for texts a GPT-2, also by its name
             on the Hugging Face hub (gpt2:openai-community/gpt2).

@@ -1,0 +1,67 @@
+"""``lgx embed``: options and messages. What an embedding is, is tested with TAL and with the methods for texts."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from tests.support.command_line import lgx
+from tests.support.images import write_images
+from tests.support.untrained_learngenes import BIG, write_ancestor
+
+
+@pytest.fixture(scope="module")
+def ancestor(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_ancestor(str(tmp_path_factory.mktemp("ancestor") / "big.learngene.safetensors"))
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_images(tmp_path_factory.mktemp("images") / "shapes", {"train": 12, "val": 3, "test": 3})
+
+
+def test_class_folders_are_embedded_with_their_task(ancestor: str, shapes: Path, tmp_path: Path) -> None:
+    out = tmp_path / "embeddings.safetensors"
+    done = lgx("embed", "--ancestor", ancestor, "--data", shapes, "--out", out, "--accelerator", "cpu")
+    assert done.code == 0, done.err
+    found = TaskEmbeddings.load(out)
+    assert found.images == {"shapes": 12}
+    assert found.width == BIG.embed_dim
+    assert (found.tasks["shapes"]["img_size"], found.tasks["shapes"]["in_chans"]) == (BIG.img_size, 3)
+    assert f"written   {out}: 1 embeddings of {BIG.embed_dim} numbers by {ancestor}" in done.out
+
+
+def test_a_limit_takes_examples_of_every_class(ancestor: str, shapes: Path, tmp_path: Path) -> None:
+    tensors = {}
+    for limit in (3, 12):
+        out = tmp_path / f"{limit}.safetensors"
+        done = lgx(
+            "embed", "--ancestor", ancestor, "--data", shapes, "--out", out, "--limit", limit, "--accelerator", "cpu"
+        )
+        assert f"shapes: {limit} images" in done.out, done.err
+        tensors[limit] = TaskEmbeddings.load(out).tensors["shapes"]
+    assert not torch.equal(tensors[3], tensors[12])
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--tokenizer", "gpt2_vocab"], "--tokenizer: ancestor {ancestor} reads images; leave it out"),
+        (["--in_chans", "2"], "in_chans: expected one of 1, 3"),
+        (["--batch_size", "0"], "--batch_size: expected at least 1, got 0"),
+        (["--data", "{shapes},{shapes}"], "--data: two tasks are called shapes; embed them into two files"),
+        (["--data", "cola"], "cola is a text set, an image set is needed here"),
+    ],
+    ids=["tokenizer", "channels", "batch", "twice", "text"],
+)
+def test_wrong_options_end_with_one_sentence(
+    ancestor: str, shapes: Path, tmp_path: Path, options: list[str], sentence: str
+) -> None:
+    places = {"ancestor": ancestor, "shapes": shapes}
+    out = tmp_path / "o.safetensors"
+    given = ["--ancestor", ancestor, "--data", shapes, "--out", out, "--accelerator", "cpu"]
+    done = lgx("embed", *given, *(option.format(**places) for option in options))
+    assert done.code == 2
+    assert sentence.format(**places) in done.sentence
+    assert not out.exists()
