@@ -20,7 +20,7 @@ from lgx.initialization import initialize
 from lgx.methods import HypernetPrediction, Pretrained
 from tests.support.command_line import lgx, python
 from tests.support.extras import import_transformers
-from tests.support.fake_text import SIZE
+from tests.support.fake_text import SIZE, write_vocabulary
 from tests.support.text_runs import ARCH, HYPER, rows, run, words
 
 transformers = import_transformers()
@@ -158,11 +158,11 @@ def test_an_ancestor_guides_a_text_hypernetwork(text_root, ancestor, tmp_path, g
 def test_a_start_of_another_vocabulary_is_refused(text_root, tal, tmp_path):
     start = f"--model.start={tal / 'best.learngene.safetensors'}"
     other = ARCH.replace(f"vocab_size={SIZE}", "vocab_size=300")
-    done = run(text_root, tmp_path, "TAL", *HYPER, start, arch=other)
-    assert (done.code, "was trained on texts of 260 tokens, but model.arch reads texts of 300" in done.sentence) == (
-        2,
-        True,
-    )
+    vocabulary = write_vocabulary(tmp_path / "vocabulary", size=300)
+    data = [f"--data.tokenizer={vocabulary}", "--data.vocab_size=300"]
+    done = run(text_root, tmp_path, "TAL", *HYPER, start, *data, arch=other)
+    assert done.code == 2
+    assert "was trained on texts of 260 tokens, but model.arch reads texts of 300" in done.sentence
 
 
 def test_a_task_embedding_is_the_mean_over_the_training_texts(text_root, ancestor, embeddings):
