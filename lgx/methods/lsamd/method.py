@@ -234,6 +234,7 @@ class LSAMD(Method):
             "ancestor": self.ancestor,
             "routing": self.routing,
             "tasks": {name: task.to_dict() for name, task in self.tasks.items()},
+            "inputs": {"mean": list(self.base_mean), "std": list(self.base_std)},
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -148,6 +148,7 @@ class SelectionRun:
             raise UserError(f"{file}: a checkpoint of {method}, not of LSAMD")
         prefix, place = "network.", f"{file}: its description is damaged"
         check_fields(about, _DESCRIPTION, place, complete=True)
+        check_fields(about.get("inputs", {}), TASK, f"{place}: inputs")
         for name, task in about["tasks"].items():
             check_fields(task, TASK, f"{place}: task {name!r}")
         run = cls(about, {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)})
@@ -218,6 +219,7 @@ def extract(runs: Sequence[SelectionRun], threshold: float | None = None) -> Lea
         ViTArchitecture.from_dict(first.about["architecture"]).replace(kind="classification"),
         take_layers(first.base, found.layers(threshold)),
         ancestor=str(first.about["ancestor"]),
+        task=dict(first.about.get("inputs", {})),  # the base blocks expect the ancestor's normalization
         tasks={name: task for run in runs for name, task in run.about["tasks"].items()},
         selection=found.to_dict(threshold),
     )

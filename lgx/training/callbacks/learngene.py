@@ -30,7 +30,7 @@ class SaveLearngene(Callback):
             {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
         )
         if learngene is not None:
-            task = pl_module.task.to_dict() if pl_module.task else {}
+            task = learngene.task or (pl_module.task.to_dict() if pl_module.task else {})
             path = folder / f"best{SUFFIX}"
             complete = dataclasses.replace(learngene, task=task, metrics=metrics)
             complete.save(path)

@@ -180,6 +180,14 @@ def selection_run(ancestor, tmp_path_factory):
     return runs / "t/selection/seed0"
 
 
+def test_descendants_inherit_the_normalization_of_the_ancestor(selection_run, tmp_path):
+    """Base blocks read images as the ancestor does, whatever the data sets of the selection are normalized with."""
+    path = tmp_path / "l.learngene.safetensors"
+    extract([SelectionRun.load(selection_run)], 1).save(path)
+    origin = SelectedExpansion(str(path)).origin()
+    assert (origin.mean, origin.std) == ((0.4,) * 3, (0.2,) * 3)
+
+
 def test_base_blocks_are_frozen_and_the_others_learn(selection_run, ancestor):
     before, run = Learngene.load(ancestor).tensors, SelectionRun.load(selection_run)
     assert run.base.keys() == {name for name in before if not name.startswith("head.")}
