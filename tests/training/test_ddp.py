@@ -8,28 +8,14 @@ import torch
 from lgx.core.rows import read_rows
 from tests.support.command_line import arguments, python
 from tests.support.images import write_images
-
-EXACT = ["--trainer.max_epochs=2", "--data.augment=crop_flip", "--model.optimizer.eps=1e-4"]
-
-
-def train(images, tmp_path, devices, batch, method="Ancestor", *options):
-    folder = tmp_path / f"record{devices}"
-    args = arguments(
-        "fit", method, images, tmp_path / f"runs{devices}", "--name=r", *EXACT, *options,
-        f"--data.batch_size={batch}", f"--trainer.devices={devices}",
-        f"--trainer.strategy={'ddp' if devices > 1 else 'auto'}",
-        "--trainer.callbacks+=tests.support.probes.RecordRank", f"--trainer.callbacks.folder={folder}",
-    )  # fmt: skip
-    done = python("-m", "lgx", *args, LGX_ALLOW_IMPORTS="tests", OMP_NUM_THREADS="1", timeout=150)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return folder
+from tests.support.runs import train_on
 
 
 @pytest.mark.parametrize("method", ["Ancestor", pytest.param("SWS", marks=pytest.mark.slow)])
 def test_two_processes_with_half_the_batch_equal_one_with_the_whole(images, tmp_path, method):
     options = ["--model.stages=[2,2]"] if method == "SWS" else []
-    one = train(images, tmp_path, 1, 16, method, *options)
-    two = train(images, tmp_path, 2, 8, method, *options)
+    one = train_on(1, images, tmp_path, 16, method, tuple(options))
+    two = train_on(2, images, tmp_path, 8, method, tuple(options))
     single, first, second = (torch.load(p) for p in (one / "rank0.pt", two / "rank0.pt", two / "rank1.pt"))
     for name, tensor in single.items():
         assert torch.equal(first[name], second[name]), name

@@ -7,7 +7,8 @@ import torch
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
-from tests.support.command_line import arguments, lgx, python
+from tests.support.command_line import arguments, lgx
+from tests.support.runs import kill_and_resume, last_checkpoint
 
 # Every source of randomness: augmentation, mixup, stochastic depth.
 OPTIONS = [
@@ -16,25 +17,10 @@ OPTIONS = [
 ]  # fmt: skip
 
 
-def final(run):
-    return load_checkpoint(run / "checkpoints" / "last.ckpt")
-
-
 @pytest.fixture(scope="module")
 def undisturbed(images, tmp_path_factory):
     runs = tmp_path_factory.mktemp("undisturbed")
     assert lgx(*arguments("fit", "Ancestor", images, runs, "--name=r", *OPTIONS)).code == 0
-    return runs / "test/r/seed0"
-
-
-def kill_and_resume(images, runs, step, moment, options, method="Ancestor"):
-    base = arguments("fit", method, images, runs, "--name=r", *options)
-    probe = ["--trainer.callbacks+=tests.support.probes.KillAt", f"--trainer.callbacks.step={step}"]
-    probe += [f"--trainer.callbacks.moment={moment}"]
-    killed = python("-m", "lgx", *base, *probe, LGX_ALLOW_IMPORTS="tests", OMP_NUM_THREADS="1")
-    assert killed.returncode == -9, killed.stderr
-    assert list(runs.rglob("*.tmp")) == []
-    assert lgx(*base, "--ckpt_path=last").code == 0
     return runs / "test/r/seed0"
 
 
@@ -47,7 +33,7 @@ CASES = [(random.Random(k).randrange(1, 8), moment) for k, moment in enumerate([
 )
 def test_a_killed_run_equals_the_undisturbed_one_bit_for_bit(images, undisturbed, tmp_path, step, moment):
     resumed = kill_and_resume(images, tmp_path / "runs", step, moment, OPTIONS)
-    expected, found = final(undisturbed), final(resumed)
+    expected, found = last_checkpoint(undisturbed), last_checkpoint(resumed)
     assert found["global_step"] == expected["global_step"] == 9
     for name, tensor in expected["state_dict"].items():
         assert torch.equal(tensor, found["state_dict"][name]), name
@@ -66,7 +52,7 @@ def test_resuming_from_the_end_of_an_epoch_starts_the_next(images, tmp_path):
     whole = tmp_path / "whole"
     assert lgx(*arguments("fit", "Ancestor", images, whole, "--name=r", *options)).code == 0
     resumed = kill_and_resume(images, tmp_path / "runs", 5, "before_update", options)
-    expected, found = final(whole / "test/r/seed0"), final(resumed)
+    expected, found = last_checkpoint(whole / "test/r/seed0"), last_checkpoint(resumed)
     assert all(torch.equal(v, found["state_dict"][k]) for k, v in expected["state_dict"].items())
 
 

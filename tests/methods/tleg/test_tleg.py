@@ -18,8 +18,7 @@ from lgx.methods import LinearExpansion, StagewiseExpansion
 from lgx.methods.initializers import initializer_for
 from lgx.methods.tleg.method import LinearlyExpandedViT
 from tests.support.command_line import ARCH, arguments, lgx
-from tests.training.test_ddp import train
-from tests.training.test_resume import final, kill_and_resume
+from tests.support.runs import kill_and_resume, last_checkpoint, train_on
 
 AUX = ViTArchitecture(4, 24, 3, patch_size=4, img_size=16, num_classes=5)
 STOCHASTIC = ["--trainer.max_epochs=3", "--save_every=1", "--data.batch_size=8", "--model.drop_path_rate=0.2"]
@@ -187,14 +186,14 @@ def test_a_killed_run_resumes_bit_for_bit(images, tmp_path):
     whole = tmp_path / "whole"
     assert lgx(*arguments("fit", "TLEG", images, whole, "--name=r", *STOCHASTIC)).code == 0
     resumed = kill_and_resume(images, tmp_path / "runs", 8, "before_update", STOCHASTIC, "TLEG")
-    expected, found = final(whole / "test/r/seed0"), final(resumed)
+    expected, found = last_checkpoint(whole / "test/r/seed0"), last_checkpoint(resumed)
     assert all(torch.equal(v, found["state_dict"][k]) for k, v in expected["state_dict"].items())
 
 
 @pytest.mark.slow
 def test_two_processes_train_the_same_as_one(images, tmp_path):
-    one = torch.load(train(images, tmp_path, 1, 16, "TLEG") / "rank0.pt")
-    folder = train(images, tmp_path, 2, 8, "TLEG")
+    one = torch.load(train_on(1, images, tmp_path, 16, "TLEG") / "rank0.pt")
+    folder = train_on(2, images, tmp_path, 8, "TLEG")
     first, second = torch.load(folder / "rank0.pt"), torch.load(folder / "rank1.pt")
     for name, tensor in one.items():
         assert torch.equal(first[name], second[name]), name
