@@ -72,7 +72,7 @@ FACTS: dict[DecathlonTask, TaskFacts] = {
         (0.43414682, 0.38309883, 0.29714763), (0.28509808, 0.23842338, 0.2639633),
     ),
 }  # fmt: skip
-"""Classes and sizes are those of the catalogue of TensorFlow Datasets (``visual_domain_decathlon``), which counted the
+"""Classes and sizes are those of the catalog of TensorFlow Datasets (``visual_domain_decathlon``), which counted the
 official files. Means and deviations are the entries of ``decathlon_mean_std.pickle``, as public code lists them; they
 are written here so that no pickle is ever opened. Its entry for ImageNet has another unit, so ImageNet has the usual
 values.

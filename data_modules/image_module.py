@@ -88,7 +88,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
 
 
 def _match_channels(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
-    """Repeat grey statistics for RGB; average RGB statistics for grey."""
+    """Repeat gray statistics for RGB; average RGB statistics for gray."""
     if len(values) == channels:
         return values
     return values * channels if len(values) == 1 else (sum(values) / len(values),)

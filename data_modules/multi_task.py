@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from data_modules.catalogue import open_set
+from data_modules.catalog import open_set
 from data_modules.image_module import ImageDataModule
 from data_modules.options import ImageOptions, copy_options
 from data_modules.several import SeveralSets
@@ -18,7 +18,7 @@ class MultiTask(ImageOptions, SeveralSets):
             (train/<class>/<image>, test/...).
         root: Folder that contains the named data sets.
         img_size: Height and width in pixels to which the images of all tasks are resized.
-        in_chans: 1 (grey) or 3 (RGB) channels, for all tasks.
+        in_chans: 1 (gray) or 3 (RGB) channels, for all tasks.
         val_fraction: Share of a task's training images held out for validation if it has no official split for it.
         split_seed: Seed of that split and of the limits.
         seed: Seed of draws, order and augmentation.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from data_modules.catalogue import open_text
+from data_modules.catalog import open_text
 from data_modules.options import TextOptions, copy_options
 from data_modules.several import SeveralSets
 from data_modules.splits import Indices

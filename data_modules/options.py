@@ -72,7 +72,7 @@ class ImageOptions(DataOptions):
 
     Args:
         img_size: Height and width of the images in pixels; default the data set's own.
-        in_chans: 1 (grey) or 3 (RGB) channels; default the data set's own.
+        in_chans: 1 (gray) or 3 (RGB) channels; default the data set's own.
         augment: Training augmentation: ``none``, ``crop_flip``, or ``randaugment`` (timm's
             ``rand-m9-mstd0.5-inc1`` with random-resized crops).
     """

@@ -32,7 +32,7 @@ class _Mode:
 
     def __call__(self, image: Image.Image) -> Image.Image:
         if image.mode.startswith("I;16"):
-            # Pillow clips 16-bit grey to white instead of scaling it.
+            # Pillow clips 16-bit gray to white instead of scaling it.
             image = Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
         elif image.mode in ("I", "F"):
             raise UserError(f"an image of mode {image.mode} has no known range of values; save it with 8 or 16 bits")

@@ -137,9 +137,9 @@ def silhouettes(rng: Rng, name: str, n: int) -> Array:
 def persons(rng: Rng, name: str, n: int) -> Array:
     """A walking person, or an object similar to one: a pole, a tree, a box, parts of a person out of order."""
     u, v, s = places(rng, n, (0.7, 0.95), 0.08, 0.2)
-    grey = rng.uniform(0.25, 0.75, (n, 1, 1, 1))
+    gray = rng.uniform(0.25, 0.75, (n, 1, 1, 1))
     x, y = grid()
-    canvas = np.repeat(grey + 0.15 * rng.normal(0, 1, (n, 1, 1, 1)) * y[..., None], 3, -1)
+    canvas = np.repeat(gray + 0.15 * rng.normal(0, 1, (n, 1, 1, 1)) * y[..., None], 3, -1)
     for _ in range(3):  # street furniture in the background, in both classes
         at, width = rng.uniform(-1, 1, (n, 1, 1)), rng.uniform(0.03, 0.2, (n, 1, 1))
         top, tone = rng.uniform(-1, 0.5, (n, 1, 1)), rng.uniform(0.1, 0.9, (n, 1, 1, 1))
@@ -162,7 +162,7 @@ def persons(rng: Rng, name: str, n: int) -> Array:
         figure = np.choose(kind, [pole, tree, crate, turned])
     else:
         figure = np.minimum.reduce(parts)
-    tone = np.clip(grey + rng.choice([-1, 1], (n, 1, 1, 1)) * rng.uniform(0.2, 0.45, (n, 1, 1, 1)), 0, 1)
+    tone = np.clip(gray + rng.choice([-1, 1], (n, 1, 1, 1)) * rng.uniform(0.2, 0.45, (n, 1, 1, 1)), 0, 1)
     canvas = paint(canvas, ink(figure, s), tone)
     return finish(rng, canvas, noise=0.07)
 

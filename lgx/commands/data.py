@@ -23,7 +23,7 @@ def list_sets(root: str = "data", json: bool = False) -> None:
         root: Folder that contains the data sets.
         json: Print JSON instead of a table.
     """
-    from data_modules.catalogue import infos, is_present
+    from data_modules.catalog import infos, is_present
 
     rows = [(info, is_present(info.name, root)) for info in infos()]
     if json:
@@ -77,7 +77,7 @@ def prepare(
     Raises:
         UserError: If the name is unknown, or something is missing or damaged; one sentence says what to do.
     """
-    from data_modules.catalogue import check_name, find_suite
+    from data_modules.catalog import check_name, find_suite
     from data_modules.registry import TEXT_SETS
     from lgx.errors import UserError
 
@@ -98,7 +98,7 @@ def prepare(
 def _prepare_images(name: str, root: str, source: str | None, shards: bool, shard_size: int, download: bool) -> None:
     from pathlib import Path
 
-    from data_modules.catalogue import is_present
+    from data_modules.catalog import is_present
     from data_modules.prepare import bring
     from data_modules.registry import IMAGE_SETS
 

@@ -45,7 +45,7 @@ def embed(
         out: File to write.
         root: Folder that contains the data sets.
         img_size: Height and width of the images in pixels; by default the ancestor's.
-        in_chans: 1 (grey) or 3 (RGB) channels; by default the ancestor's.
+        in_chans: 1 (gray) or 3 (RGB) channels; by default the ancestor's.
         tokenizer: For texts: folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; by
             default ROOT/gpt2_vocab.
         max_len: For texts: longest text in tokens, longer ones are cut; at most the ancestor's.
@@ -135,7 +135,7 @@ class _Reader:
     def _texts(self, name: str) -> _Examples:
         import numpy as np
 
-        from data_modules.catalogue import open_text
+        from data_modules.catalog import open_text
         from lgx.architectures import GPT2Architecture
 
         assert isinstance(self.architecture, GPT2Architecture)
@@ -177,7 +177,7 @@ class _Reader:
         return task, ImageFiles(folder, sorted(files), np.zeros(len(files)), task.name), False
 
     def _labeled(self, name: str) -> tuple["Task", "Images", bool]:
-        from data_modules.catalogue import open_set
+        from data_modules.catalog import open_set
 
         module = open_set(name, self.root)
         module.img_size, module.in_chans = self._form()

@@ -15,7 +15,7 @@ import pytest
 
 from data_modules import Decathlon, ShardedData
 from data_modules import decathlon_prepare as preparing
-from data_modules.catalogue import infos, open_set
+from data_modules.catalog import infos, open_set
 from data_modules.decathlon import DECATHLON_TASKS, FACTS, DecathlonTask, decathlon_info
 from data_modules.images import ImageFiles
 from lgx.commands.data import prepare

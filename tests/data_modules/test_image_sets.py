@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_modules import CIFAR10, CIFAR100, FER2013, GTSRB, FashionMNIST, ImageDataModule, ImageFolderData, Omniglot
-from data_modules.catalogue import infos
+from data_modules.catalog import infos
 from data_modules.images import ImageFiles, LabeledImages
 from data_modules.registry import IMAGE_SETS
 from data_modules.splits import grouped_split, stratified_order, stratified_split

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from data_modules import MiniDecathlon, mini
-from data_modules.catalogue import infos, is_present
+from data_modules.catalog import infos, is_present
 from data_modules.mini import MINI_TASKS, RECIPES, mini_info, prepare_task
 from data_modules.shard_index import SPLITS, read_index
 from data_modules.shards import read_shard
@@ -20,12 +20,12 @@ from tests.support.paths import SHARED
 RNG = np.random.default_rng(0)
 
 
-def picture(suffix: str, size: tuple[int, int], grey: bool = False) -> bytes:
-    pixels = RNG.integers(0, 256, size[::-1] if grey else (*size[::-1], 3), np.uint8)
+def picture(suffix: str, size: tuple[int, int], gray: bool = False) -> bytes:
+    pixels = RNG.integers(0, 256, size[::-1] if gray else (*size[::-1], 3), np.uint8)
     image = Image.fromarray(pixels)
     buffer = io.BytesIO()
     formats = {"jpg": "jpeg", "JPEG": "jpeg", "png": "png", "ppm": "ppm"}
-    (image.convert("1") if suffix == "png" and grey else image).save(buffer, formats[suffix])
+    (image.convert("1") if suffix == "png" and gray else image).save(buffer, formats[suffix])
     return buffer.getvalue()
 
 
@@ -64,13 +64,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pack(root / "gtsrb/gtsrb_100_per_class.zip", frames)
     pack(root / "dtd10/dtd10_short128.zip", tree("images", names[:10], 10, "jpg", (140, 128)))
     shared = {
-        f"Greek/character{c:03d}/{c:04d}_{drawer:02d}.png": picture("png", (16, 16), grey=True)
+        f"Greek/character{c:03d}/{c:04d}_{drawer:02d}.png": picture("png", (16, 16), gray=True)
         for c in range(2) for drawer in range(1, 21)
     }  # fmt: skip
     for k, count in ((1, 120), (2, 120)):
         half = f"images_background_small{k}"
         own = {
-            f"{half}/Own{k}/character{c:03d}/{c:04d}_{drawer:02d}.png": picture("png", (16, 16), grey=True)
+            f"{half}/Own{k}/character{c:03d}/{c:04d}_{drawer:02d}.png": picture("png", (16, 16), gray=True)
             for c in range(count) for drawer in range(1, 21)
         }  # fmt: skip
         pack(root / f"omniglot/{half}.zip", {f"{half}/": b"", **own, **{f"{half}/{n}": d for n, d in shared.items()}})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from data_modules import ImageFolderData, MultiTask, PocketDecathlon
-from data_modules.catalogue import open_set
+from data_modules.catalog import open_set
 from data_modules.samplers import Batching
 from data_modules.task_sampler import TaskBatchSampler, TaskEvalSampler, draw_tasks, task_weights
 from lgx.errors import UserError

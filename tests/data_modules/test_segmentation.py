@@ -12,7 +12,7 @@ from PIL import Image
 from torch.nn import functional as F
 
 from data_modules import ADE20K, MultiTask
-from data_modules.catalogue import open_set
+from data_modules.catalog import open_set
 from data_modules.prepare import bring
 from data_modules.registry import IMAGE_SETS
 from data_modules.segmentation import SegmentationSet

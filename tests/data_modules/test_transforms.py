@@ -9,7 +9,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 
 
-def test_sixteen_bit_grey_keeps_its_values():
+def test_sixteen_bit_gray_keeps_its_values():
     values = np.linspace(0, 65535, 64).astype(np.uint16).reshape(8, 8)
     for channels in (1, 3):
         task = Task("x", 2, in_chans=channels, img_size=8, mean=(0.0,) * channels, std=(1.0,) * channels)

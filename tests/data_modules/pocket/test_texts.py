@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from data_modules.catalogue import open_text
+from data_modules.catalog import open_text
 from data_modules.pocket.texts import KIND, NOUNS, QUALITIES, SIZES, UNKIND, VERBS, VOCAB_SIZE, PocketParaphrases
 from data_modules.registry import TEXT_SETS
 from lgx.core.rows import read_rows

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from data_modules import HAM10000, ShardedData
-from data_modules.catalogue import open_set
+from data_modules.catalog import open_set
 from data_modules.images import ImageFiles
 from lgx.commands.data import prepare
 from lgx.errors import UserError

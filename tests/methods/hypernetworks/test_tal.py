@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from data_modules.catalogue import open_set
+from data_modules.catalog import open_set
 from data_modules.transforms import eval_transform
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from data_modules.catalogue import open_set
+from data_modules.catalog import open_set
 from data_modules.multi_task import MultiTask
 from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint

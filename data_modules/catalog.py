@@ -42,9 +42,9 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
     """The data module of an image set, with its default options.
 
     Args:
-        name: A name of the catalogue, e.g. ``cifar10`` or ``pocket_digits``, or a folder in
+        name: A name of the catalog, e.g. ``cifar10`` or ``pocket_digits``, or a folder in
             :class:`~data_modules.folder.ImageFolderData`'s layout, whose own name is then the task's.
-        root: Folder that contains the sets of the catalogue.
+        root: Folder that contains the sets of the catalog.
 
     Returns:
         The module; no image was read yet. Its options, e.g. ``img_size``, may be changed until ``setup``.
@@ -69,8 +69,8 @@ def open_text(name: str, root: str = "data") -> TextSet:
     """The data module of a text set, with its default options.
 
     Args:
-        name: A name of the catalogue, e.g. ``cola``.
-        root: Folder that contains the sets of the catalogue.
+        name: A name of the catalog, e.g. ``cola``.
+        root: Folder that contains the sets of the catalog.
 
     Returns:
         The module; no text was read yet. Its options, e.g. ``max_len``, may be changed until ``setup``.
