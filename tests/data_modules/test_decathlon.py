@@ -291,7 +291,7 @@ def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_partial_files(
 # -- facts ------------------------------------------------------------------------------------------------------------
 
 
-def test_every_task_is_in_the_catalogue(root: Path) -> None:
+def test_every_task_is_in_the_catalog(root: Path) -> None:
     known = {info.name for info in infos()}
     for task in DECATHLON_TASKS:
         assert f"decathlon_{task}" in known
