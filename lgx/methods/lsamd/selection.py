@@ -153,6 +153,10 @@ class SelectionRun:
             check_fields(task, TASK, f"{place}: task {name!r}")
         run = cls(about, {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)})
         run._check(described_architecture(about["architecture"], place), str(file))
+        try:
+            _ = run.selection
+        except UserError as error:
+            raise UserError(f"{file}: {error}") from error
         return run
 
     def _check(self, architecture: Architecture, place: str) -> None:
