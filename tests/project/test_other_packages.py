@@ -83,8 +83,8 @@ def test_a_method_of_another_package_does_all_that_one_of_lgx_does(
             "init": ["init", "--source", learngene, "--arch", ARCH, "--out", model],
             "option": ["init", "--source", learngene, "--arch", ARCH, "--out", f"{model}2", "--backwards", "true"],
             "init help": ["init", "--help"],
-            "export": ["export", "--help"],
             "descendant": [*descend, "--test_end"],
+            "export": ["export", f"{runs}/test/d/seed0/checkpoints/best.ckpt", "--out", str(tmp_path / "exported")],
             "plan": ["plan", *plan, "--samples=48", f"--json={tmp_path}/plan.json"],
             "sweep": ["sweep", str(tmp_path / "sweep.yaml"), "--runs_dir", str(runs)],
             "compare": ["compare", str(runs), "--out", str(tmp_path / "report"), "--cost"],
@@ -95,6 +95,7 @@ def test_a_method_of_another_package_does_all_that_one_of_lgx_does(
     assert "--backwards" in results["init help"]["out"]
     assert "halves" in results["compare"]["out"]
     assert (tmp_path / "model" / "model.safetensors").is_file()
+    assert (tmp_path / "exported" / "model.safetensors").is_file()
     plans = json.loads((tmp_path / "plan.json").read_text())
     assert plans["parameters"]["teacher"] > 0, "the method's own teacher is counted"
     assert (runs / "swept" / "halves" / "seed0" / "results.csv").is_file()
