@@ -100,6 +100,13 @@ class TaskDataModule(LightningDataModule, ABC):
         """
         raise UserError(f"data: {type(self).__name__} has no predict_indices; use a data module that defines them")
 
+    def fingerprint(self) -> dict[str, str]:
+        """What identifies the classes and the splits that :meth:`setup` has read, by name; empty if unknown.
+
+        A run is resumed only with the fingerprint with which it began.
+        """
+        return {}
+
     # -- what a plan needs, which avoids reading training examples --------------------------------------------
 
     def members(self) -> "Sequence[TaskDataModule]":

@@ -103,6 +103,11 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         weights = task_weights([len(part) for part in self._parts("train")], self.temperature)
         return dict(zip(self.sets, weights.tolist(), strict=True))
 
+    def fingerprint(self) -> dict[str, str]:
+        """The fingerprint of every set, with its name."""
+        found = {name: module.fingerprint() for name, module in self.sets.items()}
+        return {f"{name} {key}": text for name, parts in found.items() for key, text in parts.items()}
+
     # -- Lightning hooks ----------------------------------------------------------------------------------------
 
     def prepare_data(self) -> None:

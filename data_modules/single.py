@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
 from data_modules.base import DatasetInfo, Split, TaskDataModule, TrainLoader, batching_of, loader_options, process_of
+from data_modules.fingerprint import fingerprint, fingerprint_of_names
 from data_modules.options import VAL_FRACTION, DataOptions
 from data_modules.samplers import Batching, ResumableLoader, TrainBatchSampler, TransformedExamples, UnpaddedEvalSampler
 from lgx.core.batch import Batch
@@ -127,6 +128,11 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
     def examples(self, split: Split) -> ExamplesT:
         """The examples of a split that :meth:`setup` read."""
         return self._splits[split]
+
+    def fingerprint(self) -> dict[str, str]:
+        """What identifies the classes and the splits that :meth:`setup` has read, by name."""
+        found = {f"{split} split": fingerprint(examples) for split, examples in self._splits.items()}
+        return {"class names": fingerprint_of_names(self.info.class_names), **found}
 
     @property
     def predict_indices(self) -> Sequence[int]:

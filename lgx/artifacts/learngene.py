@@ -14,6 +14,7 @@ from lgx.artifacts.metadata_schema import AGAIN, TASK, described_architecture
 from lgx.artifacts.safetensors_files import read_safetensors, write_safetensors
 from lgx.artifacts.tensor_checks import check_shapes, count_layers
 from lgx.core.json_files import parse_json
+from lgx.core.non_finite import refuse_non_finite
 from lgx.core.schema import CLASSES, LINE, MAPPING, NUMBER, check_fields, list_of, mapping_of, one_of
 from lgx.errors import UserError
 
@@ -102,8 +103,9 @@ class Learngene:
         """Write the file atomically.
 
         Raises:
-            UserError: If the file cannot be written.
+            UserError: If a tensor is not finite, or the file cannot be written.
         """
+        refuse_non_finite(self.tensors, str(path))
         about = {
             "format": _FORMAT,
             "method": self.method,
@@ -124,11 +126,13 @@ class Learngene:
         """Read a learngene file of any version up to this one; nothing in it is executed.
 
         Raises:
-            UserError: If the file is missing, is no safetensors file, or holds no intact learngene.
+            UserError: If the file is missing, is no safetensors file, holds no intact learngene, or a tensor is not
+                finite.
         """
         tensors, metadata = read_safetensors(path)
         if _KEY not in metadata:
             raise UserError(f"{path}: is a safetensors file without the metadata {_KEY!r}; give a learngene file")
+        refuse_non_finite(tensors, str(path))
         learngene = _described(metadata[_KEY], tensors, str(path))
         check_tensors(learngene, str(path))
         return learngene

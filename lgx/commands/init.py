@@ -36,6 +36,7 @@ def init(
     num_classes: int | None = None,
     tokenizer: str | None = None,
     seed: int = 0,
+    allow_non_finite: bool = False,
     options: Mapping[str, Any],
 ) -> None:
     """Write a descendant that plain timm or, for text, transformers loads.
@@ -60,6 +61,7 @@ def init(
         tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; the tokenizer is
             written beside a text model.
         seed: Seed of all random initialization.
+        allow_non_finite: Read a learngene that holds NaN or infinity.
         options: ``method`` and the options of its initializer; None where an option is not given.
 
     Raises:
@@ -68,17 +70,14 @@ def init(
     from lgx.architectures import name_of
     from lgx.architectures.zoo import ZooModel
     from lgx.commands.export import write
-    from lgx.errors import UserError
+    from lgx.core.non_finite import non_finite_allowed
     from lgx.methods.initializers import initializer_for
 
-    for option, count in (("head", head), ("num_classes", num_classes)):
-        if count is not None and count < 1:
-            raise UserError(f"--{option}: a head needs at least 1 class, got {count}")
-    initializer = initializer_for(source, **options, seed=seed)
+    _check_counts(head=head, num_classes=num_classes)
+    with non_finite_allowed(allow_non_finite):
+        initializer = initializer_for(source, **options, seed=seed)
+        architecture, start = _start(arch, initializer, head, num_classes, out, seed)
     origin = initializer.origin()
-    if not (head or num_classes) and origin.num_classes == 0:
-        raise UserError(f"--task {origin.task}: was embedded from images without classes; give --num_classes")
-    architecture, start = _start(arch, initializer, head, num_classes, out, seed)
     name = architecture.name if isinstance(architecture, ZooModel) else name_of(architecture)
     print(f"method    {initializer.method}{f' from {source}' if source else ''}")
     print(f"built     {name}, {architecture.num_classes} classes")
@@ -87,6 +86,15 @@ def init(
     card = {"method": initializer.method, "source": source, "seed": seed, "task": origin.task}
     write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer)
     print(f"written   {out}")
+
+
+def _check_counts(**counts: int | None) -> None:
+    """Refuse a head without classes."""
+    from lgx.errors import UserError
+
+    for option, count in counts.items():
+        if count is not None and count < 1:
+            raise UserError(f"--{option}: a head needs at least 1 class, got {count}")
 
 
 def _start(
@@ -103,6 +111,8 @@ def _start(
     from lgx.methods.initializers import methods_for_any_model
 
     origin = initializer.origin()
+    if not (head or num_classes) and origin.num_classes == 0:
+        raise UserError(f"--task {origin.task}: was embedded from images without classes; give --num_classes")
     classes = head or num_classes or origin.num_classes
     torch.manual_seed(seed)
     if is_zoo_model(arch):

@@ -67,6 +67,7 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         evaluates_starts: Whether evaluation measures untrained descendants: epoch 0 in the results.
         trains: What a run trains.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
+        step_losses: The named losses of the last training step.
     """
 
     spec: ClassVar[MethodSpec]
@@ -115,6 +116,7 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         self.task = None
         self.tasks = {}
         self.teacher: Teacher | None = None
+        self.step_losses: dict[str, Tensor] = {}
         self.eval_metrics = nn.ModuleDict()
 
     # -- what a subclass provides -------------------------------------------------------------------------------
@@ -191,8 +193,9 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
             inputs, targets = self.mix(batch.inputs, batch.targets)
             batch = Batch(inputs, targets, batch.task)
         losses = self.training_losses(batch)
-        for name, value in losses.items():
-            self.log(f"train/{name}", value.detach(), prog_bar=name == "loss", batch_size=len(batch.inputs))
+        self.step_losses = {name: value.detach() for name, value in losses.items()}
+        for name, value in self.step_losses.items():
+            self.log(f"train/{name}", value, prog_bar=name == "loss", batch_size=len(batch.inputs))
         return losses["loss"]
 
     # -- Lightning hooks ----------------------------------------------------------------------------------------
@@ -277,7 +280,8 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Describe the network, so that other commands can rebuild it without this run's configuration."""
         # An epoch that has begun counts: 0 means untrained, and nothing else.
-        begun = self.current_epoch + 1 if self.trainer.state.fn == "fit" and self.global_step > 0 else 0
+        fits = self.trainer.state.fn == "fit" and self.global_step > 0
+        begun = self.trainer.fit_loop.epoch_progress.current.started if fits else 0  # type: ignore[attr-defined]
         optimizers = [type(optimizer).__name__ for optimizer in self.trainer.optimizers]
         epochs = max(begun, self.epochs_trained)
         checkpoint["lgx"] = {**self.describe(), "epochs": epochs, "optimizers": optimizers}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lgx.core.files import atomic_path
-from lgx.runs.locks import job_rank, locked
+from lgx.core.locks import INHERITED, job_rank, locked
 from lgx.runs.sweeps import RunSpec, run_arguments
 
 GRACE = 30.0
@@ -105,7 +105,6 @@ def run_in_subprocess(job: Job, environment: Mapping[str, str], grace: float | N
             return False
         if is_finished(job):
             return True
-        before = _modified(_summary_file(job))
         Path(job.log).parent.mkdir(parents=True, exist_ok=True)
         with open(job.log, "ab") as log:
             child = subprocess.Popen(
@@ -113,14 +112,14 @@ def run_in_subprocess(job: Job, environment: Mapping[str, str], grace: float | N
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **environment},
+                env={**os.environ, **environment, INHERITED: str(lock)},
                 pass_fds=[lock],
             )
         code = _wait(child, stop, grace or 0.0)
         if code:
             raise RunFailed(f"{job.name} ended with exit code {code}; see {job.log}")
         if job_rank() == 0:
-            if job.arguments[0] == "fit" and _modified(_summary_file(job)) == before:
+            if job.arguments[0] == "fit" and not _summary_file(job).exists():
                 raise SystemExit(0)
             mark_finished(job)
     return True
@@ -141,9 +140,11 @@ def run_in_process(job: Job) -> bool:
         if not is_finished(job):
             from lgx.training.cli import run
 
+            os.environ[INHERITED] = str(lock)
             try:
                 run(list(job.arguments))
             finally:
+                del os.environ[INHERITED]
                 _leave_process_group()
             mark_finished(job)
     return True
@@ -171,7 +172,7 @@ def _mark_file(job: Job) -> Path:
 
 
 def _summary_file(job: Job) -> Path:
-    """The file that ``lgx fit`` writes last."""
+    """The file that ``lgx fit`` writes last, and removes when it trains on."""
     return Path(job.folder) / "summary.json"
 
 

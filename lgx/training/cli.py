@@ -3,34 +3,43 @@
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.callbacks import LearningRateMonitor, RichProgressBar, TQDMProgressBar
+from lightning.pytorch.callbacks import LearningRateMonitor, RichProgressBar, StochasticWeightAveraging, TQDMProgressBar
 from lightning.pytorch.cli import LightningCLI
 from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from data_modules import TaskDataModule
 from lgx.core.allocator import keep_freed_memory
+from lgx.core.non_finite import non_finite_allowed
 from lgx.core.system_failures import is_disk_full
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.training.callbacks import (
     Announce,
     AtomicCheckpointIO,
+    BuildNetwork,
     CheckRestored,
     DrawFigures,
+    FinalWeights,
+    KeepContract,
     LastCheckpoint,
     Preemption,
     SaveConfig,
     SaveLearngene,
     SavePredictions,
     SaveResults,
+    TrainingHealth,
 )
+from lgx.training.callbacks.contract import code_versions
 from lgx.training.callbacks.preemption import signals_restored
+from lgx.training.claim import Claim, DeleteReplaced
 from lgx.training.configuration import (
+    configuration_text,
     explained,
     instantiate,
     make_parser,
@@ -38,8 +47,9 @@ from lgx.training.configuration import (
     parse_configuration,
     refused_values,
 )
+from lgx.training.contract import check_data
 from lgx.training.restoring import blame_checkpoint
-from lgx.training.run_folder import claim, configured_folder, find_checkpoint
+from lgx.training.run_folder import configured_folder, find_checkpoint
 from lgx.training.summary import write_summary
 
 
@@ -53,8 +63,8 @@ def run(argv: list[str]) -> None:
         UserError: For a user's mistake.
     """
     try:
-        with signals_restored(), _command_line(argv), explained():
-            LgxCLI(argv[0], argv[1:]).run()
+        with ExitStack() as held, signals_restored(), _command_line(argv), explained():
+            LgxCLI(argv[0], argv[1:], held).run()
     except SystemExit as end:
         if isinstance(end.__context__, KeyboardInterrupt):  # Lightning ends an interrupted run with exit(1)
             raise KeyboardInterrupt from end
@@ -69,10 +79,11 @@ class LgxCLI(LightningCLI):
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
         argv: The command line without the command.
+        held: Releases the lock of the run's folder when the command ends.
     """
 
-    def __init__(self, command: str, argv: Sequence[str]) -> None:
-        self.command, self.argv = command, argv
+    def __init__(self, command: str, argv: Sequence[str], held: ExitStack) -> None:
+        self.command, self.argv, self.held = command, argv, held
         super().__init__(
             Method,
             TaskDataModule,
@@ -96,16 +107,24 @@ class LgxCLI(LightningCLI):
         self.config = parse_configuration(self.run_parser, self.argv)
 
     def before_instantiate_classes(self) -> None:
-        """Find the checkpoint and claim the run's folder before anything is built; use mixed precision on a GPU."""
+        """Lock the run's folder, find the checkpoint and compare it, before anything is built."""
         config = self.config
         self.run_dir = configured_folder(config)
+        self.text = configuration_text(self.run_parser, config)
         if not _has_gpu(config.trainer.accelerator):
             keep_freed_memory()
         elif config.trainer.precision is None:
             config.trainer.precision = "bf16-mixed"
-        self.checkpoint = find_checkpoint(self.run_dir, self.command, config.ckpt_path, config.untrained)
-        if self.command == "fit" and not config.trainer.fast_dev_run:
-            claim(self.run_dir, self.checkpoint, config.overwrite, resumes=config.ckpt_path == "last")
+        self.held.enter_context(non_finite_allowed(config.allow_non_finite))
+        writes = self.command == "fit" and not config.trainer.fast_dev_run and _is_first_process()
+        self.claim = self.held.enter_context(
+            Claim(self.run_dir, resumes=config.ckpt_path == "last", overwrite=config.overwrite, writes=writes)
+        )
+        self.checkpoint = find_checkpoint(
+            self.run_dir, self.command, config.ckpt_path, config.untrained, config.overwrite
+        )
+        if self.command == "fit":
+            self.checkpoint = self.claim.check(self.checkpoint, self.text, code_versions())
 
     def instantiate_classes(self) -> None:
         """Build the data module, the method and the trainer."""
@@ -125,7 +144,12 @@ class LgxCLI(LightningCLI):
         if best.dirpath is None:
             # Absolute: a run that is resumed from another folder must recognize its best checkpoint.
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")
-        trainer.callbacks = [*(trainer.callbacks or []), *_callbacks(trainer)]
+        given = trainer.callbacks or []
+        self.health = TrainingHealth(self.config.allow_non_finite, self.config.save_every)
+        final = FinalWeights(self.run_dir / "checkpoints")
+        trainer.callbacks = [
+            *_network_first(given), *given, KeepContract(self.text), self.health, final, *_callbacks(trainer),
+        ]  # fmt: skip
         trainer.plugins = _plugins(trainer.plugins or [])
         if not trainer.fast_dev_run:
             # These come after the best checkpoint, whose state the last checkpoint saves.
@@ -137,7 +161,7 @@ class LgxCLI(LightningCLI):
 
     def after_instantiate_classes(self) -> None:
         """Hand on the checkpoint that was found, and tell the method whether one follows."""
-        self.config_init.ckpt_path = self.checkpoint
+        self.config_init.ckpt_path = self.checkpoint.path if self.checkpoint else None
         self.model.weights_follow = self.checkpoint is not None
 
     # -- running --------------------------------------------------------------------------------------------------
@@ -152,6 +176,9 @@ class LgxCLI(LightningCLI):
         started = time.perf_counter()
         try:
             if self.command == "fit":
+                if self.claim.is_finished(self.config.test_end):
+                    print(f"finished   {self.run_dir}: nothing to do; --overwrite trains anew")
+                    return
                 self._before_fit()
             getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
             if self.command == "fit":
@@ -164,10 +191,18 @@ class LgxCLI(LightningCLI):
             ) from error
 
     def _before_fit(self) -> None:
-        """Test the start, unless the run is resumed and has done so."""
-        if self.config.test_start or self.config.test_end:
+        """Read the data, so that mistakes show before anything is replaced; test the start of a new run."""
+        if self.claim.writes:
             self.datamodule.prepare_data()
-            self.datamodule.setup("test")  # reports a missing test split before hours of training
+            self.datamodule.setup("fit")
+            if self.config.test_start or self.config.test_end:
+                self.datamodule.setup("test")
+            if self.claim.resumed is not None:
+                batch = self.datamodule.batch_size * self.trainer.world_size
+                check_data(self.claim.resumed, self.datamodule.fingerprint(), batch, self.run_dir)
+        self.claim.begin()
+        if self.claim.aside is not None:
+            self.trainer.callbacks.append(DeleteReplaced(self.claim.aside))  # type: ignore[attr-defined]
         if self.config.test_start and self.checkpoint is None:
             self.trainer.test(self.model, self.datamodule, verbose=False)
 
@@ -176,9 +211,15 @@ class LgxCLI(LightningCLI):
         if self.config.test_end:
             self.trainer.test(self.model, self.datamodule, verbose=False)
         if self.trainer.is_global_zero and not self.config.trainer.fast_dev_run:
-            write_summary(self.run_dir, self.trainer, seconds=time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            write_summary(self.run_dir, self.trainer, seconds, self.health.numbers())
             kind = "best" if (self.run_dir / "checkpoints" / "best.ckpt").exists() else "last"
             print(f"next       lgx test --config {self.run_dir / 'config.yaml'} --ckpt_path {kind}")
+
+
+def _network_first(given: list[Callback]) -> list[Callback]:
+    """What Lightning's averaging of weights over epochs needs: it copies the network before Lightning has it built."""
+    return [BuildNetwork()] if any(isinstance(callback, StochasticWeightAveraging) for callback in given) else []
 
 
 def _callbacks(trainer: Any) -> list[Callback]:
@@ -198,6 +239,10 @@ def _plugins(given: Any) -> list[Any]:
     if _on_slurm() and not any(isinstance(plugin, ClusterEnvironment) for plugin in plugins):
         plugins.append(SLURMEnvironment(auto_requeue=False))
     return plugins
+
+
+def _is_first_process() -> bool:
+    return getattr(rank_zero_only, "rank", 0) in (None, 0)
 
 
 def _on_slurm() -> bool:

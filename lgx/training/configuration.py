@@ -40,6 +40,7 @@ _FLAGS = {
     "test_start": "Test the untrained start before training.",
     "test_end": "Test the final weights after training.",
     "untrained": "Evaluate the untrained start, without a checkpoint.",
+    "allow_non_finite": "Train on after a loss that is not finite; write and read learngenes with such numbers.",
 }
 """Boolean options -> help."""
 
@@ -151,6 +152,18 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
             kind, cause = parser.refused[-1]
             with blame(f"the configuration holds a value that {kind.__name__} refuses"):
                 raise cause from error
+
+
+def configuration_text(parser: Any, config: Namespace) -> str:
+    """A configuration as YAML, without ``ckpt_path`` and ``overwrite``, which concern one start of the run only.
+
+    Args:
+        parser: The parser that has parsed it.
+        config: The configuration.
+    """
+    config = config.clone()
+    config.ckpt_path, config.overwrite = None, False
+    return str(parser.dump(config, skip_none=False))
 
 
 def method_arguments(command: str) -> list[str]:

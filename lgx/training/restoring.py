@@ -60,12 +60,15 @@ _STATE = {
 }
 
 
-def check_run(path: str, where: str) -> None:
-    """Refuse a file that is not a checkpoint of a run.
+def check_run(path: str, where: str) -> dict[str, Any]:
+    """Read a checkpoint of a run and check it.
 
     Args:
         path: The file.
         where: The option that names the file, for the message.
+
+    Returns:
+        Its content.
 
     Raises:
         UserError: If it cannot be read, was written by another program, or holds values of unexpected kinds.
@@ -82,6 +85,7 @@ def check_run(path: str, where: str) -> None:
     for key in ("optimizer_states", "lr_schedulers"):
         for state in checkpoint.get(key, []):
             check_fields({key: state}, {key: _PLAIN}, place)
+    return checkpoint
 
 
 def blame_checkpoint(trainer: Trainer) -> None:

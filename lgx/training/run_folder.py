@@ -1,16 +1,36 @@
-"""The folder of a run: where it lies, whether a run may write there, and which of its checkpoints is meant."""
+"""The folder of a run: where it lies, and which of its checkpoints is meant."""
 
-import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from jsonargparse import Namespace
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.errors import UserError
+from lgx.training.contract import RunRecord, record_of
 from lgx.training.restoring import check_run
-from lgx.training.summary import SUMMARY
+
+BEST, LAST, FINAL = "best.ckpt", "last.ckpt", "final.ckpt"
+"""Checkpoints of a run. The final one holds the weights of a finished run whose callbacks changed them at its end."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that a command loads.
+
+    Attributes:
+        path: The file.
+        record: What identifies the run that wrote it; None if unknown.
+    """
+
+    path: str
+    record: RunRecord | None
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether it belongs to the run in this folder."""
+        return folder.resolve() in Path(self.path).resolve().parents
 
 
 def configured_folder(config: Namespace) -> Path:
@@ -31,7 +51,9 @@ def best_checkpoint(trainer: Trainer) -> ModelCheckpoint | None:
     return next((c for c in trainer.checkpoint_callbacks if isinstance(c, ModelCheckpoint)), None)
 
 
-def find_checkpoint(folder: Path, command: str, given: str | None, untrained: bool) -> str | None:
+def find_checkpoint(
+    folder: Path, command: str, given: str | None, untrained: bool = False, overwrite: bool = False
+) -> Checkpoint | None:
     """The checkpoint that a command is to load, checked.
 
     Args:
@@ -39,10 +61,11 @@ def find_checkpoint(folder: Path, command: str, given: str | None, untrained: bo
         command: ``fit``, ``validate``, ``test`` or ``predict``.
         given: Value of ``--ckpt_path``: ``best`` and ``last`` are this run's, anything else is a file.
         untrained: Whether an evaluation without a checkpoint is wanted.
+        overwrite: Whether a run that cannot be resumed may be replaced.
 
     Returns:
-        The file; None for none. ``last`` of a run that has no checkpoint yet starts it, so that a job which is requeued
-        needs one command line only.
+        The checkpoint; None for none. ``last`` of a run that has no checkpoint yet starts it, so that a job which is
+        requeued needs one command line only.
 
     Raises:
         UserError: If a checkpoint is needed and none is given, or the given one cannot be read.
@@ -57,37 +80,27 @@ def find_checkpoint(folder: Path, command: str, given: str | None, untrained: bo
         raise UserError(f"--ckpt_path {given}: only local files are read; download it first")
     path = given
     if given in ("best", "last"):
-        file = folder / "checkpoints" / f"{given}.ckpt"
-        if not file.is_file():
-            if command == "fit" and given == "last":
-                return None
-            raise UserError(f"--ckpt_path {given}: {file} does not exist; run `lgx fit` with this configuration")
-        path = str(file)
-    check_run(path, f"--ckpt_path {path}")
-    return path
+        found = _own(folder / "checkpoints", command, given, overwrite)
+        if found is None:
+            return None
+        path = str(found)
+    return Checkpoint(path, record_of(check_run(path, f"--ckpt_path {path}"), path))
 
 
-@rank_zero_only
-def claim(folder: Path, checkpoint: str | None, overwrite: bool, resumes: bool) -> None:
-    """Empty the folder for a new run, or leave it to the run that is resumed there.
-
-    Args:
-        folder: The run's folder.
-        checkpoint: The checkpoint that training starts from.
-        overwrite: Whether another run in the folder may be deleted.
-        resumes: Whether the last checkpoint was asked for. A run that ended before it saved a checkpoint starts anew.
-
-    Raises:
-        UserError: If the folder holds another run, whose files would be mixed with the new ones.
-    """
-    own = checkpoint is not None and folder.resolve() in Path(checkpoint).resolve().parents
-    if own or not folder.exists():
-        return
-    kept = any(folder.rglob("*.ckpt")) or (folder / "results.csv").exists()
-    unfinished = not (folder / SUMMARY).exists()
-    if kept and not overwrite and not (resumes and unfinished):
+def _own(folder: Path, command: str, given: str, overwrite: bool) -> Path | None:
+    """The run's own checkpoint of that name; None where ``fit`` starts the run."""
+    file = folder / f"{given}.ckpt"
+    if given == "last" and command != "fit" and (folder / FINAL).is_file():
+        return folder / FINAL
+    if file.is_file():
+        return file
+    if command != "fit" or given != "last":
+        raise UserError(f"--ckpt_path {given}: {file} does not exist; run `lgx fit` with this configuration")
+    best = folder / BEST
+    # A run that is killed between its first validation and its first last.ckpt has a best.ckpt of epoch 0.
+    if best.is_file() and not overwrite and (epoch := load_checkpoint(best).get("epoch")) != 0:
         raise UserError(
-            f"{folder} already holds a run: --ckpt_path last resumes it, --overwrite replaces it, "
-            f"--name or --seed_everything starts another"
+            f"--ckpt_path last: {file} does not exist, but {best} of epoch {epoch} does; --ckpt_path best resumes from "
+            f"it, --overwrite starts anew"
         )
-    shutil.rmtree(folder)
+    return None

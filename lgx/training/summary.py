@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from lightning.pytorch import Trainer
 
 import lgx
+from lgx.artifacts.learngene import SUFFIX
 from lgx.core.files import atomic_path
 from lgx.core.provenance import commit, hardware
 
@@ -14,13 +16,31 @@ SUMMARY = "summary.json"
 """File in the run's folder; only a finished run has it."""
 
 
-def write_summary(folder: Path, trainer: Trainer, seconds: float) -> None:
+def is_complete(folder: Path) -> bool:
+    """Whether a run has finished and its files are still there.
+
+    Args:
+        folder: The run's folder.
+    """
+    try:
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return _learngene(folder).is_file() or summary.get("learngene") is False
+
+
+def _learngene(folder: Path) -> Path:
+    return folder / f"best{SUFFIX}"
+
+
+def write_summary(folder: Path, trainer: Trainer, seconds: float, health: dict[str, Any]) -> None:
     """Write ``summary.json`` into the run's folder.
 
     Args:
         folder: The run's folder.
         trainer: The trainer that has finished.
         seconds: Wall time of this process with its tests; of a resumed run only the part since it was resumed.
+        health: What :class:`~lgx.training.callbacks.TrainingHealth` has measured.
     """
     summary = {
         "lgx_version": lgx.__version__,
@@ -32,6 +52,8 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float) -> None:
         "epochs": trainer.current_epoch,
         "steps": trainer.global_step,
         "seconds": round(seconds, 1),
+        "learngene": _learngene(folder).is_file(),
+        "health": health,
     }
     with atomic_path(folder / SUMMARY) as temporary:
         temporary.write_text(json.dumps(summary, indent=2) + "\n")

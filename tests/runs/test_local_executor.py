@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lgx.core.locks import is_locked, locked
 from lgx.runs.jobs import is_finished, mark_finished
-from lgx.runs.locks import is_locked, locked
 from lgx.runs.pool import Pool
 from lgx.runs.progress import Progress
 from lgx.runs.submitit_executors import LocalExecutor, _share

@@ -5,8 +5,8 @@ import json
 import pytest
 import yaml
 
+from lgx.core.locks import is_locked, locked
 from lgx.runs.jobs import is_finished, mark_finished
-from lgx.runs.locks import is_locked, locked
 from lgx.runs.scheduler import sweep_jobs
 from lgx.runs.sweeps import load_sweep
 

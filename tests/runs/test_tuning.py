@@ -5,11 +5,11 @@ import sys
 import pytest
 import yaml
 
+from lgx.core.locks import locked
 from lgx.core.rows import Row, write_rows
 from lgx.errors import UserError
 from lgx.runs.executors import Failure
 from lgx.runs.jobs import mark_finished
-from lgx.runs.locks import locked
 from lgx.runs.pool import Pool
 from lgx.runs.progress import Progress
 from lgx.runs.study import open_study, run_trials

@@ -16,7 +16,7 @@ def test_resuming_with_another_optimizer_is_refused(images, ancestor, tmp_path):
     args = arguments("fit", "Ancestor", images, tmp_path, "--name=o", f"--ckpt_path={ancestor}/checkpoints/last.ckpt")
     result = lgx(*(a.replace("AdamW", "SGD") for a in args))
     assert result.code == 2
-    assert "trained with AdamW, not SGD" in result.sentence
+    assert "model.optimizer was AdamW, is SGD" in result.sentence
 
 
 def test_a_checkpoint_without_weights_is_refused(fit, tmp_path):

@@ -4,7 +4,10 @@ from lgx.training.callbacks.announce import Announce
 from lgx.training.callbacks.check_restored import CheckRestored
 from lgx.training.callbacks.checkpoint_io import AtomicCheckpointIO
 from lgx.training.callbacks.config import SaveConfig
+from lgx.training.callbacks.contract import KeepContract
 from lgx.training.callbacks.figures import DrawFigures
+from lgx.training.callbacks.final_weights import BuildNetwork, FinalWeights
+from lgx.training.callbacks.health import TrainingHealth
 from lgx.training.callbacks.last_checkpoint import LastCheckpoint
 from lgx.training.callbacks.learngene import SaveLearngene
 from lgx.training.callbacks.predictions import SavePredictions
@@ -12,6 +15,6 @@ from lgx.training.callbacks.preemption import Preemption
 from lgx.training.callbacks.results import SaveResults
 
 __all__ = [
-    "Announce", "AtomicCheckpointIO", "CheckRestored", "DrawFigures", "LastCheckpoint", "Preemption", "SaveConfig",
-    "SaveLearngene", "SavePredictions", "SaveResults",
+    "Announce", "AtomicCheckpointIO", "BuildNetwork", "CheckRestored", "DrawFigures", "FinalWeights", "KeepContract",
+    "LastCheckpoint", "Preemption", "SaveConfig", "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
 ]  # fmt: skip

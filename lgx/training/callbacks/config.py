@@ -1,8 +1,6 @@
 """Save the configuration of a run."""
 
-import platform
 from functools import cached_property
-from importlib.metadata import version
 from typing import Any
 
 import yaml
@@ -10,9 +8,10 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.cli import SaveConfigCallback
 from lightning.pytorch.loggers import TensorBoardLogger
 
-import lgx
 from lgx.core.files import atomic_path
 from lgx.core.provenance import commit
+from lgx.training.callbacks.contract import package_versions
+from lgx.training.configuration import configuration_text
 from lgx.training.run_folder import run_folder
 
 BEST = "hp/best_val"
@@ -32,9 +31,6 @@ _SHOWN = (
 _MECHANICS = ("data.root", "data.in_memory", "data.num_workers", "data.shuffle_buffer", "model.compile")
 """Keys among these that do not influence what is learned; the table is alphabetical, and they would come first."""
 
-PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse")
-"""Packages whose versions ``config.yaml`` names."""
-
 
 class SaveConfig(SaveConfigCallback):
     """Save the configuration as ``config.yaml`` in the run's folder, as text in TensorBoard, and as hyper-parameters.
@@ -44,10 +40,8 @@ class SaveConfig(SaveConfigCallback):
 
     @cached_property
     def text(self) -> str:
-        """The configuration without ``ckpt_path`` and ``overwrite``, which concern this start of the run only."""
-        config = self.config.clone()
-        config.ckpt_path, config.overwrite = None, False
-        return str(self.parser.dump(config, skip_none=False))
+        """The configuration as text."""
+        return configuration_text(self.parser, self.config)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Save once, on the first process, when training."""
@@ -59,10 +53,7 @@ class SaveConfig(SaveConfigCallback):
     def save_config(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Write the file and log it."""
         text = self.text
-        versions = {package: version(package) for package in PACKAGES}
-        about = "".join(
-            f"# {k} {v}\n" for k, v in {"lgx": lgx.__version__, "python": platform.python_version(), **versions}.items()
-        )
+        about = "".join(f"# {name} {found}\n" for name, found in package_versions().items())
         folder = run_folder(trainer)
         if folder is None:
             return

@@ -1,10 +1,15 @@
 """Save the checkpoint that a run resumes from."""
 
+import os
 from pathlib import Path
 from typing import Any
 
+import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
+from torch import Tensor
+
+from lgx.training.run_folder import FINAL, LAST
 
 
 class LastCheckpoint(Checkpoint):
@@ -13,14 +18,20 @@ class LastCheckpoint(Checkpoint):
     Lightning's ``save_last`` saves only when the best checkpoint changes. A run whose score does not improve would lose
     epochs.
 
+    Callbacks that average weights put the average into the network when training ends. Then ``final.ckpt`` keeps these
+    weights. The checkpoint of the last epoch gets its name after that, so that a run which has its ``last.ckpt`` also
+    has its final weights, whenever it is killed.
+
     Args:
         folder: The run's folder of checkpoints.
         every: Optimizer steps between checkpoints within an epoch; None for none.
     """
 
     def __init__(self, folder: Path, every: int | None = None) -> None:
-        self.path, self.every = folder / "last.ckpt", every
+        self.path, self.final, self.every = folder / LAST, folder / FINAL, every
+        self._waiting = folder / ".last.ckpt.waiting.tmp"
         self._saved_at = 0
+        self._sums: Tensor | None = None
 
     def may_save(self, trainer: Trainer, batch_idx: int) -> bool:
         """Whether a run that resumes after this batch continues exactly as this run does.
@@ -36,6 +47,11 @@ class LastCheckpoint(Checkpoint):
         trainer.save_checkpoint(self.path, weights_only=False)
         self._saved_at = trainer.global_step
 
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Remove the final weights of a run that trains on."""
+        if trainer.is_global_zero:
+            self.final.unlink(missing_ok=True)
+
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
@@ -46,9 +62,36 @@ class LastCheckpoint(Checkpoint):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save after an epoch, after its validation and the best checkpoint."""
-        self.save(trainer)
+        if not _is_last_epoch(trainer):
+            self.save(trainer)
+            return
+        trainer.save_checkpoint(self._waiting, weights_only=False)
+        self._saved_at, self._sums = trainer.global_step, _sums(pl_module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Save if ``max_steps`` ends the run within an epoch."""
-        if trainer.global_step != self._saved_at:
-            self.save(trainer)
+        """Save the final weights if a callback has changed them; save if ``max_steps`` ends the run within an epoch."""
+        if self._sums is None:
+            if trainer.global_step != self._saved_at:
+                self.save(trainer)
+            return
+        changed = not torch.equal(self._sums, _sums(pl_module))
+        if trainer.strategy.reduce_boolean_decision(changed, all=False):
+            trainer.save_checkpoint(self.final, weights_only=True)
+        if trainer.is_global_zero:
+            os.replace(self._waiting, self.path)
+        trainer.strategy.barrier()
+
+
+def _is_last_epoch(trainer: Trainer) -> bool:
+    """Whether training ends after this epoch. Lightning counts the epoch when it is asked, so its count is restored."""
+    progress = trainer.fit_loop.epoch_progress.current
+    completed = progress.completed
+    done = trainer.fit_loop.done
+    progress.completed = completed
+    return done
+
+
+def _sums(module: LightningModule) -> Tensor:
+    """Sum of every parameter of this process, in double precision."""
+    parts = [getattr(parameter, "_local_tensor", parameter).detach() for parameter in module.parameters()]
+    return torch.stack([part.double().sum() for part in parts]) if parts else torch.zeros(0)

@@ -1,0 +1,50 @@
+"""Write the record of the run into its checkpoints."""
+
+import platform
+from importlib.metadata import version
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+import lgx
+from data_modules.base import TaskDataModule
+from lgx.core.provenance import commit
+from lgx.training.contract import RECORD, RunRecord
+
+PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse")
+"""Packages whose versions ``config.yaml`` and the record of a run name."""
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of lgx, Python and the packages that results depend on."""
+    versions = {package: version(package) for package in PACKAGES}
+    return {"lgx": lgx.__version__, "python": platform.python_version(), **versions}
+
+
+def code_versions() -> dict[str, str]:
+    """Commit of lgx, and the versions of :func:`package_versions`."""
+    return {"commit": commit(), **package_versions()}
+
+
+class KeepContract(Callback):
+    """Keep the record of the run in every checkpoint.
+
+    Args:
+        config: The run's configuration, as ``config.yaml`` holds it.
+    """
+
+    def __init__(self, config: str) -> None:
+        self.config = config
+        self._record: RunRecord | None = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Make the record, when the data module has read its splits."""
+        module = getattr(trainer, "datamodule", None)
+        if stage == "fit" and isinstance(module, TaskDataModule):
+            batch = module.batch_size * trainer.world_size
+            self._record = RunRecord(self.config, module.fingerprint(), batch, code_versions())
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Add the record."""
+        if self._record is not None:
+            checkpoint[RECORD] = self._record.to_dict()

@@ -1,0 +1,111 @@
+"""Watch the health of training: the first loss that is not finite, the loss at start and end, the gradient norm."""
+
+import math
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+from torch.nn.utils import get_total_norm
+from torch.optim import Optimizer
+
+from lgx.errors import UserError
+from lgx.methods.base import Method
+
+_NEVER = 2**62
+
+
+class TrainingHealth(Callback):
+    """End training at the first loss that is not finite, or note it and train on; log the norm of the gradient.
+
+    The processes compare their losses every ``log_every_n_steps`` steps and before every checkpoint, so that a GPU need
+    not wait at every step. The step that is named is nevertheless the first.
+
+    Args:
+        allow_non_finite: Whether training goes on.
+        save_every: Steps between two checkpoints within an epoch; None for none.
+
+    Attributes:
+        report: The measured values, for ``summary.json``.
+    """
+
+    def __init__(self, allow_non_finite: bool = False, save_every: int | None = None) -> None:
+        self.allow_non_finite, self.save_every = allow_non_finite, save_every
+        self.report: dict[str, Any] = {}
+        self._first: dict[str, Tensor] = {}  # name of a loss -> its first step that is not finite
+
+    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
+        """Log the norm of the gradient, before it is clipped."""
+        if not _is_logged(trainer, trainer.global_step):
+            return
+        gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        if gradients:
+            norm = get_total_norm(gradients)
+            norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
+            self.report["gradient_norm"] = norm
+            pl_module.log("train/gradient_norm", norm)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Note the losses of the step.
+
+        Raises:
+            UserError: On the first process, if a loss is not finite on one of the processes.
+            SystemExit: Then on the others.
+        """
+        if not isinstance(pl_module, Method):
+            return
+        step = trainer.global_step
+        for name, loss in pl_module.step_losses.items():
+            now = torch.where(torch.isfinite(loss).all(), _NEVER, step)
+            self._first[name] = torch.minimum(self._first[name], now) if name in self._first else now
+        if "loss" in pl_module.step_losses:
+            self.report["loss_at_end"] = pl_module.step_losses["loss"]
+            self.report.setdefault("loss_at_start", self.report["loss_at_end"])
+        if trainer.is_last_batch or _is_logged(trainer, step) or (self.save_every and step % self.save_every == 0):
+            self._compare(trainer)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Compare once more, if ``max_steps`` has ended the run within an epoch."""
+        self._compare(trainer)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The values so far, as numbers."""
+        return {"report": self.numbers(), "first": {name: int(step) for name, step in self._first.items()}}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue a resumed run."""
+        self.report = {name: value for name, value in state_dict["report"].items() if value is not None}
+        self._first = {name: torch.tensor(step) for name, step in state_dict["first"].items()}
+
+    def numbers(self) -> dict[str, Any]:
+        """The values as plain numbers; ``first_non_finite_step`` is None for a healthy run."""
+        found = {name: value if value is None else float(value) for name, value in self.report.items()}
+        first = min((int(step) for step in self._first.values()), default=_NEVER)
+        return {"first_non_finite_step": None if first == _NEVER else first, **_without_own(found)}
+
+    def _compare(self, trainer: Trainer) -> None:
+        own = {name: int(step) for name, step in self._first.items() if int(step) != _NEVER}
+        if self.allow_non_finite or not trainer.strategy.reduce_boolean_decision(bool(own), all=False):
+            return
+        if not trainer.is_global_zero:
+            raise SystemExit(2)
+        step = min(own.values(), default=trainer.global_step)
+        names = [f"train/{name}" for name, first in own.items() if first == step]
+        where = " and ".join(names) or "a loss on another process"
+        raise UserError(
+            f"step {step}: not finite: {where}; lower model.optimizer.lr, clip gradients with "
+            f"trainer.gradient_clip_val or use another trainer.precision; --allow_non_finite trains on"
+        )
+
+
+def _is_logged(trainer: Trainer, step: int) -> bool:
+    every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]
+    return every > 0 and step % every == 0
+
+
+def _without_own(report: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in report.items() if name != "first_non_finite_step"}
+    return {name: value if value is None or math.isfinite(value) else None for name, value in kept.items()}

@@ -1,0 +1,236 @@
+"""The same-run contract: a run that is resumed has the configuration, data and batch with which it began.
+
+A checkpoint holds the record of its run. When the run is resumed, every difference from the record is either applied
+and listed, because it does not change what is learned from the steps that are done, or refused with what to do.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lgx.core.schema import MAPPING, Field, check_fields, mapping_of, shortened
+from lgx.errors import UserError
+from lgx.training.migrations import migrate
+
+RECORD = "lgx_run"
+"""Key of the record in a checkpoint."""
+
+_REMEDY = "give the former values, --overwrite to train anew, or --name to start another run"
+_LISTED = 6
+"""Most differences that a message lists."""
+
+_WITHOUT_INFLUENCE = (
+    "ckpt_path", "overwrite", "runs_dir", "experiment", "name", "logger", "save_every", "untrained", "test_start",
+    "test_end", "weights_only", "return_predictions", "allow_non_finite", "data.root", "data.num_workers",
+    "data.worker_timeout", "trainer.logger", "trainer.enable_", "trainer.log_every_n_steps",
+    "trainer.default_root_dir", "trainer.profiler", "trainer.num_sanity_val_steps", "trainer.barebones",
+)  # fmt: skip
+"""Beginnings of the keys that do not change what is learned. The fingerprint guards ``data.root``."""
+
+_APPLIED = (
+    "trainer.max_", "trainer.min_", "trainer.accelerator", "trainer.strategy", "trainer.devices", "trainer.num_nodes",
+    "trainer.plugins", "trainer.benchmark", "trainer.deterministic", "trainer.detect_anomaly",
+    "trainer.inference_mode", "model.compile", "checkpoint.", "data.eval_batch_size", "data.batch_size",
+)  # fmt: skip
+"""Beginnings of the keys that count from the checkpoint on. The batch of a step is guarded as a whole."""
+
+_AVERAGING = tuple(
+    f"trainer.callbacks.{name}"
+    for name in ("EMAWeightAveraging", "WeightAveraging", "StochasticWeightAveraging", "GradientAccumulationScheduler")
+)
+"""Callbacks that change the weights. All others only observe, or stop the run, and count from the checkpoint on."""
+
+_OPTIMIZER = ("model.optimizer", "model.scheduler")
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What identifies a run.
+
+    Attributes:
+        config: The configuration, as ``config.yaml`` holds it.
+        data: The data module's fingerprint; empty if unknown.
+        batch: Training examples of a step on all processes; None if unknown.
+        versions: Versions and commit of the code.
+    """
+
+    config: str
+    data: dict[str, str] = field(default_factory=dict)
+    batch: int | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Differences between a run and its configuration now, which are applied.
+
+    Attributes:
+        options: Changed options, one line each.
+        code: Changed versions, one line each.
+    """
+
+    options: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+
+
+_TEXT = Field(lambda value: isinstance(value, str), "a text")
+_FIELDS = {"config": _TEXT, "data": mapping_of(_TEXT), "versions": mapping_of(_TEXT)}
+
+
+def record_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunRecord | None:
+    """The record of the run that wrote a checkpoint.
+
+    Versions up to 0.1 stored none: then the configuration is that of the run folder.
+
+    Args:
+        checkpoint: Content of the file.
+        path: The file.
+
+    Raises:
+        UserError: If the record is damaged.
+    """
+    if (found := checkpoint.get(RECORD)) is not None:
+        place = f"{path}: its record of the run is damaged"
+        check_fields({RECORD: found}, {RECORD: MAPPING}, place)
+        check_fields(found, _FIELDS, place, complete=True)
+        batch = found.get("batch")
+        return RunRecord(found["config"], found["data"], batch if type(batch) is int else None, found["versions"])
+    file = Path(path).resolve().parent.parent / "config.yaml"
+    return RunRecord(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
+def check_configuration(record: RunRecord, config: str, folder: Path, versions: Mapping[str, str]) -> "Differences":
+    """Compare a run's configuration with the one that is given now.
+
+    Args:
+        record: The run's record.
+        config: The configuration that is given now.
+        folder: The run's folder, for the message.
+        versions: Versions of the code that runs now.
+
+    Returns:
+        The differences that are applied.
+
+    Raises:
+        UserError: If a difference would change what the run has learned.
+    """
+    same_code = dict(record.versions) == dict(versions)
+    changes = _changes(record.config, config, same_code)
+    if refused := [change for key, change in changes.items() if not _is_applied(key)]:
+        raise UserError(f"{folder}: the run was started with other options: {_listed(refused)}; {_REMEDY}")
+    others = [] if same_code or not record.versions else _code_changes(record.versions, versions)
+    return Differences(tuple(changes.values()), tuple(others))
+
+
+def check_optimizer(record: RunRecord, config: str, path: str) -> None:
+    """Refuse optimizer options that a checkpoint would silently replace by its own.
+
+    Args:
+        record: The record of the run that wrote the checkpoint.
+        config: The configuration of the run that continues from it in another folder.
+        path: The checkpoint, for the message.
+
+    Raises:
+        UserError: If options of the optimizer or of its schedule differ.
+    """
+    changes = _changes(record.config, config, same_code=True)
+    if refused := [change for key, change in changes.items() if key.startswith(_OPTIMIZER)]:
+        raise UserError(
+            f"--ckpt_path {path}: a checkpoint restores its optimizer, but {_listed(refused)}; give the former values, "
+            f"or start a new optimizer from these weights: --model Finetune --model.initializer Pretrained "
+            f"--model.initializer.source {path}"
+        )
+
+
+def check_data(record: RunRecord, data: Mapping[str, str], batch: int | None, folder: Path) -> None:
+    """Compare a run's data and batch with the present ones.
+
+    Args:
+        record: The run's record.
+        data: The present fingerprint; only names that both have are compared.
+        batch: Training examples of a step on all processes.
+        folder: The run's folder, for the message.
+
+    Raises:
+        UserError: If they differ.
+    """
+    refused = [
+        f"data: {name} was {former}, is {data[name]}"
+        for name, former in record.data.items()
+        if name in data and data[name] != former
+    ]
+    if record.batch is not None and batch is not None and record.batch != batch:
+        refused.append(f"data.batch_size x processes was {record.batch}, is {batch}")
+    if refused:
+        raise UserError(f"{folder}: the run was started with other data: {_listed(refused)}; {_REMEDY}")
+
+
+def _changes(former: str, config: str, same_code: bool) -> dict[str, str]:
+    """Key -> its change in words, of all keys that influence what is learned.
+
+    A key that only one of two versions of the code knows is not compared.
+    """
+    old, new = (flat_options(yaml.safe_load(text)) for text in (former, config))
+    if not same_code:
+        old = flat_options(migrate(yaml.safe_load(former)))
+        shared = old.keys() & new.keys()
+        old, new = ({key: value for key, value in flat.items() if key in shared} for flat in (old, new))
+    keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    return {
+        key: f"{key} was {_shown(old.get(key))}, is {_shown(new.get(key))}"
+        for key in keys
+        if not key.startswith(_WITHOUT_INFLUENCE)
+    }
+
+
+def _is_applied(key: str) -> bool:
+    return key.startswith(_APPLIED) or (key.startswith("trainer.callbacks") and not key.startswith(_AVERAGING))
+
+
+def flat_options(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Flatten nested mappings to ``{"model.arch": …}``; class paths become class names.
+
+    A list of classes becomes one key for each class; other lists stay whole.
+
+    Args:
+        config: Nested dictionaries of plain values.
+        prefix: Text before every key.
+    """
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if key == "class_path":
+            flat[prefix.removesuffix(".")] = _class_name(value)
+        elif isinstance(value, dict) and value:
+            flat.update(flat_options(value, prefix if key == "init_args" else f"{prefix}{key}."))
+        elif isinstance(value, list) and value and all(isinstance(v, dict) and "class_path" in v for v in value):
+            classes = {_class_name(v["class_path"]): v.get("init_args") or {} for v in value}
+            flat.update({f"{prefix}{key}.{name}": options for name, options in classes.items()})
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _class_name(path: object) -> str:
+    return str(path).rsplit(".", 1)[-1]
+
+
+def _code_changes(former: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    changed = [name for name in former if name in now and former[name] != now[name]]
+    return [f"{name} was {former[name]}, is {now[name]}" for name in changed]
+
+
+def _listed(changes: Iterable[str]) -> str:
+    found = list(changes)
+    more = f", and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    return "; ".join(found[:_LISTED]) + more
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else value if isinstance(value, str) and len(value) < 80 else shortened(value)

@@ -1,0 +1,180 @@
+"""A run folder is claimed by one process at a time, and an earlier run is replaced in one step or not at all."""
+
+import contextlib
+import hashlib
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from lgx.core.locks import locked
+from lgx.training.claim import Aside, check_claim, recover
+from tests.support.command_line import arguments, lgx
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Digest of every file below a folder."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture
+def run(fit, tmp_path):
+    """Folder of a finished run called ``a``."""
+    assert fit("Ancestor", "--name=a").code == 0
+    return tmp_path / "runs/test/a/seed0"
+
+
+def _hold(folder, ready, end):
+    with locked(folder):
+        ready.set()
+        end.wait()
+
+
+@contextlib.contextmanager
+def held_elsewhere(folder):
+    """Let another process hold the lock of a run folder."""
+    context = multiprocessing.get_context("fork")
+    ready, end = context.Event(), context.Event()
+    holder = context.Process(target=_hold, args=(folder, ready, end))
+    holder.start()
+    ready.wait()
+    try:
+        yield
+    finally:
+        end.set()
+        holder.join()
+
+
+@pytest.mark.parametrize("options", [[], ["--overwrite"], ["--ckpt_path=last", "--trainer.max_epochs=2"]])
+def test_a_run_that_another_process_trains_is_left_alone(fit, run, options):
+    before = contents(run)
+    with held_elsewhere(run):
+        result = fit("Ancestor", "--name=a", *options)
+    assert result.code == 2
+    assert "another process trains this run" in result.sentence
+    assert contents(run) == before
+
+
+MISTAKES = [
+    ["--data.root=nowhere"],
+    ["--model.arch=depth=2,embed_dim=15,num_heads=2,patch_size=4,img_size=16"],
+    ["--model.arch=depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=32"],
+    ["--model.optimizer.lr=-1"],
+    ["--data.batch_size=1000"],
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=[m[0] for m in MISTAKES])
+def test_overwrite_with_a_mistake_keeps_the_earlier_run(fit, run, mistake):
+    before = contents(run)
+    result = fit("Ancestor", "--name=a", "--overwrite", *mistake)
+    assert result.code == 2
+    assert contents(run) == before
+    assert [path.name for path in run.parent.iterdir() if path.name.endswith((".old", ".tmp"))] == []
+
+
+def test_a_run_that_is_the_ancestor_of_its_successor_is_not_replaced(fit, run):
+    ancestor = run / "best.learngene.safetensors"
+    before = contents(run)
+    result = fit("SWS", "--name=a", "--overwrite", "--model.stages=[2,2]", f"--model.ancestor={ancestor}")
+    assert result.code == 2
+    assert "model.ancestor" in result.sentence
+    assert "--overwrite replaces" in result.sentence
+    assert contents(run) == before
+
+
+def test_overwrite_with_a_folder_of_checkpoints_that_cannot_be_written_replaces_it_whole(fit, run):
+    (run / "checkpoints").chmod(0o500)
+    assert fit("Ancestor", "--name=a", "--overwrite", "--model.optimizer.lr=0.01").code == 0
+    assert "lr: 0.01" in (run / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize("options", [[], ["--overwrite"], ["--ckpt_path=last"]])
+def test_a_folder_with_a_file_of_somebody_else_is_never_emptied(fit, tmp_path, options):
+    folder = tmp_path / "runs/test/a/seed0"
+    folder.mkdir(parents=True)
+    (folder / "thesis.txt").write_text("years of work")
+    result = fit("Ancestor", "--name=a", *options)
+    assert result.code == 2
+    assert "thesis.txt" in result.sentence
+    assert contents(folder).keys() == {"thesis.txt"}
+
+
+@pytest.mark.parametrize("options", [[], ["--ckpt_path=last"]])
+def test_a_folder_with_a_learngene_and_a_configuration_is_a_run(fit, run, options):
+    for path in run.rglob("*"):
+        if path.is_file() and path.name not in ("config.yaml", "best.learngene.safetensors"):
+            path.unlink()
+    result = fit("Ancestor", "--name=a", *options)
+    assert result.code == 2
+    assert "already holds a run" in result.sentence
+    assert (run / "best.learngene.safetensors").exists()
+
+
+def test_a_run_with_its_best_checkpoint_alone_is_not_started_anew(fit, tmp_path):
+    assert fit("Ancestor", "--name=a", "--trainer.max_epochs=2").code == 0
+    run = tmp_path / "runs/test/a/seed0"
+    (run / "checkpoints/best.ckpt").replace(run / "checkpoints/kept.ckpt")
+    (run / "checkpoints/last.ckpt").replace(run / "checkpoints/best.ckpt")
+    before = contents(run)
+    result = fit("Ancestor", "--name=a", "--trainer.max_epochs=2", "--ckpt_path=last")
+    assert result.code == 2
+    assert "--ckpt_path best resumes from it" in result.sentence
+    assert contents(run) == before
+
+
+def test_a_symbolic_link_as_run_folder_stays_and_its_target_is_replaced(fit, tmp_path):
+    target = tmp_path / "elsewhere"
+    target.mkdir()
+    link = tmp_path / "runs/test/a/seed0"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(target)
+    assert fit("Ancestor", "--name=a").code == 0
+    assert fit("Ancestor", "--name=a", "--overwrite", "--model.optimizer.lr=0.01").code == 0
+    assert link.is_symlink()
+    assert "lr: 0.01" in (target / "config.yaml").read_text()
+
+
+def test_a_run_that_a_killed_process_moved_aside_is_put_back(tmp_path):
+    folder = tmp_path / "seed0"
+    folder.mkdir()
+    (folder / "results.csv").write_text("1")
+    Aside(folder)  # and killed
+    (folder / "config.yaml").write_text("new")
+    recover(folder)
+    assert contents(tmp_path).keys() == {"seed0/results.csv"}
+
+
+def test_a_run_that_was_being_deleted_is_not_put_back(tmp_path):
+    folder = tmp_path / "seed0"
+    folder.mkdir()
+    (folder / "results.csv").write_text("1")
+    Aside(folder).delete()
+    (tmp_path / ".seed0.12345678.tmp").mkdir()
+    recover(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["seed0"]
+    assert contents(folder) == {}
+
+
+def test_what_lgx_writes_is_known_as_its_own(run):
+    check_claim(run, overwrite=True, resumes=False)
+
+
+def test_the_same_command_at_the_same_time_trains_once(images, tmp_path):
+    args = [
+        *arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=a", "--trainer.max_epochs=3"),
+        "--overwrite",
+    ]
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(2) as pool:
+        results = pool.map(_run, [args, args])
+    codes = sorted(code for code, _ in results)
+    assert codes in ([0, 2], [0, 0])
+    for code, sentence in results:
+        assert code == 0 or "another process trains this run" in sentence
+
+
+def _run(args):
+    result = lgx(*args)
+    return result.code, result.sentence

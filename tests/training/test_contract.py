@@ -1,0 +1,173 @@
+"""The same-run contract: what a run that is resumed must have in common with its beginning."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
+from lgx.core.rows import read_rows
+from tests.support.command_line import arguments, lgx
+from tests.support.images import write_images
+
+RESUME = "--ckpt_path=last"
+LONGER = "--trainer.max_epochs=2"
+
+
+@pytest.fixture(scope="module")
+def finished(images, tmp_path_factory):
+    """A finished run of one epoch, in a folder that a test copies."""
+    runs = tmp_path_factory.mktemp("finished")
+    assert lgx(*arguments("fit", "Ancestor", images, runs, "--name=r")).code == 0
+    return runs
+
+
+@pytest.fixture
+def run(finished, images, tmp_path):
+    """Resume a copy of the finished run with further options."""
+    shutil.copytree(finished, tmp_path / "runs")
+
+    def resume(*options, root=images):
+        return lgx(*arguments("fit", "Ancestor", root, tmp_path / "runs", "--name=r", *options))
+
+    resume.folder = tmp_path / "runs/test/r/seed0"
+    return resume
+
+
+CHANGES = [
+    ("--model.optimizer.lr=0.3", "model.optimizer.lr was 0.003, is 0.3"),
+    ("--model.optimizer.weight_decay=0.5", "model.optimizer.weight_decay"),
+    ("--model.label_smoothing=0.2", "model.label_smoothing was 0.0, is 0.2"),
+    ("--data.augment=crop_flip", "data.augment was none, is crop_flip"),
+    ("--model.mixup=0.4", "model.mixup was 0.0, is 0.4"),
+    ("--model.drop_path_rate=0.2", "model.drop_path_rate"),
+    ("--trainer.accumulate_grad_batches=3", "trainer.accumulate_grad_batches was 1, is 3"),
+    ("--trainer.precision=bf16-mixed", "trainer.precision was null, is bf16-mixed"),
+    ("--trainer.gradient_clip_val=0.1", "trainer.gradient_clip_val"),
+    ("--data.limit_train=32", "data.limit_train"),
+    ("--trainer.callbacks+=EMAWeightAveraging", "trainer.callbacks.EMAWeightAveraging was null"),
+    ("--data.batch_size=8", "data.batch_size x processes was 16, is 8"),
+]
+
+
+@pytest.mark.parametrize(("option", "sentence"), CHANGES, ids=[option for option, _ in CHANGES])
+def test_a_change_of_what_the_run_learns_is_refused_by_name(run, option, sentence):
+    before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+    result = run(RESUME, LONGER, option)
+    assert result.code == 2
+    assert sentence in result.sentence
+    assert "--overwrite" in result.sentence
+    assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
+
+
+def test_other_data_are_refused_by_what_differs(run, tmp_path):
+    twice = write_images(tmp_path / "shapes", {"train": 96, "val": 9, "test": 12})
+    result = run(RESUME, LONGER, root=twice)
+    assert result.code == 2
+    assert "train split was 48 examples" in result.sentence
+    assert "is 96 examples" in result.sentence
+
+
+def test_renamed_classes_are_refused(run, images, tmp_path):
+    renamed = shutil.copytree(images, tmp_path / "shapes")
+    for split in ("train", "val", "test"):
+        first = sorted(path for path in (renamed / split).iterdir() if path.is_dir())[0]
+        first.rename(first.with_name("aaa"))
+    assert "class names was" in run(RESUME, LONGER, root=renamed).sentence
+
+
+def test_the_same_data_elsewhere_are_accepted(run, images, tmp_path):
+    moved = shutil.copytree(images, tmp_path / "elsewhere" / images.name)
+    result = run(RESUME, LONGER, root=moved)
+    assert result.code == 0, result.err
+    assert {row.epochs for row in read_rows(run.folder / "results.csv")} == {1, 2}
+
+
+def test_a_longer_run_is_applied_and_listed(run):
+    result = run(RESUME, LONGER)
+    assert result.code == 0, result.err
+    assert "resumed    trainer.max_epochs was 1, is 2" in result.out
+
+
+def test_a_finished_run_is_left_alone(run):
+    before = {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")}
+    result = run(RESUME)
+    assert result.code == 0
+    assert "finished" in result.out
+    assert {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")} == before
+
+
+def test_a_finished_run_whose_learngene_was_deleted_writes_it_again(fit, tmp_path):
+    assert fit("Ancestor", "--name=r").code == 0
+    file = tmp_path / "runs/test/r/seed0/best.learngene.safetensors"
+    before = file.read_bytes()
+    file.unlink()
+    assert fit("Ancestor", "--name=r", RESUME).code == 0
+    assert file.read_bytes() == before
+
+
+def test_overwrite_replaces_a_run_that_cannot_be_resumed(run):
+    result = run(RESUME, "--overwrite", "--model.optimizer.lr=0.01")
+    assert result.code == 0, result.err
+    assert "lr: 0.01" in (run.folder / "config.yaml").read_text()
+    again = run(RESUME, "--overwrite", "--model.optimizer.lr=0.01")
+    assert "finished" in again.out
+
+
+def test_the_configuration_of_the_run_folder_counts_where_a_checkpoint_has_no_record(run):
+    path = run.folder / "checkpoints/last.ckpt"
+    checkpoint = load_checkpoint(path)
+    del checkpoint["lgx_run"]
+    torch.save(checkpoint, path)
+    assert "model.label_smoothing" in run(RESUME, LONGER, "--model.label_smoothing=0.2").sentence
+    assert run(RESUME, LONGER).code == 0
+
+
+def test_a_checkpoint_does_not_replace_typed_optimizer_options_of_another_run(run, images, tmp_path):
+    checkpoint = run.folder / "checkpoints/last.ckpt"
+    typed = ["--name=other", LONGER, f"--ckpt_path={checkpoint}"]
+    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", *typed, "--model.optimizer.lr=0.3"))
+    assert result.code == 2
+    assert "model.optimizer.lr was 0.003, is 0.3" in result.sentence
+    assert lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", *typed)).code == 0
+
+
+DIVERGES = ["--name=d", "--trainer.max_epochs=2", "--model.optimizer.lr=1e30", "--trainer.log_every_n_steps=2"]
+
+
+def test_a_run_that_diverges_ends_with_the_step_and_the_loss(fit, tmp_path):
+    result = fit("Ancestor", *DIVERGES)
+    assert result.code == 2
+    assert "step 2: not finite: train/loss" in result.sentence
+    assert not (tmp_path / "runs/test/d/seed0/best.learngene.safetensors").exists()
+
+
+def test_a_run_may_diverge_on_request_and_its_learngene_is_refused_elsewhere(fit, tmp_path):
+    assert fit("Ancestor", *DIVERGES, "--allow_non_finite").code == 0
+    folder = tmp_path / "runs/test/d/seed0"
+    assert json.loads((folder / "summary.json").read_text())["health"]["first_non_finite_step"] == 2
+    init = ["init", "--source", folder / "best.learngene.safetensors", "--out", tmp_path / "out"]
+    init += ["--arch", "depth=2,embed_dim=8,num_heads=2,patch_size=4,img_size=16", "--method", "weight_selection"]
+    result = lgx(*init)
+    assert result.code == 2
+    assert "not finite" in result.sentence
+    allowed = lgx(*init, "--allow_non_finite")
+    assert allowed.code == 0, allowed.err
+
+
+def test_a_learngene_is_not_written_with_numbers_that_are_not_finite(ancestor_file, tmp_path):
+    learngene = Learngene.load(ancestor_file)
+    next(iter(learngene.tensors.values())).view(-1)[0] = float("inf")
+    with pytest.raises(Exception, match="not finite"):
+        learngene.save(tmp_path / "x.learngene.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_healthy_run_states_its_losses_and_gradient(finished):
+    health = json.loads((finished / "test/r/seed0/summary.json").read_text())["health"]
+    assert health["first_non_finite_step"] is None
+    assert health["loss_at_start"] > 0
+    assert health["loss_at_end"] > 0
+    assert health["gradient_norm"] > 0
