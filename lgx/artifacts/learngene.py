@@ -11,7 +11,7 @@ import lgx
 from lgx.architectures import Architecture, name_of
 from lgx.artifacts.content import Content, content_of, content_of_old_file
 from lgx.artifacts.metadata_schema import AGAIN, TASK, described_architecture
-from lgx.artifacts.safetensors_files import read_safetensors, write_safetensors
+from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, write_safetensors
 from lgx.artifacts.tensor_checks import check_shapes, count_layers
 from lgx.core.json_files import parse_json
 from lgx.core.non_finite import refuse_non_finite
@@ -99,8 +99,12 @@ class Learngene:
         """Number of stored parameters."""
         return sum(t.numel() for t in self.tensors.values())
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, writer: str = "") -> None:
         """Write the file atomically.
+
+        Args:
+            path: The file.
+            writer: The command that writes it, see :func:`is_learngene_of`; empty for a run.
 
         Raises:
             UserError: If a tensor is not finite, or the file cannot be written.
@@ -119,6 +123,8 @@ class Learngene:
             "content": self.content,
             "lgx_version": self.lgx_version,
         }
+        if writer:
+            about["written_by"] = writer
         write_safetensors(path, self.tensors, {_KEY: json.dumps(about)})
 
     @classmethod
@@ -150,6 +156,15 @@ class Learngene:
             f"  task      {', '.join(self.tasks) or self.task.get('name', 'unknown')}\n"
             f"  measured  {measured}"
         )
+
+
+def is_learngene_of(path: str | Path, writer: str) -> bool:
+    """Whether a command other than ``lgx fit`` wrote a learngene file."""
+    try:
+        about = parse_json(read_metadata(path).get(_KEY, "null"), str(path), AGAIN)
+    except UserError:
+        return False
+    return isinstance(about, dict) and about.get("written_by") == writer
 
 
 def check_tensors(learngene: Learngene, place: str) -> None:

@@ -1,7 +1,9 @@
 """Read and write safetensors files."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -23,6 +25,29 @@ def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata:
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with atomic_path(path) as temporary, write_errors(SafetensorError):
         save_file(copies, temporary, metadata=metadata)
+        if len(metadata) > 1:
+            _order_metadata(temporary)
+
+
+def _order_metadata(path: Path) -> None:
+    """Sort the keys of the metadata: safetensors writes them in a random order, and a seed must give the same bytes."""
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header: dict[str, Any] = json.loads(file.read(size))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        ordered = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode().ljust(size)
+        assert len(ordered) == size  # the tensors follow
+        file.seek(8)
+        file.write(ordered)
+
+
+def read_metadata(path: str | Path) -> dict[str, str]:
+    """The metadata of a file; empty if it is no intact safetensors file."""
+    try:
+        with safetensors_errors(path), safe_open(path, framework="pt") as file:
+            return dict(file.metadata() or {})
+    except UserError:
+        return {}
 
 
 def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import lgx
 from lgx.artifacts.metadata_schema import TASK
-from lgx.artifacts.safetensors_files import read_safetensors, write_safetensors
+from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, write_safetensors
 from lgx.core.json_files import parse_json
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields, mapping_of
 from lgx.errors import UserError
@@ -87,3 +87,8 @@ class TaskEmbeddings:
         about = check_fields(parse_json(metadata[_KEY], place, remedy), _DESCRIPTION, place, complete=True)
         tasks = {name: check_fields(task, TASK, f"{place}: task {name!r}") for name, task in about["tasks"].items()}
         return cls(tensors, about["ancestor"], about["images"], tasks)
+
+
+def holds_task_embeddings(path: Path) -> bool:
+    """Whether ``lgx embed`` wrote a file."""
+    return _KEY in read_metadata(path)

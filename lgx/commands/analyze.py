@@ -20,6 +20,7 @@ def tasks(
     heads: Literal["same", "own"] = "same",
     out: str = "tasks.svg",
     json: bool = False,
+    force: bool = False,
 ) -> None:
     """Draw where the encoder places architectures under different tasks, and measure how well it separates the tasks.
 
@@ -40,9 +41,10 @@ def tasks(
         heads: Heads in the figure: all of the size that the hypernetwork was made for, or of each task's own size.
         out: Figure to write, ending in .svg.
         json: Print JSON, with all points, instead of a table.
+        force: Replace what another command or program wrote; what this command reads is never replaced.
 
     Raises:
-        UserError: If the learngene has no task conditioning, or there are fewer than two tasks.
+        UserError: If the learngene has no task conditioning, there are fewer than two tasks, or the place is taken.
     """
     from dataclasses import asdict
 
@@ -50,10 +52,10 @@ def tasks(
     from lgx.methods.hypernetworks.learngene_maps import map_learngene
     from lgx.methods.hypernetworks.task_figure import task_figure
 
-    _check_svg(out)
+    _check_svg(out, "lgx analyze tasks", force)
     members = None if archs is None else _parts(archs, ";" if "=" in archs else ",")
     maps, num_classes = map_learngene(learngene, task_embeddings, _parts(tasks), members, heads)
-    write_svg(task_figure(maps[heads]), out, "tasks")
+    write_svg(task_figure(maps[heads]), out, "tasks", "lgx analyze tasks")
     if json:
         print(json_module.dumps({"figure": heads, **{name: asdict(shown) for name, shown in maps.items()}}, indent=1))
         return
@@ -110,7 +112,7 @@ def parameters(
     Console().print(table)
 
 
-def paths(*, runs: str, out: str = "paths.svg", json: bool = False) -> None:
+def paths(*, runs: str, out: str = "paths.svg", json: bool = False, force: bool = False) -> None:
     """Draw which blocks the data sets of a selection prefer, and list what two selections share (LSAMD, Fig. 7).
 
     Args:
@@ -118,20 +120,21 @@ def paths(*, runs: str, out: str = "paths.svg", json: bool = False) -> None:
             example routed by batch and by image, the layers whose base block both use are listed too.
         out: Figure to write, ending in .svg.
         json: Print JSON instead of tables.
+        force: Replace what another command or program wrote; what this command reads is never replaced.
 
     Raises:
-        UserError: If a run is not one of LSAMD.
+        UserError: If a run is not one of LSAMD, or the place is taken.
     """
     from lgx.commands.extract import print_paths
     from lgx.components.figures import write_svg
     from lgx.methods.lsamd.paths import RunPaths
 
-    _check_svg(out)
+    _check_svg(out, "lgx analyze paths", force)
     names = _parts(runs)
     if not names:
         raise UserError("--runs: name at least one run of LSAMD")
     found = RunPaths.load(names)
-    write_svg(found.figure(), out, "paths")
+    write_svg(found.figure(), out, "paths", "lgx analyze paths")
     if json:
         print(json_module.dumps(found.to_dict(), indent=1))
         return
@@ -143,9 +146,14 @@ def paths(*, runs: str, out: str = "paths.svg", json: bool = False) -> None:
     print(f"written   {out}")
 
 
-def _check_svg(out: str) -> None:
+def _check_svg(out: str, command: str, force: bool) -> None:
+    """Refuse a place for a figure. What the commands read never ends in .svg."""
+    from lgx.components.figures import is_svg_of
+    from lgx.core.outputs import check_file
+
     if not out.endswith(".svg"):
         raise UserError(f"--out: a path ending in .svg, got {out}")
+    check_file(out, command, lambda file: is_svg_of(file, command), force=force)
 
 
 def _parts(text: str | None, separator: str = ",") -> list[str]:

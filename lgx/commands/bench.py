@@ -4,9 +4,13 @@ import json as json_module
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lgx.hypernet import HypernetConfig
 
 SIZES = {"tiny": "12-Tiny", "small": "12-Small", "base": "12-Base"}
+_COMMON = ("size", "what", "seconds", "ratio", "peak_mb")
+"""Keys of every row of results."""
 
 
 def bench(
@@ -19,6 +23,7 @@ def bench(
     layout: Literal["official", "residual", "aligned"] = "official",
     repeats: int = 8,
     json: str | None = None,
+    force: bool = False,
 ) -> None:
     """Measure training steps and compare each with an ordinary training step of the same ViT in the same run.
 
@@ -45,19 +50,23 @@ def bench(
         layout: How the low-rank decoder computes its factors: official (as published), residual or aligned.
         repeats: Timed rounds. Two rounds before them are not timed.
         json: File for the results: a JSON list of objects with size, what, seconds, ratio, peak_mb and the options.
+        force: Replace a file that another command or program wrote.
 
     Raises:
-        UserError: If a size or precision is unknown, or a number is below 1.
+        UserError: If a size or precision is unknown, a number is below 1, or the file exists and holds no such results.
     """
     from lgx.benchmark.training_step import PRECISIONS, device
     from lgx.core.allocator import keep_freed_memory
     from lgx.core.files import atomic_path
+    from lgx.core.outputs import check_file
     from lgx.hypernet import HypernetConfig
 
     sizes, batches = _choices("size", size, SIZES), _positive_numbers("batch", batch)
     precisions = _choices("precision", precision, PRECISIONS)
     for option, count in (("meta_batch", meta_batch), ("repeats", repeats)):
         _positive_numbers(option, str(count))
+    if json:
+        check_file(json, "lgx bench", _is_own, force=force, option="--json")
     largest = (64, 64, 16, 16) if decoder == "conv" else (2048, 2048, 16, 16)
     config = HypernetConfig(decoder=decoder, layout=layout, max_shape=largest) if suite == "hypernet" else None
     if device() == "cpu":
@@ -101,6 +110,19 @@ def _measure(
     return [{**row, **setting} for row in rows]
 
 
+def _is_own(file: "Path") -> bool:
+    """Whether a file holds results of this command."""
+    from lgx.core.json_files import read_json
+    from lgx.errors import UserError
+
+    try:
+        rows = read_json(file, "")
+    except UserError:
+        return False
+    rows = rows if isinstance(rows, list) else []
+    return bool(rows) and all(isinstance(row, dict) and {*_COMMON} <= row.keys() for row in rows)
+
+
 def _print_table(console: Any, title: str, rows: list[dict[str, Any]]) -> None:
     from rich.table import Column, Table
 
@@ -113,8 +135,7 @@ def _print_table(console: Any, title: str, rows: list[dict[str, Any]]) -> None:
 
 def _more(row: dict[str, Any]) -> str:
     """Values of a row that not all rows have."""
-    common = ("size", "what", "seconds", "ratio", "peak_mb")
-    own = {key: value for key, value in row.items() if key not in common}
+    own = {key: value for key, value in row.items() if key not in _COMMON}
     return ", ".join(f"{k.removeprefix('share_')} {v:.{0 if k.endswith('_mb') else 2}f}" for k, v in own.items())
 
 

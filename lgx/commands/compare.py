@@ -18,6 +18,7 @@ def compare(
     tasks: str | None = None,
     average: bool = False,
     cost: bool = False,
+    force: bool = False,
 ) -> None:
     """Compare what runs have measured: methods × descendants × tasks, mean over seeds with a 95 % interval.
 
@@ -33,22 +34,25 @@ def compare(
         average: Show each method's mean over tasks and architectures.
         cost: Also show the cost of each method's descendants: parameters to store, epochs and MACs to train, and how
             many times as much training from scratch and pretraining of every architecture need.
+        force: Replace files in ``out`` that no comparison wrote; what is compared is never replaced.
 
     Raises:
         UserError: If there are no such runs, rows, table or method, or ``out`` cannot be written.
     """
     from lgx.results.comparison import Options
 
-    compare_runs(runs, Options(metric, split, paper, baseline, _names(methods), _names(tasks), average, cost), out)
+    options = Options(metric, split, paper, baseline, _names(methods), _names(tasks), average, cost)
+    compare_runs(runs, options, out, force)
 
 
-def compare_runs(runs: Sequence[str], options: "Options", out: str | None) -> None:
+def compare_runs(runs: Sequence[str], options: "Options", out: str | None, force: bool = False) -> None:
     """Compare runs, print the tables, and write a report.
 
     Args:
         runs: Folders or files of rows.
         options: Options of the comparison.
         out: Folder, or path ending in .html; None writes no report.
+        force: Whether files in ``out`` that no comparison wrote may be replaced.
 
     Raises:
         UserError: If there are no such runs, rows, table or method, or ``out`` cannot be written.
@@ -60,7 +64,7 @@ def compare_runs(runs: Sequence[str], options: "Options", out: str | None) -> No
 
     table = load_paper(options)
     files = find_results(runs)
-    page = report_path(out, files) if out else None
+    page = report_path(out, files, force) if out else None
     comparison = compare(files, options, table)
     print_comparison(comparison)
     if page:

@@ -27,6 +27,7 @@ def embed(
     num_workers: int = 0,
     devices: int = 1,
     accelerator: str = "auto",
+    force: bool = False,
 ) -> None:
     """Embed tasks: the mean class-token feature of an ancestor over a task's training images (TAL, Sec. 4).
 
@@ -55,14 +56,22 @@ def embed(
         num_workers: Loader processes.
         devices: Processes, each with a GPU of its own where there are GPUs.
         accelerator: auto, cpu or gpu.
+        force: Replace what another command or program wrote; what this command reads is never replaced.
+
+    Raises:
+        UserError: If an option is wrong, something cannot be read, or the file exists and holds no task embeddings.
     """
+    from lgx.artifacts.task_embeddings import holds_task_embeddings
+    from lgx.core.outputs import check_file
     from lgx.core.warnings import silence_known_warnings
 
     silence_known_warnings()
     _check_least(limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
+    names = _names(data)
+    check_file(out, "lgx embed", holds_task_embeddings, force=force, reads=(ancestor, tokenizer, *names))
     reader = _Reader(ancestor, root, img_size, in_chans, tokenizer, max_len, source, limit)
     reader.check()
-    found = _embed_all(reader, _names(data), batch_size, num_workers, devices, accelerator)
+    found = _embed_all(reader, names, batch_size, num_workers, devices, accelerator)
     if found is not None:
         found.save(out)
         for name, count in found.images.items():

@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lgx.methods.lsamd.selection import Selection
 
+_COMMAND = "lgx extract"
 
-def extract(runs: list[str], *, out: str, threshold: float | None = None, json: bool = False) -> None:
+
+def extract(
+    runs: list[str], *, out: str, threshold: float | None = None, json: bool = False, force: bool = False
+) -> None:
     """Extract a learngene from one or several runs of LSAMD.
 
     The learngene consists of the ancestor's layers whose base block more than a threshold of the data sets of all runs
@@ -19,20 +23,23 @@ def extract(runs: list[str], *, out: str, threshold: float | None = None, json: 
         out: Learngene file to write, ending in .learngene.safetensors.
         threshold: A layer is taken if more data sets than this use its base block; by default half of them.
         json: Print JSON instead of a table.
+        force: Replace what another command or program wrote; what this command reads is never replaced.
 
     Raises:
         UserError: If a run is not one of LSAMD, the runs do not belong together, or no layer or every layer would be
-            taken.
+            taken, or the place is taken.
     """
-    from lgx.artifacts.learngene import SUFFIX, Learngene
+    from lgx.artifacts.learngene import SUFFIX, Learngene, is_learngene_of
+    from lgx.core.outputs import check_file
     from lgx.errors import UserError
     from lgx.methods.lsamd.selection import Selection, SelectionRun
     from lgx.methods.lsamd.selection import extract as extract_learngene
 
     if not out.endswith(SUFFIX):
         raise UserError(f"--out: a path ending in {SUFFIX}, got {out}")
+    check_file(out, _COMMAND, lambda file: is_learngene_of(file, _COMMAND), force=force, reads=runs)
     learngene = extract_learngene([SelectionRun.load(run) for run in runs], threshold)
-    learngene.save(out)
+    learngene.save(out, _COMMAND)
     assert learngene.selection is not None
     if json:
         print(json_module.dumps(Learngene.load(out).selection, indent=1))

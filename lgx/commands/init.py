@@ -37,6 +37,7 @@ def init(
     tokenizer: str | None = None,
     seed: int = 0,
     allow_non_finite: bool = False,
+    force: bool = False,
     options: Mapping[str, Any],
 ) -> None:
     """Write a descendant that plain timm or, for text, transformers loads.
@@ -62,6 +63,7 @@ def init(
             written beside a text model.
         seed: Seed of all random initialization.
         allow_non_finite: Read a learngene that holds NaN or infinity.
+        force: Replace what another command or program wrote; what this command reads is never replaced.
         options: ``method`` and the options of its initializer; None where an option is not given.
 
     Raises:
@@ -74,17 +76,17 @@ def init(
     from lgx.methods.initializers import initializer_for
 
     _check_counts(head=head, num_classes=num_classes)
+    _check_place(out, force, source, tokenizer, *options.values())
     with non_finite_allowed(allow_non_finite):
         initializer = initializer_for(source, **options, seed=seed)
         architecture, start = _start(arch, initializer, head, num_classes, out, seed)
     origin = initializer.origin()
     name = architecture.name if isinstance(architecture, ZooModel) else name_of(architecture)
-    print(f"method    {initializer.method}{f' from {source}' if source else ''}")
-    print(f"built     {name}, {architecture.num_classes} classes")
-    print(start.describe())
+    made = f"method    {initializer.method}{f' from {source}' if source else ''}"
+    print(f"{made}\nbuilt     {name}, {architecture.num_classes} classes\n{start.describe()}")
     label_names = None if head else origin.label_names
     card = {"method": initializer.method, "source": source, "seed": seed, "task": origin.task}
-    write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer)
+    write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer, "lgx init")
     print(f"written   {out}")
 
 
@@ -95,6 +97,12 @@ def _check_counts(**counts: int | None) -> None:
     for option, count in counts.items():
         if count is not None and count < 1:
             raise UserError(f"--{option}: a head needs at least 1 class, got {count}")
+
+
+def _check_place(out: str, force: bool, *reads: Any) -> None:
+    from lgx.commands.export import check_place_of_model
+
+    check_place_of_model(out, "lgx init", force, [value for value in reads if isinstance(value, str)])
 
 
 def _start(

@@ -1,5 +1,10 @@
 """``lgx plan``: what a run takes, before it starts."""
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 def main(argv: list[str]) -> None:
     """Print what a run of ``lgx fit`` with the same options takes; nothing is read that may not be there yet.
@@ -18,15 +23,32 @@ def main(argv: list[str]) -> None:
     from rich.console import Console
 
     from lgx.core.files import atomic_path
+    from lgx.core.outputs import check_file
     from lgx.planning import configure, plan_of
     from lgx.planning.table import plan_table
+    from lgx.training.parsing import config_files
 
     run = configure(argv)
+    if run.options.json:
+        force, reads = run.options.force, config_files(argv)
+        check_file(run.options.json, "lgx plan", _is_own, force=force, reads=reads, option="--json")
     plan = plan_of(run)
     Console().print(plan_table(plan))
     if run.options.json:
         with atomic_path(run.options.json) as temporary:
             temporary.write_text(json.dumps(plan.to_dict(), indent=2) + "\n")
+
+
+def _is_own(file: "Path") -> bool:
+    """Whether a file holds a plan."""
+    from lgx.core.json_files import read_json
+    from lgx.errors import UserError
+
+    try:
+        found = read_json(file, "")
+    except UserError:
+        return False
+    return isinstance(found, dict) and {"steps", "memory", "flops", "data_bytes"} <= found.keys()
 
 
 def _help() -> str:

@@ -1,6 +1,7 @@
 """``lgx reproduce``: make a table or figure of the papers, and judge the paper's claims."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -33,6 +34,7 @@ def reproduce(
     mfu: float = 0.4,
     samples: str | None = None,
     out: str | None = None,
+    force: bool = False,
 ) -> None:
     """Run what a table or figure of the papers needs, and judge the paper's claims; --list lists them all.
 
@@ -49,6 +51,7 @@ def reproduce(
         mfu: Share of tflops that training reaches.
         samples: With tflops, training examples of data sets whose number only their files state: ham10000=7211.
         out: Folder for report.html, results.md and results.csv; by default runs/reproduce/SCALE/TABLE.
+        force: Replace files in ``out`` that lgx did not write there.
 
     Raises:
         UserError: If there is no such table or scale, it was not measured, or a step fails.
@@ -68,7 +71,7 @@ def reproduce(
         if dry_run:
             _print_steps(how, tflops, mfu, samples)
         else:
-            _make(recipe, how, measured, folder)
+            _make(recipe, how, measured, folder, force)
 
 
 def _print_steps(how: "Scale", tflops: float | None, mfu: float, samples: str | None) -> None:
@@ -82,27 +85,49 @@ def _print_steps(how: "Scale", tflops: float | None, mfu: float, samples: str | 
             print(f"      {planned.runs} runs that train, {planned.hours:,.3g} GPU hours", flush=True)
 
 
-def _make(recipe: "Recipe", how: "Scale", measured: bool, out: Path) -> None:
+def _make(recipe: "Recipe", how: "Scale", measured: bool, out: Path, force: bool) -> None:
     """Run the steps, compare the results, and draw the figures."""
-    import shlex
-
     from lgx.cli import run_command
     from lgx.commands.compare import compare_runs
     from lgx.results.comparison import Options
     from lgx.results.reproduction import run_steps
 
+    results = how.measured if measured else how.results
+    shown = [] if measured else [_words(line, out, force) for line in how.show]
+    _check_places(out if results else None, shown, force)
     if not measured:
         run_steps(how.steps, run_command)
-    results = how.measured if measured else how.results
     if results:
         options = Options(
             how.metric, how.split, recipe.numbers, methods=how.methods, tasks=how.tasks, claims=recipe.claims
         )
-        compare_runs(results, options, str(out))
+        compare_runs(results, options, str(out), force)
     if not measured:
         out.mkdir(parents=True, exist_ok=True)
-        for line in how.show:
-            run_command(shlex.split(line.format(out=out)))
+        for words in shown:
+            run_command(words)
+
+
+def _words(line: str, out: Path, force: bool) -> list[str]:
+    """The words of a command line that draws a figure, or prints something."""
+    import shlex
+
+    words = shlex.split(line.format(out=out))
+    return [*words, "--force"] if force and "--out" in words else words
+
+
+def _check_places(out: Path | None, shown: list[list[str]], force: bool) -> None:
+    """Refuse the places of the report and the figures, before hours of training."""
+    from lgx.components.figures import is_svg_of
+    from lgx.core.outputs import check_file
+    from lgx.results.report import report_path
+
+    if out:
+        report_path(str(out), [], force)
+    for words in shown:
+        if "--out" in words:
+            command = f"lgx {' '.join(words[:2])}"
+            check_file(words[words.index("--out") + 1], command, partial(is_svg_of, writer=command), force=force)
 
 
 def _list() -> None:

@@ -2,9 +2,12 @@
 
 import json
 import sys
+from pathlib import Path
 
 
-def sample(name: str, count: int = 1000, seed: int = 1, out: str | None = None, arch: str | None = None) -> None:
+def sample(
+    name: str, count: int = 1000, seed: int = 1, out: str | None = None, arch: str | None = None, force: bool = False
+) -> None:
     """Sample an architecture set and write one JSON line per architecture.
 
     Args:
@@ -14,10 +17,17 @@ def sample(name: str, count: int = 1000, seed: int = 1, out: str | None = None, 
         out: File to write; by default the lines are printed.
         arch: Gives image size, patch size, channels and classes, e.g. 12-Tiny,img_size=32,patch_size=4; for text models
             the longest text and the vocabulary, e.g. 6-GPT2,max_len=128.
+        force: Replace a file that another command or program wrote.
+
+    Raises:
+        UserError: If an option is wrong, or the file exists and is no such list.
     """
     from lgx.architectures import name_of, parse_any_architecture, sample_architectures
     from lgx.core.files import atomic_path
+    from lgx.core.outputs import check_file
 
+    if out is not None:
+        check_file(out, "lgx sample", _is_own, force=force)
     base = parse_any_architecture(arch) if arch else None
     lines = [
         json.dumps({"name": name_of(architecture), **architecture.to_dict()}) + "\n"
@@ -29,3 +39,13 @@ def sample(name: str, count: int = 1000, seed: int = 1, out: str | None = None, 
     with atomic_path(out) as temporary:
         temporary.write_text("".join(lines))
     print(f"written   {out}: {len(lines)} architectures of {name}")
+
+
+def _is_own(file: Path) -> bool:
+    """Whether a file is a list of architectures with their names, one JSON object per line."""
+    try:
+        with file.open(encoding="utf-8") as lines:
+            first = json.loads(lines.readline(10_000))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and {"name", "depth", "embed_dim"} <= first.keys()

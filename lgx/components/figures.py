@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lgx.core.files import atomic_path
+from lgx.core.outputs import begins_with
 
 _PANEL = (3.6, 3.3)
 """Width and height of a panel, inches."""
@@ -58,13 +59,24 @@ def to_svg(figure: Figure, prefix: str) -> str:
     return svg.strip()
 
 
-def write_svg(figure: Figure, path: str | Path, prefix: str) -> None:
+def write_svg(figure: Figure, path: str | Path, prefix: str, writer: str = "") -> None:
     """Write a figure to an SVG file, atomically.
 
     Args:
         figure: The figure.
         path: The file.
         prefix: See :func:`to_svg`.
+        writer: The command that draws it, see :func:`is_svg_of`.
     """
+    mark = _mark(writer) if writer else ""
     with atomic_path(path) as temporary:
-        temporary.write_text(to_svg(figure, prefix), encoding="utf-8")
+        temporary.write_text(mark + to_svg(figure, prefix), encoding="utf-8")
+
+
+def is_svg_of(path: Path, writer: str) -> bool:
+    """Whether a command drew an SVG file."""
+    return begins_with(path, _mark(writer))
+
+
+def _mark(writer: str) -> str:
+    return f"<!-- written by {writer} -->\n"

@@ -59,4 +59,7 @@ def _replace_folder(path: Path, new: Path) -> None:
     except OSError:
         os.replace(aside, path)
         raise
-    shutil.rmtree(aside, ignore_errors=True)
+    if aside.is_symlink():
+        aside.unlink()
+    else:
+        shutil.rmtree(aside, ignore_errors=True)

@@ -19,6 +19,7 @@ class Options:
         samples: Number of training examples, instead of the known number of the data set: 23976, or for several sets
             gtsrb=23976,ham10000=9013.
         json: File to write the plan to.
+        force: Replace a file that another command or program wrote.
 
     Raises:
         UserError: If a number is out of range, or the speed is given in several ways.
@@ -32,6 +33,7 @@ class Options:
     measure: bool = False
     samples: int | str | None = None
     json: str | None = None
+    force: bool = False
 
     def __post_init__(self) -> None:
         for option in ("gpus", "nodes", "throughput", "tflops", "mfu"):

@@ -4,11 +4,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lgx.core.outputs import begins_with
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
 
 RESULTS, MARKDOWN, REPORT = "results.csv", "results.md", "report.html"
 """Files of a comparison; a run writes the first alone."""
+
+TITLE = "Comparison of initializations"
+"""Title of a comparison, by which its files in Markdown are known."""
 
 _Measurement = tuple[object, ...]
 
@@ -51,8 +55,8 @@ def find_results(runs: Sequence[str]) -> list[Path]:
 
 
 def is_comparison(results: Path) -> bool:
-    """Whether a comparison wrote a results file."""
-    return (results.parent / MARKDOWN).exists()
+    """Whether a comparison wrote a results file, or another file of its folder."""
+    return begins_with(results.parent / MARKDOWN, f"# {TITLE}\n")
 
 
 def merge(files: Sequence[Path]) -> Merged:

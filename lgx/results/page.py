@@ -6,6 +6,9 @@ from html import escape
 from lgx.results.sections import Drawing, Section
 from lgx.results.tables import Table
 
+GENERATOR = '<meta name="generator" content="lgx compare">'
+"""The mark by which a page says that lgx wrote it."""
+
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8881; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1.2rem; }
@@ -45,6 +48,7 @@ def to_html(title: str, introduction: Sequence[str], sections: Sequence[Section]
             "<!DOCTYPE html>",
             '<html lang="en">',
             '<head><meta charset="utf-8">',
+            GENERATOR,
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)}</title>",
             f"<style>\n{_STYLE}\n</style></head>",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lgx.core.files import atomic_path
+from lgx.core.outputs import begins_with, check_file
 from lgx.core.rows import write_rows
 from lgx.errors import UserError
 from lgx.results.comparison import Comparison
@@ -11,29 +12,32 @@ from lgx.results.curves import curves_of_runs
 from lgx.results.drawings import curve_section, depth_section
 from lgx.results.looks import styles
 from lgx.results.markdown import to_markdown_page
-from lgx.results.merging import MARKDOWN, REPORT, RESULTS, is_comparison
-from lgx.results.page import to_html
+from lgx.results.merging import MARKDOWN, REPORT, RESULTS, TITLE, is_comparison
+from lgx.results.page import GENERATOR, to_html
 from lgx.results.sections import method_section
 
-_TITLE = "Comparison of initializations"
+_COMMAND = "lgx compare"
 
 
-def report_path(out: str, files: Sequence[Path]) -> Path:
+def report_path(out: str, files: Sequence[Path], force: bool = False) -> Path:
     """Path of the page.
 
     Args:
         out: Folder, or path ending in .html.
         files: Results files that are compared.
+        force: Whether files that no comparison wrote may be replaced, except those that are compared.
 
     Raises:
-        UserError: If the folder is a file, or the report would replace one of the compared files.
+        UserError: If the folder is a file, or the report would replace another file than that of a comparison.
     """
     page = Path(out) if Path(out).suffix == ".html" else Path(out) / REPORT
     if page.parent.exists() and not page.parent.is_dir():
         raise UserError(f"--out {out}: {page.parent} is a file; give a folder or a path ending in .html")
-    results = page.parent / RESULTS
-    if results.resolve() in {file.resolve() for file in files} and not is_comparison(results):
-        raise UserError(f"--out {out}: would write over {results}, which a run measured; give another folder")
+    # A comparison that is compared again keeps its rows.
+    measured = [file for file in files if not is_comparison(file)]
+    check_file(page, _COMMAND, lambda file: begins_with(file, GENERATOR), force=force, reads=measured)
+    for path in (page.parent / RESULTS, page.parent / MARKDOWN, *page.parent.glob("depth-*.svg")):
+        check_file(path, _COMMAND, is_comparison, force=force, reads=measured)
     return page
 
 
@@ -56,9 +60,9 @@ def write_report(comparison: Comparison, page: Path) -> list[str]:
     curves = curve_section(curves_of_runs(rows, comparison.merged.folders, options.metric, options.split), looks)
     methods = method_section({row.method for row in comparison.shown})
     figures = [section for section in (depths, curves) if section]
-    markdown = to_markdown_page(_TITLE, comparison.introduction, [*comparison.sections, methods])
+    markdown = to_markdown_page(TITLE, comparison.introduction, [*comparison.sections, methods])
     pictures = {f"depth-{number}.svg": drawing.svg for number, drawing in enumerate(depths.drawings if depths else ())}
-    html = to_html(_TITLE, comparison.introduction, [*comparison.sections, *figures, methods])
+    html = to_html(TITLE, comparison.introduction, [*comparison.sections, *figures, methods])
     write_rows(page.parent / RESULTS, rows)
     for name, text in {**pictures, MARKDOWN: markdown, page.name: html}.items():
         with atomic_path(page.parent / name) as temporary:

@@ -39,11 +39,15 @@ def check_configs(argv: Sequence[str]) -> None:
     Raises:
         UserError: If one cannot be read, or is no YAML of reasonable size with a mapping.
     """
-    given = [word for option, word in itertools.pairwise(argv) if option in ("-c", "--config")]
-    given += [option.removeprefix("--config=") for option in argv if option.startswith("--config=")]
-    for file in given:
+    for file in config_files(argv):
         if not isinstance(read_yaml(Path(file), "give a configuration file"), dict):
             raise UserError(f"{file}: holds no mapping from keys to values; give a configuration file")
+
+
+def config_files(argv: Sequence[str]) -> list[str]:
+    """The configuration files that a command line names with ``--config``."""
+    given = [word for option, word in itertools.pairwise(argv) if option in ("-c", "--config")]
+    return given + [option.removeprefix("--config=") for option in argv if option.startswith("--config=")]
 
 
 def use_checked_yaml() -> None:

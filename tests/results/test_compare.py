@@ -192,8 +192,31 @@ def test_comparing_again_into_the_same_folder_does_not_read_its_own_output(runs:
 
 
 def test_measured_rows_are_never_overwritten(runs: Path) -> None:
-    with pytest.raises(UserError, match="which a run measured"):
-        compare([str(runs)], out=str(runs / "sws/4/0"))
+    for force in (False, True):
+        with pytest.raises(UserError, match=r"reads .*results\.csv, which it would replace"):
+            compare([str(runs)], out=str(runs / "sws/4/0"), force=force)
+
+
+def test_the_files_of_a_run_that_is_not_compared_are_not_replaced(runs: Path) -> None:
+    other, measured = runs / "random/4/0", (runs / "random/4/0/results.csv").read_bytes()
+    (other / "results.md").write_text("my notes")
+    for _ in range(2):  # the notes beside them do not make the rows those of a comparison
+        with pytest.raises(UserError, match=r"random/4/0/results\.csv: exists, and `lgx compare` did not write it"):
+            compare([str(runs / "sws")], out=str(other))
+    assert (other / "results.csv").read_bytes() == measured
+    assert sorted(path.suffix for path in other.iterdir() if path.suffix in (".csv", ".md", ".html")) == [".csv", ".md"]
+
+
+def test_a_report_of_another_program_is_replaced_with_force_only(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    page = tmp_path / "out/report.html"
+    page.write_text("<title>Comparison of initializations</title> mine")
+    with pytest.raises(UserError, match=r"report\.html: exists, and `lgx compare` did not write it; .*--force"):
+        compare([str(runs)], out=str(tmp_path / "out"))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
+    for force in (True, False):  # without force the second time: now lgx wrote it
+        compare([str(runs)], out=str(tmp_path / "out"), force=force)
+    assert "mine" not in page.read_text()
 
 
 def test_a_moved_run_keeps_its_curves(runs: Path, tmp_path: Path) -> None:

@@ -232,6 +232,19 @@ def test_a_failing_step_ends_the_command_with_its_message(place):
     assert "missing.yaml" in result.sentence
 
 
+@pytest.mark.parametrize("name", ["report.html", "figure.svg"])
+def test_a_foreign_file_in_the_folder_is_named_before_a_step_runs(place, name):
+    show = "analyze paths --runs a --out {out}/figure.svg"
+    write_index(place, pocket={"steps": "sweep missing.yaml", "results": "rows.csv", "show": show})
+    (place / "out").mkdir()
+    (place / "out" / name).write_text("mine")
+    result = lgx("reproduce", "sws/table3", "--out", "out")
+    assert result.code == 2
+    assert f"out/{name}: exists" in result.sentence
+    assert "missing.yaml" in lgx("reproduce", "sws/table3", "--out", "out", "--force").sentence
+    assert (place / "out" / name).read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("entry", "options", "words"),
     [

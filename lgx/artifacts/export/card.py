@@ -2,13 +2,17 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from lgx.core.outputs import begins_with
 
 _CARD = """\
 ---
 library_name: {library}
 tags: [{tags}]
 ---
+{mark}
 
 # {title}
 
@@ -25,7 +29,14 @@ tags: [{tags}]
 
 
 def model_card(
-    title: str, library: str, tags: str, summary: str, sizes: Mapping[str, str], facts: Mapping[str, Any], code: str
+    title: str,
+    library: str,
+    tags: str,
+    summary: str,
+    sizes: Mapping[str, str],
+    facts: Mapping[str, Any],
+    code: str,
+    writer: str,
 ) -> str:
     """Write a model card in Markdown.
 
@@ -37,7 +48,19 @@ def model_card(
         sizes: Facts that are shown as they are.
         facts: Further facts, shown as JSON; None is left out.
         code: Python that loads the model.
+        writer: The command that writes the model.
     """
     rows = {**sizes, **{key: json.dumps(value) for key, value in facts.items() if value is not None}}
     table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
-    return _CARD.format(library=library, tags=tags, title=title, summary=summary, facts=table, code=code)
+    return _CARD.format(
+        library=library, tags=tags, mark=_mark(writer), title=title, summary=summary, facts=table, code=code
+    )
+
+
+def is_card_of(path: Path, writer: str) -> bool:
+    """Whether a file is a model card that a command wrote."""
+    return begins_with(path, f"\n---\n{_mark(writer)}\n")
+
+
+def _mark(writer: str) -> str:
+    return f"<!-- written by {writer} -->"

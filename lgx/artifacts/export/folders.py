@@ -1,29 +1,39 @@
-"""Which folders an exported model may replace."""
+"""Which places an exported model may take."""
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from pathlib import Path
 
-from lgx.errors import UserError
+from lgx.artifacts.export.card import is_card_of
+from lgx.artifacts.safetensors_files import read_metadata
+from lgx.core.outputs import check_file, check_folder
 
-WRITTEN = frozenset({"config.json", "model.safetensors", "pytorch_model.bin", "README.md"})
-"""Files of every model folder."""
+WRITER = "written_by"
+"""Key of a weights file's metadata that names the command."""
+
+_FILES = frozenset({
+    "config.json", "model.safetensors", "pytorch_model.bin", "README.md",
+    "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
+})  # fmt: skip
+"""Files of a model folder; those of the second line are a text model's."""
 
 
-def refuse_foreign_folder(out: Path, further: Collection[str] = ()) -> None:
-    """Refuse to replace a folder that holds anything but a model that lgx wrote.
-
-    An existing folder is replaced as a whole. The current folder and its parents are refused, too.
+def check_model_place(out: str | Path, writer: str, force: bool, reads: Iterable[str | Path | None] = ()) -> None:
+    """Refuse to replace anything but a model that the same command wrote; an existing folder is replaced as a whole.
 
     Args:
-        out: The folder to write; it need not exist.
-        further: Files that a model folder may hold beside those of every model.
+        out: The folder, or the file ending in ``.safetensors``, to write; it need not exist.
+        writer: The command that writes it, e.g. ``lgx init``.
+        force: Whether models of other commands and programs may be replaced, and other files; a folder with files that
+            no model folder has is never replaced.
+        reads: What the command reads.
 
     Raises:
         UserError: If the place is taken by something else.
     """
-    if not out.exists():
-        return
-    names = {entry.name for entry in out.iterdir()} if out.is_dir() else {out.name}
-    is_foreign = names - WRITTEN - {*further} or (names and "config.json" not in names)
-    if is_foreign or out.resolve() in (Path.cwd(), *Path.cwd().parents):
-        raise UserError(f"{out}: exists and is no model folder that lgx wrote; choose another --out")
+    if Path(out).suffix == ".safetensors":
+        check_file(out, writer, lambda file: read_metadata(file).get(WRITER) == writer, force=force, reads=reads)
+    else:
+        content = ("model folder", _FILES)
+        check_folder(
+            out, writer, lambda folder: is_card_of(folder / "README.md", writer), content, force=force, reads=reads
+        )

@@ -9,18 +9,13 @@ import torch
 import lgx
 from lgx.architectures import GPT2Architecture
 from lgx.artifacts.export.card import model_card
-from lgx.artifacts.export.folders import refuse_foreign_folder
+from lgx.artifacts.export.folders import WRITER, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.core.extras import nlp_extra
 from lgx.core.files import atomic_path
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-_TOKENIZER_FILES = frozenset({
-    "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
-})  # fmt: skip
-"""Files of a text model's folder beside those of every model folder."""
 
 
 def write_text_descendant(
@@ -29,6 +24,7 @@ def write_text_descendant(
     tokenizer: Any = None,
     label_names: tuple[str, ...] | None = None,
     card: dict[str, Any] | None = None,
+    writer: str = "lgx",
 ) -> None:
     """Write a model as a folder that transformers' ``from_pretrained`` loads, or its weights alone.
 
@@ -39,15 +35,17 @@ def write_text_descendant(
         tokenizer: Its tokenizer, which is written beside it.
         label_names: Class names in index order.
         card: Facts for the model card.
+        writer: The command that writes the model, which the file or folder then names.
 
     Raises:
-        UserError: If the place is taken by something else or cannot be written, or transformers is not installed.
+        UserError: If the place is taken by something that is no model, cannot be written, or transformers is not
+            installed.
     """
     out = Path(out)
+    check_model_place(out, writer, force=True)
     if out.suffix == ".safetensors":
-        write_safetensors(out, model.state_dict(), {"format": "pt"})
+        write_safetensors(out, model.state_dict(), {"format": "pt", WRITER: writer})
         return
-    refuse_foreign_folder(out, _TOKENIZER_FILES)
     with nlp_extra("export"):
         from lgx.artifacts.transformers_models import silent
     plain = _plain(model)
@@ -58,7 +56,7 @@ def write_text_descendant(
         plain.save_pretrained(temporary)
         if tokenizer is not None:
             tokenizer.save_pretrained(temporary)
-        (temporary / "README.md").write_text(_card(out, plain, card or {}))
+        (temporary / "README.md").write_text(_card(out, plain, card or {}, writer))
 
 
 def _plain(model: "PreTrainedModel") -> "PreTrainedModel":
@@ -75,7 +73,7 @@ def _plain(model: "PreTrainedModel") -> "PreTrainedModel":
     return plain
 
 
-def _card(out: Path, model: "PreTrainedModel", facts: dict[str, Any]) -> str:
+def _card(out: Path, model: "PreTrainedModel", facts: dict[str, Any], writer: str) -> str:
     config, name = model.config, type(model).__name__
     architecture = GPT2Architecture(config.n_layer, config.n_embd, config.n_head, config.n_positions, config.vocab_size)
     sizes = {
@@ -84,4 +82,4 @@ def _card(out: Path, model: "PreTrainedModel", facts: dict[str, Any]) -> str:
     }
     summary = f"A GPT-2 initialized by lgx {lgx.__version__}: {architecture.spec()}."
     code = f'from transformers import {name}\n\nmodel = {name}.from_pretrained("{out.name}")'
-    return model_card(out.name, "transformers", "gpt2, learngene", summary, sizes, facts, code)
+    return model_card(out.name, "transformers", "gpt2, learngene", summary, sizes, facts, code, writer)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import timm
-from safetensors.torch import save_file
 from timm.models import save_for_hf
 from torch import Tensor, nn
 
@@ -13,7 +12,8 @@ import lgx
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.export.card import model_card
-from lgx.artifacts.export.folders import refuse_foreign_folder
+from lgx.artifacts.export.folders import WRITER, check_model_place
+from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.core.files import atomic_path
 from lgx.core.foreign import write_errors
 from lgx.errors import UserError
@@ -36,6 +36,14 @@ class _Inputs:
     std: tuple[float, ...] | None
 
 
+@dataclass(frozen=True)
+class _Card:
+    """What the model card says beside the sizes: the command that writes it, and facts."""
+
+    writer: str
+    facts: dict[str, Any]
+
+
 def write_descendant(
     out: str | Path,
     model: nn.Module,
@@ -44,6 +52,7 @@ def write_descendant(
     std: tuple[float, ...] | None = None,
     label_names: tuple[str, ...] | None = None,
     card: dict[str, Any] | None = None,
+    writer: str = "lgx",
 ) -> None:
     """Write a model as a timm ``local-dir:`` folder, or its weights alone.
 
@@ -57,21 +66,23 @@ def write_descendant(
         std: Per-channel standard deviation of its inputs.
         label_names: Class names in index order.
         card: Facts for the model card.
+        writer: The command that writes the model, which the file or folder then names.
 
     Raises:
-        UserError: If the place is taken by something else or cannot be written.
+        UserError: If the place is taken by something that is no model, or cannot be written.
     """
     out = Path(out)
     check_place(out, architecture)
+    check_model_place(out, writer, force=True)
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
     if isinstance(architecture, ViTArchitecture):
         architecture = architecture.unshared()
         architecture.build("meta").load_state_dict(tensors, assign=True)
     if out.suffix == ".safetensors":
-        _write_weights(out, tensors, architecture)
+        metadata = {"kind": "segmentation"} if _is_segmentation(architecture) else {"format": "pt"}
+        write_safetensors(out, tensors, {**metadata, WRITER: writer})
     else:
-        refuse_foreign_folder(out)
-        _write_folder(out, tensors, architecture, _Inputs(mean, std), label_names, card or {})
+        _write_folder(out, tensors, architecture, _Inputs(mean, std), label_names, _Card(writer, card or {}))
 
 
 def check_place(out: str | Path, architecture: ViTArchitecture | ZooModel) -> None:
@@ -89,20 +100,13 @@ def _is_segmentation(architecture: ViTArchitecture | ZooModel) -> bool:
     return isinstance(architecture, ViTArchitecture) and architecture.kind == "segmentation"
 
 
-def _write_weights(out: Path, tensors: dict[str, Tensor], architecture: ViTArchitecture | ZooModel) -> None:
-    # One key only: safetensors writes several in a random order, and the same seed must give the same bytes.
-    metadata = {"kind": "segmentation"} if _is_segmentation(architecture) else {"format": "pt"}
-    with atomic_path(out) as temporary, write_errors():
-        save_file(tensors, temporary, metadata=metadata)
-
-
 def _write_folder(
     out: Path,
     tensors: dict[str, Tensor],
     architecture: ViTArchitecture | ZooModel,
     inputs: _Inputs,
     label_names: tuple[str, ...] | None,
-    facts: dict[str, Any],
+    card: _Card,
 ) -> None:
     args = architecture.timm_args()
     args.pop("num_classes", None)  # timm reads it from the configuration's top level
@@ -114,7 +118,7 @@ def _write_folder(
     with atomic_path(out) as temporary:
         with write_errors():
             save_for_hf(reference, str(temporary), model_config=config, model_args=args, safe_serialization=True)
-        (temporary / "README.md").write_text(_card(out, architecture, reference, facts))
+        (temporary / "README.md").write_text(_card(out, architecture, reference, card))
 
 
 def _pretrained_config(
@@ -132,7 +136,7 @@ def _pretrained_config(
     return {**config, **shape, "mean": inputs.mean or mean, "std": inputs.std or std}
 
 
-def _card(out: Path, architecture: ViTArchitecture | ZooModel, model: nn.Module, facts: dict[str, Any]) -> str:
+def _card(out: Path, architecture: ViTArchitecture | ZooModel, model: nn.Module, card: _Card) -> str:
     sizes = {"parameters": f"{sum(p.numel() for p in model.parameters()):,}"}
     if isinstance(architecture, ViTArchitecture):
         sizes["MACs per image"] = f"{architecture.count_macs():,}"
@@ -145,4 +149,4 @@ def _card(out: Path, architecture: ViTArchitecture | ZooModel, model: nn.Module,
         use = "\n" + _DECODING.format(grid=architecture.img_size // architecture.patch_size).rstrip("\n")
     code = f'{imports}\nmodel = timm.create_model("local-dir:{out.name}", pretrained=True){use}'
     summary = f"{what}, {architecture.num_classes} classes."
-    return model_card(out.name, "timm", f"{tag}, timm, learngene", summary, sizes, facts, code)
+    return model_card(out.name, "timm", f"{tag}, timm, learngene", summary, sizes, card.facts, code, card.writer)

@@ -1,0 +1,127 @@
+"""A command replaces what it wrote, and other files with ``--force`` only; never what it reads."""
+
+import pytest
+
+from lgx.artifacts.learngene import Learngene
+from lgx.commands import bench
+from lgx.components.figures import make_panels, write_svg
+from lgx.errors import UserError
+from tests.planning.helpers import BASE
+from tests.support.command_line import ARCH, lgx
+
+NETWORK = "depth=6,embed_dim=24,num_heads=3,patch_size=4,img_size=16"
+COMMANDS = {
+    "init of a file": ("x.safetensors", ["init", "--arch", ARCH]),
+    "export": ("x.safetensors", ["export", "{ancestor}"]),
+    "extract": ("x.learngene.safetensors", ["extract", "no_run"]),
+    "embed": ("x.safetensors", ["embed", "--ancestor", "{ancestor}", "--data", "no_set"]),
+    "sample": ("x.jsonl", ["sample", "ViTs-1K", "--count=2"]),
+    "analyze tasks": ("x.svg", ["analyze", "tasks", "--learngene", "no_file"]),
+    "analyze paths": ("x.svg", ["analyze", "paths", "--runs", "no_run"]),
+    "bench": ("x.json", ["bench", "--size=tiny"]),
+    "plan": ("x.json", ["plan", *BASE]),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("content", ["learngene", "text"])
+def test_a_foreign_file_is_kept_and_named_before_anything_is_read(ancestor_file, tmp_path, command, content):
+    name, words = COMMANDS[command]
+    out = tmp_path / name
+    if content == "text":
+        out.write_text("mine")
+    else:
+        Learngene.load(ancestor_file).save(out)
+    before = out.read_bytes()
+    option = "--json" if command in ("bench", "plan") else "--out"
+    result = lgx(*(word.format(ancestor=ancestor_file) for word in words), option, out)
+    assert result.code == 2
+    assert f"{option} {out}: exists, and `lgx {command.removesuffix(' of a file')}` did not write it" in result.sentence
+    assert "--force" in result.sentence
+    assert out.read_bytes() == before
+
+
+def test_init_replaces_its_own_file_and_folder_but_not_those_of_export(ancestor_file, tmp_path):
+    init, export = ["init", "--arch", ARCH], ["export", ancestor_file]
+    for name in ("x.safetensors", "x"):
+        out = tmp_path / name
+        for words in (init, init, [*export, "--force"], export):
+            done = lgx(*words, "--out", out)
+            assert done.code == 0, done.err
+        assert "`lgx init` did not write it" in lgx(*init, "--out", out).sentence
+
+
+def test_a_source_is_never_replaced(ancestor_file, tmp_path):
+    weights, folder = tmp_path / "a.safetensors", tmp_path / "model"
+    assert lgx("init", "--arch", ARCH, "--out", weights).code == 0
+    assert lgx("init", "--source", ancestor_file, "--arch", NETWORK, "--out", folder).code == 0
+    before = weights.read_bytes(), (folder / "model.safetensors").read_bytes()
+    for words in (
+        ["init", "--source", weights, "--arch", ARCH, "--out", weights],
+        ["init", "--source", folder, "--arch", NETWORK, "--out", folder],
+        ["init", "--source", folder, "--arch", NETWORK, "--out", folder / "model.safetensors"],
+        ["export", folder, "--out", folder],
+        ["embed", "--ancestor", ancestor_file, "--data", "no_set", "--out", ancestor_file],
+        ["embed", "--ancestor", folder, "--data", "no_set", "--out", folder / "model.safetensors"],
+    ):
+        result = lgx(*words, "--force")
+        assert result.code == 2
+        assert "reads" in result.sentence
+    assert (weights.read_bytes(), (folder / "model.safetensors").read_bytes()) == before
+
+
+def test_embeddings_and_samples_are_replaced_by_the_same_command(ancestor_file, images, tmp_path):
+    embed = ["embed", "--ancestor", ancestor_file, "--data", images, "--limit=3", "--out", tmp_path / "e.safetensors"]
+    sample = ["sample", "GPTs-1K", "--count=2", "--out", tmp_path / "s.jsonl"]
+    for words in (embed, embed, sample, sample):
+        done = lgx(*words)
+        assert done.code == 0, done.err
+
+
+def test_a_learngene_that_a_run_wrote_is_not_replaced_by_extract_but_its_own_is(ancestor_file, tmp_path):
+    out = tmp_path / "best.learngene.safetensors"
+    for writer, words in (("", "did not write it"), ("lgx extract", "no_run")):
+        Learngene.load(ancestor_file).save(out, writer)
+        assert words in lgx("extract", "no_run", "--out", out).sentence
+
+
+def test_a_figure_that_analyze_drew_is_drawn_again(tmp_path):
+    out = tmp_path / "x.svg"
+    for writer, words in (("", "did not write it"), ("lgx analyze paths", "no_run")):
+        write_svg(make_panels(1)[0], out, "paths", writer)
+        assert words in lgx("analyze", "paths", "--runs", "no_run", "--out", out).sentence
+
+
+def test_results_of_bench_are_replaced_by_bench(tmp_path, monkeypatch):
+    row = {"size": "tiny", "what": "step", "seconds": 1.0, "ratio": 1.0, "peak_mb": 1.0}
+    monkeypatch.setattr(bench, "_measure", lambda *given: [row])
+    for _ in range(2):
+        assert lgx("bench", "--json", tmp_path / "x.json").code == 0
+
+
+def test_a_plan_is_replaced_by_a_plan_but_its_configuration_never(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text("seed_everything: 1\n")
+    for _ in range(2):
+        done = lgx("plan", *BASE, "--json", tmp_path / "x.json")
+        assert done.code == 0, done.err
+    result = lgx("plan", *BASE, "--config", config, "--json", config, "--force")
+    assert f"this command reads {config}" in result.sentence
+
+
+def test_a_folder_is_no_place_for_a_file(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    result = lgx("sample", "ViTs-1K", "--count=2", "--out", tmp_path / "thesis", "--force")
+    assert result.code == 2
+    assert "is a folder, expected a file" in result.sentence
+    assert (tmp_path / "thesis").is_dir()
+
+
+def test_the_card_names_the_command(tmp_path):
+    from lgx.artifacts.export.folders import check_model_place
+
+    assert lgx("init", "--arch", ARCH, "--out", tmp_path / "x").code == 0
+    assert "\n<!-- written by lgx init -->\n" in (tmp_path / "x" / "README.md").read_text()
+    (tmp_path / "x" / "README.md").write_text("a model")
+    with pytest.raises(UserError, match="`lgx init` did not write it"):
+        check_model_place(tmp_path / "x", "lgx init", force=False)
