@@ -5,7 +5,10 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import NoReturn
 
 from lgx import __version__
@@ -75,7 +78,8 @@ def main(args: Sequence[str] | None = None) -> None:
     """
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
-        run_command(argv)
+        with _one_interrupt():
+            run_command(argv)
     except KeyboardInterrupt:
         _fail(argv[0], "interrupted; finished files are complete, resume a run with --ckpt_path last", 130)
     except Exception as error:
@@ -91,6 +95,27 @@ def main(args: Sequence[str] | None = None) -> None:
         if (message := describe(error)) is None:
             raise
         _fail(argv[0], message, 1)
+
+
+@contextmanager
+def _one_interrupt() -> Iterator[None]:
+    """Let the first Ctrl-C interrupt the program; later ones would interrupt its end, with a traceback."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    # A job in a shell's background ignores Ctrl-C, and other threads may not set handlers.
+    own = threading.current_thread() is threading.main_thread()
+    if not own or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is interrupt:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def run_command(argv: Sequence[str]) -> None:

@@ -1,13 +1,23 @@
 """Write files and folders atomically."""
 
+import hashlib
 import os
+import re
 import shutil
+import socket
+import stat
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
+from lgx.core.system_failures import os_reason
 from lgx.errors import UserError
+
+_LONGEST_WRITE = 24 * 3600
+"""Seconds after which a temporary file of another machine is taken for one whose writer was killed."""
 
 
 @contextmanager
@@ -15,7 +25,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; rename it to ``path`` if the block succeeds, else remove it.
 
     It works for a file and for a folder, which the block creates itself. Missing parent folders are created. An
-    existing file or folder is replaced.
+    existing file or folder is replaced. Temporary files of ``path`` that killed processes left are removed.
 
     Args:
         path: Path of the finished file or folder.
@@ -27,39 +37,95 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         UserError: If the operating system refuses (no permission, disk full, ...); the message names ``path``.
     """
     path = Path(path)
-    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.tmp"
+    temporary = path.parent / f".{path.name}.{_machine()}-{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path)
         yield temporary
+        _give_usual_mode(temporary)
         if path.is_dir():
-            _replace_folder(path, temporary)
+            _replace_folder(path, temporary, temporary.with_suffix(".old"))
         else:
             os.replace(temporary, path)
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = os_reason(error, path)
         raise UserError(f"cannot write {path}: {reason}; choose a writable place with enough free space") from error
     except UserError as error:
         if str(temporary) not in str(error):
             raise
         raise type(error)(str(error).replace(str(temporary), str(path))) from error
     finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary, ignore_errors=True)
-        else:
-            with suppress(OSError):  # the parent folder itself may be missing or unreadable
-                temporary.unlink(missing_ok=True)
+        _remove(temporary)
 
 
-def _replace_folder(path: Path, new: Path) -> None:
+def _replace_folder(path: Path, new: Path, aside: Path) -> None:
     """Replace a folder by ``new``; the old folder is moved aside first, and back if the replacement fails."""
-    aside = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.old"
     os.replace(path, aside)
     try:
         os.replace(new, path)
     except OSError:
         os.replace(aside, path)
         raise
-    if aside.is_symlink():
-        aside.unlink()
+    _remove(aside)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
     else:
-        shutil.rmtree(aside, ignore_errors=True)
+        with suppress(OSError):  # the parent folder itself may be missing or unreadable
+            path.unlink(missing_ok=True)
+
+
+def _give_usual_mode(path: Path) -> None:
+    """Let files have the mode that the user's umask gives: safetensors makes them readable by their owner only."""
+    files = [path] if path.is_file() else list(path.iterdir())
+    private = [file for file in files if file.lstat().st_mode == stat.S_IFREG | 0o600]
+    if private:
+        mode = _usual_mode(path)
+        for file in private:
+            file.chmod(mode)
+
+
+def _usual_mode(path: Path) -> int:
+    """Mode of a new file beside ``path``. The umask cannot be read without changing it, also for other threads."""
+    probe = path.with_name(f"{path.name.removesuffix('.tmp')}.mode.tmp")
+    with probe.open("xb") as file:
+        probe.unlink()
+        return stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove temporary files of ``path`` whose writers were killed.
+
+    An old folder that was moved aside is kept while ``path`` does not exist: it is the only copy.
+    """
+    writer = r"(?:(?P<machine>\w{8})-(?P<pid>\d+)\.)?\w{8}(?:\.mode)?"
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.{writer}\.(?:tmp|old)")
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            found = pattern.fullmatch(entry.name)
+            if found and _is_abandoned(entry, found) and (entry.name.endswith(".tmp") or path.exists()):
+                _remove(Path(entry.path))
+
+
+def _is_abandoned(entry: "os.DirEntry[str]", name: re.Match[str]) -> bool:
+    """Whether the process that wrote a temporary file has ended, or on another machine must have ended."""
+    if name["machine"] != _machine():
+        return time.time() - entry.stat(follow_symlinks=False).st_mtime > _LONGEST_WRITE
+    try:
+        os.kill(int(name["pid"]), 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    return False
+
+
+@cache
+def _machine() -> str:
+    """Short name of the space in which a process number is unique: machine, its last start, container."""
+    facts = [socket.gethostname()]
+    with suppress(OSError):  # Linux only
+        facts += [Path("/proc/sys/kernel/random/boot_id").read_text(), os.readlink("/proc/self/ns/pid")]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:8]

@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import traceback
+from pathlib import Path
 
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Error numbers of a full disk, a full quota, and a file above the size limit."""
@@ -32,11 +33,34 @@ def describe(error: BaseException) -> str | None:
     Returns:
         What failed and how to continue; None if the error is not known to be a failure of the system.
     """
+    if isinstance(error, ValueError) and isinstance(error.__cause__, OSError):
+        error = error.__cause__  # Lightning's logger says of every error that the value cannot be logged
     if isinstance(error, OSError):
-        return f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}"
+        return f"{f'{error.filename}: ' if error.filename else ''}{os_reason(error)}"
     if isinstance(error, RuntimeError):
         return next((message for part, message in _MESSAGES.items() if part in str(error)), None)
     return None
+
+
+def os_reason(error: OSError, path: Path | None = None) -> str:
+    """The reason of the system's error; where a disk can hold no more files, the reason says so.
+
+    Args:
+        error: The error.
+        path: What could not be written; by default the file that the error names.
+    """
+    reason, place = error.strerror or str(error), path or error.filename
+    if error.errno == errno.ENOSPC and isinstance(place, str | os.PathLike) and _lacks_inodes(Path(place)):
+        reason += " (no inode is left: the disk holds as many files as it can; remove some)"
+    return reason
+
+
+def _lacks_inodes(path: Path) -> bool:
+    try:
+        disk = os.statvfs(next(place for place in (path, *path.absolute().parents) if place.exists()))
+    except OSError:
+        return False
+    return disk.f_files > 0 == disk.f_favail
 
 
 def is_disk_full(error: OSError) -> bool:

@@ -1,8 +1,17 @@
 """Files and folders are written completely or not at all."""
 
-import pytest
+import os
+import signal
+import stat
+import time
 
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.core.files import atomic_path
+from tests.support.command_line import python
 
 
 def test_a_folder_that_cannot_be_replaced_stays(tmp_path):
@@ -22,3 +31,83 @@ def test_a_folder_that_cannot_be_replaced_stays(tmp_path):
         (temporary / "b").write_text("new")
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
     assert [p.name for p in (tmp_path / "model").iterdir()] == ["b"]
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+def test_files_have_the_mode_that_the_umask_gives(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        write_safetensors(tmp_path / "a.safetensors", {"x": torch.zeros(2)}, {})
+        with atomic_path(tmp_path / "model") as temporary:
+            temporary.mkdir()
+            save_file({"x": torch.zeros(2)}, temporary / "model.safetensors")
+    finally:
+        os.umask(before)
+    for file in ("a.safetensors", "model/model.safetensors"):
+        assert stat.S_IMODE((tmp_path / file).stat().st_mode) == mode
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.safetensors", "model"]
+
+
+def test_a_private_file_behind_a_link_stays_private(tmp_path):
+    (tmp_path / "private").touch(mode=0o600)
+    with atomic_path(tmp_path / "folder") as temporary:
+        temporary.mkdir()
+        (temporary / "link").symlink_to(tmp_path / "private")
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
+
+
+KILLED = """
+import os, signal, sys
+from lgx.core.files import atomic_path
+with atomic_path(sys.argv[1]) as temporary:
+    if sys.argv[2] == "folder":
+        temporary.mkdir()
+        (temporary / "half").write_text("half")
+    else:
+        temporary.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_a_killed_writer_left_is_removed_when_the_file_is_next_written(tmp_path, kind):
+    assert python("-c", KILLED, tmp_path / "last.ckpt", kind).returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    other = tmp_path / left.name.replace("last.ckpt", "best.ckpt")  # of another file
+    other.write_text("")
+    with atomic_path(tmp_path / "last.ckpt") as temporary:
+        temporary.write_text("whole")
+    assert sorted(tmp_path.iterdir()) == sorted([other, tmp_path / "last.ckpt"])
+
+
+def test_temporary_files_of_running_writers_stay(tmp_path):
+    with atomic_path(tmp_path / "a") as outer:
+        outer.write_text("one")
+        with atomic_path(tmp_path / "a") as inner:
+            inner.write_text("two")
+        assert outer.read_text() == "one"
+    day = 24 * 3600
+    for name, age in (
+        (".a.12345678.tmp", day / 2),
+        (".a.0badcafe-1.12345678.tmp", day / 2),
+        (".a.87654321.tmp", 2 * day),
+    ):
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    with atomic_path(tmp_path / "a") as temporary:
+        temporary.write_text("three")
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == [".a.0badcafe-1.12345678.tmp", ".a.12345678.tmp", "a"]
+
+
+def test_a_folder_that_was_moved_aside_is_kept_while_it_is_the_only_copy(tmp_path):
+    aside = tmp_path / ".model.12345678.old"
+    aside.mkdir()
+    os.utime(aside, (0, 0))
+    with pytest.raises(ZeroDivisionError), atomic_path(tmp_path / "model"):
+        raise ZeroDivisionError
+    assert aside.is_dir()
+    (tmp_path / "model").mkdir()
+    with pytest.raises(ZeroDivisionError), atomic_path(tmp_path / "model"):
+        raise ZeroDivisionError
+    assert not aside.exists()
