@@ -100,10 +100,13 @@ def main(args: Sequence[str] | None = None) -> None:
 @contextmanager
 def _one_interrupt() -> Iterator[None]:
     """Let the first Ctrl-C interrupt the program; later ones would interrupt its end, with a traceback."""
+    is_interrupted = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        raise KeyboardInterrupt
+        nonlocal is_interrupted
+        if not is_interrupted:  # Lightning restores this handler when it has been interrupted
+            is_interrupted = True
+            raise KeyboardInterrupt
 
     # A job in a shell's background ignores Ctrl-C, and other threads may not set handlers.
     own = threading.current_thread() is threading.main_thread()
@@ -114,8 +117,7 @@ def _one_interrupt() -> Iterator[None]:
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGINT) is interrupt:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.SIG_IGN if is_interrupted else signal.default_int_handler)
 
 
 def run_command(argv: Sequence[str]) -> None:

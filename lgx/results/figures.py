@@ -45,7 +45,7 @@ def depth_figure(entries: Sequence[Entry], metric: str, looks: Mapping[str, Styl
         axes.set_title(state(count))
         axes.set_xlabel("depth (layers)")
         axes.set_xticks(sorted({depth_of(entry.architecture) or 0 for entry in entries}))
-    panels[0].set_ylabel(heading(metric))
+    panels[0].set_ylabel(plain(heading(metric)))
     _legend(figure, methods, looks)
     return figure
 
@@ -65,7 +65,7 @@ def curve_figure(curves: Mapping[str, Sequence[Mapping[str, Curve]]], looks: Map
         split, _, metric = tag.partition("/")
         for method in methods:
             _draw_curve(axes, [seed[tag] for seed in curves[method] if tag in seed], looks[method], scale_of(metric))
-        axes.set_title(f"{split}/{heading(metric)}")
+        axes.set_title(plain(f"{split}/{heading(metric)}"))
         axes.set_xlabel(next(seed[tag].unit for seeds in curves.values() for seed in seeds if tag in seed))
     _legend(figure, methods, looks)
     return figure

@@ -57,7 +57,7 @@ def test_a_disk_without_inodes_is_named_as_such(monkeypatch, tmp_path):
     with pytest.raises(UserError, match=r"cannot write .*/a: No space left on device \(no inode is left"):
         with atomic_path(tmp_path / "a"):
             raise full_disk(tmp_path / "x")
-    assert "inode" not in describe(PermissionError(errno.EACCES, "Permission denied", str(tmp_path)))
+    assert "no inode" not in describe(PermissionError(errno.EACCES, "Permission denied", str(tmp_path)))
 
 
 def test_a_killed_worker_is_recognized_behind_other_errors():
