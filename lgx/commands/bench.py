@@ -1,6 +1,7 @@
 """``lgx bench``: time and memory of training steps, as ratios to an ordinary step in the same run."""
 
 import json as json_module
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -58,23 +59,18 @@ def bench(
     from lgx.benchmark.training_step import PRECISIONS, device
     from lgx.core.allocator import keep_freed_memory
     from lgx.core.files import atomic_path
-    from lgx.core.outputs import check_file
-    from lgx.hypernet import HypernetConfig
 
     sizes, batches = _choices("size", size, SIZES), _positive_numbers("batch", batch)
     precisions = _choices("precision", precision, PRECISIONS)
     for option, count in (("meta_batch", meta_batch), ("repeats", repeats)):
         _positive_numbers(option, str(count))
-    if json:
-        check_file(json, "lgx bench", _is_own, force=force, option="--json")
-    largest = (64, 64, 16, 16) if decoder == "conv" else (2048, 2048, 16, 16)
-    config = HypernetConfig(decoder=decoder, layout=layout, max_shape=largest) if suite == "hypernet" else None
+    _check_place(json, force)
+    config = _config(decoder, layout) if suite == "hypernet" else None
     if device() == "cpu":
         keep_freed_memory()
     rows: list[dict[str, Any]] = []
-    for images in batches:
-        for number in precisions:
-            rows += _measure(sizes, config, images, meta_batch, number, repeats)
+    for images, number in product(batches, precisions):
+        rows += _measure(sizes, config, images, meta_batch, number, repeats)
     if json:
         with atomic_path(json) as temporary:
             temporary.write_text(json_module.dumps(rows, indent=2) + "\n")
@@ -108,6 +104,22 @@ def _measure(
     if config is not None:
         setting |= {"meta_batch": meta_batch, **config.to_dict()}
     return [{**row, **setting} for row in rows]
+
+
+def _config(
+    decoder: Literal["low_rank", "conv"], layout: Literal["official", "residual", "aligned"]
+) -> "HypernetConfig":
+    from lgx.hypernet import HypernetConfig
+
+    largest = (64, 64, 16, 16) if decoder == "conv" else (2048, 2048, 16, 16)
+    return HypernetConfig(decoder=decoder, layout=layout, max_shape=largest)
+
+
+def _check_place(json: str | None, force: bool) -> None:
+    from lgx.core.outputs import check_file
+
+    if json:
+        check_file(json, "lgx bench", _is_own, force=force, option="--json")
 
 
 def _is_own(file: "Path") -> bool:

@@ -57,26 +57,18 @@ def embed(
         devices: Processes, each with a GPU of its own where there are GPUs.
         accelerator: auto, cpu or gpu.
         force: Replace what another command or program wrote; what this command reads is never replaced.
-
-    Raises:
-        UserError: If an option is wrong, something cannot be read, or the file exists and holds no task embeddings.
     """
-    from lgx.artifacts.task_embeddings import holds_task_embeddings
-    from lgx.core.outputs import check_file
     from lgx.core.warnings import silence_known_warnings
 
     silence_known_warnings()
     _check_least(limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
     names = _names(data)
-    check_file(out, "lgx embed", holds_task_embeddings, force=force, reads=(ancestor, tokenizer, *names))
+    _check_place(out, force, ancestor, tokenizer, *names)
     reader = _Reader(ancestor, root, img_size, in_chans, tokenizer, max_len, source, limit)
     reader.check()
     found = _embed_all(reader, names, batch_size, num_workers, devices, accelerator)
     if found is not None:
-        found.save(out)
-        for name, count in found.images.items():
-            print(f"embedded  {name}: {count:,} {'texts' if reader.reads_texts else 'images'}")
-        print(f"written   {out}: {len(found.tensors)} embeddings of {found.width} numbers by {ancestor}")
+        _save(found, out, "texts" if reader.reads_texts else "images")
 
 
 @dataclass(frozen=True)
@@ -240,6 +232,13 @@ def _embed_all(
     return found if fabric.global_rank == 0 else None
 
 
+def _save(found: "TaskEmbeddings", out: str, examples: str) -> None:
+    found.save(out)
+    for name, count in found.images.items():
+        print(f"embedded  {name}: {count:,} {examples}")
+    print(f"written   {out}: {len(found.tensors)} embeddings of {found.width} numbers by {found.ancestor}")
+
+
 def _names(data: str) -> list[str]:
     from lgx.errors import UserError
 
@@ -247,6 +246,13 @@ def _names(data: str) -> list[str]:
     if not names:
         raise UserError("--data: name at least one data set or folder")
     return names
+
+
+def _check_place(out: str, force: bool, *reads: str | None) -> None:
+    from lgx.artifacts.task_embeddings import holds_task_embeddings
+    from lgx.core.outputs import check_file
+
+    check_file(out, "lgx embed", holds_task_embeddings, force=force, reads=reads)
 
 
 def _check_least(**options: int | None) -> None:
