@@ -69,8 +69,6 @@ def init(
     Raises:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
-    from lgx.architectures import name_of
-    from lgx.architectures.zoo import ZooModel
     from lgx.commands.export import write
     from lgx.core.non_finite import non_finite_allowed
     from lgx.methods.initializers import initializer_for
@@ -81,9 +79,8 @@ def init(
         initializer = initializer_for(source, **options, seed=seed)
         architecture, start = _start(arch, initializer, head, num_classes, out, seed)
     origin = initializer.origin()
-    name = architecture.name if isinstance(architecture, ZooModel) else name_of(architecture)
     made = f"method    {initializer.method}{f' from {source}' if source else ''}"
-    print(f"{made}\nbuilt     {name}, {architecture.num_classes} classes\n{start.describe()}")
+    print(f"{made}\nbuilt     {_name(architecture)}, {architecture.num_classes} classes\n{start.describe()}")
     label_names = None if head else origin.label_names
     card = {"method": initializer.method, "source": source, "seed": seed, "task": origin.task}
     write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer, "lgx init")
@@ -97,6 +94,13 @@ def _check_counts(**counts: int | None) -> None:
     for option, count in counts.items():
         if count is not None and count < 1:
             raise UserError(f"--{option}: a head needs at least 1 class, got {count}")
+
+
+def _name(architecture: "Architecture | ZooModel") -> str:
+    from lgx.architectures import name_of
+    from lgx.architectures.zoo import ZooModel
+
+    return architecture.name if isinstance(architecture, ZooModel) else name_of(architecture)
 
 
 def _check_place(out: str, force: bool, *reads: Any) -> None:
