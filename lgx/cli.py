@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
 from lgx import __version__
+from lgx.core import launcher
 from lgx.core.system_failures import WORKER_KILLED, describe, worker_was_killed
 from lgx.errors import Preempted, UserError
 
@@ -43,6 +45,8 @@ _RENAMED = {"analyse": "analyze"}
 
 _LONGEST = 2000
 """Characters of an error message that are printed."""
+_PAUSE = 5.0
+"""Seconds in which the first of several processes may report a mistake before the others do."""
 
 
 def _help() -> str:
@@ -86,6 +90,7 @@ def main(args: Sequence[str] | None = None) -> None:
         if worker_was_killed(error):  # checked first, because another error may hide this one
             _fail(argv[0], WORKER_KILLED, 1)
         if isinstance(error, UserError):
+            _let_first_process_report(2)
             _fail(argv[0], _user_message(error), 2)
         if isinstance(error, Preempted):
             _fail(argv[0], str(error), error.code)
@@ -135,8 +140,11 @@ def run_command(argv: Sequence[str]) -> None:
     elif command in ("-V", "--version"):
         print(f"lgx {__version__}", flush=True)
     elif command in TRAINING:
-        importlib.import_module("lgx.training.cli").run(list(argv))
+        launcher.check_numbers()
+        with importlib.import_module("lgx.core.stop_signals").STOP.requeue_noted():  # before long imports
+            importlib.import_module("lgx.training.cli").run(list(argv))
     elif command in COMMANDS:
+        launcher.check_numbers()
         importlib.import_module("lgx.commands.run").run(command, list(argv[1:]))
     else:
         close = difflib.get_close_matches(command, [*TRAINING, *COMMANDS], n=1)
@@ -150,10 +158,22 @@ def _user_message(error: UserError) -> str:
     return text.splitlines()[-1].removeprefix("lgx.errors.UserError: ") if "Original Traceback" in text else text
 
 
+def _let_first_process_report(code: int) -> None:
+    """Let only one process report a mistake that all processes of srun or torchrun find.
+
+    When the first process ends, torchrun and srun end the others. A process that is not ended has found the mistake
+    alone, and reports it after a pause.
+    """
+    if launcher.rank() and launcher.is_launched():
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
+        time.sleep(_PAUSE)
+
+
 def _fail(command: str, message: str, code: int) -> NoReturn:
     # The message may quote a foreign file: control characters must not reach the terminal.
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message[:_LONGEST])
-    print(f"lgx {command}: {shown}", file=sys.stderr)
+    process = f" (process {number})" if (number := launcher.rank()) else ""
+    sys.stderr.write(f"lgx {command}{process}: {shown}\n")  # one call: lines of several processes stay whole
     sys.stderr.flush()
     raise SystemExit(code)
 

@@ -94,11 +94,11 @@ def run_in_subprocess(job: Job, environment: Mapping[str, str], grace: float | N
 
     Raises:
         RunFailed: If the run ended with an exit code other than 0.
-        SystemExit: If the run ended with exit code 0 but is not finished: SLURM has queued it again.
+        SystemExit: On a cluster, if the cluster ended the run, or the run ended with exit code 0 but is not finished:
+            it may be queued again, and then has no result yet.
     """
     stop = threading.Event()
-    if grace is not None:
-        signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGUSR1, lambda *_: None)  # meant for the run, which requeues itself
     with locked(job.folder) as lock:
         if lock is None:
@@ -115,7 +115,9 @@ def run_in_subprocess(job: Job, environment: Mapping[str, str], grace: float | N
                 env={**os.environ, **environment, INHERITED: str(lock)},
                 pass_fds=[lock],
             )
-        code = _wait(child, stop, grace or 0.0)
+        code = _wait(child, stop, grace)
+        if code and grace is None and stop.is_set():
+            raise SystemExit(code if code > 0 else 128 - code)
         if code:
             raise RunFailed(f"{job.name} ended with exit code {code}; see {job.log}")
         if job_rank() == 0:
@@ -184,13 +186,15 @@ def _modified(file: Path) -> int:
         return 0
 
 
-def _wait(child: "subprocess.Popen[bytes]", stop: threading.Event, grace: float) -> int:
-    """Wait for a process and return its exit code; end the process when ``stop`` is set."""
+def _wait(child: "subprocess.Popen[bytes]", stop: threading.Event, grace: float | None) -> int:
+    """Wait for a process and return its exit code; end the process when ``stop`` is set, unless ``grace`` is None."""
     deadline = None
     while True:
         try:
             return child.wait(timeout=0.5)
         except subprocess.TimeoutExpired:
+            if grace is None:
+                continue
             if stop.is_set() and deadline is None:
                 child.terminate()
                 deadline = time.monotonic() + grace

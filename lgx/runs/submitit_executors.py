@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,11 @@ from lgx.core.extras import sweep_extra
 from lgx.errors import UserError
 from lgx.runs.executors import Failure, Outcome, Submission
 from lgx.runs.jobs import GRACE, Job, RunFailed, run_in_subprocess
+from lgx.runs.slurm_states import SlurmStates, is_unreachable
 
 _YEAR = 60 * 24 * 365  # minutes; submitit's default would end local jobs after two minutes
+_PATIENCE = 600.0
+"""Seconds for which a submission is repeated while SLURM's controller does not answer, as during its restart."""
 _GENERAL = {"name", "timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node", "tasks_per_node"}
 
 
@@ -62,7 +65,7 @@ class LocalExecutor:
         self._slots.append(submission.slot)
         if not submission.handle.paths.result_pickle.exists():
             return _failure(submission, "its process was killed")
-        outcome = _outcome(submission)
+        outcome = _outcome(submission, [submission.handle])
         if not isinstance(outcome, Failure):
             shutil.rmtree(submission.handle.paths.folder, ignore_errors=True)
         return outcome
@@ -98,6 +101,8 @@ class SlurmExecutor:
     """
 
     interval = 1.0
+    pause = 10.0
+    """Seconds between two submissions while SLURM's controller does not answer."""
 
     def __init__(self, folder: Path, limit: int, parameters: Mapping[str, Any]) -> None:
         with sweep_extra("--cluster slurm"):
@@ -107,10 +112,13 @@ class SlurmExecutor:
                 "--slurm: timeout_min is missing; give e.g. '{timeout_min: 240}'; a run that needs longer is requeued"
             )
         self.limit = sys.maxsize  # every job that can start is queued
+        self._states = SlurmStates()
         delay = parameters.get("signal_delay_s", 90)
         # lgx runs handle SIGUSR1; submitit's default is another signal.
         flags = {"requeue": True, "signal": f"USR1@{delay}", **parameters.get("additional_parameters", {})}
         given = {"name": "lgx", "array_parallelism": limit, **parameters, "additional_parameters": flags}
+        # If one process of a run fails, srun ends the others, which would wait for it.
+        given["srun_args"] = ["--kill-on-bad-exit=1", *parameters.get("srun_args", [])]
         try:
             self.executor = AutoExecutor(_new_folder(folder), cluster="slurm")
             self.executor.update_parameters(
@@ -122,17 +130,38 @@ class SlurmExecutor:
             raise UserError(f"--slurm: {str(error).splitlines()[0].replace('slurm_', '')}") from error
 
     def submit(self, jobs: Sequence[Job]) -> list[Submission]:
-        """Queue an array of jobs."""
-        try:
-            with self.executor.batch():
-                handles = [self.executor.submit(run_in_subprocess, job, {}, None) for job in jobs]
-        except RuntimeError as error:
-            raise UserError(f"--cluster slurm: sbatch refused the jobs: {' '.join(str(error).split())}") from error
+        """Queue an array of jobs; wait for SLURM's controller if it does not answer.
+
+        Raises:
+            UserError: If SLURM refuses the jobs.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                with self.executor.batch():
+                    handles = [self.executor.submit(run_in_subprocess, job, {}, None) for job in jobs]
+                break
+            except RuntimeError as error:
+                if not is_unreachable(str(error)) or time.monotonic() > deadline:
+                    reason = " ".join(str(error).split())
+                    raise UserError(f"--cluster slurm: sbatch refused the jobs: {reason}") from error
+            time.sleep(self.pause)
+        for handle in handles:
+            self._states.watch(handle.job_id)
         return [Submission(job, handle) for job, handle in zip(jobs, handles, strict=True)]
 
     def poll(self, submission: Submission) -> Outcome | None:
-        """How the job ended; None until it has left a result or SLURM reports its end."""
-        return _outcome(submission) if submission.handle.done() else None
+        """How the job ended; None until all its processes have left results, or SLURM reports its end."""
+        tasks = [submission.handle.task(number) for number in range(submission.handle.num_tasks)]
+        ended = [task for task in tasks if _has_result(task)]
+        job: str = submission.handle.job_id
+        state = None if len(ended) == len(tasks) else self._states.end(job)
+        if len(ended) < len(tasks) and state is None:
+            return None
+        self._states.forget(job)
+        outcome = _outcome(submission, ended)
+        lost = state is not None and not isinstance(outcome, Failure)
+        return _failure(submission, f"SLURM reports {state}") if lost else outcome
 
     def cancel(self, submissions: Sequence[Submission]) -> None:
         """Cancel jobs."""
@@ -145,16 +174,19 @@ def _new_folder(parent: Path) -> str:
     return tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=parent)
 
 
-def _outcome(submission: Submission) -> Outcome:
-    """The outcome of a job that has ended."""
-    error = submission.handle.exception()
-    if error is None:
-        return "finished" if all(submission.handle.results()) else "elsewhere"
-    from submitit.core.utils import FailedJobError
+def _has_result(task: Any) -> bool:
+    """Whether a process of a job has left its result."""
+    with suppress(OSError):  # a file system over the network then looks again for new files
+        task.paths.folder.chmod(task.paths.folder.stat().st_mode)
+    return bool(task.paths.result_pickle.exists())
 
-    if not isinstance(error, FailedJobError):
-        return _failure(submission, f"SLURM reports {submission.handle.state}")
-    if RunFailed.__name__ not in str(error):  # the run did not start
+
+def _outcome(submission: Submission, tasks: Sequence[Any]) -> Outcome:
+    """The outcome of a job, from those of its processes that have left a result."""
+    errors = [str(error) for task in tasks if (error := task.exception()) is not None]
+    if not errors:
+        return "finished" if all(task.result() for task in tasks) else "elsewhere"
+    if not any(RunFailed.__name__ in error for error in errors):  # the run did not start
         return Failure("the run could not be started", str(submission.handle.paths.stderr))
     return _failure(submission)
 

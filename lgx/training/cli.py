@@ -15,7 +15,9 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from data_modules import TaskDataModule
 from lgx.core.allocator import keep_freed_memory
+from lgx.core.launcher import check_job
 from lgx.core.non_finite import non_finite_allowed
+from lgx.core.stop_signals import STOP
 from lgx.core.system_failures import is_disk_full
 from lgx.errors import UserError
 from lgx.methods.base import Method
@@ -36,7 +38,6 @@ from lgx.training.callbacks import (
     TrainingHealth,
 )
 from lgx.training.callbacks.contract import code_versions
-from lgx.training.callbacks.preemption import signals_restored
 from lgx.training.claim import Claim, DeleteReplaced
 from lgx.training.configuration import (
     configuration_text,
@@ -62,8 +63,9 @@ def run(argv: list[str]) -> None:
     Raises:
         UserError: For a user's mistake.
     """
+    check_job()
     try:
-        with ExitStack() as held, signals_restored(), _command_line(argv), explained():
+        with ExitStack() as held, STOP.requeue_noted(), _command_line(argv), explained():
             LgxCLI(argv[0], argv[1:], held).run()
     except SystemExit as end:
         if isinstance(end.__context__, KeyboardInterrupt):  # Lightning ends an interrupted run with exit(1)

@@ -10,6 +10,7 @@ from lgx.errors import Preempted, UserError
 from lgx.runs.jobs import Job, is_finished, run_in_subprocess
 from lgx.runs.pool import Pool
 from lgx.runs.progress import Progress
+from lgx.runs.slurm_states import SlurmStates
 from lgx.runs.submitit_executors import SlurmExecutor
 
 SBATCH = """#!{python}
@@ -34,7 +35,7 @@ print(f"Submitted batch job {{number}}")
 SRUN = """#!{python}
 import os, sys
 arguments = sys.argv[1:]
-command = arguments[arguments.index("--error") + 2:]
+command = arguments[arguments.index("--kill-on-bad-exit=1") + 1:]
 for name, stream in (("--output", 1), ("--error", 2)):
     path = arguments[arguments.index(name) + 1]
     job, task = os.environ["SLURM_JOB_ID"], os.environ.get("SLURM_ARRAY_TASK_ID", "")
@@ -43,29 +44,39 @@ for name, stream in (("--output", 1), ("--error", 2)):
 os.execvp(command[0], command)
 """
 
+DOWN = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
+
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
-    """Replacements of SLURM's commands: jobs start at once on this machine, and sacct prints the file ``state``."""
+    """Replacements of SLURM's commands: jobs start at once on this machine, and squeue prints the file ``state``."""
     home = tmp_path / "slurm"
     (home / "scripts").mkdir(parents=True)
     (home / "state").write_text("RUNNING")
-    table = f'for job in 100 100_0 100_1; do echo "$job|$(cat {home}/state)|n"; done'
+    table = f'for job in 100 100_0 100_1 100_2; do echo "$job|$(cat {home}/state)"; done'
     scripts = {
         "sbatch": SBATCH.format(python=sys.executable, home=home),
         "srun": SRUN.format(python=sys.executable),
-        "sacct": f"#!/bin/sh\necho 'JobID|State|NodeList'\n{table}\n",
+        "squeue": f"#!/bin/sh\nif test -s {home}/fails; then cat {home}/fails >&2; exit 1; fi\n{table}\n",
         "scancel": f'#!/bin/sh\necho "$@" >> {home}/cancelled\n',
     }
     for name, text in scripts.items():
         (home / name).write_text(text)
         (home / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{home}:{os.environ['PATH']}")
-    from submitit import SlurmJob
+    monkeypatch.setattr(SlurmStates, "interval", 0)
+    monkeypatch.setattr(SlurmExecutor, "interval", 0.1)
+    monkeypatch.setattr(SlurmExecutor, "pause", 0)
+    return home
 
-    yield home
-    SlurmJob.watcher.clear()
-    SlurmJob.watcher._registered.clear()
+
+@pytest.fixture
+def submitted(make_job, cluster, tmp_path):
+    """A job that stays queued, and its executor."""
+    (cluster / "busy").touch()
+    executor = SlurmExecutor(tmp_path / "e/jobs/submitit", 1, {"timeout_min": 5})
+    (submission,) = executor.submit([make_job("a", "fit")])
+    return executor, submission
 
 
 def test_slurm_runs_an_array_with_the_given_parameters(make_job, cluster, tmp_path):
@@ -91,24 +102,75 @@ def test_slurm_runs_an_array_with_the_given_parameters(make_job, cluster, tmp_pa
     assert not (cluster / "cancelled").exists()
 
 
-def test_a_requeued_run_has_not_ended(make_job, cluster, tmp_path, monkeypatch):
+def test_a_requeued_run_has_not_ended(make_job, monkeypatch):
     """The process ends with exit code 0 but without a summary; SLURM then starts the job again."""
     again = make_job("a", "fit")
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/bin/true")
-        before = signal.getsignal(signal.SIGUSR1)
+        before = [(number, signal.getsignal(number)) for number in (signal.SIGUSR1, signal.SIGTERM)]
         with pytest.raises(SystemExit):
             run_in_subprocess(again, {}, None)
-        signal.signal(signal.SIGUSR1, before)
+        for number, handler in before:
+            signal.signal(number, handler)
     assert not is_finished(again)
 
-    (cluster / "busy").touch()
-    executor = SlurmExecutor(tmp_path / "e/jobs/submitit", 1, {"timeout_min": 5})
-    (submission,) = executor.submit([again])
-    for state in ("PREEMPTED", "REQUEUED", "PENDING", "RUNNING"):
+
+def test_a_requeued_job_is_waited_for(submitted, cluster):
+    executor, submission = submitted
+    for state in ("RUNNING", "COMPLETING", "PREEMPTED", "REQUEUED", "PENDING", "CONFIGURING", "RUNNING", "NODE_FAIL"):
         (cluster / "state").write_text(state)
-        submission.handle.watcher.update()
         assert executor.poll(submission) is None
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "NODE_FAIL", "TIMEOUT", "PREEMPTED", "OUT_OF_MEMORY", "COMPLETED"])
+def test_a_job_that_slurm_ended_without_a_result_has_failed(submitted, cluster, state):
+    executor, submission = submitted
+    (cluster / "state").write_text(state)
+    assert executor.poll(submission) is None
+    assert executor.poll(submission).reason == f"SLURM reports {state}"
+
+
+def test_a_job_that_slurm_lists_no_longer_has_failed(submitted, cluster):
+    executor, submission = submitted
+    (cluster / "fails").write_text("slurm_load_jobs error: Invalid job id specified")
+    assert executor.poll(submission) is None
+    assert executor.poll(submission).reason == "SLURM reports no such job any more"
+
+
+def test_a_controller_that_does_not_answer_is_waited_for_and_reported_once(submitted, cluster, capsys):
+    executor, submission = submitted
+    (cluster / "fails").write_text(DOWN)
+    assert [executor.poll(submission) for _ in range(4)] == [None] * 4
+    assert capsys.readouterr().err == f"waiting    SLURM does not answer ({DOWN}); the sweep asks again\n"
+    (cluster / "fails").write_text("")
+    (cluster / "state").write_text("CANCELLED")
+    assert executor.poll(submission) is None
+    assert executor.poll(submission).reason == "SLURM reports CANCELLED"
+
+
+def test_a_submission_is_repeated_until_the_controller_answers(make_job, cluster, tmp_path):
+    (cluster / "sbatch").rename(cluster / "answers")
+    first = f"if mkdir {cluster}/asked 2>/dev/null; then echo '{DOWN}' >&2; exit 1; fi"
+    (cluster / "sbatch").write_text(f'#!/bin/sh\n{first}\nexec {cluster}/answers "$@"\n')
+    (cluster / "sbatch").chmod(0o755)
+    (cluster / "busy").touch()
+    (submission,) = SlurmExecutor(tmp_path / "x", 1, {"timeout_min": 5}).submit([make_job("a", "fit")])
+    assert submission.handle.job_id == "100"
+
+
+def test_a_run_that_the_cluster_ends_leaves_no_result(make_job, tmp_path, monkeypatch):
+    """SIGTERM reaches the run and the process that waits for it; SLURM may queue the job again."""
+    stopped = make_job("a", "fit")
+    script = tmp_path / "run"
+    script.write_text("#!/bin/sh\nkill -TERM $PPID\nexit 143\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGUSR1, signal.SIGTERM)]
+    with pytest.raises(SystemExit) as ended:
+        run_in_subprocess(stopped, {}, None)
+    for number, handler in before:
+        signal.signal(number, handler)
+    assert ended.value.code == 143
 
 
 def test_leaving_the_pool_cancels_queued_jobs(make_job, cluster, tmp_path):
@@ -119,18 +181,6 @@ def test_leaving_the_pool_cancels_queued_jobs(make_job, cluster, tmp_path):
     with pytest.raises(Preempted, match="2 run"), pool:
         raise KeyboardInterrupt
     assert (cluster / "cancelled").read_text().split() == ["100_0", "100_1"]
-
-
-def test_a_job_that_slurm_ended_without_a_result_has_failed(make_job, cluster, tmp_path, monkeypatch):
-    from submitit import SlurmJob
-
-    monkeypatch.setattr(SlurmJob, "_results_timeout_s", 0)
-    (cluster / "busy").touch()
-    (cluster / "state").write_text("OUT_OF_MEMORY")
-    with Pool(SlurmExecutor(tmp_path / "e/jobs/submitit", 2, {"timeout_min": 5}), Progress(1)) as pool:
-        pool.start([make_job("a", "--version")])
-        ((_, outcome),) = pool.wait()
-    assert outcome.reason == "SLURM reports OUT_OF_MEMORY"
 
 
 def test_wrong_parameters_of_slurm_are_explained(cluster, tmp_path):

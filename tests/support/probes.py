@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import time
 from pathlib import Path
 
 import torch
@@ -56,6 +57,21 @@ class SignalAt(Callback):
     def on_after_backward(self, trainer, pl_module):
         if trainer.global_step == self.step and trainer.global_rank == self.rank:
             os.kill(os.getpid(), self.number)
+
+
+class SignalWhenBuilt(Callback):
+    """Send SIGUSR1 to this process before the trainer exists."""
+
+    def __init__(self) -> None:
+        assert callable(signal.getsignal(signal.SIGUSR1)), "the signal would end this process"
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+
+class SlowSteps(Callback):
+    """Sleep in every step, for the seconds in LGX_TEST_STEP_SECONDS, so that a short run can be disturbed."""
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        time.sleep(float(os.environ.get("LGX_TEST_STEP_SECONDS", 0)))
 
 
 class KillWorker(Callback):

@@ -100,6 +100,16 @@ def test_a_refused_requeue_is_reported(images, tmp_path, slurm, monkeypatch):
     assert (tmp_path / "test/r/seed0/checkpoints/last.ckpt").exists()
 
 
+def test_a_signal_before_the_first_step_requeues_the_job_after_it(images, tmp_path, undisturbed, slurm):
+    """SLURM may signal a job whose time limit is short while it imports its packages."""
+    probe = "--trainer.callbacks+=tests.support.probes.SignalWhenBuilt"
+    ended = lgx(*arguments("fit", "Ancestor", images, tmp_path, *OPTIONS, "--ckpt_path=last", probe))
+    assert ended.sentence.endswith("job 777 is requeued")
+    assert slurm.read_text().split() == ["requeue", "777"]
+    assert load_checkpoint(tmp_path / "test/r/seed0/checkpoints/last.ckpt")["global_step"] == 1
+    assert_goes_on(images, tmp_path, undisturbed)
+
+
 def test_signal_handlers_are_restored_after_the_run(images, tmp_path):
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)]
     signalled(images, tmp_path, signal.SIGTERM)

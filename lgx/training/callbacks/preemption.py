@@ -3,29 +3,14 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 
+from lgx.core.stop_signals import SIGNALS, STOP
 from lgx.errors import Preempted
 from lgx.training.callbacks.last_checkpoint import LastCheckpoint
-
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
-
-
-@contextmanager
-def signals_restored() -> Iterator[None]:
-    """Restore the handlers of the signals; this module and Lightning change them for a run."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class Preemption(Checkpoint):
@@ -42,16 +27,15 @@ class Preemption(Checkpoint):
 
     def __init__(self, last: LastCheckpoint) -> None:
         self.last = last
-        self.received: int | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Set the handlers before workers start: SLURM signals the workers too, and they inherit the handlers."""
         if stage == "fit":
-            self._listen()
+            STOP.listen(*SIGNALS)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Set the handlers again: Lightning has put one around ours that calls the other processes at once."""
-        self._listen()
+        STOP.listen(*SIGNALS)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -66,15 +50,8 @@ class Preemption(Checkpoint):
         if not trainer.fit_loop.done and self._agreed(trainer):
             self._leave(trainer)
 
-    def _listen(self) -> None:
-        for number in SIGNALS:
-            signal.signal(number, self._note)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.received = self.received or number
-
     def _agreed(self, trainer: Trainer) -> bool:
-        return trainer.strategy.reduce_boolean_decision(self.received is not None, all=False)
+        return trainer.strategy.reduce_boolean_decision(STOP.received is not None, all=False)
 
     def _leave(self, trainer: Trainer) -> None:
         """Requeue the job if SIGUSR1 asks for it, and end this process.
@@ -83,7 +60,7 @@ class Preemption(Checkpoint):
             Preempted: On the first process, which reports for all.
             SystemExit: On the others.
         """
-        wants_requeue = trainer.strategy.reduce_boolean_decision(self.received == signal.SIGUSR1, all=False)
+        wants_requeue = trainer.strategy.reduce_boolean_decision(STOP.received == signal.SIGUSR1, all=False)
         if not trainer.is_global_zero:
             raise SystemExit(0)
         name = "SIGUSR1" if wants_requeue else "SIGTERM"

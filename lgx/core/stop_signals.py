@@ -1,0 +1,47 @@
+"""SIGTERM and SIGUSR1, with which a cluster announces that it ends a run."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+
+
+class StopSignals:
+    """Notes the first signal that was received.
+
+    Attributes:
+        received: Its number; None before the first.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+
+    def listen(self, *numbers: int) -> None:
+        """Note signals from now on, instead of what was done before."""
+        for number in numbers:
+            signal.signal(number, self._note)
+
+    @contextmanager
+    def requeue_noted(self) -> Iterator[None]:
+        """Note SIGUSR1 inside the block, and at its end restore the handlers of all signals of this module.
+
+        Without a handler SIGUSR1 ends the process. SLURM may send it while a run that has just started still imports
+        its packages; SLURM then does not queue the job again.
+        """
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        self.listen(signal.SIGUSR1)
+        try:
+            yield
+        finally:
+            self.received = None
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = self.received or number
+
+
+STOP = StopSignals()
+"""The signals of this process."""

@@ -1,0 +1,130 @@
+"""Wrong variables of SLURM and torchrun, and the messages of several processes."""
+
+import io
+import os
+import signal
+import sys
+import warnings
+
+import pytest
+from lightning.pytorch.plugins.environments import SLURMEnvironment
+
+from lgx.cli import main
+from lgx.core import launcher
+from lgx.core.warnings import silence_known_warnings
+from tests.support.command_line import lgx, python
+
+WITHIN = {"SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
+
+
+@pytest.fixture
+def variables(monkeypatch):
+    """Set variables; those of a launcher that runs the tests are removed."""
+    for name in list(os.environ):
+        if name.startswith("SLURM_"):
+            monkeypatch.delenv(name)
+
+    def set_all(**values):
+        for name, value in values.items():
+            monkeypatch.setenv(name, value)
+
+    return set_all
+
+
+@pytest.mark.parametrize("name", ["SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "RANK", "LOCAL_RANK", "WORLD_SIZE"])
+@pytest.mark.parametrize("value", ["x", "-1", "", "1.5", "²"])
+def test_a_variable_that_is_not_a_number_is_named(variables, name, value):
+    variables(**{name: value})
+    result = lgx("arch", "6-Tiny")
+    assert result.code == 2
+    assert result.sentence.startswith(
+        f"lgx arch: the environment variable {name} must be a whole number, got {value!r}"
+    )
+
+
+def test_lightning_is_not_imported_before_its_variables_are_checked():
+    """It reads SLURM_PROCID while it is imported."""
+    done = python("-m", "lgx", "fit", "--help", SLURM_PROCID="x")
+    assert done.returncode == 2
+    assert done.stderr.startswith("lgx fit: the environment variable SLURM_PROCID must be a whole number, got 'x'")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"SLURM_ARRAY_JOB_ID": "7"}, "SLURM_ARRAY_JOB_ID is set, but SLURM_ARRAY_TASK_ID is not"),
+        ({"SLURM_NTASKS": "1"}, "SLURM_NTASKS is set, but SLURM_PROCID is not, as in a shell of salloc"),
+        (WITHIN | {"SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}, "give --ntasks-per-node to srun or sbatch"),
+        (WITHIN | {"SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "2"}, "srun did not start this process"),
+        (WITHIN | {"SLURM_PROCID": "1"}, "SLURM_PROCID=1 must be below SLURM_NTASKS=1"),
+    ],
+)
+def test_variables_that_contradict_each_other_are_explained(variables, values, words):
+    variables(**values)
+    result = lgx("fit", "--config", "missing.yaml")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert words in result.sentence
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"},  # a batch script without --ntasks
+        WITHIN,
+        WITHIN | {"SLURM_NTASKS": "8", "SLURM_JOB_NAME": "interactive"},
+        WITHIN | {"SLURM_NTASKS": "8", "TORCHELASTIC_RUN_ID": "none"},
+        WITHIN | {"SLURM_NTASKS": "2", "SLURM_PROCID": "1", "SLURM_NTASKS_PER_NODE": "2", "SLURM_STEP_ID": "0"},
+    ],
+)
+def test_complete_variables_are_accepted(variables, values):
+    variables(**values)
+    launcher.check_numbers()
+    launcher.check_job()
+
+
+def test_a_run_beside_slurm_does_not_ask_for_srun(variables, monkeypatch, tmp_path):
+    (tmp_path / "srun").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with warnings.catch_warnings(record=True) as shown:
+        silence_known_warnings()
+        assert not SLURMEnvironment.detect()
+    assert shown == []
+
+
+class Calls(io.StringIO):
+    """A stream that records every call of ``write``."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def write(self, text):
+        self.calls.append(text)
+        return super().write(text)
+
+
+def test_an_error_is_one_write_with_its_newline_and_names_the_process(variables, monkeypatch):
+    for rank, name in (("0", ""), ("1", " (process 1)")):
+        variables(SLURM_PROCID=rank)
+        stream = Calls()
+        monkeypatch.setattr(sys, "stderr", stream)
+        with pytest.raises(SystemExit):
+            main(["oops"])
+        assert stream.calls == [f"lgx oops{name}: unknown command 'oops'; see lgx --help\n"]
+
+
+def test_a_process_leaves_the_report_of_a_common_mistake_to_the_first_process(variables, monkeypatch):
+    """srun ends the other processes when the first has reported; its SIGTERM keeps the exit code."""
+    variables(SLURM_STEP_ID="0", SLURM_PROCID="1")
+    handlers = []
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("time.sleep", lambda _: handlers.append(signal.getsignal(signal.SIGTERM)))
+    monkeypatch.setattr(os, "_exit", lambda code: handlers.append(code))
+    try:
+        assert lgx("oops").code == 2  # nobody ended it: it reports
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    handlers[0](signal.SIGTERM, None)
+    assert handlers[1:] == [2]
