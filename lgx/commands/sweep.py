@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from lgx.runs.executors import Executor
     from lgx.runs.progress import Progress
+    from lgx.runs.sweeps import Sweep
 
 
 def sweep(
@@ -13,6 +14,7 @@ def sweep(
     runs_dir: str = "runs",
     results: str | None = None,
     dry_run: bool = False,
+    overwrite: bool = False,
     parallel: int = 1,
     cluster: Literal["local", "slurm"] = "local",
     slurm: dict[str, Any] | None = None,
@@ -28,6 +30,7 @@ def sweep(
         file: Sweep file, e.g. experiments/sws/fashion_mnist.yaml.
         runs_dir: Folder of all runs.
         results: CSV file that collects the test rows; by default measured.csv in the experiment's folder.
+        overwrite: Run again the finished runs whose options or configuration have changed, and the runs that need them.
         dry_run: Print the command lines of the runs instead of running them.
         parallel: Number of runs at a time. A single run uses this process; several runs have their own processes,
             share GPUs and cores, and write their output to the experiment's jobs folder. Of a SLURM array, jobs at a
@@ -52,11 +55,13 @@ def sweep(
         raise UserError("--slurm: needs --cluster slurm")
     loaded = load_sweep(file, runs_dir)
     collected = Path(results) if results else Path(runs_dir) / loaded.experiment / "measured.csv"
-    jobs = sweep_jobs(loaded, pending_runs(loaded, collected))
+    replaced = _replaced_runs(file, loaded, overwrite)
+    pending = {spec.folder for spec in pending_runs(loaded, collected)} | replaced
+    jobs = sweep_jobs(loaded, [spec for spec in loaded.runs if spec.folder in pending], replaced)
     print(f"sweep      {loaded.experiment}: {len(jobs)} of {len(loaded.runs)} runs to do", flush=True)
     if dry_run:
         for number, job in enumerate(jobs.values(), start=1):
-            print(f"\n[{number}/{len(jobs)}] lgx {shlex.join(job.arguments)}")
+            print(f"\n[{number}/{len(jobs)}] lgx {shlex.join(job.command)}")
         return
     if jobs:
         folder = jobs_folder(runs_dir, loaded.experiment) / "submitit"
@@ -64,6 +69,25 @@ def sweep(
         with _progress(len(jobs), own_output=parallel == 1 and cluster == "local") as progress:
             run_sweep(loaded, jobs, Pool(executor, progress), collected)
     print(f"\nresults    {collected}; compare them with `lgx compare {collected}`")
+
+
+def _replaced_runs(file: str, sweep: "Sweep", overwrite: bool) -> set[str]:
+    """Folders of the finished runs that have changed, and of the runs that need them.
+
+    Raises:
+        UserError: If there are any, and they may not be run again.
+    """
+    from lgx.errors import UserError
+    from lgx.runs.scheduler import changed_runs, with_dependents
+
+    changed = changed_runs(sweep)
+    if changed and not overwrite:
+        first, change = next(iter(changed.items()))
+        raise UserError(
+            f"{file}: {len(changed)} finished run(s) have changed: {first} {change}; --overwrite runs them again, "
+            f"or give another experiment"
+        )
+    return with_dependents(sweep, changed)
 
 
 def _executor(folder: Path, parallel: int, cluster: str, slurm: dict[str, Any] | None) -> "Executor":

@@ -1,5 +1,6 @@
 """A job: one ``lgx`` command line that an executor runs, and the file that marks it as finished."""
 
+import hashlib
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lgx.core.files import atomic_path
 from lgx.core.locks import INHERITED, job_rank, locked
@@ -30,6 +32,7 @@ class Job:
         log: File to which the output of the run is appended.
         inputs: Files that the run reads and that may change: its configuration, the learngenes of other runs.
         outputs: Files that the run writes and other runs read.
+        overwrite: Whether a run in the folder that cannot be resumed is replaced.
     """
 
     name: str
@@ -38,6 +41,12 @@ class Job:
     log: str
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    overwrite: bool = False
+
+    @property
+    def command(self) -> list[str]:
+        """The command line to run."""
+        return [*self.arguments, *(["--overwrite"] if self.overwrite and self.arguments[0] == "fit" else [])]
 
 
 class RunFailed(Exception):
@@ -51,6 +60,7 @@ def make_job(
     name: str,
     needed: Iterable[str] = (),
     outputs: Iterable[str] = (),
+    overwrite: bool = False,
 ) -> Job:
     """The job of a run.
 
@@ -61,6 +71,7 @@ def make_job(
         name: Name shown to the user.
         needed: Files of other runs that the run reads.
         outputs: Files that the run writes and other runs read.
+        overwrite: Whether a run in the folder that cannot be resumed is replaced.
     """
     return Job(
         name=name,
@@ -69,6 +80,7 @@ def make_job(
         log=str(jobs_folder(runs_dir, experiment) / spec.name / f"seed{spec.seed}.log"),
         inputs=(spec.config, *needed),
         outputs=tuple(outputs),
+        overwrite=overwrite,
     )
 
 
@@ -108,7 +120,7 @@ def run_in_subprocess(job: Job, environment: Mapping[str, str], grace: float | N
         Path(job.log).parent.mkdir(parents=True, exist_ok=True)
         with open(job.log, "ab") as log:
             child = subprocess.Popen(
-                [sys.executable, "-m", "lgx", *job.arguments],
+                [sys.executable, "-m", "lgx", *job.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -144,7 +156,7 @@ def run_in_process(job: Job) -> bool:
 
             os.environ[INHERITED] = str(lock)
             try:
-                run(list(job.arguments))
+                run(job.command)
             finally:
                 del os.environ[INHERITED]
                 _leave_process_group()
@@ -154,19 +166,53 @@ def run_in_process(job: Job) -> bool:
 
 def is_finished(job: Job) -> bool:
     """Whether exactly this command line has finished, its inputs have not changed since, and its outputs exist."""
-    mark = _mark_file(job)
-    try:
-        same = json.loads(mark.read_text()) == list(job.arguments)
-    except (OSError, ValueError):
+    mark = _read_mark(job)
+    if mark is None or change_of(job) is not None:
         return False
-    unchanged = all(_modified(Path(file)) <= _modified(mark) for file in job.inputs)
-    return same and unchanged and all(Path(file).exists() for file in job.outputs)
+    # The mark of an earlier version has no digest of the configuration.
+    later = job.inputs[1:] if mark.get("config") else job.inputs
+    unchanged = all(_modified(Path(file)) <= _modified(_mark_file(job)) for file in later)
+    return unchanged and all(Path(file).exists() for file in job.outputs)
+
+
+def change_of(job: Job) -> str | None:
+    """What has changed since the job finished, in words; None if nothing has, or it has not finished."""
+    mark = _read_mark(job)
+    if mark is None:
+        return None
+    former = mark["arguments"]
+    if former != list(job.arguments):
+        added = [word for word in job.arguments if word not in former]
+        removed = [word for word in former if word not in job.arguments]
+        return f"was run with {' '.join(removed) or 'fewer options'}, now has {' '.join(added) or 'fewer options'}"
+    if mark.get("config", digest := _digest(job)) != digest:
+        return f"{job.inputs[0]} has changed"
+    return None
 
 
 def mark_finished(job: Job) -> None:
-    """Write the command line to the run's folder as the mark that the job is finished."""
+    """Write the command line, and a digest of its configuration, to the run's folder: the job is finished."""
+    mark = {"arguments": job.arguments, "config": _digest(job)}
     with atomic_path(_mark_file(job)) as temporary:
-        temporary.write_text(json.dumps(job.arguments) + "\n")
+        temporary.write_text(json.dumps(mark) + "\n")
+
+
+def _read_mark(job: Job) -> dict[str, Any] | None:
+    try:
+        mark = json.loads(_mark_file(job).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if isinstance(mark, list):  # versions up to 0.1 wrote the command line alone
+        mark = {"arguments": mark}
+    return mark if isinstance(mark, dict) and isinstance(mark.get("arguments"), list) else None
+
+
+def _digest(job: Job) -> str:
+    """Digest of the job's configuration file; empty without one."""
+    try:
+        return hashlib.sha256(Path(job.inputs[0]).read_bytes()).hexdigest() if job.inputs else ""
+    except OSError:
+        return ""
 
 
 def _mark_file(job: Job) -> Path:

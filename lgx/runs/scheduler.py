@@ -1,19 +1,37 @@
 """Run a sweep: every run starts after the runs whose files it needs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from lgx.core.rows import add_rows, read_rows
+from lgx.core.rows import read_rows, write_rows
 from lgx.errors import UserError
 from lgx.runs.executors import Failure
-from lgx.runs.jobs import Job, make_job
+from lgx.runs.jobs import Job, change_of, make_job
 from lgx.runs.pool import Pool
-from lgx.runs.sweeps import RunSpec, Sweep, needed_files
+from lgx.runs.sweeps import RunSpec, Sweep, needed_files, needed_runs
 
 
-def sweep_jobs(sweep: Sweep, specs: Sequence[RunSpec]) -> dict[str, Job]:
-    """The jobs of some runs of a sweep: run folder -> job, in the order of ``specs``."""
+def changed_runs(sweep: Sweep) -> dict[str, str]:
+    """The finished runs whose options or configuration have changed since: run folder -> what has changed."""
+    jobs = sweep_jobs(sweep, sweep.runs)
+    return {folder: change for folder, job in jobs.items() if (change := change_of(job)) is not None}
+
+
+def with_dependents(sweep: Sweep, folders: Iterable[str]) -> set[str]:
+    """Some runs of a sweep, and all runs that need them."""
+    needs = needed_runs(sweep)
+    return {found for folder in folders for found in (folder, *_dependents(needs, folder))}
+
+
+def sweep_jobs(sweep: Sweep, specs: Sequence[RunSpec], replaced: Collection[str] = ()) -> dict[str, Job]:
+    """The jobs of some runs of a sweep: run folder -> job, in the order of ``specs``.
+
+    Args:
+        sweep: The sweep.
+        specs: Its runs.
+        replaced: Folders whose runs are replaced if they cannot be resumed.
+    """
     needs = {spec.folder: needed_files(sweep, spec) for spec in specs}
     outputs = {
         spec.folder: {file for files in needs.values() for file, owner in files.items() if owner == spec.folder}
@@ -27,6 +45,7 @@ def sweep_jobs(sweep: Sweep, specs: Sequence[RunSpec]) -> dict[str, Job]:
             name=f"{spec.name} seed {spec.seed}",
             needed=needs[spec.folder],
             outputs=outputs[spec.folder],
+            overwrite=spec.folder in replaced,
         )
         for spec in specs
     }
@@ -91,10 +110,13 @@ def _dependents(needs: dict[str, set[str]], failed: str) -> dict[str, str]:
 
 
 def _collect(job: Job, results: Path) -> Failure | None:
-    """Add the test rows of a run to those of the sweep."""
+    """Add the test rows of a run to those of the sweep, in place of its earlier ones."""
     try:
         rows = read_rows(Path(job.folder) / "results.csv")
     except UserError as error:
         return Failure(str(error))
-    add_rows(results, [row for row in rows if row.split == "test"])
+    old = read_rows(results) if results.is_file() else []
+    own = Path(job.folder).resolve()
+    kept = [row for row in old if Path(row.run).resolve() != own]  # also rows that the run no longer measures
+    write_rows(results, [*kept, *(row for row in rows if row.split == "test")])
     return None

@@ -37,7 +37,7 @@ def open_study(tuning: Tuning) -> optuna.Study:
     if "stated" not in study.user_attrs and not study.trials:
         study.set_user_attr("stated", tuning.stated)
     stated = study.user_attrs.get("stated", {})
-    if different := [key for key, text in tuning.stated.items() if stated.get(key) != text]:
+    if different := [key for key, text in tuning.stated.items() if stated.get(key, text) != text]:
         raise UserError(
             f"{journal}: holds a study with another {' and '.join(different)}; give the tuning file another "
             f"experiment, or remove {journal.parent}"

@@ -1,5 +1,6 @@
 """Tuning files: the options of a run that are tuned, and the score of a trial."""
 
+import hashlib
 import math
 import re
 from collections import defaultdict
@@ -94,6 +95,8 @@ def load_tuning(file: str | Path, runs_dir: str = "runs") -> Tuning:
     _check(file, content)
     space, options, seed = content["space"], content.get("options") or {}, content.get("seed", 0)
     shared = {key: content[key] for key in ("config", "metric", "direction", "space")}
+    written = hashlib.sha256((file.parent / content["config"]).read_bytes()).hexdigest()
+    shared["content of the configuration"] = written
     return Tuning(
         experiment=content["experiment"],
         runs_dir=runs_dir,

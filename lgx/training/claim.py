@@ -64,13 +64,12 @@ class Claim:
             self.aside.restore()
         self._lock.__exit__(*error)
 
-    def check(self, checkpoint: Checkpoint | None, config: str, versions: Mapping[str, str]) -> Checkpoint | None:
+    def check(self, checkpoint: Checkpoint | None, now: RunRecord) -> Checkpoint | None:
         """Compare the run with its configuration, or the folder with a new run; nothing is changed yet.
 
         Args:
             checkpoint: The checkpoint that training is to start from.
-            config: The configuration, as ``config.yaml`` holds it.
-            versions: Versions of the code.
+            now: What identifies the run that is configured now, as far as it is known without its data.
 
         Returns:
             The checkpoint; None if the run in the folder is another one and may be replaced.
@@ -82,7 +81,7 @@ class Claim:
             if checkpoint.record is None:
                 return checkpoint
             try:
-                found = check_configuration(checkpoint.record, config, self.folder, versions)
+                found = check_configuration(checkpoint.record, now, self.folder)
             except UserError:
                 if not self.overwrite:
                     raise
@@ -94,10 +93,10 @@ class Claim:
                     print(f"resumed    {line}")
                 return checkpoint
         elif checkpoint is not None and checkpoint.record is not None:
-            check_optimizer(checkpoint.record, config, checkpoint.path)
+            check_optimizer(checkpoint.record, now.config, checkpoint.path)
         if self.writes:
             check_claim(self.folder, self.overwrite, self.resumes)
-            check_inputs(self.folder, flat_options(yaml.safe_load(config)))
+            check_inputs(self.folder, flat_options(yaml.safe_load(now.config)))
             self._replaces = True
         return checkpoint
 

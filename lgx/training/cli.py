@@ -48,7 +48,7 @@ from lgx.training.configuration import (
     parse_configuration,
     refused_values,
 )
-from lgx.training.contract import check_data
+from lgx.training.contract import RunRecord, check_data, digests_of_files
 from lgx.training.restoring import blame_checkpoint
 from lgx.training.run_folder import configured_folder, find_checkpoint
 from lgx.training.summary import write_summary
@@ -112,7 +112,8 @@ class LgxCLI(LightningCLI):
         """Lock the run's folder, find the checkpoint and compare it, before anything is built."""
         config = self.config
         self.run_dir = configured_folder(config)
-        self.text = configuration_text(self.run_parser, config)
+        text = configuration_text(self.run_parser, config)
+        self.record = RunRecord(text, versions=code_versions(), files=digests_of_files(text))
         if not _has_gpu(config.trainer.accelerator):
             keep_freed_memory()
         elif config.trainer.precision is None:
@@ -126,7 +127,7 @@ class LgxCLI(LightningCLI):
             self.run_dir, self.command, config.ckpt_path, config.untrained, config.overwrite
         )
         if self.command == "fit":
-            self.checkpoint = self.claim.check(self.checkpoint, self.text, code_versions())
+            self.checkpoint = self.claim.check(self.checkpoint, self.record)
 
     def instantiate_classes(self) -> None:
         """Build the data module, the method and the trainer."""
@@ -150,7 +151,7 @@ class LgxCLI(LightningCLI):
         self.health = TrainingHealth(self.config.allow_non_finite, self.config.save_every)
         final = FinalWeights(self.run_dir / "checkpoints")
         trainer.callbacks = [
-            *_network_first(given), *given, KeepContract(self.text), self.health, final, *_callbacks(trainer),
+            *_network_first(given), *given, KeepContract(self.record), self.health, final, *_callbacks(trainer),
         ]  # fmt: skip
         trainer.plugins = _plugins(trainer.plugins or [])
         if not trainer.fast_dev_run:

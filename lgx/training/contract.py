@@ -4,6 +4,7 @@ A checkpoint holds the record of its run. When the run is resumed, every differe
 and listed, because it does not change what is learned from the steps that are done, or refused with what to do.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -55,12 +56,14 @@ class RunRecord:
         data: The data module's fingerprint; empty if unknown.
         batch: Training examples of a step on all processes; None if unknown.
         versions: Versions and commit of the code.
+        files: Key of an option -> digest of the file of weights that it names.
     """
 
     config: str
     data: dict[str, str] = field(default_factory=dict)
     batch: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -81,7 +84,7 @@ class Differences:
 
 
 _TEXT = Field(lambda value: isinstance(value, str), "a text")
-_FIELDS = {"config": _TEXT, "data": mapping_of(_TEXT), "versions": mapping_of(_TEXT)}
+_FIELDS = {"config": _TEXT, **dict.fromkeys(("data", "versions", "files"), mapping_of(_TEXT))}
 
 
 def record_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunRecord | None:
@@ -100,20 +103,19 @@ def record_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunRecord | No
         place = f"{path}: its record of the run is damaged"
         check_fields({RECORD: found}, {RECORD: MAPPING}, place)
         check_fields(found, _FIELDS, place, complete=True)
-        batch = found.get("batch")
-        return RunRecord(found["config"], found["data"], batch if type(batch) is int else None, found["versions"])
+        batch = found.get("batch") if type(found.get("batch")) is int else None
+        return RunRecord(found["config"], found["data"], batch, found["versions"], found["files"])
     file = Path(path).resolve().parent.parent / "config.yaml"
     return RunRecord(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
-def check_configuration(record: RunRecord, config: str, folder: Path, versions: Mapping[str, str]) -> "Differences":
-    """Compare a run's configuration with the one that is given now.
+def check_configuration(record: RunRecord, now: RunRecord, folder: Path) -> "Differences":
+    """Compare a run's configuration, and the files of weights that it names, with those that are given now.
 
     Args:
         record: The run's record.
-        config: The configuration that is given now.
+        now: What is given now, without data and batch.
         folder: The run's folder, for the message.
-        versions: Versions of the code that runs now.
 
     Returns:
         The differences that are applied.
@@ -121,12 +123,41 @@ def check_configuration(record: RunRecord, config: str, folder: Path, versions: 
     Raises:
         UserError: If a difference would change what the run has learned.
     """
-    same_code = dict(record.versions) == dict(versions)
-    changes = _changes(record.config, config, same_code)
-    if refused := [change for key, change in changes.items() if not _is_applied(key)]:
+    same_code = record.versions == now.versions
+    changes = _changes(record.config, now.config, same_code)
+    refused = [change for key, change in changes.items() if not _is_applied(key)]
+    refused += [
+        f"the file of {key} has changed"
+        for key, digest in record.files.items()
+        if key not in changes and now.files.get(key, digest) != digest
+    ]
+    if refused:
         raise UserError(f"{folder}: the run was started with other options: {_listed(refused)}; {_REMEDY}")
-    others = [] if same_code or not record.versions else _code_changes(record.versions, versions)
+    others = [] if same_code or not record.versions else _code_changes(record.versions, now.versions)
     return Differences(tuple(changes.values()), tuple(others))
+
+
+def digests_of_files(config: str) -> dict[str, str]:
+    """Digests of the files of weights that a configuration names: key of the option -> SHA-256, 16 digits.
+
+    Args:
+        config: The configuration, as ``config.yaml`` holds it.
+    """
+    digests = {}
+    for key, value in flat_options(yaml.safe_load(config)).items():
+        if key.startswith("model.") and isinstance(value, str) and (file := _weights(value)) is not None:
+            with file.open("rb") as content:
+                digests[key] = hashlib.file_digest(content, "sha256").hexdigest()[:16]
+    return digests
+
+
+def _weights(value: str) -> Path | None:
+    """The file of weights at a path: itself, or that of a model folder."""
+    if "\0" in value or len(value) > 4096:
+        return None
+    path = Path(value)
+    file = path / "model.safetensors" if path.is_dir() else path
+    return file if file.suffix in (".safetensors", ".ckpt", ".pt", ".pth", ".bin") and file.is_file() else None
 
 
 def check_optimizer(record: RunRecord, config: str, path: str) -> None:

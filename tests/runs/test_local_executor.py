@@ -57,15 +57,22 @@ def test_a_run_counts_as_finished_until_its_inputs_or_outputs_change(make_job, t
     config, learngene = tmp_path / "c.yaml", tmp_path / "best"
     config.touch()
     learngene.touch()
-    done = replace(make_job("a", "fit"), inputs=(str(config),), outputs=(str(learngene),))
+    needed = tmp_path / "ancestor"
+    needed.touch()
+    done = replace(make_job("a", "fit"), inputs=(str(config), str(needed)), outputs=(str(learngene),))
     mark_finished(done)
     assert is_finished(done)
     assert not is_finished(replace(done, arguments=("fit", "--other")))
     later = time.time() + 5
     os.utime(config, (later, later))
+    assert is_finished(done)
+    config.write_text("a: 1")
     assert not is_finished(done)
     mark_finished(done)
-    os.utime(config, (later - 100, later - 100))
+    assert is_finished(done)
+    os.utime(needed, (later, later))
+    assert not is_finished(done)
+    os.utime(needed, (later - 100, later - 100))
     learngene.unlink()
     assert not is_finished(done)
 

@@ -1,6 +1,7 @@
 """Write the record of the run into its checkpoints."""
 
 import platform
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -30,21 +31,19 @@ class KeepContract(Callback):
     """Keep the record of the run in every checkpoint.
 
     Args:
-        config: The run's configuration, as ``config.yaml`` holds it.
+        record: What identifies the run, without its data.
     """
 
-    def __init__(self, config: str) -> None:
-        self.config = config
-        self._record: RunRecord | None = None
+    def __init__(self, record: RunRecord) -> None:
+        self.record = record
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Make the record, when the data module has read its splits."""
+        """Complete the record, when the data module has read its splits."""
         module = getattr(trainer, "datamodule", None)
         if stage == "fit" and isinstance(module, TaskDataModule):
             batch = module.batch_size * trainer.world_size
-            self._record = RunRecord(self.config, module.fingerprint(), batch, code_versions())
+            self.record = replace(self.record, data=module.fingerprint(), batch=batch)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Add the record."""
-        if self._record is not None:
-            checkpoint[RECORD] = self._record.to_dict()
+        checkpoint[RECORD] = self.record.to_dict()

@@ -1,0 +1,84 @@
+"""A sweep that was edited after its runs had finished says so, and runs them again on request."""
+
+import json
+
+import pytest
+import yaml
+
+from lgx.core.rows import read_rows
+from lgx.runs.jobs import change_of, make_job, mark_finished
+from lgx.runs.sweeps import RunSpec
+from tests.support.command_line import ARCH, lgx
+
+
+@pytest.fixture
+def sweep(images, tmp_path, monkeypatch):
+    """Write a sweep of an ancestor and its descendant, and run it."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*options, rate=0.003, epochs=1, smoothing=0.0):
+        adamw = {"class_path": "torch.optim.AdamW", "init_args": {"lr": rate}}
+        for name in ("Ancestor", "Finetune"):
+            model = {"class_path": name, "init_args": {"arch": ARCH, "optimizer": adamw}}
+            data = {"root": str(images), "img_size": 16, "batch_size": 16}
+            trainer = {"max_epochs": epochs, "accelerator": "cpu", "enable_progress_bar": False}
+            config = {"model": model, "data": {"class_path": "ImageFolderData", "init_args": data}, "trainer": trainer}
+            (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump({**config, "test_end": True}))
+        start = {"model.initializer": "Pretrained"}
+        start["model.initializer.source"] = "{runs}/a/seed0/best.learngene.safetensors"
+        runs = [
+            {"name": "a", "config": "Ancestor.yaml", "options": {"model.label_smoothing": smoothing}},
+            {"name": "f", "config": "Finetune.yaml", "options": start},
+        ]
+        (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "s", "seeds": [0], "runs": runs}))
+        return lgx("sweep", "s.yaml", *options)
+
+    return run
+
+
+def values(tmp_path):
+    return {(row.method, row.metric, row.epochs): row.value for row in read_rows(tmp_path / "runs/s/measured.csv")}
+
+
+def test_edited_options_are_named_and_run_again_with_the_runs_that_need_them(sweep, tmp_path):
+    assert sweep().code == 0
+    before = values(tmp_path)
+    assert "0 of 2 runs to do" in sweep().out
+    edited = sweep(smoothing=0.3)
+    assert edited.code == 2
+    assert "1 finished run(s) have changed" in edited.sentence
+    assert "--model.label_smoothing=0.3" in edited.sentence
+    again = sweep("--overwrite", smoothing=0.3)
+    assert again.code == 0, again.err
+    assert "2 of 2 runs to do" in again.out
+    after = values(tmp_path)
+    assert after.keys() == before.keys()
+    assert all(after[key] != before[key] for key in before if key[1] == "loss")
+    assert "0 of 2 runs to do" in sweep(smoothing=0.3).out
+
+
+def test_an_edited_configuration_is_named(sweep, tmp_path):
+    assert sweep().code == 0
+    edited = sweep(rate=0.01)
+    assert edited.code == 2
+    assert "2 finished run(s) have changed" in edited.sentence
+    assert "Ancestor.yaml has changed" in edited.sentence
+
+
+def test_a_longer_training_continues_the_runs_and_keeps_what_was_measured(sweep, tmp_path):
+    assert sweep().code == 0
+    longer = sweep("--overwrite", epochs=2)
+    assert longer.code == 0, longer.err
+    assert {key[2] for key in values(tmp_path)} == {1, 2}
+
+
+def test_the_mark_of_an_earlier_version_counts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.yaml").write_text("a: 1")
+    job = make_job(RunSpec("a", 0, "runs/e/a/seed0", "fit", "c.yaml", {}), "runs", "e", "a")
+    mark_finished(job)
+    assert change_of(job) is None
+    (tmp_path / "c.yaml").write_text("a: 2")
+    assert change_of(job) == "c.yaml has changed"
+    (tmp_path / "runs/e/a/seed0/finished.json").write_text(json.dumps(job.arguments))
+    assert change_of(job) is None
