@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
+from data_modules.class_trees import class_folders, listed, read_class_tree, skipped_files
 from data_modules.image_module import ImageDataModule
-from data_modules.images import IMAGE_SUFFIXES, Images, class_folders, read_class_tree
+from data_modules.images import IMAGE_SUFFIXES, Images
 from data_modules.official import TREE_NAMES, tree_split
 from data_modules.splits import stratified_split
+from lgx.core.schema import LINE
 from lgx.errors import UserError
 
 
@@ -49,6 +51,11 @@ class ImageFolderData(ImageDataModule):
             img_size=self.img_size,
             class_names=tuple(self.classes),
         )
+        if not LINE.holds(self.info.name):
+            raise UserError(
+                f"data.root: the name of the folder {self.info.name!a} is the name of the task, but has a tab, a "
+                f"line break or another character that cannot be printed; give the task a name with --data.name"
+            )
         super().__post_init__()
 
     def read(self, split: Split) -> Images:
@@ -70,9 +77,11 @@ class ImageFolderData(ImageDataModule):
             present = set(np.unique(files.labels).tolist())
             empty = [folder for label, folder in enumerate(self.classes) if label not in present]
             if empty:
+                unread = listed(place / empty[0])[1]
                 raise UserError(
                     f"{name} train: no image of class {empty[0]} in {place / empty[0]} (looked for "
-                    f"{', '.join(IMAGE_SUFFIXES)}); add some or remove the folder"
+                    f"{', '.join(IMAGE_SUFFIXES)}{f'; it holds {skipped_files(unread)}' if unread else ''}); add some "
+                    f"or remove the folder"
                 )
         if split == "test" or has_val:
             return files

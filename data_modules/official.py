@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from data_modules.base import Split
+from data_modules.class_trees import class_folders, read_class_tree
 from data_modules.image_module import ImageDataModule
-from data_modules.images import ImageFiles, Images, LabeledImages, class_folders, guarded, read_class_tree
+from data_modules.images import ImageFiles, Images, LabeledImages, guarded
 from data_modules.splits import Indices, stratified_split
 from lgx.errors import UserError
 

@@ -7,7 +7,8 @@ from typing import ClassVar
 from torchvision.datasets.utils import extract_archive
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import ImageFiles, read_class_tree
+from data_modules.class_trees import read_class_tree
+from data_modules.images import ImageFiles
 from data_modules.official import Archive, OfficialData
 from lgx.errors import UserError
 
@@ -44,15 +45,15 @@ class TinyImageNet(OfficialData):
     def open(self, folder: Path, split: Split) -> ImageFiles:
         """Training images by folder; val images by the table of their classes."""
         base, where = _base(folder), f"{self.info.name} {split}"
-        classes = (base / "wnids.txt").read_text().split()
+        classes = (base / "wnids.txt").read_text(encoding="utf-8").split()
         if len(classes) != self.num_classes:
             raise UserError(f"{base / 'wnids.txt'}: has {len(classes)} classes, expected {self.num_classes}")
         if split == "train":
-            return read_class_tree(base / "train", classes, where)
+            return read_class_tree(base / "train", classes, where, others=(".txt",))  # boxes of objects
         table, images = base / "val" / ANNOTATIONS, base / "val" / "images"
         number = {wnid: k for k, wnid in enumerate(classes)}
         labels: dict[str, int] = {}
-        for line in table.read_text().splitlines():
+        for line in table.read_text(encoding="utf-8").splitlines():
             name, wnid = line.split("\t")[:2]
             if wnid not in number:
                 raise UserError(f"{table}: {name} is of class {wnid}, which {base / 'wnids.txt'} does not name")

@@ -1,0 +1,135 @@
+"""Trees of class folders: ``folder/<class>/**/<image>``."""
+
+import functools
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from lightning.pytorch.utilities.rank_zero import rank_zero_info
+
+from data_modules.images import IMAGE_SUFFIXES, ImageFiles
+from lgx.core.schema import LINE
+from lgx.errors import UserError
+
+
+def class_folders(folder: Path) -> list[str]:
+    """Names of the class folders in ``folder``, in the order of numbers if all are numbers, else of the alphabet.
+
+    Raises:
+        UserError: If a name cannot be printed in one line, or two names look the same.
+    """
+    names = [p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
+    for name in names:
+        if not LINE.holds(name):
+            raise UserError(
+                f"{folder}: the class folder {name!a} has a tab, a line break or another character that cannot be "
+                f"printed in its name; rename it"
+            )
+    look_alike(folder, names, names)
+    return sorted(names, key=int) if all(n.isdecimal() for n in names) else sorted(names)
+
+
+def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Collection[str] = ()) -> ImageFiles:
+    """Read ``folder/<class>/**/*.{jpg,png,...}``, and say which files have a suffix that is not read.
+
+    Args:
+        folder: Folder of one split.
+        classes: Class folders in index order.
+        where: Set and split, for error messages.
+        others: Suffixes of files that belong to the set and are no images.
+
+    Returns:
+        The files, sorted by class and path.
+
+    Raises:
+        UserError: If the class folders are not exactly ``classes``, or one cannot be read.
+    """
+    found = class_folders(folder)
+    if set(found) != set(classes):
+        missing, extra = sorted(set(classes) - set(found)), sorted(set(found) - set(classes))
+        look_alike(folder, extra, missing)
+        problem = f"lacks {missing[:3]}" if missing else f"has the unknown class folders {extra[:3]}"
+        raise UserError(f"{where}: {folder} {problem}; expected exactly the {len(classes)} class folders of this set")
+    names: list[str] = []
+    labels: list[int] = []
+    skipped: Counter[str] = Counter()
+    without: list[str] = []
+    for label, name in enumerate(classes):
+        images, unread = listed(folder / name)
+        for suffix in others:
+            del unread[suffix]
+        names += [str(path.relative_to(folder)) for path in images]
+        labels += [label] * len(images)
+        skipped += unread
+        without += [name] if unread and not images else []
+    if skipped:
+        only = f"; no image is left in {folder / without[0]}" if without else ""
+        _say_once(f"{folder}: {skipped_files(skipped)} were skipped{only}; {', '.join(IMAGE_SUFFIXES)} are read")
+    return ImageFiles(folder, names, labels, where)
+
+
+def listed(folder: Path) -> tuple[list[Path], Counter[str]]:
+    """The images below a folder in order, and the number of other files by suffix.
+
+    Files whose names begin with a dot are not counted; macOS adds such files to archives.
+
+    Raises:
+        UserError: If a folder cannot be read.
+    """
+    images: list[Path] = []
+    unread: Counter[str] = Counter()
+    for place, _, names in os.walk(folder, onerror=_refuse):
+        for name in names:
+            suffix = os.path.splitext(name)[1].lower()
+            if suffix in IMAGE_SUFFIXES and not name.startswith("."):
+                images.append(Path(place, name))
+            elif not name.startswith("."):
+                unread[suffix] += 1
+    return sorted(images, key=str), unread
+
+
+def skipped_files(unread: Counter[str]) -> str:
+    """Words for files that are not read: ``12 files (.tiff 11, without suffix 1)``."""
+    common = sorted(unread.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
+    kinds = ", ".join(f"{suffix[:20] or 'without suffix'} {count:,}" for suffix, count in common)
+    return f"{unread.total():,} files ({kinds})"
+
+
+def look_alike(folder: Path, names: Collection[str], others: Collection[str]) -> None:
+    """Refuse two names that consist of the same letters in different normalizations of Unicode.
+
+    Args:
+        folder: The folder that has ``names``.
+        names: Names of class folders.
+        others: The names that are expected.
+
+    Raises:
+        UserError: If a name and another one look the same.
+    """
+    known = {unicodedata.normalize("NFC", other): other for other in sorted(others)}
+    for name in sorted(names):
+        other = known.get(unicodedata.normalize("NFC", name), name)
+        if other != name:
+            raise UserError(
+                f"{folder}: the class folders {_spelled(name)} and {_spelled(other)} look the same but are different "
+                f"names; rename one of them"
+            )
+
+
+def _spelled(name: str) -> str:
+    """A name in ASCII, with its normalization."""
+    form = next((form for form in ("NFC", "NFD") if unicodedata.is_normalized(form, name)), "not normalized")
+    return f"{name!a} ({form})"
+
+
+@functools.cache
+def _say_once(text: str) -> None:
+    """Print a line on the first process; train and val are often read from one folder."""
+    rank_zero_info(text)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise UserError(f"{error.filename}: {error.strerror}; give yourself the right to read it") from error

@@ -1,0 +1,96 @@
+"""Class folders with names, files or permissions that would lead to a wrong or puzzling result are named."""
+
+import os
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from data_modules import ImageFolderData
+from data_modules.class_trees import read_class_tree
+from lgx.errors import UserError
+from tests.support.images import write_images
+
+NFC, NFD = (unicodedata.normalize(form, "pâté") for form in ("NFC", "NFD"))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A small set of three classes."""
+    return write_images(tmp_path / "mine", {"train": 6, "val": 3, "test": 3})
+
+
+def test_skipped_files_are_counted_by_suffix(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("a.tiff", "b.TIFF", "notes.txt", ".hidden.tiff", "README"):
+        (tree / "train" / "circle" / name).write_bytes(b"x")
+    module = ImageFolderData(root=str(tree))
+    with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):
+        assert len(module.read("train")) == 6
+        module.read("train")
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert line.startswith(f"{tree / 'train'}: 4 files (.tiff 2, without suffix 1, .txt 1) were skipped; .jpg, .jpeg")
+
+
+def test_a_class_folder_with_unread_files_only_is_named(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for split in ("train", "test"):
+        for picture in (tree / split / "circle").iterdir():
+            picture.rename(picture.with_suffix(".tif"))
+    module = ImageFolderData(root=str(tree))
+    with pytest.raises(UserError, match=r"no image of class circle in .*; it holds 2 files \(\.tif 2\)\); add some"):
+        module.read("train")
+    caplog.clear()
+    with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):
+        module.read("test")
+    assert f"no image is left in {tree / 'test' / 'circle'}" in caplog.text
+
+
+def test_an_unreadable_class_folder_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scandir, closed = os.scandir, str(tree / "train" / "circle")
+
+    def refuse(place: str) -> object:  # root may read every folder, whatever its mode
+        if os.fspath(place) == closed:
+            raise PermissionError(13, os.strerror(13), closed)
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(UserError, match=rf"^{closed}: Permission denied; "):
+        ImageFolderData(root=str(tree)).read("train")
+
+
+@pytest.mark.parametrize("name", ["a\tb", "a\nb", os.fsdecode(b"caf\xe9")])
+def test_a_class_name_that_cannot_be_printed_is_refused(tree: Path, name: str) -> None:
+    (tree / "train" / "circle").rename(tree / "train" / name)
+    with pytest.raises(UserError) as caught:
+        ImageFolderData(root=str(tree))
+    assert f"the class folder {name!a} has a tab, a line break or another character" in str(caught.value)
+
+
+def test_a_folder_whose_name_cannot_be_a_task_is_refused(tree: Path) -> None:
+    odd = tree.rename(tree.parent / "my\nset")
+    with pytest.raises(UserError, match=r"data\.root: the name of the folder 'my\\nset' .* --data\.name"):
+        ImageFolderData(root=str(odd))
+    assert ImageFolderData(root=str(odd), name="mine").info.name == "mine"
+
+
+def test_names_that_look_the_same_are_told_apart(tree: Path) -> None:
+    assert NFC != NFD
+    (tree / "train" / "circle").rename(tree / "train" / NFC)
+    for split in ("val", "test"):
+        (tree / split / "circle").rename(tree / split / NFD)
+    with pytest.raises(UserError) as caught:
+        ImageFolderData(root=str(tree)).read("test")
+    assert str(caught.value) == (
+        f"{tree / 'test'}: the class folders 'pa\\u0302te\\u0301' (NFD) and 'p\\xe2t\\xe9' (NFC) look the same but are "
+        "different names; rename one of them"
+    )
+    (tree / "train" / NFD).mkdir()
+    with pytest.raises(UserError, match="look the same"):
+        ImageFolderData(root=str(tree))
+
+
+def test_files_that_belong_to_a_set_are_not_reported(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tree / "test" / "circle" / "boxes.txt").write_text("0 0 8 8")
+    classes = sorted(path.name for path in (tree / "test").iterdir())
+    with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):
+        assert len(read_class_tree(tree / "test", classes, "mine test", others=(".txt",))) == 3
+    assert not caplog.records
