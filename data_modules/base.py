@@ -1,15 +1,13 @@
 """``TaskDataModule``: the interface of every data module for methods, callbacks and plans."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
-import torch
 from lightning.pytorch import LightningDataModule
 
 from data_modules.samplers import Batching
-from lgx.core.batch import Batch
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 
@@ -67,10 +65,12 @@ class TaskDataModule(LightningDataModule, ABC):
     Attributes:
         batch_size: Training examples per process and step.
         num_workers: Loader processes.
+        worker_timeout: Seconds that a step waits for them; 0 waits for ever.
     """
 
     batch_size: int
     num_workers: int
+    worker_timeout: int
 
     @property
     @abstractmethod
@@ -150,13 +150,3 @@ def batching_of(module: LightningDataModule, batch_size: int, seed: int) -> Batc
     """How training examples become batches on this process, with the trainer's ``limit_train_batches``."""
     limit = module.trainer.limit_train_batches if module.trainer else None
     return Batching(batch_size, seed, *process_of(module), limit)
-
-
-def loader_options(num_workers: int, collate: Callable[..., Batch]) -> dict[str, Any]:
-    """Arguments of every DataLoader, except its data set and sampler."""
-    return {
-        "num_workers": num_workers,
-        "persistent_workers": num_workers > 0,
-        "pin_memory": torch.cuda.is_available(),
-        "collate_fn": collate,
-    }

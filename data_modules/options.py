@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
+from data_modules.loading import WORKER_TIMEOUT, check_workers
 from data_modules.transforms import Augment
 from lgx.errors import UserError
 
@@ -24,6 +25,8 @@ class DataOptions:
         batch_size: Training examples per process and step.
         eval_batch_size: Evaluation examples per process and step; default 2 x ``batch_size``.
         num_workers: Loader processes; 0 loads in the training process.
+        worker_timeout: Seconds that a step waits for a batch of the loader processes before the run ends; 0 waits for
+            ever.
         val_fraction: Share of the training examples held out for validation if the set has no official split for it.
         split_seed: Seed of that split. Not the run's seed, so that runs with different seeds stay comparable.
         seed: Seed of order and augmentation.
@@ -37,6 +40,7 @@ class DataOptions:
     batch_size: int = 128
     eval_batch_size: int | None = None
     num_workers: int = 0
+    worker_timeout: int = WORKER_TIMEOUT
     val_fraction: float = VAL_FRACTION
     split_seed: int = 0
     seed: int = 0
@@ -51,7 +55,8 @@ class DataOptions:
         Raises:
             UserError: If one is.
         """
-        check_least(self, {"batch_size": 1, "eval_batch_size": 1, "num_workers": 0, "limit_train": 1})
+        check_least(self, {"batch_size": 1, "eval_batch_size": 1, "worker_timeout": 0, "limit_train": 1})
+        check_workers(self.num_workers, "data.num_workers")
         if not 0 < self.val_fraction < 1:
             raise UserError(f"data.val_fraction: expected a share between 0 and 1, got {self.val_fraction}")
 

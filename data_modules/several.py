@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from torch.utils.data import DataLoader
 
-from data_modules.base import Split, TaskDataModule, batching_of, loader_options, process_of
+from data_modules.base import Split, TaskDataModule, batching_of, process_of
+from data_modules.loading import module_options
 from data_modules.options import DataOptions, MixOptions
 from data_modules.single import SingleSet
 from data_modules.splits import Indices
@@ -132,7 +133,8 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
             self.sets[name].transformed(part, train=True, seed=augment_seed(self.seed, name))
             for name, part in found.items()
         ]
-        return TaskLoader(TaskExamples(parts), batch_sampler=sampler, **loader_options(self.num_workers, self._collate))
+        options = module_options(self, self._collate, self.batch_size)
+        return TaskLoader(TaskExamples(parts), batch_sampler=sampler, **options)
 
     def val_dataloader(self) -> DataLoader[Any]:
         """Every validation example once (the first ``limit_eval`` of each task), task by task."""
@@ -173,7 +175,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
                 raise UserError(f"{name} {split}: {len(part)} examples for {world_size} processes; use fewer processes")
         examples = [module.transformed(part) for module, part in zip(self.sets.values(), parts, strict=True)]
         sampler = TaskEvalSampler([len(part) for part in parts], self.evaluation_batch, rank, world_size)
-        options = loader_options(self.num_workers, self._collate)
+        options = module_options(self, self._collate, self.evaluation_batch)
         return DataLoader(TaskExamples(examples), batch_sampler=sampler, **options)
 
     def _collate(self, examples: Sequence[tuple[Any, Any, int]]) -> Batch:

@@ -8,13 +8,14 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from data_modules.base import Split, TrainLoader, loader_options, process_of
+from data_modules.base import Split, TrainLoader, process_of
 from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
+from data_modules.loading import module_options
 from data_modules.samplers import Batching
 from data_modules.shard_index import read_index, refuse_url
 from data_modules.shards import ShardImages
-from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader
+from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader, unchanged
 from data_modules.transforms import eval_transform, train_transform
 from lgx.errors import UserError
 
@@ -90,8 +91,7 @@ class ShardedImages(ImageDataModule):
     def _stream(self, batches: ShardBatches, num_workers: int, train: bool) -> StreamLoader:
         # Lightning warns of the length of every iterable set, but this length is exact.
         warnings.filterwarnings("ignore", "Your `IterableDataset` has `__len__` defined")
-        options = loader_options(num_workers, self.collate)
-        del options["collate_fn"]
+        options = module_options(self, unchanged, batches.batching.batch_size, num_workers)
         return StreamLoader(batches, lambda: self.trainer.current_epoch if self.trainer and train else 0, **options)
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
-from data_modules.base import DatasetInfo, Split, TaskDataModule, TrainLoader, batching_of, loader_options, process_of
+from data_modules.base import DatasetInfo, Split, TaskDataModule, TrainLoader, batching_of, process_of
 from data_modules.fingerprint import fingerprint, fingerprint_of_names
+from data_modules.loading import module_options
 from data_modules.options import VAL_FRACTION, DataOptions
 from data_modules.samplers import Batching, ResumableLoader, TrainBatchSampler, TransformedExamples, UnpaddedEvalSampler
 from lgx.core.batch import Batch
@@ -160,7 +161,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         """
         examples = self._splits["train"]
         sampler = self.train_sampler(examples, self.train_batching(len(examples)))
-        options = loader_options(self.num_workers, self.collate)
+        options = module_options(self, self.collate, self.batch_size)
         return ResumableLoader(self.transformed(examples, train=True), batch_sampler=sampler, **options)
 
     def val_dataloader(self) -> DataLoader[Any]:
@@ -191,7 +192,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
                 f"{self.info.name} {split}: {len(examples)} examples for {world_size} processes; use fewer processes"
             )
         sampler = self.eval_sampler(examples, rank, world_size, in_order)
-        options = loader_options(self.num_workers, self.collate)
+        options = module_options(self, self.collate, self.evaluation_batch)
         # Keyword arguments only: Lightning rebuilds the loader from them for `lgx predict`.
         return DataLoader(self.transformed(examples), batch_size=self.evaluation_batch, sampler=sampler, **options)
 

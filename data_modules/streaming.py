@@ -203,7 +203,7 @@ class StreamLoader(DataLoader[Any]):
     dataset: ShardBatches
 
     def __init__(self, batches: ShardBatches, epoch: Callable[[], int], **options: Any) -> None:
-        super().__init__(batches, batch_size=None, collate_fn=_unchanged, **options)
+        super().__init__(batches, batch_size=None, **{"collate_fn": unchanged} | options)
         self._epoch_of = epoch
         self._resume_at, self._epoch, self._batch = (0, 0), 0, 0
 
@@ -251,5 +251,6 @@ class StreamLoader(DataLoader[Any]):
         self._resume_at = (epoch, batch)
 
 
-def _unchanged(batch: Any) -> Any:
+def unchanged(batch: Any) -> Any:
+    """Return a batch that was made already."""
     return batch

@@ -58,9 +58,11 @@ def embed(
         accelerator: auto, cpu or gpu.
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
+    from data_modules.loading import check_workers
     from lgx.core.warnings import silence_known_warnings
 
     silence_known_warnings()
+    check_workers(num_workers, "--num_workers")
     _check_least(limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
     names = _names(data)
     _check_place(out, force, ancestor, tokenizer, *names)
@@ -203,6 +205,7 @@ def _embed_all(
     from rich.progress import track
     from torch.utils.data import DataLoader
 
+    from data_modules.loading import loader_options
     from data_modules.samplers import UnpaddedEvalSampler
     from lgx.artifacts.task_embeddings import TaskEmbeddings
     from lgx.components.task_features import sum_features
@@ -218,9 +221,8 @@ def _embed_all(
         if task.name in found.tensors:
             raise UserError(f"--data: two tasks are called {task.name}; embed them into two files")
         sampler = UnpaddedEvalSampler(len(read.examples), fabric.global_rank, fabric.world_size)
-        loader: DataLoader[Any] = DataLoader(
-            read.examples, batch_size, sampler=sampler, num_workers=num_workers, collate_fn=read.collate
-        )
+        options = loader_options(num_workers, read.collate, [task], batch_size, "--", devices)
+        loader: DataLoader[Any] = DataLoader(read.examples, batch_size, sampler=sampler, **options)
         teacher = Teacher.load(reader.ancestor, task, features_only=True)
         shown = track(loader, f"embedding {task.name}", transient=True, disable=fabric.global_rank > 0)
         total, count = sum_features(teacher, (batch.to(fabric.device) for batch in shown))

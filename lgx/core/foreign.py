@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import yaml
 
-from lgx.core.system_failures import as_os_error
+from lgx.core.system_failures import as_os_error, is_full_memory
 from lgx.errors import Preempted, UserError
 
 Kinds = type[Exception] | tuple[type[Exception], ...]
@@ -51,7 +51,7 @@ def blame(mistake: str, *others: type[Exception]) -> Iterator[None]:
 
     Args:
         mistake: What the user gave, and that it is refused.
-        others: Classes of errors that pass, as a UserError and a Preempted always do.
+        others: Classes of errors that pass, as a UserError, a Preempted and full memory always do.
 
     Raises:
         UserError: In place of any other error.
@@ -59,7 +59,7 @@ def blame(mistake: str, *others: type[Exception]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, (UserError, Preempted, *others)):
+        if isinstance(error, (UserError, Preempted, *others)) or is_full_memory(error):
             raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise UserError(f"{mistake} ({reason})") from error

@@ -11,8 +11,20 @@ _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 _PEER_LOST = "another process of this run ended; read its message, or it was killed; resume with --ckpt_path last"
 WORKER_KILLED = (
-    "a data loading process was killed, perhaps because the memory was full; lower data.num_workers or "
-    "data.batch_size, then resume with --ckpt_path last"
+    "a data loading process was killed, perhaps because the memory or the shared memory (/dev/shm) was full; lower "
+    "data.num_workers or data.batch_size, then resume with --ckpt_path last"
+)
+_SHARED_MEMORY_FULL = (
+    "the shared memory (/dev/shm) is full; lower data.num_workers or data.batch_size, or give the container more of it "
+    "(docker run --shm-size), then resume with --ckpt_path last"
+)
+_STALLED = (
+    "the data loading processes gave no batch for as long as data.worker_timeout says; check whether the storage "
+    "answers, or raise data.worker_timeout (0 waits for ever), then resume with --ckpt_path last"
+)
+_MEMORY_FULL = (
+    "the memory of the machine is full; lower data.batch_size (and raise trainer.accumulate_grad_batches instead) or "
+    "data.num_workers"
 )
 _GPU_FULL = "the memory of the GPU is full; lower data.batch_size, and raise trainer.accumulate_grad_batches instead"
 _MESSAGES = {
@@ -20,6 +32,9 @@ _MESSAGES = {
     "Connection reset by peer": _PEER_LOST,
     "Broken pipe": _PEER_LOST,
     "CUDA out of memory": _GPU_FULL,
+    "unable to allocate shared memory": _SHARED_MEMORY_FULL,
+    "DataLoader timed out after": _STALLED,
+    "DefaultCPUAllocator": _MEMORY_FULL,
 }
 """Part of the message of a RuntimeError -> message for the user. torch has no class for the errors of its processes."""
 
@@ -35,6 +50,8 @@ def describe(error: BaseException) -> str | None:
     """
     if isinstance(error, ValueError) and isinstance(error.__cause__, OSError):
         error = error.__cause__  # Lightning's logger says of every error that the value cannot be logged
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return _MEMORY_FULL
     if isinstance(error, OSError):
         return f"{f'{error.filename}: ' if error.filename else ''}{os_reason(error)}"
     if isinstance(error, RuntimeError):
@@ -61,6 +78,11 @@ def _lacks_inodes(path: Path) -> bool:
     except OSError:
         return False
     return disk.f_files > 0 == disk.f_favail
+
+
+def is_full_memory(error: BaseException) -> bool:
+    """Whether an error says that the memory of the machine or of a GPU is full."""
+    return not isinstance(error, OSError) and describe(error) in (_MEMORY_FULL, _GPU_FULL)
 
 
 def is_disk_full(error: OSError) -> bool:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from lgx.core.files import atomic_path
+from lgx.core.foreign import blame
 from lgx.core.system_failures import describe, worker_was_killed
 from lgx.errors import UserError
 from tests.support.command_line import lgx
@@ -19,6 +20,14 @@ from tests.support.command_line import lgx
         (OSError("the drive is gone"), "the drive is gone"),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), "the memory of the GPU is full"),
         (RuntimeError("[gloo] Connection closed by peer [127.0.0.1]:80"), "another process of this run ended"),
+        (MemoryError(), "the memory of the machine is full; lower data.batch_size"),
+        (OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), "the memory of the machine is full"),
+        (
+            RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: you tried"),
+            "the memory of the machine is full",
+        ),
+        (RuntimeError("DataLoader timed out after 60 seconds"), "the data loading processes gave no batch"),
+        (RuntimeError("unable to allocate shared memory(shm) for file </torch_1>"), "the shared memory (/dev/shm) is"),
         (RuntimeError("shape mismatch"), None),
         (ValueError("Broken pipe"), None),
         (EOFError(), None),
@@ -71,3 +80,23 @@ def test_a_killed_worker_is_recognized_behind_other_errors():
     assert worker_was_killed(death)
     assert worker_was_killed(hidden)
     assert not worker_was_killed(other)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("error", [MemoryError(), None])
+def test_full_memory_is_not_blamed_on_an_image(fit, monkeypatch, error, workers):
+    def fill(*arguments):
+        if error:
+            raise error
+        return torch.empty(2**60), 0  # torch's own error
+
+    reader = "data_modules.images.open_photo" if error else "data_modules.images.ImageFiles.__getitem__"
+    monkeypatch.setattr(reader, fill)
+    result = fit("Ancestor", f"--data.num_workers={workers}")
+    assert (result.code, "Traceback" in result.err) == (1, False)
+    assert result.sentence.startswith("lgx fit: the memory of the machine is full")
+
+
+def test_full_memory_is_not_blamed_on_an_option():
+    with pytest.raises(MemoryError), blame("the configuration holds a value that is refused"):
+        raise MemoryError

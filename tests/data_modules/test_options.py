@@ -1,5 +1,6 @@
 """Options of data modules: what the command line shows and refuses, and what members of several sets take over."""
 
+import os
 from typing import Any
 
 import pytest
@@ -8,11 +9,13 @@ from lightning.pytorch.cli import LightningArgumentParser
 
 import data_modules
 from data_modules import CIFAR10, CoLA, ImageDataModule, ImageNet, MultiTask, MultiText, PocketDecathlon
+from data_modules.loading import MOST_WORKERS
 from lgx.errors import UserError
 
+WORKERS = f"{MOST_WORKERS} on this machine with {os.cpu_count()} cores"
 COMMON: dict[str, Any] = {
-    "root": "data", "batch_size": 128, "eval_batch_size": None, "num_workers": 0, "val_fraction": 0.1,
-    "split_seed": 0, "seed": 0, "limit_train": None,
+    "root": "data", "batch_size": 128, "eval_batch_size": None, "num_workers": 0, "worker_timeout": 60,
+    "val_fraction": 0.1, "split_seed": 0, "seed": 0, "limit_train": None,
 }  # fmt: skip
 IMAGES = COMMON | {"img_size": None, "in_chans": None, "augment": "none"}
 SHARDS = IMAGES | {"in_memory": True, "shuffle_buffer": 1000}
@@ -76,7 +79,9 @@ def test_the_command_line_checks_options(name: str, option: str) -> None:
     [
         ("batch_size", 0, "data.batch_size: expected at least 1, got 0"),
         ("eval_batch_size", 0, "data.eval_batch_size: expected at least 1 or null, got 0"),
-        ("num_workers", -1, "data.num_workers: expected at least 0, got -1"),
+        ("num_workers", -1, f"data.num_workers: expected 0 to {WORKERS}, got -1"),
+        ("num_workers", 10**6, f"data.num_workers: expected 0 to {WORKERS}, got 1000000"),
+        ("worker_timeout", -1, "data.worker_timeout: expected at least 0, got -1"),
         ("limit_train", 0, "data.limit_train: expected at least 1 or null, got 0"),
         ("val_fraction", 1.0, "data.val_fraction: expected a share between 0 and 1, got 1.0"),
     ],

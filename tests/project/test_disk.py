@@ -3,7 +3,6 @@
 import errno
 import os
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from lgx.core.system_failures import as_os_error
 from lgx.errors import UserError
 from tests.support import fake_data
 from tests.support.command_line import ARCH, Result, arguments, lgx
+from tests.support.disks import mounted
 
 LIMIT = 60  # seconds that a command may take
 
@@ -37,19 +37,6 @@ def no_file_larger_than(limit: int) -> Iterator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (old, hard))
         sys.dont_write_bytecode = writes_bytecode
-
-
-@contextmanager
-def mounted(place: Path, *options: str) -> Iterator[Path]:
-    """A separate file system; only root can mount one."""
-    place.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", place], capture_output=True)
-    if mount.returncode:
-        pytest.skip("mounting a file system needs root")
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
 
 
 @contextmanager

@@ -28,7 +28,14 @@ _SHOWN = (
 )
 """Beginnings of the keys that TensorBoard's table of hyper-parameters shows."""
 
-_MECHANICS = ("data.root", "data.in_memory", "data.num_workers", "data.shuffle_buffer", "model.compile")
+_MECHANICS = (
+    "data.root",
+    "data.in_memory",
+    "data.num_workers",
+    "data.worker_timeout",
+    "data.shuffle_buffer",
+    "model.compile",
+)
 """Keys among these that do not influence what is learned; the table is alphabetical, and they would come first."""
 
 
@@ -58,7 +65,7 @@ class SaveConfig(SaveConfigCallback):
         if folder is None:
             return
         with atomic_path(folder / "config.yaml") as temporary:
-            temporary.write_text(about + text)
+            temporary.write_text(about + text, encoding="utf-8")
         for logger in trainer.loggers:
             parameters = {
                 key: value
