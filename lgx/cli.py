@@ -2,6 +2,8 @@
 
 import difflib
 import importlib
+import io
+import locale
 import os
 import signal
 import sys
@@ -80,6 +82,11 @@ def main(args: Sequence[str] | None = None) -> None:
         SystemExit: With exit code 2 for a user's mistake, 1 for a failure of the system, 130 after Ctrl-C, 143 after
             SIGTERM, 141 if the reader of the output has closed it. Any other error passes with its traceback.
     """
+    if args is None:
+        use_utf8()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot print a letter ends no run
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
         with _one_interrupt():
@@ -123,6 +130,17 @@ def _one_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN if is_interrupted else signal.default_int_handler)
+
+
+def use_utf8() -> None:
+    """Start Python again in its UTF-8 mode if the locale has another encoding.
+
+    Names of files are then read as they are, here and in all other packages and processes of the run.
+    """
+    is_utf8 = sys.flags.utf8_mode or locale.getencoding().lower().replace("-", "") == "utf8"
+    if not is_utf8 and os.environ.get("PYTHONUTF8") != "1":  # with the variable, an option of Python overrides it
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def run_command(argv: Sequence[str]) -> None:

@@ -122,7 +122,9 @@ def write_vocabulary(folder: Path) -> None:
     tokens += [f"<unused{k}>" for k in range(VOCAB_SIZE - 1 - len(tokens))] + [END]
     with atomic_path(folder) as temporary:
         temporary.mkdir()
-        (temporary / "encoder.json").write_text(json.dumps({token: k for k, token in enumerate(tokens)}))
+        (temporary / "encoder.json").write_text(
+            json.dumps({token: k for k, token in enumerate(tokens)}), encoding="utf-8"
+        )
         (temporary / "vocab.bpe").write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
 
 
@@ -148,7 +150,7 @@ class PocketText(TextSet):
             for split, rows in _make(self.info.name).items():
                 lines = ["\t".join([*self.columns, self.label])]
                 lines += ["\t".join([*texts, str(label)]) for label, texts in rows]
-                (temporary / f"{split}.tsv").write_text("\n".join([*lines, ""]))
+                (temporary / f"{split}.tsv").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
     def layout(self) -> str:
         """See :class:`~data_modules.text_set.TextSet`."""

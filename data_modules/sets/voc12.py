@@ -91,7 +91,7 @@ class VOC12Aug(VOC12):
         listed = base / "ImageSets" / "Segmentation" / "trainaug.txt"
         if not listed.is_file():
             raise UserError(f"{self.info.name} {split}: {listed} is missing; expected one image name per line")
-        names = listed.read_text().split()
+        names = listed.read_text(encoding="utf-8").split()
         if outside := next((name for name in names if Path(name).name != name), None):
             raise UserError(f"{listed}: names {outside!r}, expected image names without folders")
         tested = {image.stem for image, _ in super().files(folder, "test")}

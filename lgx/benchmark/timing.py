@@ -86,7 +86,7 @@ def synchronize() -> None:
 def _silent_stderr() -> Iterator[None]:
     """Discard what native code writes to standard error: the profiler reports its start and a missing GPU there."""
     kept = os.dup(2)
-    with open(os.devnull, "w") as nowhere:
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
         os.dup2(nowhere.fileno(), 2)
     try:
         yield

@@ -73,7 +73,7 @@ def bench(
         rows += _measure(sizes, config, images, meta_batch, number, repeats)
     if json:
         with atomic_path(json) as temporary:
-            temporary.write_text(json_module.dumps(rows, indent=2) + "\n")
+            temporary.write_text(json_module.dumps(rows, indent=2) + "\n", encoding="utf-8")
 
 
 def _measure(

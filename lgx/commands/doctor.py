@@ -1,5 +1,6 @@
 """``lgx doctor``: checks of the installation and the machine."""
 
+import locale
 import os
 import platform
 import resource
@@ -110,6 +111,11 @@ def _hints() -> list[str]:
     if files < MIN_OPEN_FILES:
         hints.append(
             f"the limit of open files is {files}, and many data loading processes need more: ulimit -n {MIN_OPEN_FILES}"
+        )
+    if (encoding := locale.getencoding()).lower().replace("-", "") != "utf8":
+        hints.append(
+            f"the encoding of the locale is {encoding}, and other programs may show names with accents wrongly: "
+            f"export LC_ALL=C.UTF-8"
         )
     if os.environ.get("SLURM_JOB_NAME") in ("bash", "interactive"):
         hints.append(

@@ -36,7 +36,7 @@ def main(argv: list[str]) -> None:
     Console().print(plan_table(plan))
     if run.options.json:
         with atomic_path(run.options.json) as temporary:
-            temporary.write_text(json.dumps(plan.to_dict(), indent=2) + "\n")
+            temporary.write_text(json.dumps(plan.to_dict(), indent=2) + "\n", encoding="utf-8")
 
 
 def _is_own(file: "Path") -> bool:

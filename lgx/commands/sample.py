@@ -37,7 +37,7 @@ def sample(
         sys.stdout.writelines(lines)
         return
     with atomic_path(out) as temporary:
-        temporary.write_text("".join(lines))
+        temporary.write_text("".join(lines), encoding="utf-8")
     print(f"written   {out}: {len(lines)} architectures of {name}")
 
 

@@ -26,7 +26,7 @@ def commit() -> str:
 
 def _git(root: Path, *arguments: str) -> str:
     command = ["git", "-C", str(root), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=10).stdout
+    return subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=10).stdout
 
 
 def config_hash(text: str) -> str:

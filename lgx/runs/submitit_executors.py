@@ -194,7 +194,7 @@ def _outcome(submission: Submission, tasks: Sequence[Any]) -> Outcome:
 def _failure(submission: Submission, reason: str = "") -> Failure:
     """A failure with the last line of the run's log as reason; with submitit's log if the run wrote nothing."""
     log = Path(submission.job.log)
-    lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
     if not lines:
         return Failure(reason or "it printed nothing", str(submission.handle.paths.stderr))
     return Failure(reason or lines[-1].strip(), str(log))

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from jsonargparse import ArgumentError, Namespace, get_loader, set_loader
 
-from lgx.core.plain_yaml import check_yaml, read_yaml
+from lgx.core.plain_yaml import LONGEST, MOST_OPTIONS, check_yaml, read_yaml
 from lgx.errors import UserError
 from lgx.training.allowed_imports import forbid_imports
 from lgx.training.migrations import migrate
@@ -59,7 +59,7 @@ _jsonargparse_yaml = get_loader("yaml")
 
 
 def _load_yaml(text: str) -> Any:
-    check_yaml(text)
+    check_yaml(text, MOST_OPTIONS, LONGEST)
     try:
         return migrate(_jsonargparse_yaml(text))
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits

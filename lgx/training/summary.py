@@ -56,4 +56,4 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float, health: dict[s
         "health": health,
     }
     with atomic_path(folder / SUMMARY) as temporary:
-        temporary.write_text(json.dumps(summary, indent=2) + "\n")
+        temporary.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")

@@ -56,7 +56,7 @@ def write_text_descendant(
         plain.save_pretrained(temporary)
         if tokenizer is not None:
             tokenizer.save_pretrained(temporary)
-        (temporary / "README.md").write_text(_card(out, plain, card or {}, writer))
+        (temporary / "README.md").write_text(_card(out, plain, card or {}, writer), encoding="utf-8")
 
 
 def _plain(model: "PreTrainedModel") -> "PreTrainedModel":

@@ -118,7 +118,7 @@ def _write_folder(
     with atomic_path(out) as temporary:
         with write_errors():
             save_for_hf(reference, str(temporary), model_config=config, model_args=args, safe_serialization=True)
-        (temporary / "README.md").write_text(_card(out, architecture, reference, card))
+        (temporary / "README.md").write_text(_card(out, architecture, reference, card), encoding="utf-8")
 
 
 def _pretrained_config(

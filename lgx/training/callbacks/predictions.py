@@ -27,7 +27,7 @@ class SavePredictions(Callback):
         indices = pl_module.data_module().predict_indices[: len(probabilities)]  # trainer.limit_predict_batches
         names = pl_module.task.class_names if pl_module.task else ()
         path = folder / ("predictions.csv" if world == 1 else f"predictions.rank{rank}.csv")
-        with atomic_path(path) as temporary, temporary.open("w", newline="") as file:
+        with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["index", "class", "name", "probability"])
             for index, value, chosen in zip(indices, *probabilities.max(dim=-1), strict=True):

@@ -83,7 +83,7 @@ def _requeue(job: str) -> str:
     """Ask SLURM to queue a job again; return the reason of a failure, or an empty text."""
     command = ["scontrol", "requeue", job]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"`{' '.join(command)}` failed ({error})"
     return f"`{' '.join(command)}` failed ({done.stderr.strip()})" if done.returncode else ""
