@@ -1,6 +1,7 @@
 """Unpack zip and tar files of a user safely: no file outside the target folder, and no archive bomb."""
 
 import gzip
+import io
 import lzma
 import stat
 import tarfile
@@ -9,12 +10,51 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from lgx.core.files import atomic_path
 from lgx.errors import UserError
 
 EXPANSION = 200
 """Largest allowed ratio of an archive's content to its size. Texts shrink to a tenth, images hardly at all."""
+
+LARGEST_HEADER = 2**18
+"""Most bytes of a tar header that replaces a name or adds facts; a path has at most 4,096."""
+
+_ADDED_HEADERS = {
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+}
+_ZIP_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+"""Of the other methods zipfile decompresses a whole block at once, of which 64 KiB may expand to gigabytes."""
+
+
+class BoundedInfo(tarfile.TarInfo):
+    """Header of a member of a tar file; tarfile reads it into memory, whatever size it states.
+
+    To be given to tarfile as ``tarinfo``.
+
+    Raises:
+        ValueError: If it is larger than :data:`LARGEST_HEADER`, or describes the holes of a sparse file, which may be
+            any number.
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "BoundedInfo":
+        """Read a block; called before the header that it announces is read."""
+        info = super().frombuf(buf, encoding, errors)
+        if info.type in _ADDED_HEADERS and not 0 <= info.size <= LARGEST_HEADER:
+            raise ValueError(f"a header of {info.size:,} bytes, more than {LARGEST_HEADER:,}")
+        if info.type == tarfile.GNUTYPE_SPARSE:
+            raise ValueError("a sparse file")
+        return info
+
+    def _proc_gnusparse_10(self, *arguments: object) -> None:
+        """Called by tarfile for the sparse format of newer versions of GNU tar."""
+        raise ValueError("a sparse file")
 
 
 def unzip(archives: Iterable[Path], folder: Path) -> None:
@@ -53,6 +93,8 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
                 # Only the upper half of the attributes is a mode, and only if a Unix system wrote the file.
                 if stat.S_ISLNK(member.external_attr >> 16):
                     raise UserError(f"{path}: its member {member.filename!r} is a symbolic link; do not trust it")
+                if member.compress_type not in _ZIP_METHODS:
+                    raise UserError(f"{path}: its member {member.filename!r} is not deflated; zip it again")
             check_size(path, sum(member.file_size for member in members))
             yield archive
     except (
@@ -88,18 +130,59 @@ def reading_tar(path: Path) -> Iterator[None]:
         raise UserError(f"{path}: a damaged archive ({error}); fetch it again") from error
 
 
+@contextmanager
+def open_tar(path: Path, file: io.BufferedReader) -> Iterator[tarfile.TarFile]:
+    """Open a tar file, or one that gzip compressed, as a stream.
+
+    Other compressions are not read: a few bytes of bzip2 may expand to gigabytes at once, and the header of an xz file
+    states how much memory is taken.
+
+    Args:
+        path: The file, for the message.
+        file: The file or a member of it, opened.
+
+    Raises:
+        UserError: If it is damaged or has a header of unreasonable size; also if the caller finds it damaged.
+    """
+    mode: Literal["r|gz", "r|"] = "r|gz" if file.peek(2)[:2] == b"\x1f\x8b" else "r|"
+    with reading_tar(path), tarfile.open(fileobj=file, mode=mode, tarinfo=BoundedInfo) as tar:
+        yield tar
+
+
+class Sizes:
+    """Adds up the members of a tar file, in order, and refuses a bomb.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.content = path, 0
+
+    def add(self, member: tarfile.TarInfo) -> None:
+        """Add a member.
+
+        Raises:
+            UserError: If the content is too large for a real set, or the headers, which stay in memory, are.
+        """
+        headers = member.offset_data - self.content
+        if headers > 2**26 + 4 * self.path.stat().st_size:
+            raise UserError(f"{self.path}: has {headers:,} bytes of headers, more than its files need; do not trust it")
+        self.content += -(-member.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE if member.isreg() else 0
+        check_size(self.path, self.content)
+
+
 def check_tar(path: Path) -> None:
     """Check a tar file that another package will unpack.
 
     Raises:
         UserError: If it is damaged or a bomb, or a member would be written outside, is a link or a device.
     """
-    total = 0
-    with reading_tar(path), tarfile.open(path, "r|*") as tar:
+    sizes = Sizes(path)
+    with path.open("rb") as file, open_tar(path, file) as tar:
         for member in tar:
             check_member(path, member)
-            total += member.size
-            check_size(path, total)
+            sizes.add(member)
 
 
 def check_member(path: Path, member: tarfile.TarInfo) -> None:

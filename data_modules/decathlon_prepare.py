@@ -1,11 +1,11 @@
 """Unpack or link the Visual Decathlon from its official archives, task by task, and check it."""
 
+import io
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO
 
-from data_modules.archives import check_member, check_name, check_size, reading_tar
+from data_modules.archives import Sizes, check_member, check_name, open_tar
 from data_modules.decathlon import DECATHLON_TASKS, FACTS, Decathlon, DecathlonTask, Part, decathlon_info, task_folder
 from data_modules.prepare import link
 from data_modules.suites import Suite
@@ -127,25 +127,27 @@ def _unpack_images(folder: Path, name: str, target: Path) -> None:
     archive = folder / _filename(DATA)
     if not archive.exists():
         return
-    with reading_tar(archive), tarfile.open(archive, "r|gz") as tar:
+    sizes = Sizes(archive)
+    with archive.open("rb") as file, open_tar(archive, file) as tar:
         for member in tar:
-            if PurePosixPath(member.name).name == f"{name}.tar" and (inner := tar.extractfile(member)):
+            sizes.add(member)
+            if PurePosixPath(member.name).name != f"{name}.tar":
+                continue
+            if isinstance(inner := tar.extractfile(member), io.BufferedReader):
                 _extract(inner, archive, (name,), target)
                 return
 
 
-def _extract(file: IO[bytes], path: Path, inside: tuple[str, ...], target: Path) -> None:
+def _extract(file: io.BufferedReader, path: Path, inside: tuple[str, ...], target: Path) -> None:
     """Unpack the content of the folder ``inside`` of a tar stream to ``target``, all or nothing.
 
     Raises:
         UserError: If the archive is damaged or empty, or a member would be written outside or is a link or a device.
     """
-    total = 0
+    sizes = Sizes(path)
 
     def keep(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:
-        nonlocal total
-        total += member.size
-        check_size(path, total)
+        sizes.add(member)
         check_name(path, member.name)
         parts = PurePosixPath(member.name).parts
         if parts[: len(inside)] != inside or len(parts) == len(inside):
@@ -155,7 +157,7 @@ def _extract(file: IO[bytes], path: Path, inside: tuple[str, ...], target: Path)
 
     with atomic_path(target) as temporary:
         temporary.mkdir()
-        with reading_tar(path), tarfile.open(fileobj=file, mode="r|*") as tar:
+        with open_tar(path, file) as tar:
             tar.extractall(temporary, filter=keep)
         if not any(temporary.iterdir()):
             raise UserError(f"{path}: holds no {'/'.join(inside)}/; expected the official archive, fetch it again")

@@ -2,6 +2,8 @@
 
 import io
 import os
+import re
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,8 +18,14 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp")
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
 """Formats that are decoded, whatever the name of the file. Pillow recognizes many more by their first bytes."""
 
+MOST_PIXELS = 8192 * 8192
+"""Most pixels of an image: decoding takes a quarter of a gigabyte in each loading process. Cameras have 61 million."""
+
 # PostScript is a program, which Pillow passes to Ghostscript; torchvision's readers open files of any format.
 EpsImagePlugin.gs_binary = False
+# Pillow refuses twice this number, before it decodes, and warns above it; torchvision's readers obey it too.
+Image.MAX_IMAGE_PIXELS = MOST_PIXELS // 2
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 class DataError(UserError):
@@ -39,7 +47,7 @@ def opened(source: Path | bytes) -> Image.Image:
 
     Raises:
         Exception: Any exception of Pillow for a file in another format than :data:`FORMATS`, or with more pixels than
-            its limit.
+            :data:`MOST_PIXELS`.
     """
     if isinstance(source, Path) and not source.is_file():  # opening a pipe would wait forever
         raise FileNotFoundError("no such file")
@@ -118,11 +126,11 @@ class LabeledImages:
             image = self.source[position][0]
             image.load()  # PIL decodes lazily: outside this block the position of a damaged image is unknown
             checked(image)
-        except UserError:
+        except (UserError, MemoryError):
             raise
         except Exception as error:
             raise DataError(
-                f"{self.where}: image {position} cannot be decoded ({_one_line(error)}); "
+                f"{self.where}: image {position} cannot be decoded ({one_line(error)}); "
                 "restore its file or prepare the set again"
             ) from error
         return image, int(self.labels[index])
@@ -160,9 +168,11 @@ class ImageFiles:
         path = self.path(index)
         try:
             return open_photo(path), int(self.labels[index])
+        except MemoryError:
+            raise
         except Exception as error:
             raise DataError(
-                f"{self.where}: {path} cannot be decoded ({_one_line(error)}); restore the file or remove it"
+                f"{self.where}: {path} cannot be decoded ({one_line(error)}); restore the file or remove it"
             ) from error
 
     def encoded(self, index: int) -> tuple[bytes, str] | None:
@@ -175,51 +185,12 @@ class ImageFiles:
             opened(path).close()
             return path.read_bytes(), suffix
         except Exception as error:  # a file that is not an image, e.g. behind a link, must not get into the shards
-            raise DataError(f"{self.where}: {path} is not an image ({_one_line(error)}); remove it") from error
+            raise DataError(f"{self.where}: {path} is not an image ({one_line(error)}); remove it") from error
 
     def take(self, indices: Indices, where: str | None = None) -> "ImageFiles":
         """The files at ``indices``."""
         names = [os.fsdecode(name) for name in self.names[indices]]
         return ImageFiles(self.folder, names, self.labels[indices], where or self.where)
-
-
-def class_folders(folder: Path) -> list[str]:
-    """Names of the class folders in ``folder``, in the order of numbers if all are numbers, else of the alphabet."""
-    names = [p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
-    return sorted(names, key=int) if all(n.isdecimal() for n in names) else sorted(names)
-
-
-def read_class_tree(folder: Path, classes: Sequence[str], where: str) -> ImageFiles:
-    """Read ``folder/<class>/**/*.{jpg,png,...}``.
-
-    Args:
-        folder: Folder of one split.
-        classes: Class folders in index order.
-        where: Set and split, for error messages.
-
-    Returns:
-        The files, sorted by class and path.
-
-    Raises:
-        UserError: If the class folders are not exactly ``classes``.
-    """
-    found = class_folders(folder)
-    if set(found) != set(classes):
-        missing, extra = sorted(set(classes) - set(found)), sorted(set(found) - set(classes))
-        problem = f"lacks {missing[:3]}" if missing else f"has the unknown class folders {extra[:3]}"
-        raise UserError(f"{where}: {folder} {problem}; expected exactly the {len(classes)} class folders of this set")
-    names: list[str] = []
-    labels: list[int] = []
-    for label, name in enumerate(classes):
-        inside = (folder / name).rglob("*")
-        files = sorted(
-            str(p.relative_to(folder))
-            for p in inside
-            if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".")  # macOS adds such files to archives
-        )
-        names += files
-        labels += [label] * len(files)
-    return ImageFiles(folder, names, labels, where)
 
 
 def guarded(build: Callable[[], Any], what: str, remedy: str) -> Any:
@@ -241,9 +212,13 @@ def guarded(build: Callable[[], Any], what: str, remedy: str) -> Any:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{what} is incomplete or corrupted ({_one_line(error)}); {remedy}") from error
+        raise UserError(f"{what} is incomplete or corrupted ({one_line(error)}); {remedy}") from error
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """The reason why an image or a set cannot be read, for a message: class and message of an exception."""
+    if isinstance(error, Image.DecompressionBombError):
+        pixels = re.findall(r"\d+", str(error))
+        return f"its {int(pixels[0]):,} pixels are more than {MOST_PIXELS:,}; resize it first"
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__

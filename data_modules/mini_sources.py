@@ -9,7 +9,7 @@ from PIL import Image
 
 from data_modules.archives import open_zip
 from data_modules.base import Split
-from data_modules.images import IMAGE_SUFFIXES, DataError, open_photo, opened
+from data_modules.images import IMAGE_SUFFIXES, DataError, one_line, open_photo, opened
 from data_modules.splits import Indices, grouped_split, stratified_split
 from lgx.errors import UserError
 
@@ -41,7 +41,7 @@ class EncodedImages:
             image = open_photo(data)
         except Exception as error:
             raise DataError(
-                f"{self.where}: {path} cannot be decoded ({type(error).__name__}); fetch its archive again"
+                f"{self.where}: {path} cannot be decoded ({one_line(error)}); fetch its archive again"
             ) from error
         if image.mode not in ("L", "RGB"):
             image = image.convert("L" if image.mode == "1" else "RGB")
@@ -140,10 +140,12 @@ def drawers(folder: Path) -> Splits:
 
 def tiny_imagenet(folder: Path) -> Splits:
     """Read training images by folder. The official val images, whose classes a text file gives, are the test."""
-    classes = (folder / "wnids.txt").read_text(errors="replace").split()
+    classes = (folder / "wnids.txt").read_text(encoding="utf-8", errors="replace").split()
     train = _labeled(read_zip(folder / "train_50_per_class.zip"), folder / "train_50_per_class.zip", classes)
     annotations = folder / "val_annotations.txt"
-    lines = [line.split("\t") for line in annotations.read_text(errors="replace").splitlines() if line]
+    lines = [
+        line.split("\t") for line in annotations.read_text(encoding="utf-8", errors="replace").splitlines() if line
+    ]
     wnid = {line[0]: line[1] for line in lines if len(line) > 1}
     test = read_zip(folder / "val_all.zip")
     unknown = [name.name for name, _ in test if wnid.get(name.name) not in classes]

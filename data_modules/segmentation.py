@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from data_modules.base import Split
-from data_modules.images import DataError, Images, LabeledImages, open_image
+from data_modules.images import DataError, Images, LabeledImages, one_line, open_image
 from data_modules.official import OfficialData
 from data_modules.prepare import link
 from data_modules.samplers import Key, TransformedExamples, mix_seed, seeded_rng
@@ -72,11 +72,10 @@ class MaskedImages(LabeledImages):
     def _decode(self, path: Path) -> Image.Image:
         try:
             return open_image(path)
+        except MemoryError:
+            raise
         except Exception as error:
-            reason = " ".join(str(error).split())[:160]
-            raise DataError(
-                f"{self.where}: {path} cannot be decoded ({type(error).__name__}: {reason}); restore the file"
-            ) from error
+            raise DataError(f"{self.where}: {path} cannot be decoded ({one_line(error)}); restore the file") from error
 
     def _classes(self, values: NDArray[Any], path: Path) -> NDArray[np.uint8]:
         if values.ndim != 2:

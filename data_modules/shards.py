@@ -18,8 +18,9 @@ import webdataset as wds
 from PIL import Image
 from rich.progress import track
 
+from data_modules.archives import BoundedInfo
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import DataError, Images, open_photo
+from data_modules.images import DataError, Images, one_line, open_photo
 from data_modules.shard_index import INDEX, Shard, load_index
 from data_modules.splits import Indices
 from lgx.core.files import atomic_path
@@ -83,7 +84,7 @@ def write_shards(
                 old = {"file": path.name, "count": len(part), "sha256": _sha256(temporary)}
         entry["shards"].append(old)
         with atomic_path(directory / INDEX) as temporary:
-            temporary.write_text(json.dumps(index, indent=1) + "\n")
+            temporary.write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
     return directory / INDEX
 
 
@@ -109,10 +110,10 @@ def read_shard(shard: Shard) -> Iterator[dict[str, Any]]:
             yield sample
     except OSError as error:
         raise DataError(f"shard {path} cannot be read ({error.strerror or error}); {remedy}") from error
-    except UserError:
+    except (UserError, MemoryError):
         raise
     except Exception as error:
-        raise DataError(f"shard {path} is truncated or corrupted ({type(error).__name__}); {remedy}") from error
+        raise DataError(f"shard {path} is truncated or corrupted ({one_line(error)}); {remedy}") from error
     if count != shard.count:
         raise DataError(f"shard {path} holds {count} examples instead of {shard.count}; {remedy}")
 
@@ -126,7 +127,7 @@ def _members(path: Path) -> Iterator[dict[str, Any]]:
     if not path.is_file():  # opening a pipe would wait forever
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     size = path.stat().st_size
-    with path.open("rb") as stream, tarfile.open(fileobj=stream, mode="r:") as tar:
+    with path.open("rb") as stream, tarfile.open(fileobj=stream, mode="r:", tarinfo=BoundedInfo) as tar:
         for member in tar:
             if member.issparse() or member.size > size:
                 raise ValueError(f"{member.name} is larger than the file")
@@ -143,10 +144,12 @@ def decode(sample: dict[str, Any], where: str) -> tuple[Image.Image, int]:
     try:
         data = next(sample[key] for key in IMAGE_KEYS if key in sample)
         return open_photo(data), int(sample["cls"])
+    except MemoryError:
+        raise
     except Exception as error:
         raise DataError(
             f"{where}: example {sample.get('__key__')} of {sample.get('__url__')} cannot be decoded "
-            f"({type(error).__name__}); write the shards again"
+            f"({one_line(error)}); write the shards again"
         ) from error
 
 

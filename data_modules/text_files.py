@@ -16,6 +16,8 @@ from lgx.errors import UserError
 LONGEST_LINE = 2**20
 """Largest length of a line in bytes. The longest review has 14 thousand; this would take minutes to tokenize."""
 
+MOST_LINES = 2_000_000
+"""Most lines of a file: the sets of this package have at most 70 thousand; each takes some 500 bytes in memory."""
 
 _HALF = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair. JSON can contain it alone, but tokenizers refuse it."""
@@ -156,7 +158,8 @@ def read_lines(path: Path, most: int | None = None) -> list[str]:
         most: Largest number of lines to read.
 
     Raises:
-        UserError: If it cannot be read, is empty, is not UTF-8, or has a line longer than :data:`LONGEST_LINE`.
+        UserError: If it cannot be read, is empty, is not UTF-8, has a line longer than :data:`LONGEST_LINE`, or more
+            lines than :data:`MOST_LINES`.
     """
     try:
         if not path.is_file():  # opening a pipe would wait forever
@@ -172,6 +175,8 @@ def read_lines(path: Path, most: int | None = None) -> list[str]:
 
 def _decoded(path: Path, lines: Iterable[bytes]) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
+        if number > MOST_LINES:
+            raise UserError(f"{path}: more than {MOST_LINES:,} lines; cut it into several sets")
         if len(line) > LONGEST_LINE:
             raise UserError(f"{path}, line {number}: more than {LONGEST_LINE:,} bytes; is a line break missing?")
         try:

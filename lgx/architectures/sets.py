@@ -15,7 +15,7 @@ from lgx.architectures.gpt2 import GPT2Architecture
 from lgx.architectures.names import name_of
 from lgx.architectures.registry import architecture_from_dict
 from lgx.architectures.vit import ViTArchitecture
-from lgx.core.json_files import parse_json
+from lgx.core.json_files import LARGEST, parse_json
 from lgx.core.schema import shortened
 from lgx.errors import UserError
 
@@ -123,7 +123,11 @@ def read_architectures(path: str, base: Architecture | None = None) -> list[Arch
     if not Path(path).is_file():
         raise UserError(f"{path}: no such file; {remedy}")
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        with Path(path).open("rb") as file:
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise UserError(f"{path}: more than {LARGEST:,} bytes; {remedy}")
+        lines = content.decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise UserError(f"{path}: {reason}; {remedy}") from error

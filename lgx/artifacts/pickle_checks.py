@@ -13,6 +13,9 @@ from typing import IO, Any
 LARGEST_TUPLE = 10**6
 """Most elements of a tuple; the elements of a tuple inside it count each time that it occurs."""
 
+MOST_STEPS = 3 * 10**6
+"""Most operations of a pickle: one byte can make an object of 64; 10,000 tensors and their optimizer take 10^6."""
+
 _TUPLES = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_TUPLE"}
 
 
@@ -23,7 +26,8 @@ def check_checkpoint(path: Path) -> None:
         path: A file that ``torch.save`` wrote, as a zip file or in the older format.
 
     Raises:
-        ValueError: If it is compressed, or its pickle makes byte arrays or tuples of exponential size.
+        ValueError: If it is compressed, or its pickle has millions of operations, or makes byte arrays or tuples of
+            exponential size.
         Exception: Any error that a damaged file causes in pickle or zip.
     """
     if not zipfile.is_zipfile(path):
@@ -32,9 +36,11 @@ def check_checkpoint(path: Path) -> None:
                 _check_pickle(file)
         return
     with zipfile.ZipFile(path) as archive:
-        if sum(member.file_size for member in archive.infolist()) > path.stat().st_size:
+        members = archive.infolist()
+        are_stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+        if not are_stored or sum(member.file_size for member in members) > path.stat().st_size:
             raise ValueError("it is compressed")
-        for member in archive.infolist():
+        for member in members:
             if member.filename.endswith(".pkl"):
                 with archive.open(member) as file:
                     _check_pickle(file)
@@ -44,7 +50,9 @@ def _check_pickle(file: IO[bytes]) -> None:
     """Follow the pickle's stack, where each tuple is replaced by its size."""
     stack: list[Any] = []  # None is a mark
     memo: dict[Any, Any] = {}
-    for opcode, argument, _ in pickletools.genops(file):
+    for step, (opcode, argument, _) in enumerate(pickletools.genops(file)):
+        if step == MOST_STEPS:
+            raise ValueError(f"its pickle has more than {MOST_STEPS:,} operations")
         name, before = opcode.name, list(opcode.stack_before)
         if name == "GLOBAL" and str(argument).endswith(" bytearray"):
             raise ValueError("it makes byte arrays of any length")

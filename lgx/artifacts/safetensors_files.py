@@ -14,6 +14,9 @@ from lgx.core.foreign import safetensors_errors, write_errors
 from lgx.core.schema import LINE
 from lgx.errors import UserError
 
+LARGEST_HEADER = 2**24
+"""Most bytes of a header, which takes many times its size in memory; one of 10,000 tensors has one million."""
+
 
 def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
     """Write tensors and metadata atomically.
@@ -59,8 +62,16 @@ def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: no such file")
+    _check_header(path)
     with safetensors_errors(path), safe_open(path, framework="pt") as file:
         tensors, metadata = {k: file.get_tensor(k) for k in file.keys()}, dict(file.metadata() or {})
     if wrong := next((name for name in tensors if not LINE.holds(name)), None):
         raise UserError(f"{path}: a tensor is called {wrong[:40]!r}, expected {LINE.words}; save it again")
     return tensors, metadata
+
+
+def _check_header(path: Path) -> None:
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+    if LARGEST_HEADER < size <= path.stat().st_size:  # otherwise the file is damaged, which safetensors reports
+        raise UserError(f"{path}: has a header of {size:,} bytes, more than {LARGEST_HEADER:,}; do not trust it")

@@ -127,5 +127,5 @@ def _machine() -> str:
     """Short name of the space in which a process number is unique: machine, its last start, container."""
     facts = [socket.gethostname()]
     with suppress(OSError):  # Linux only
-        facts += [Path("/proc/sys/kernel/random/boot_id").read_text(), os.readlink("/proc/self/ns/pid")]
+        facts += [Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8"), os.readlink("/proc/self/ns/pid")]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:8]

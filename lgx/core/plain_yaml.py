@@ -1,5 +1,6 @@
 """Read YAML of files that may come from anyone: a few lines of it can stand for any amount of data."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,22 @@ LARGEST = 2**20
 DEEPEST, MOST = 100, 100_000
 """Most levels of nesting, and most values; a value behind an alias counts at every use."""
 
+MOST_OPTIONS, LONGEST = 2_000, 64
+"""Most values of a configuration, and most of a list in it: the time of the parser grows with the square of a list. A
+configuration that a run saves has 300 values; the longest list of the experiments has 13."""
+
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def check_yaml(text: str) -> None:
-    """Refuse YAML that would exhaust the interpreter: nested too deeply, or multiplied by aliases.
+def check_yaml(text: str, most: int = MOST, longest: int = MOST) -> None:
+    """Refuse YAML that would exhaust the interpreter: nested too deeply, too long, or multiplied by aliases.
 
     Numbers beyond 64 bits are refused, too: no option takes one, and each library fails on them in its own way.
 
     Args:
         text: The YAML.
+        most: Most values.
+        longest: Most values of one list.
 
     Raises:
         yaml.YAMLError: If it is refused or is not YAML.
@@ -32,14 +39,19 @@ def check_yaml(text: str) -> None:
         raise yaml.YAMLError(f"more than {LARGEST:,} characters")
     sizes: dict[str, int] = {}
     open_nodes: list[tuple[str | None, int]] = []  # anchor, and values before it
+    inside = [0.0]  # values of each open list
     values = 0
     for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.NodeEvent):
+            inside[-1] += 1
         if isinstance(event, yaml.CollectionStartEvent):
+            inside.append(-math.inf if isinstance(event, yaml.MappingStartEvent) else 0)
             open_nodes.append((event.anchor, values))
             if event.anchor:
                 sizes[event.anchor] = MOST  # an alias within itself
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = open_nodes.pop()
+            inside.pop()
             if anchor:
                 sizes[anchor] = values - before
         elif isinstance(event, yaml.AliasEvent):
@@ -50,9 +62,12 @@ def check_yaml(text: str) -> None:
             if event.anchor:
                 sizes[event.anchor] = 1
         values += isinstance(event, yaml.NodeEvent)
-        if len(open_nodes) > DEEPEST or values > MOST:
-            what = f"nested more than {DEEPEST} levels deep" if values <= MOST else f"more than {MOST:,} values"
-            raise yaml.YAMLError(what)
+        if len(open_nodes) > DEEPEST:
+            raise yaml.YAMLError(f"nested more than {DEEPEST} levels deep")
+        if values > most:
+            raise yaml.YAMLError(f"more than {most:,} values")
+        if inside[-1] > longest:
+            raise yaml.YAMLError(f"a list of more than {longest:,} values")
 
 
 def read_yaml(path: Path, remedy: str) -> Any:

@@ -1,6 +1,5 @@
 """The record of a run, read from its folder: configuration, results, learngene and amount of training."""
 
-import json
 from collections.abc import Mapping
 from contextlib import redirect_stderr
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 from lgx.architectures import parse_any_architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.core.json_files import read_json
 from lgx.core.plain_yaml import read_yaml
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
@@ -128,8 +128,8 @@ class RunRecord:
     def summary(self) -> dict[str, Any]:
         """What it wrote when it ended; empty before."""
         try:
-            return dict(json.loads((self.folder / "summary.json").read_text()))
-        except (OSError, ValueError, TypeError):
+            return dict(read_json(self.folder / "summary.json", "evaluate the run again"))
+        except (UserError, TypeError, ValueError):
             return {}
 
     @property

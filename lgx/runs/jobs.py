@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from lgx.core.files import atomic_path
+from lgx.core.json_files import read_json
 from lgx.core.locks import INHERITED, job_rank, locked
+from lgx.errors import UserError
 from lgx.runs.sweeps import RunSpec, run_arguments
 
 GRACE = 30.0
@@ -194,13 +196,13 @@ def mark_finished(job: Job) -> None:
     """Write the command line, and a digest of its configuration, to the run's folder: the job is finished."""
     mark = {"arguments": job.arguments, "config": _digest(job)}
     with atomic_path(_mark_file(job)) as temporary:
-        temporary.write_text(json.dumps(mark) + "\n")
+        temporary.write_text(json.dumps(mark) + "\n", encoding="utf-8")
 
 
 def _read_mark(job: Job) -> dict[str, Any] | None:
     try:
-        mark = json.loads(_mark_file(job).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        mark = read_json(_mark_file(job), "run the job again")
+    except UserError:
         return None
     if isinstance(mark, list):  # versions up to 0.1 wrote the command line alone
         mark = {"arguments": mark}
