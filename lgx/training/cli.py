@@ -31,6 +31,7 @@ from lgx.training.callbacks import (
     KeepContract,
     LastCheckpoint,
     Preemption,
+    ResumeAveraging,
     SaveConfig,
     SaveLearngene,
     SavePredictions,
@@ -151,7 +152,7 @@ class LgxCLI(LightningCLI):
         self.health = TrainingHealth(self.config.allow_non_finite, self.config.save_every)
         final = FinalWeights(self.run_dir / "checkpoints")
         trainer.callbacks = [
-            *_network_first(given), *given, KeepContract(self.record), self.health, final, *_callbacks(trainer),
+            *_with_averaging(given), KeepContract(self.record), self.health, final, *_callbacks(trainer),
         ]  # fmt: skip
         trainer.plugins = _plugins(trainer.plugins or [])
         if not trainer.fast_dev_run:
@@ -220,9 +221,10 @@ class LgxCLI(LightningCLI):
             print(f"next       lgx test --config {self.run_dir / 'config.yaml'} --ckpt_path {kind}")
 
 
-def _network_first(given: list[Callback]) -> list[Callback]:
-    """What Lightning's averaging of weights over epochs needs: it copies the network before Lightning has it built."""
-    return [BuildNetwork()] if any(isinstance(callback, StochasticWeightAveraging) for callback in given) else []
+def _with_averaging(given: list[Callback]) -> list[Callback]:
+    """The user's callbacks; around Lightning's averaging of weights over epochs, what it needs."""
+    averages = [callback for callback in given if isinstance(callback, StochasticWeightAveraging)]
+    return [*(BuildNetwork() for _ in averages), *given, *map(ResumeAveraging, averages)]
 
 
 def _callbacks(trainer: Any) -> list[Callback]:

@@ -12,7 +12,7 @@ from lightning.pytorch import Callback
 
 
 class KillAt(Callback):
-    """Kill the process at a step, before or after its update, or in the validation of an epoch."""
+    """Kill the process: at a step, before or after its update; in a validation or the final test; or when fit ends."""
 
     def __init__(self, step: int, moment: str = "before_update", rank: int = 0) -> None:
         self.step, self.moment, self.rank = step, moment, rank
@@ -29,6 +29,12 @@ class KillAt(Callback):
 
     def on_validation_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         self._kill(trainer, "validation")
+
+    def on_fit_end(self, trainer, pl_module):
+        self._kill(trainer, "fit_end")
+
+    def on_test_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        self._kill(trainer, "test")
 
 
 class RecordRank(Callback):

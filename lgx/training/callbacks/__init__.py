@@ -1,12 +1,12 @@
 """Callbacks that every run of lgx has."""
 
 from lgx.training.callbacks.announce import Announce
+from lgx.training.callbacks.averaging import BuildNetwork, FinalWeights, ResumeAveraging
 from lgx.training.callbacks.check_restored import CheckRestored
 from lgx.training.callbacks.checkpoint_io import AtomicCheckpointIO
 from lgx.training.callbacks.config import SaveConfig
 from lgx.training.callbacks.contract import KeepContract
 from lgx.training.callbacks.figures import DrawFigures
-from lgx.training.callbacks.final_weights import BuildNetwork, FinalWeights
 from lgx.training.callbacks.health import TrainingHealth
 from lgx.training.callbacks.last_checkpoint import LastCheckpoint
 from lgx.training.callbacks.learngene import SaveLearngene
@@ -16,5 +16,6 @@ from lgx.training.callbacks.results import SaveResults
 
 __all__ = [
     "Announce", "AtomicCheckpointIO", "BuildNetwork", "CheckRestored", "DrawFigures", "FinalWeights", "KeepContract",
-    "LastCheckpoint", "Preemption", "SaveConfig", "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
+    "LastCheckpoint", "Preemption", "ResumeAveraging", "SaveConfig", "SaveLearngene", "SavePredictions", "SaveResults",
+    "TrainingHealth",
 ]  # fmt: skip
