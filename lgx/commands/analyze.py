@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def tasks(
     *,
-    learngene: str,
+    source: str,
     task_embeddings: str | None = None,
     tasks: str | None = None,
     archs: str | None = None,
@@ -33,7 +33,7 @@ def tasks(
     where only the embedding of the task differs; silhouettes are printed for both.
 
     Args:
-        learngene: Learngene file of a task-aware hypernetwork.
+        source: Learngene file of a task-aware hypernetwork.
         task_embeddings: File of `lgx embed`, instead of the tasks that the learngene was tuned on.
         tasks: Only these tasks, separated by commas.
         archs: Architectures, separated by commas, or by semicolons if they are specs; by default 3-Small to 12-Small,
@@ -54,7 +54,7 @@ def tasks(
 
     _check_svg(out, "lgx analyze tasks", force)
     members = None if archs is None else _parts(archs, ";" if "=" in archs else ",")
-    maps, num_classes = map_learngene(learngene, task_embeddings, _parts(tasks), members, heads)
+    maps, num_classes = map_learngene(source, task_embeddings, _parts(tasks), members, heads)
     write_svg(task_figure(maps[heads]), out, "tasks", "lgx analyze tasks")
     if json:
         print(json_module.dumps({"figure": heads, **{name: asdict(shown) for name, shown in maps.items()}}, indent=1))
@@ -181,3 +181,4 @@ def _print_maps(maps: "Mapping[Heads, TaskMap]", num_classes: int) -> None:
 
 
 COMMANDS = {"tasks": tasks, "parameters": parameters, "paths": paths}
+RENAMED = {"tasks": {"learngene": "source"}}

@@ -73,7 +73,7 @@ def init(
     from lgx.core.non_finite import non_finite_allowed
     from lgx.methods.initializers import initializer_for
 
-    _check_counts(head=head, num_classes=num_classes)
+    _check_numbers(seed, head=head, num_classes=num_classes)
     _check_place(out, force, source, tokenizer, *options.values())
     with non_finite_allowed(allow_non_finite):
         initializer = initializer_for(source, **options, seed=seed)
@@ -87,10 +87,12 @@ def init(
     print(f"written   {out}")
 
 
-def _check_counts(**counts: int | None) -> None:
-    """Refuse a head without classes."""
+def _check_numbers(seed: int, **counts: int | None) -> None:
+    """Refuse a wrong seed, and a head without classes."""
+    from lgx.core.seed import check_seed
     from lgx.errors import UserError
 
+    check_seed(seed, "--seed")
     for option, count in counts.items():
         if count is not None and count < 1:
             raise UserError(f"--{option}: a head needs at least 1 class, got {count}")

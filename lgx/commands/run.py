@@ -11,6 +11,7 @@ from jsonargparse import ArgumentParser
 
 from lgx.errors import UserError
 from lgx.training.flags import add_flag, normalize_flags
+from lgx.training.migrations import rename_options
 from lgx.training.parsing import parse
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def run(command: str, argv: list[str]) -> None:
         command: Name of a module in this package. The module has a function of the same name, or a dict ``COMMANDS`` of
             functions by subcommand, or a function ``main`` that parses its arguments itself.
         argv: What follows the command's name.
+
+    A module may also have a dict ``RENAMED``: subcommand -> old name of an option -> its name now.
 
     Raises:
         UserError: For whatever is wrong with the arguments.
@@ -39,7 +42,8 @@ def run(command: str, argv: list[str]) -> None:
         known = "\n".join(f"  {name:<12}{_summary(function)}" for name, function in functions.items())
         print(f"usage: lgx {command} COMMAND [options]\n\n{known}")
     elif argv[0] in functions:
-        call(f"lgx {command} {argv[0]}", functions[argv[0]], argv[1:])
+        renamed = getattr(module, "RENAMED", {}).get(argv[0], {})
+        call(f"lgx {command} {argv[0]}", functions[argv[0]], rename_options(argv[1:], renamed))
     else:
         raise UserError(f"unknown command {argv[0]!r} of lgx {command}; the commands are {', '.join(functions)}")
 

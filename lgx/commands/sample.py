@@ -25,7 +25,9 @@ def sample(
     from lgx.architectures import name_of, parse_any_architecture, sample_architectures
     from lgx.core.files import atomic_path
     from lgx.core.outputs import check_file
+    from lgx.core.seed import check_seed
 
+    check_seed(seed, "--seed")
     if out is not None:
         check_file(out, "lgx sample", _is_own, force=force)
     base = parse_any_architecture(arch) if arch else None

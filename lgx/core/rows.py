@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
+from lgx.core.csv_cells import escape_cell, unescape_cell
 from lgx.core.files import atomic_path
 from lgx.core.schema import LINE, shortened
 from lgx.errors import UserError
@@ -81,7 +82,8 @@ def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
-        writer.writerows(asdict(row) for row in unique.values())
+        for row in unique.values():
+            writer.writerow({k: escape_cell(v) if isinstance(v, str) else v for k, v in asdict(row).items()})
 
 
 def read_rows(path: str | Path) -> list[Row]:
@@ -133,7 +135,7 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
 def _text(cell: str) -> str:
     if not LINE.holds(cell):
         raise ValueError(f"{shortened(cell)} is not {LINE.words}")
-    return cell
+    return unescape_cell(cell)
 
 
 def _whole(cell: str) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lgx.core.extras import sweep_extra
+from lgx.core.seed import LARGEST_SEED
 from lgx.errors import UserError
 from lgx.runs.executors import Failure
 from lgx.runs.jobs import Job, make_job
@@ -82,7 +83,7 @@ def run_trials(tuning: Tuning, study: optuna.Study, pool: Pool) -> None:
 
 
 def _draw(tuning: Tuning, study: optuna.Study) -> optuna.Trial:
-    study.sampler = optuna.samplers.TPESampler(seed=tuning.seed + len(study.trials))
+    study.sampler = optuna.samplers.TPESampler(seed=(tuning.seed + len(study.trials)) % (LARGEST_SEED + 1))
     return study.ask({option: _distribution(values) for option, values in tuning.space.items()})
 
 

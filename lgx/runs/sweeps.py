@@ -12,9 +12,11 @@ from typing import Any
 
 import yaml
 
+from lgx.core.names import check_name
 from lgx.core.plain_yaml import read_yaml
 from lgx.core.rows import read_rows
 from lgx.core.schema import shortened
+from lgx.core.seed import check_seed
 from lgx.errors import UserError
 
 _RUN_KEYS = {"name", "command", "config", "options", "matrix"}
@@ -78,6 +80,9 @@ def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
     seeds, entries = content["seeds"], content["runs"]
     if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds):
         raise UserError(f"{file}: seeds must be a list of whole numbers, got {shortened(seeds)}")
+    for seed in seeds:
+        check_seed(seed, f"{file}: seeds")
+    check_name(str(content["experiment"]), f"{file}: experiment")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UserError(f"{file}: runs must be a list of mappings with name and config")
     for entry in entries:
@@ -155,6 +160,7 @@ def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path) -> It
             filled = {k: _fill(v, fill) if isinstance(v, str) else v for k, v in options.items()}
         except (KeyError, ValueError) as error:
             raise UserError(f"{file}: run {_short(entry['name'])}: unknown variable {str(error)[:100]}") from error
+        check_name(name, f"{file}: name")
         folder, config = str(parent / name / f"seed{seed}"), str(file.parent / entry["config"])
         yield RunSpec(name, seed, folder, entry.get("command", "fit"), config, filled)
 

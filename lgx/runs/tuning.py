@@ -10,7 +10,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Literal
 
+from lgx.core.names import check_name
 from lgx.core.rows import read_rows
+from lgx.core.seed import check_seed
 from lgx.errors import UserError
 from lgx.runs.sweeps import RunSpec, in_one_line, read_mapping
 
@@ -132,9 +134,11 @@ def _check(file: Path, content: dict[str, Any]) -> None:
         )
     if content["direction"] not in ("maximize", "minimize"):
         raise UserError(f"{file}: direction must be maximize or minimize, got {content['direction']}")
+    check_name(content["experiment"], f"{file}: experiment")
     for key, least in (("trials", 1), ("seed", 0)):
         if type(number := content.get(key, 0)) is not int or number < least:
             raise UserError(f"{file}: {key} must be a whole number of at least {least}, got {number}")
+    check_seed(content.get("seed", 0), f"{file}: seed")
     options, space = content.get("options") or {}, content["space"]
     if not isinstance(options, dict):
         raise UserError(f"{file}: options must be a mapping from option to value, got {options}")

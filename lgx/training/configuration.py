@@ -31,6 +31,7 @@ from lgx.training.flags import add_flag, normalize_flags
 from lgx.training.migrations import migrate_argv
 from lgx.training.parser_messages import explain
 from lgx.training.parsing import check_configs, use_checked_yaml
+from lgx.training.value_checks import check_values
 
 _BASES: dict[str, type] = {"model": Method, "data": TaskDataModule, "model.initializer": Initializer}
 """Key -> class whose subclasses may be its value."""
@@ -124,7 +125,8 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     words = normalize_flags(migrate_argv(argv), parser.flags)
     with explained():
         config: Namespace = parser.parse_args(words)
-        return config
+    check_values(config)
+    return config
 
 
 def instantiate(parser: RunParser, config: Namespace) -> Namespace:

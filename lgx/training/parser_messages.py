@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from lgx.training.allowed_imports import KNOWN
 
+NO_CONFIGURATION = "holds no configuration"
+
 
 def explain(message: str, bases: Mapping[str, type] | None = None) -> str:
     """Turn a parser's message, which lists every alternative that it tried, into one sentence.
@@ -23,10 +25,18 @@ def explain(message: str, bases: Mapping[str, type] | None = None) -> str:
     known = _subclasses(bases[key]) if bases and key in bases else []
     if (sentence := _unknown_option(message, key)) is not None:
         return sentence
-    if (reason := _unknown_name(message, known) or _wrong_value(message)) is not None:
+    if (reason := _foreign_file(message) or _unknown_name(message, known) or _wrong_value(message)) is not None:
         return f"{key}: {reason}" if key else reason
     lines = [re.sub(r"\s+", " ", line).strip(" -") for line in message.splitlines()]
     return "; ".join(line for line in lines if line)[:400]
+
+
+def _foreign_file(message: str) -> str | None:
+    """That a file which a value names holds something else; the message also quotes its lines."""
+    before = "(?:Problems parsing config: |Invalid content in sub-config file )?"
+    if found := re.search(rf"^[\s-]*{before}(.+?)(?:: \1)?:? {NO_CONFIGURATION}$", message, re.MULTILINE):
+        return f"the file {found[1]} {NO_CONFIGURATION}; give a YAML file with keys and values"
+    return None
 
 
 def _unknown_option(message: str, key: str) -> str | None:
@@ -51,6 +61,8 @@ def _unknown_name(message: str, known: Sequence[type]) -> str | None:
         owner = re.findall(r"Problem with given class_path '([^']*)'", message)
         name = owner[-1].rsplit(".", 1)[-1] if owner else "this command"
         return f"{found[1]!r} is no option of {name}{_suggest(found[1], _options(name, known))}"
+    if found := _not_a_number(message):
+        return found
     if found := re.search(r"Expected a dot import path string: (\S+)", message):
         return f"class {found[1]!r} is unknown{_suggest(found[1], [c.__name__ for c in known])}"
     if found := re.search(r"Key \"?'?([\w.]+)\"?'? is not expected", message):
@@ -60,8 +72,10 @@ def _unknown_name(message: str, known: Sequence[type]) -> str | None:
 
 def _wrong_value(message: str) -> str | None:
     """What is wrong with a value."""
-    given = re.findall(r"Given value: (.+)", message)
+    given = re.findall(r"Given value: (.+)", message) or re.findall(r"Got value: (.+)", message)
     value = re.sub(r"^NestedArg\(key='[^']*', val='?(.*?)'?\)$", r"\1", given[-1].strip())[:200] if given else ""
+    if value.startswith(("{", "Namespace(")):
+        value = "a mapping"  # perhaps of a file that is no configuration
     if base := re.search(r"does not correspond to a subclass of (\w+)", message):
         return f"{value} is not a subclass of {base[1]}; derive it from {base[1]}"
     if choices := re.search(r"Expected a typing\.Literal\[([^\]]*)\]", message):
@@ -70,6 +84,15 @@ def _wrong_value(message: str) -> str | None:
     if expected and given:
         return f"expected {' or '.join('null' if e == 'NoneType' else e for e in expected)}, got {value}"
     return None
+
+
+def _not_a_number(message: str) -> str | None:
+    """What is wrong with the value of an option that takes a number or a tensor, such as a learning rate."""
+    innermost = re.split(r'Parser key "[^"]*"', message)[-1]
+    given = re.search(r"Given value: (.*?)(?:\. Got value: .*)?$", innermost, re.MULTILINE)
+    if not given or "Subtypes: [<class 'float'>, <class 'torch.Tensor'>]" not in innermost:
+        return None
+    return f"expected a finite number, got {given[1]}"
 
 
 def _suggest(word: str, known: list[str]) -> str:

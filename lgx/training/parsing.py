@@ -1,18 +1,20 @@
 """Parse command lines and configuration files with jsonargparse."""
 
 import itertools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 from jsonargparse import ArgumentError, Namespace, get_loader, set_loader
+from jsonargparse._util import config_load_stack  # there is no public name for the files that are being loaded
 
 from lgx.core.plain_yaml import LONGEST, MOST_OPTIONS, check_yaml, read_yaml
 from lgx.errors import UserError
 from lgx.training.allowed_imports import forbid_imports
 from lgx.training.migrations import migrate
-from lgx.training.parser_messages import explain
+from lgx.training.parser_messages import NO_CONFIGURATION, explain
 
 
 def parse(parser: Any, argv: list[str]) -> Namespace:
@@ -61,6 +63,20 @@ _jsonargparse_yaml = get_loader("yaml")
 def _load_yaml(text: str) -> Any:
     check_yaml(text, MOST_OPTIONS, LONGEST)
     try:
-        return migrate(_jsonargparse_yaml(text))
+        value = migrate(_jsonargparse_yaml(text))
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits
         raise yaml.YAMLError(str(error)) from error
+    if not isinstance(value, dict | list) and (file := _file_of(text)):
+        raise yaml.YAMLError(f"{file} {NO_CONFIGURATION}")  # as a value it would stand in a message
+    return value
+
+
+def _file_of(text: str) -> str | None:
+    """The file that is just being loaded, if this is its whole text: a value of an option may name such a file."""
+    for file, _ in config_load_stack.get()[-1:]:
+        try:
+            if os.path.getsize(file) == len(text.encode()) and Path(file).read_text() == text:
+                return file
+        except (OSError, ValueError):
+            return None
+    return None

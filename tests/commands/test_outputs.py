@@ -16,7 +16,7 @@ COMMANDS = {
     "extract": ("x.learngene.safetensors", ["extract", "no_run"]),
     "embed": ("x.safetensors", ["embed", "--ancestor", "{ancestor}", "--data", "no_set"]),
     "sample": ("x.jsonl", ["sample", "ViTs-1K", "--count=2"]),
-    "analyze tasks": ("x.svg", ["analyze", "tasks", "--learngene", "no_file"]),
+    "analyze tasks": ("x.svg", ["analyze", "tasks", "--source", "no_file"]),
     "analyze paths": ("x.svg", ["analyze", "paths", "--runs", "no_run"]),
     "bench": ("x.json", ["bench", "--size=tiny"]),
     "plan": ("x.json", ["plan", *BASE]),

@@ -216,7 +216,7 @@ def test_a_trained_run_is_exported(ancestor, tmp_path):
 
 
 def test_analyze_tasks_works_with_text_models(tal, tmp_path):
-    done = lgx("analyze", "tasks", "--learngene", tal / "best.learngene.safetensors", "--out", tmp_path / "map.svg",
+    done = lgx("analyze", "tasks", "--source", tal / "best.learngene.safetensors", "--out", tmp_path / "map.svg",
                "--archs", "gpt2:depth=2,embed_dim=16,num_heads=2;gpt2:depth=3,embed_dim=16,num_heads=2")  # fmt: skip
     assert done.code == 0, done.err
     assert (tmp_path / "map.svg").is_file()

@@ -171,6 +171,19 @@ def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     assert "<script" not in (tmp_path / "out/results.md").read_text().replace("\\<", "")
 
 
+def test_a_metric_that_looks_like_a_formula_is_shown_as_it_is(tmp_path: Path) -> None:
+    for depth in (4, 6):
+        architecture = f"depth={depth},embed_dim=64,num_heads=4,img_size=32"
+        given = {"architecture": architecture, "metric": "$x^$", "run": str(depth), "split": "train"}
+        folder = tmp_path / str(depth)
+        folder.mkdir()
+        write_rows(folder / "results.csv", [row("sws", value=0.1 * epoch, epochs=epoch, **given) for epoch in (1, 2)])
+    compare([str(tmp_path)], metric="$x^$", split="train", out=str(tmp_path / "out"))
+    page = read_page(tmp_path / "out/report.html")
+    assert page.tags["svg"] == 3
+    assert sum("$x^$" in text for text in page.text) >= 3
+
+
 def test_the_papers_number_is_shown_for_the_same_architecture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -145,6 +145,16 @@ def test_options_become_text_that_the_command_line_reads_back(tmp_path, value, t
     [
         ({"seeds": 3}, "seeds"),
         ({"seeds": ["a"]}, "seeds"),
+        ({"seeds": [0, -1]}, "s.yaml: seeds: a seed is a whole number from 0 to 4294967295 (2**32 - 1), got -1"),
+        ({"seeds": [2**32]}, "seeds: a seed is a whole number"),
+        ({"experiment": "../evil"}, "s.yaml: experiment: '../evil' is no name of a folder below another one"),
+        ({"experiment": "/tmp/evil"}, "experiment: '/tmp/evil' is no name"),
+        ({"runs": [{"name": "../../evil", "config": "c"}]}, "s.yaml: name: '../../evil' is no name"),
+        ({"runs": [{"name": "a\tb", "config": "c"}]}, "holds the control character"),
+        (
+            {"runs": [{"name": "x-{d}", "config": "c", "matrix": {"d": ["a", "/../../b"]}}]},
+            "name: 'x-/../../b' is no name",
+        ),
         ({"runs": [{"name": "x", "config": "c", "matrix": {"d": 6}}]}, "list or a mapping"),
         ({"runs": [{"name": "x", "config": "c", "options": ["a"]}]}, "options"),
         ({"runs": [{"name": "x", "config": "c"}, {"name": "x", "config": "c"}]}, "different names"),

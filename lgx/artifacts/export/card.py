@@ -51,10 +51,21 @@ def model_card(
         writer: The command that writes the model.
     """
     rows = {**sizes, **{key: json.dumps(value) for key, value in facts.items() if value is not None}}
-    table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
+    table = "\n".join(f"| {key} | {_cell(value)} |" for key, value in rows.items())
+    title = "".join(c if c.isprintable() else "\ufffd" for c in title)
     return _CARD.format(
         library=library, tags=tags, mark=_mark(writer), title=title, summary=summary, facts=table, code=code
     )
+
+
+def quoted(text: str) -> str:
+    """A text as a literal of Python, in double quotes where that is possible."""
+    plain = '"' not in text and "\\" not in text and text.isprintable()
+    return f'"{text}"' if plain else repr(text)
+
+
+def _cell(value: str) -> str:
+    return value.replace("|", "\\|")
 
 
 def is_card_of(path: Path, writer: str) -> bool:

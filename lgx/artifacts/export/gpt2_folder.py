@@ -8,7 +8,7 @@ import torch
 
 import lgx
 from lgx.architectures import GPT2Architecture
-from lgx.artifacts.export.card import model_card
+from lgx.artifacts.export.card import model_card, quoted
 from lgx.artifacts.export.folders import WRITER, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.core.extras import nlp_extra
@@ -81,5 +81,5 @@ def _card(out: Path, model: "PreTrainedModel", facts: dict[str, Any], writer: st
         "padding": f"on the right with token {config.pad_token_id}",
     }
     summary = f"A GPT-2 initialized by lgx {lgx.__version__}: {architecture.spec()}."
-    code = f'from transformers import {name}\n\nmodel = {name}.from_pretrained("{out.name}")'
+    code = f"from transformers import {name}\n\nmodel = {name}.from_pretrained({quoted(out.name)})"
     return model_card(out.name, "transformers", "gpt2, learngene", summary, sizes, facts, code, writer)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import lgx
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.zoo import ZooModel
-from lgx.artifacts.export.card import model_card
+from lgx.artifacts.export.card import model_card, quoted
 from lgx.artifacts.export.folders import WRITER, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.core.files import atomic_path
@@ -147,6 +147,6 @@ def _card(out: Path, architecture: ViTArchitecture | ZooModel, model: nn.Module,
     if isinstance(architecture, ViTArchitecture) and _is_segmentation(architecture):
         tag, imports = "image-segmentation", "import timm\nimport torch\n"
         use = "\n" + _DECODING.format(grid=architecture.img_size // architecture.patch_size).rstrip("\n")
-    code = f'{imports}\nmodel = timm.create_model("local-dir:{out.name}", pretrained=True){use}'
+    code = f"{imports}\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True){use}"
     summary = f"{what}, {architecture.num_classes} classes."
     return model_card(out.name, "timm", f"{tag}, timm, learngene", summary, sizes, card.facts, code, card.writer)

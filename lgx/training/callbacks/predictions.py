@@ -5,6 +5,7 @@ import csv
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from lgx.core.csv_cells import escape_cell
 from lgx.core.files import atomic_path
 from lgx.methods.base import Method
 from lgx.training.run_folder import run_folder
@@ -32,5 +33,5 @@ class SavePredictions(Callback):
             writer.writerow(["index", "class", "name", "probability"])
             for index, value, chosen in zip(indices, *probabilities.max(dim=-1), strict=True):
                 label = int(chosen)
-                writer.writerow([index, label, names[label] if names else "", f"{float(value):.6f}"])
+                writer.writerow([index, label, escape_cell(names[label]) if names else "", f"{float(value):.6f}"])
         print(f"predicted  {path}")

@@ -100,7 +100,7 @@ def test_a_run_maps_its_tasks_after_every_validation(places, tmp_path):
     # The training loss of a hypernetwork is not that of a descendant.
     assert {row.split for row in read_rows(run / "results.csv")} == {"val"}
     learngene = run / "best.learngene.safetensors"
-    drawn = lgx("analyze", "tasks", "--learngene", learngene, "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
+    drawn = lgx("analyze", "tasks", "--source", learngene, "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
     assert drawn.code == 0, drawn.err
 
 

@@ -1,0 +1,61 @@
+"""Names that become folders: of experiments and runs."""
+
+import re
+import unicodedata
+
+from lgx.errors import UserError
+
+_SEED_FOLDER = re.compile(r"seed\d+")
+
+
+def check_name(name: str, place: str) -> None:
+    """Refuse a name that leads out of the folder that it is to name, or that cannot be shown in one line.
+
+    Parts that are joined by ``/`` are nested folders.
+
+    Args:
+        name: The name.
+        place: The option or key that gives it, for the message.
+
+    Raises:
+        UserError: If the name is empty, absolute, leads upwards, holds control characters, or has a part like
+            ``seed0``, which is the folder of a run within its name.
+    """
+    check_line(name, place)
+    parts = name.split("/")
+    if not all(parts) or {".", ".."} & {*parts}:
+        raise UserError(
+            f"{place}: {name!r} is no name of a folder below another one; give words joined by /, without . and .."
+        )
+    if reserved := next(filter(_SEED_FOLDER.fullmatch, parts), None):
+        raise UserError(f"{place}: {name!r} has the part {reserved}, which is the folder of a seed; give another name")
+
+
+def check_line(text: str, place: str) -> None:
+    """Refuse text with tabs, newlines and other control characters.
+
+    Args:
+        text: The text.
+        place: The option or key that gives it, for the message.
+
+    Raises:
+        UserError: If it holds one.
+    """
+    if wrong := next((c for c in text if unicodedata.category(c) in ("Cc", "Cs")), None):
+        raise UserError(f"{place}: {text[:100]!r} holds the control character {wrong!r}; leave it out")
+
+
+def check_pattern(pattern: str, place: str) -> None:
+    """Refuse the pattern of a file name, as Lightning's ``ModelCheckpoint`` takes it, that leads out of its folder.
+
+    Args:
+        pattern: The pattern; ``{epoch}`` and ``{val/acc:.2f}`` are replaced by numbers.
+        place: The option that gives it, for the message.
+
+    Raises:
+        UserError: If it does.
+    """
+    check_line(pattern, place)
+    parts = re.sub(r"\{[^{}]*\}", "0", pattern).split("/")
+    if not all(parts) or {".", ".."} & {*parts}:
+        raise UserError(f"{place}: {pattern!r} leads out of the folder of checkpoints; give a name such as best")
