@@ -61,8 +61,8 @@ def _unknown_name(message: str, known: Sequence[type]) -> str | None:
         owner = re.findall(r"Problem with given class_path '([^']*)'", message)
         name = owner[-1].rsplit(".", 1)[-1] if owner else "this command"
         return f"{found[1]!r} is no option of {name}{_suggest(found[1], _options(name, known))}"
-    if found := _not_a_number(message):
-        return found
+    if (reason := _not_a_number(message)) is not None:
+        return reason
     if found := re.search(r"Expected a dot import path string: (\S+)", message):
         return f"class {found[1]!r} is unknown{_suggest(found[1], [c.__name__ for c in known])}"
     if found := re.search(r"Key \"?'?([\w.]+)\"?'? is not expected", message):

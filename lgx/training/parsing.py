@@ -75,7 +75,7 @@ def _file_of(text: str) -> str | None:
     """The file that is just being loaded, if this is its whole text: a value of an option may name such a file."""
     for file, _ in config_load_stack.get()[-1:]:
         try:
-            if os.path.getsize(file) == len(text.encode()) and Path(file).read_text() == text:
+            if os.path.getsize(file) == len(text.encode()) and Path(file).read_text(encoding="utf-8") == text:
                 return file
         except (OSError, ValueError):
             return None
