@@ -9,6 +9,7 @@ from lgx.errors import UserError
 from lgx.results.averages import average, averages_of_paper
 from lgx.results.claims import Claim, Verdict, judge
 from lgx.results.epochs import count_whole_runs, last_epochs
+from lgx.results.health import health_section
 from lgx.results.merging import Merged, merge
 from lgx.results.method_costs import method_costs
 from lgx.results.paper import PaperTable, load_table
@@ -111,6 +112,8 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
         costs, unknown = method_costs(chosen, merged.rows, merged.folders)
         notes += unknown
         sections.append(cost_section(costs))
+    if (health := health_section(shown, merged.folders)) is not None:
+        sections.append(health)
     return Comparison(options, merged, shown, [_overview(shown), *merged.notes, *notes], sections, verdicts)
 
 
