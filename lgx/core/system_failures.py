@@ -53,7 +53,7 @@ def describe(error: BaseException) -> str | None:
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return _MEMORY_FULL
     if isinstance(error, OSError):
-        return f"{f'{error.filename}: ' if error.filename else ''}{os_reason(error)}"
+        return f"{f'{os.fsdecode(error.filename)}: ' if error.filename else ''}{os_reason(error)}"
     if isinstance(error, RuntimeError):
         return next((message for part, message in _MESSAGES.items() if part in str(error)), None)
     return None
@@ -67,7 +67,7 @@ def os_reason(error: OSError, path: Path | None = None) -> str:
         path: What could not be written; by default the file that the error names.
     """
     reason, place = error.strerror or str(error), path or error.filename
-    if error.errno == errno.ENOSPC and isinstance(place, str | os.PathLike) and _lacks_inodes(Path(place)):
+    if error.errno == errno.ENOSPC and place and _lacks_inodes(Path(os.fsdecode(place))):
         reason += " (no inode is left: the disk holds as many files as it can; remove some)"
     return reason
 
@@ -99,6 +99,8 @@ def as_os_error(error: Exception) -> OSError:
     """
     if found := re.search(r"\(os error (\d+)\)", str(error)):
         return OSError(int(found[1]), os.strerror(int(found[1])))
+    if number := next((number for number in _DISK_FULL if os.strerror(number) in str(error)), None):
+        return OSError(number, os.strerror(number))
     reason = next(iter(str(error).splitlines()), type(error).__name__)[:100]
     return OSError(f"the file could not be written completely ({reason}); is the disk full?")
 

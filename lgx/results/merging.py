@@ -1,5 +1,6 @@
 """Collect the rows of many runs, one for each measurement."""
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,11 +48,24 @@ def find_results(runs: Sequence[str]) -> list[Path]:
             raise UserError(f"{run}: no such file or folder; give folders of runs or {RESULTS} files")
         if run.is_file() and run.suffix != ".csv":
             raise UserError(f"{run}: not a {RESULTS}; give folders of runs or {RESULTS} files")
-        found += [run] if run.is_file() else sorted(run.rglob(RESULTS))
+        found += [run] if run.is_file() else _results_below(run)
     unique = list({file.resolve(): file for file in found}.values())
     if not unique:
         raise UserError(f"no {RESULTS} in {', '.join(runs)}; a run writes one when it validates or tests")
     return [file for file in unique if not is_comparison(file)] or unique
+
+
+def _results_below(folder: Path) -> list[Path]:
+    """Results files in a folder at any depth, and in folders of runs, their names and experiments that links name.
+
+    What lies deeper below a link is not searched: links also lead to data sets, with millions of files.
+    """
+    found = []
+    for root, folders, files in os.walk(folder):
+        found += [Path(root, RESULTS)] if RESULTS in files else []
+        links = (link for name in folders if (link := Path(root, name)).is_symlink())
+        found += [file for link in links for depth in ("", "*/", "*/*/") for file in link.glob(depth + RESULTS)]
+    return sorted(found)
 
 
 def is_comparison(results: Path) -> bool:

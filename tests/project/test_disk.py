@@ -239,6 +239,16 @@ def test_a_full_disk_ends_init_with_one_sentence_and_leaves_no_partial_file(smal
     assert list(small_disk.iterdir()) == []
 
 
+@pytest.mark.parametrize("inodes", [2, 5, 7, 9, 10, 11])
+def test_a_disk_without_inodes_is_named_whatever_is_written_next(tmp_path, images, inodes):
+    with mounted(tmp_path / "disk", "-o", f"nr_inodes={inodes}") as disk:
+        result = lgx(*arguments("fit", "Ancestor", images, disk, "--name=r"))
+        assert result.code in (1, 2), result.err
+        assert f"{disk}/test/r" in result.sentence
+        assert "No space left on device (no inode is left: " in result.sentence
+        assert "tried to log" not in result.err
+
+
 def test_a_full_disk_during_training_keeps_the_last_checkpoint(small_disk, images):
     wide = "--model.arch=depth=1,embed_dim=24,num_heads=2,patch_size=4,img_size=16"
     result = lgx(*arguments("fit", "Ancestor", images, small_disk, "--name=r", wide, "--trainer.max_epochs=3"))
