@@ -13,7 +13,7 @@ from typing import IO, Any
 LARGEST_TUPLE = 10**6
 """Most elements of a tuple; the elements of a tuple inside it count each time that it occurs."""
 
-MOST_STEPS = 3 * 10**6
+MOST_STEPS = 2 * 10**6
 """Most operations of a pickle: one byte can make an object of 64; 10,000 tensors and their optimizer take 10^6."""
 
 _TUPLES = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_TUPLE"}

@@ -19,6 +19,11 @@ MOST_OPTIONS, LONGEST = 2_000, 64
 """Most values of a configuration, and most of a list in it: the time of the parser grows with the square of a list. A
 configuration that a run saves has 300 values; the longest list of the experiments has 13."""
 
+
+class TooLarge(yaml.YAMLError):
+    """YAML that would exhaust the interpreter; the message says in which way."""
+
+
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -33,10 +38,11 @@ def check_yaml(text: str, most: int = MOST, longest: int = MOST) -> None:
         longest: Most values of one list.
 
     Raises:
-        yaml.YAMLError: If it is refused or is not YAML.
+        TooLarge: If it is refused.
+        yaml.YAMLError: If it is not YAML.
     """
     if len(text) > LARGEST:
-        raise yaml.YAMLError(f"more than {LARGEST:,} characters")
+        raise TooLarge(f"more than {LARGEST:,} characters")
     sizes: dict[str, int] = {}
     open_nodes: list[tuple[str | None, int]] = []  # anchor, and values before it
     inside = [0.0]  # values of each open list
@@ -58,24 +64,42 @@ def check_yaml(text: str, most: int = MOST, longest: int = MOST) -> None:
             values += sizes.get(event.anchor or "", 1)
         elif isinstance(event, yaml.ScalarEvent):
             if event.implicit[0] and len(event.value) > 19 and event.value.lstrip("+-").isdigit():
-                raise yaml.YAMLError(f"a number of {len(event.value):,} digits")
+                raise TooLarge(f"a number of {len(event.value):,} digits")
+            if len(event.value) > DEEPEST and event.value != text.strip():
+                check_text(event.value, most, longest)
             if event.anchor:
                 sizes[event.anchor] = 1
         values += isinstance(event, yaml.NodeEvent)
         if len(open_nodes) > DEEPEST:
-            raise yaml.YAMLError(f"nested more than {DEEPEST} levels deep")
+            raise TooLarge(f"nested more than {DEEPEST} levels deep")
         if values > most:
-            raise yaml.YAMLError(f"more than {most:,} values")
+            raise TooLarge(f"more than {most:,} values")
         if inside[-1] > longest:
-            raise yaml.YAMLError(f"a list of more than {longest:,} values")
+            raise TooLarge(f"a list of more than {longest:,} values")
 
 
-def read_yaml(path: Path, remedy: str) -> Any:
+def check_text(text: str, most: int = MOST, longest: int = MOST) -> None:
+    """Refuse a text that may be YAML, as :func:`check_yaml`: parsers also try to read texts as lists and mappings.
+
+    Raises:
+        TooLarge: If it is YAML that is refused.
+    """
+    try:
+        check_yaml(text, most, longest)
+    except TooLarge:
+        raise
+    except yaml.YAMLError:
+        pass  # an ordinary text
+
+
+def read_yaml(path: Path, remedy: str, most: int = MOST, longest: int = MOST) -> Any:
     """Read a YAML file of plain values.
 
     Args:
         path: The file.
         remedy: What the user can do if it cannot be read, for the message.
+        most: Most values.
+        longest: Most values of one list.
 
     Raises:
         UserError: If it cannot be read, is not YAML, or is refused by :func:`check_yaml`.
@@ -89,5 +113,5 @@ def read_yaml(path: Path, remedy: str) -> Any:
         raise UserError(f"{path}: {error.strerror}; {remedy}") from error
     with yaml_errors(path, remedy):
         text = content.decode()
-        check_yaml(text)
+        check_yaml(text, most, longest)
         return yaml.load(text, Loader=_Loader)  # a loader of plain values only

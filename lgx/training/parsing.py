@@ -10,7 +10,7 @@ import yaml
 from jsonargparse import ArgumentError, Namespace, get_loader, set_loader
 from jsonargparse._util import config_load_stack  # there is no public name for the files that are being loaded
 
-from lgx.core.plain_yaml import LONGEST, MOST_OPTIONS, check_yaml, read_yaml
+from lgx.core.plain_yaml import LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml, read_yaml
 from lgx.errors import UserError
 from lgx.training.allowed_imports import forbid_imports
 from lgx.training.migrations import migrate
@@ -25,6 +25,7 @@ def parse(parser: Any, argv: list[str]) -> Namespace:
     """
     use_checked_yaml()
     forbid_imports()
+    check_values(argv)
     try:
         arguments: Namespace = parser.parse_args(argv)
         return arguments
@@ -33,23 +34,41 @@ def parse(parser: Any, argv: list[str]) -> Namespace:
 
 
 def check_configs(argv: Sequence[str]) -> None:
-    """Read the files of ``--config`` once, so that a damaged one is named before anything is parsed.
+    """Check all values, and read the files of ``--config`` once, so that one is named before anything is parsed.
 
     Args:
         argv: The command line.
 
     Raises:
-        UserError: If one cannot be read, or is no YAML of reasonable size with a mapping.
+        UserError: If a file cannot be read, or is no YAML of reasonable size with a mapping, or a value is too long.
     """
     for file in config_files(argv):
-        if not isinstance(read_yaml(Path(file), "give a configuration file"), dict):
+        if not isinstance(read_yaml(Path(file), "give a configuration file", MOST_OPTIONS, LONGEST), dict):
             raise UserError(f"{file}: holds no mapping from keys to values; give a configuration file")
 
 
 def config_files(argv: Sequence[str]) -> list[str]:
     """The configuration files that a command line names with ``--config``."""
+    check_values(argv)
     given = [word for option, word in itertools.pairwise(argv) if option in ("-c", "--config")]
     return given + [option.removeprefix("--config=") for option in argv if option.startswith("--config=")]
+
+
+def check_values(argv: Sequence[str]) -> None:
+    """Refuse values on the command line that would exhaust the parser.
+
+    Args:
+        argv: The command line.
+
+    Raises:
+        UserError: If one has too many values or levels.
+    """
+    for before, word in itertools.pairwise(["", *argv]):
+        option, equals, value = word.partition("=")
+        try:
+            check_text(value if equals else word, MOST_OPTIONS, LONGEST)
+        except TooLarge as error:
+            raise UserError(f"{(option if equals else before)[:100]}: {error}; give a shorter value") from error
 
 
 def use_checked_yaml() -> None:

@@ -1,0 +1,55 @@
+"""Every reader of foreign files refuses what would take gigabytes or minutes, in one sentence.
+
+One process reads all of them, because its imports take longer than the readers.
+"""
+
+import json
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.bombs import BOMBS, MEMORY, SECONDS
+from tests.support.command_line import python
+
+
+class Ending(NamedTuple):
+    """How a reader ended."""
+
+    error: str
+    message: str
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def endings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ending]:
+    """What happened with each of them, in a gigabyte of memory."""
+    folder = tmp_path_factory.mktemp("bombs")
+    done = python("-m", "tests.support.bombs", folder, timeout=170, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr[-2000:]
+    return {name: Ending(*ending) for name, ending in json.loads(done.stdout.splitlines()[-1]).items()}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_reader_refuses_what_is_too_large(endings: dict[str, Ending], name: str) -> None:
+    ending = endings[name]
+    assert ending.error == "UserError", ending
+    assert "memory" not in ending.message.lower()
+    assert ending.seconds < SECONDS / 2
+
+
+def test_the_messages_name_the_bounds(endings: dict[str, Ending]) -> None:
+    assert MEMORY <= 2**30
+    for name, words in {
+        "configuration: 4000 devices": "a list of more than 64 values",
+        "configuration: many values": "more than 2,000 values",
+        "command line: 4000 devices": "--trainer.devices: a list of more than 64 values",
+        "tar: name header": "a header of 1,073,741,824 bytes, more than 262,144",
+        "an image": "its 176,890,000 pixels are more than 67,108,864; resize it first",
+        "a mask": "its 176,890,000 pixels are more than 67,108,864; resize it first",
+        "an image of torchvision": "its 176,890,000 pixels are more than 67,108,864; resize it first",
+        "an image in a shard": "its 176,890,000 pixels are more than 67,108,864; resize it first",
+        "learngene: many tensors": "more than 16,777,216",
+        "table: many lines": "more than 2,000,000 lines",
+        "results: length": "more than 67,108,864",
+    }.items():
+        assert words in endings[name].message, name

@@ -1,0 +1,350 @@
+"""Small files that take far more memory or time than their size suggests, and the reader of each.
+
+``python -m tests.support.bombs FOLDER`` reads each of them with a limit of memory and time and prints what happened.
+"""
+
+import bz2
+import io
+import json
+import lzma
+import resource
+import signal
+import struct
+import sys
+import tarfile
+import time
+import zipfile
+import zlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, PngImagePlugin
+
+from data_modules.archives import check_tar, unzip
+from data_modules.decathlon_prepare import bring_task
+from data_modules.images import ImageFiles, LabeledImages
+from data_modules.mini_sources import EncodedImages, read_zip
+from data_modules.segmentation import MaskedImages
+from data_modules.shard_index import Shard, read_index
+from data_modules.shards import ShardImages
+from data_modules.text_files import read_json_lines, read_table
+from data_modules.tokens import _read_vocabulary
+from lgx.architectures.sets import read_architectures
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.core.json_files import read_json
+from lgx.core.rows import COLUMNS, read_rows
+from lgx.errors import UserError
+from lgx.results.run_records import read_yaml
+from lgx.runs.sweeps import load_sweep
+from lgx.runs.tuning import load_tuning
+from lgx.training.configuration import make_parser, parse_configuration
+
+MEMORY, SECONDS = 2**30, 30
+"""Bytes of address space above those of this process before it reads, and seconds, that a reader may take."""
+
+Reader = Callable[[Path], Any]
+
+
+def repeated(unit: bytes, times: int) -> bytes:
+    """A gzip file of ``unit`` many times, made in the time of one."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = packer.compress(unit) + packer.flush(zlib.Z_FULL_FLUSH)
+    return b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + packed * times + b"\x03\0" + bytes(8)
+
+
+def header(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, old: bool = True) -> bytearray:
+    """A header of a tar file."""
+    info = tarfile.TarInfo(name)
+    info.type, info.size = kind, size
+    return bytearray(info.tobuf(tarfile.GNU_FORMAT if old else tarfile.USTAR_FORMAT))
+
+
+def checksummed(block: bytearray) -> bytes:
+    """A header with a correct checksum."""
+    block[148:156] = b" " * 8
+    block[148:156] = f"{sum(block):06o}\0 ".encode()
+    return bytes(block)
+
+
+def tar_of(kind: bytes, size: int = 2**30) -> bytes:
+    """An archive of a megabyte with one header of a gigabyte."""
+    unit = 2**20
+    packed = repeated(b"a" * unit, size // unit)
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    first = packer.compress(bytes(header("././@LongLink", kind, size))) + packer.flush(zlib.Z_FULL_FLUSH)
+    return packed[:10] + first + packed[10:]
+
+
+def many_headers() -> bytes:
+    """Names of 200 kB each, every one of which stays in memory."""
+    long = b"train/" + b"a" * 200_000 + b"\0"
+    padded = long + bytes(-len(long) % 512)
+    return repeated(bytes(header("././@LongLink", tarfile.GNUTYPE_LONGNAME, len(long))) + padded + header("a"), 10_000)
+
+
+def old_holes() -> bytes:
+    """A sparse file in GNU's old format whose list of holes has gigabytes."""
+    first = header("a.png", tarfile.GNUTYPE_SPARSE)
+    first[482:483] = b"\1"
+    more = bytearray(b"00000000001\0" * 42 + bytes(8))
+    more[504:505] = b"\1"
+    packed = repeated(bytes(more) * 2048, 4096)
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return packed[:10] + packer.compress(checksummed(first)) + packer.flush(zlib.Z_FULL_FLUSH) + packed[10:]
+
+
+def new_holes() -> bytes:
+    """A sparse file in GNU's newest format whose list of holes has gigabytes."""
+    facts = (
+        b"".join(f"{len(text) + 4} {text}\n".encode() for text in ("GNU.sparse.major=1", "GNU.sparse.minor=0"))
+        + b"26 GNU.sparse.realsize=10\n"
+    )
+    start = bytes(header("pax", tarfile.XHDTYPE, len(facts), old=False)) + facts + bytes(-len(facts) % 512)
+    start += header("a.png", size=2**30) + b"1000000000\n"
+    packed = repeated(b"0\n" * 2**19, 2048)
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return packed[:10] + packer.compress(start) + packer.flush(zlib.Z_FULL_FLUSH) + packed[10:]
+
+
+def plain_tar(name: str, size: int) -> bytes:
+    """An archive with one member that claims a size."""
+    return bytes(header(name, size=size)) + bytes(1024)
+
+
+def png(size: tuple[int, int], text: bool = False) -> bytes:
+    """A picture of one color; ``text`` adds a comment of 100 MB."""
+    buffer, comments = io.BytesIO(), PngImagePlugin.PngInfo()
+    if text:
+        comments.add_text("a", "a" * (100 * 2**20), zip=True)
+    Image.new("1", size).save(buffer, "png", pnginfo=comments, compress_level=1)
+    return buffer.getvalue()
+
+
+def zip_of(path: Path, method: int, size: int = 2**25) -> None:
+    """A zip file whose member is deflated or packed with another method."""
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("train/a/1.png", bytes(size))
+
+
+def checkpoint(path: Path, pickled: bytes, method: int = zipfile.ZIP_STORED) -> None:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("archive/data.pkl", pickled)
+        archive.writestr("archive/version", "3\n")
+
+
+def many_tensors(path: Path, metadata: str) -> None:
+    """A safetensors file of 300,000 empty tensors."""
+    tensors = ", ".join(f'"{k:030}": {{"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}' for k in range(200_000))
+    text = f'{{"__metadata__": {{"{metadata}": "{{}}"}}, {tensors}}}'.encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text)
+
+
+def laughs(key: str) -> str:
+    """A few lines of YAML that stand for 10^9 values."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]" for k in range(1, 9)]
+    return "\n".join([*lines, f"{key}: *a8", ""])
+
+
+def in_file(content: Callable[[], bytes] | str | bytes, name: str, read: Reader) -> Reader:
+    """A reader of a file with this content; a function makes it when it is read."""
+
+    def run(folder: Path) -> Any:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = content() if callable(content) else content
+        path.write_bytes(made.encode() if isinstance(made, str) else made)
+        return read(path)
+
+    return run
+
+
+def written(name: str, write: Callable[[Path], Any], read: Reader) -> Reader:
+    """A reader of a file that ``write`` writes."""
+
+    def run(folder: Path) -> Any:
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / name)
+        return read(folder / name)
+
+    return run
+
+
+def configure(*argv: str) -> Any:
+    return parse_configuration(make_parser("fit"), [*argv])
+
+
+def masked(path: Path) -> Any:
+    return MaskedImages([(path, path)], {0: 0}, "x")[0]
+
+
+def torchvision(path: Path) -> Any:
+    class Source:
+        def __getitem__(self, index: int) -> Any:
+            return Image.open(path).convert("RGB"), 0
+
+    return LabeledImages(Source(), [0], "x")[0]
+
+
+def in_shard(path: Path) -> Any:
+    shard = path.with_suffix(".tar")
+    with tarfile.open(shard, "w") as tar:
+        tar.add(path, "a.png")
+        info = tarfile.TarInfo("a.cls")
+        info.size = 1
+        tar.addfile(info, io.BytesIO(b"0"))
+    return ShardImages([Shard(shard, 1, "")], "x")[0]
+
+
+def timm_folder(path: Path) -> Any:
+    from safetensors.numpy import save_file
+
+    save_file({"x": np.zeros(4, np.float32)}, path.parent / "model.safetensors")
+    return load_pretrained(str(path.parent))
+
+
+def devkit(path: Path) -> Any:
+    return bring_task(path.parent / "data", "aircraft", str(path.parent))
+
+
+def shard(path: Path) -> Any:
+    return ShardImages([Shard(path, 1, "")], "x")
+
+
+TIMM: dict[str, Any] = {"pretrained_cfg": {}}
+BIG = (13_300, 13_300)
+RUN = ("--model=Ancestor", "--model.arch=6-Tiny", "--model.optimizer=torch.optim.AdamW", "--data=CIFAR10")
+NUMBERS = ", ".join(["0"] * 4000)
+DEEP, LONG = "[" * 10**6, '["' + "a" * 2**24 + '"]'
+MATRIX = ", ".join(f"v{k}: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]" for k in range(12))
+SWEEP = f"experiment: a\nseeds: [0]\nruns:\n- {{name: a, config: a, matrix: {{{MATRIX}}}}}\n"
+TUNING = "experiment: a\nconfig: a\nmetric: acc\ndirection: maximize\ntrials: 1\n"
+HOLES = {"GNU's old": old_holes, "GNU's new": new_holes}
+HEADERS = {
+    "name": tarfile.GNUTYPE_LONGNAME, "link": tarfile.GNUTYPE_LONGLINK,
+    "pax": tarfile.XHDTYPE, "global pax": tarfile.XGLTYPE, "Solaris pax": tarfile.SOLARIS_XHDTYPE,
+}  # fmt: skip
+PICTURES: dict[str, Reader] = {
+    "an image": lambda path: ImageFiles(path.parent, [path.name], [0], "x")[0],
+    "a mask": masked,
+    "an image of torchvision": torchvision,
+    "an image in a zip file": lambda path: EncodedImages([(path, path.read_bytes())], np.zeros(1, np.int64), "x")[0],
+    "an image in a shard": in_shard,
+}
+
+BOMBS: dict[str, Reader] = {
+    "configuration: 4000 devices": in_file(
+        f"trainer: {{devices: [{NUMBERS}]}}", "a.yaml", lambda path: configure("--config", str(path))
+    ),
+    "configuration: aliases": in_file(laughs("trainer"), "a.yaml", lambda path: configure("--config", str(path))),
+    "configuration: depth": in_file(f"trainer: {DEEP}", "a.yaml", lambda path: configure("--config", str(path))),
+    "configuration: many values": in_file(
+        "trainer: {" + ", ".join(f"a{k}: [0, 0, 0, 0]" for k in range(500)) + "}", "a.yaml",
+        lambda path: configure("--config", str(path)),
+    ),
+    "command line: 4000 devices": lambda folder: configure(*RUN, f"--trainer.devices=[{NUMBERS}]"),
+    "configuration: depth in a text": in_file(
+        f"trainer: {{max_epochs: '{DEEP}'}}", "a.yaml", lambda path: configure("--config", str(path))
+    ),
+    "command line: depth": lambda folder: configure(*RUN, f"--trainer.max_epochs={DEEP[:50_000]}"),
+    "saved configuration: aliases": in_file(laughs("a"), "a.yaml", lambda path: read_yaml(path, "x")),
+    "sweep: 10^12 runs": in_file(SWEEP, "a.yaml", load_sweep),
+    "sweep: aliases": in_file(laughs("runs"), "a.yaml", load_sweep),
+    "tuning: aliases": in_file(TUNING + laughs("space"), "a.yaml", load_tuning),
+    "JSON: depth": in_file(DEEP, "a.json", lambda path: read_json(path, "x")),
+    "JSON: length": in_file(LONG, "a.json", lambda path: read_json(path, "x")),
+    "architectures: length": in_file(LONG, "a.jsonl", lambda path: read_architectures(str(path))),
+    "learngene: many tensors": written(
+        "a.learngene.safetensors", lambda path: many_tensors(path, "lgx"), Learngene.load
+    ),
+    "embeddings: many tensors": written("a.safetensors", lambda path: many_tensors(path, "lgx"), TaskEmbeddings.load),
+    "checkpoint: many objects": written(
+        "a.ckpt", lambda path: checkpoint(path, b"\x80\x02" + b"}" * (20 * 2**20) + b"."), load_checkpoint
+    ),
+    "checkpoint: compressed": written(
+        "a.ckpt", lambda path: checkpoint(path, b"\x80\x02" + b"}" * 2**24, zipfile.ZIP_BZIP2), load_checkpoint
+    ),
+    "pickle: a byte array": in_file(b"\x80\x02cbuiltins\nbytearray\nJ\0\0\0\x40\x85R.", "a.ckpt", load_checkpoint),
+    "results: a line": in_file(",".join(COLUMNS) + "\n" + "a" * 2**25, "results.csv", read_rows),
+    "results: length": in_file(",".join(COLUMNS) + "\n" + "a\n" * 2**25, "results.csv", read_rows),
+    **{f"tar: {name} header": in_file(partial(tar_of, kind), "a.tgz", check_tar) for name, kind in HEADERS.items()},
+    **{f"tar: {name} holes": in_file(make, "a.tgz", check_tar) for name, make in HOLES.items()},
+    "tar: many headers": in_file(many_headers, "a.tgz", check_tar),
+    "tar: bzip2": in_file(lambda: bz2.compress(bytes(2**25)) * 20, "a.tgz", check_tar),
+    "tar: xz": in_file(lambda: lzma.compress(bytes(2**25)) * 20, "a.tgz", check_tar),
+    "tar: a member": in_file(plain_tar("a", 2**40), "a.tar", check_tar),
+    "devkit: a header": in_file(partial(tar_of, tarfile.GNUTYPE_LONGNAME), "decathlon-1.0-devkit.tar.gz", devkit),
+    "devkit: many headers": in_file(many_headers, "decathlon-1.0-devkit.tar.gz", devkit),
+    "shard: a header": in_file(
+        bytes(header("././@LongLink", tarfile.GNUTYPE_LONGNAME, 2**26)) + b"a" * 2**26, "a.tar", shard
+    ),
+    "shard: a member": in_file(plain_tar("a.png", 2**40), "a.tar", shard),
+    "zip: deflated": written(
+        "a.zip", lambda path: zip_of(path, zipfile.ZIP_DEFLATED, 2**28), lambda path: unzip([path], path.parent / "out")
+    ),
+    "zip: bzip2": written(
+        "a.zip", lambda path: zip_of(path, zipfile.ZIP_BZIP2), lambda path: unzip([path], path.parent / "out")
+    ),
+    "zip in memory: deflated": written("a.zip", lambda path: zip_of(path, zipfile.ZIP_DEFLATED, 2**28), read_zip),
+    "zip in memory: lzma": written("a.zip", lambda path: zip_of(path, zipfile.ZIP_LZMA), read_zip),
+    **{name: in_file(partial(png, BIG), "a.png", read) for name, read in PICTURES.items()},
+    "an image's comment": in_file(partial(png, (8, 8), text=True), "a.png", PICTURES["an image"]),
+    "table: a line": in_file("a\tb\n" + "a" * 2**21, "a.tsv", lambda path: read_table(path, ["a"], "b", {"1": 1})),
+    "table: many lines": in_file(
+        "a\tb\n" + "a\t1\n" * 2_000_001, "a.tsv", lambda path: read_table(path, ["a"], "b", {"1": 1})
+    ),
+    "JSON lines: depth": in_file(DEEP, "a.jsonl", lambda path: read_json_lines(path, "a", "b", 2)),
+    "vocabulary: length": in_file(LONG, "encoder.json", lambda path: _read_vocabulary(path, "x")),
+    "vocabulary: depth": in_file(DEEP, "encoder.json", lambda path: _read_vocabulary(path, "x")),
+    "shard index: length": in_file(LONG, "index.json", lambda path: read_index(path.parent)),
+    "timm folder: depth": in_file(
+        json.dumps({"architecture": "vit_tiny_patch16_224", "model_args": {"depth": 10**7}}), "config.json", timm_folder
+    ),
+    "timm folder: width": in_file(
+        json.dumps({"architecture": "vit_tiny_patch16_224", "model_args": {"embed_dim": 60_000}, **TIMM}),
+        "config.json",
+        timm_folder,
+    ),
+}  # fmt: skip
+"""What is too large -> writes it to a folder and reads it."""
+
+
+def attempt(read: Reader, folder: Path) -> tuple[str, str, float]:
+    """Class and message of the error with which a reader ends, and its seconds."""
+    signal.alarm(SECONDS)
+    started = time.perf_counter()
+    try:
+        read(folder)
+    except Exception as error:
+        return type(error).__name__ if not isinstance(error, UserError) else "UserError", str(error), _since(started)
+    finally:
+        signal.alarm(0)
+    return "nothing", "", _since(started)
+
+
+def _since(started: float) -> float:
+    return time.perf_counter() - started
+
+
+def _expire(number: int, frame: Any) -> None:
+    raise TimeoutError(f"more than {SECONDS} seconds")
+
+
+def main(folder: Path) -> None:
+    """Read every bomb and print name -> (class of the error, message, seconds) as JSON."""
+    signal.signal(signal.SIGALRM, _expire)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    found = {name: attempt(read, folder / str(k)) for k, (name, read) in enumerate(BOMBS.items())}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
