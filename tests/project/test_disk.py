@@ -94,8 +94,9 @@ def quickly(*command: object) -> Result:
 
 
 def leftovers(place: Path) -> list[str]:
-    """Names of temporary files and folders below a folder."""
-    return [path.name for path in place.rglob("*") if path.name.startswith(".") or path.suffix in (".tmp", ".old")]
+    """Names of temporary files and folders below a folder; the lock of a run folder stays."""
+    hidden = [path for path in place.rglob("*") if path.name.startswith(".") or path.suffix in (".tmp", ".old")]
+    return [path.name for path in hidden if path.suffix != ".lock"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import multiprocessing
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable
@@ -24,21 +25,30 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["lgx.methods", "lgx.training.cli", __name__])
 
 
-def work(args: list[str], folder: Path) -> None:
+def work(args: list[str], folder: Path, limits: dict[int, int], log_name: str) -> None:
     """Run the command line in a process group of its own; this is what a fork does."""
     os.setsid()
-    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    log = os.open(folder / log_name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.chdir(folder)
     os.environ["LGX_ALLOW_IMPORTS"] = "tests"  # for the callbacks in tests.support.probes
+    for limit, value in limits.items():
+        resource.setrlimit(limit, (value, resource.getrlimit(limit)[1]))
     main(args)
 
 
-def start(args: Command, folder: Path) -> BaseProcess:
-    """Run a command line in a process that has imported everything."""
+def start(args: Command, folder: Path, limits: dict[int, int] | None = None, log: str = "log") -> BaseProcess:
+    """Run a command line in a process that has imported everything.
+
+    Args:
+        args: The command line.
+        folder: Its working folder.
+        limits: Resource -> soft limit.
+        log: File of its output, in the folder.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    process = PROCESSES.Process(target=work, args=([str(a) for a in args], folder))
+    process = PROCESSES.Process(target=work, args=([str(a) for a in args], folder, limits or {}, log))
     process.start()
     return process
 

@@ -213,7 +213,7 @@ def test_a_checkpoint_of_another_configuration_is_refused_with_what_differs(loga
     options = [*TINY, "--model.max_size=128", "--name=logah", "--ckpt_path=last", "--trainer.max_epochs=2"]
     result = lgx(*arguments("fit", "LoGAH", images, runs, *options, "--model.rank=5"))
     assert result.code == 2
-    assert "rank 4 instead of 5" in result.sentence
+    assert "model.rank was 4, is 5" in result.sentence
 
 
 def test_descendants_start_from_a_runs_checkpoint_with_noise(logah, tmp_path):
