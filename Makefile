@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/installed
 
-.PHONY: help demo demo-sws test lint types pytest slow nightly soak gpu bench tensorboard clean
+.PHONY: help demo demo-sws test lint types pytest slow nightly soak chaos gpu bench tensorboard clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -44,6 +44,9 @@ slow: $(READY) ## the tests that take minutes
 
 nightly: slow ## the slow tests, then every table and figure at pocket scale
 	OMP_NUM_THREADS=1 $(BIN)/lgx reproduce all --scale pocket
+
+chaos: $(READY) ## 300 random attacks: pairs of commands, kills, limits, edits, taken places, hostile words
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.chaos --seed 0 --cases 300
 
 soak: $(READY) ## an hour of TAL, preempted or killed every few minutes, compared with an uninterrupted run
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.soak

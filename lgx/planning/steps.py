@@ -78,7 +78,8 @@ def count_steps(
     """
     # The attributes of a trainer that loaders, samplers and methods read.
     counting: Any = SimpleNamespace(
-        datamodule=data, strategy=None, world_size=processes, num_devices=1, global_rank=0, global_step=0, current_epoch=0,
+        datamodule=data, strategy=None, world_size=processes, num_devices=1,
+        global_rank=0, global_step=0, current_epoch=0,
         limit_train_batches=1.0 if trainer.limit_train_batches is None else trainer.limit_train_batches,
         accumulate_grad_batches=trainer.accumulate_grad_batches,
         max_epochs=trainer.max_epochs, max_steps=trainer.max_steps,
