@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/installed
+SLURM := slurmctld slurmd munged srun
 
-.PHONY: help demo demo-sws test lint types pytest slow nightly soak chaos gpu bench tensorboard clean
+.PHONY: help demo demo-sws test lint types pytest slow nightly soak chaos slurm slurm-programs gpu bench tensorboard clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -50,6 +51,14 @@ chaos: $(READY) ## 300 random attacks: pairs of commands, kills, limits, edits, 
 
 soak: $(READY) ## an hour of TAL, preempted or killed every few minutes, compared with an uninterrupted run
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.soak
+
+slurm: slurm-programs $(READY) ## tests on a real SLURM cluster of two nodes, which is started for them on this machine
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slurm
+
+slurm-programs:
+	@PATH="$$PATH:/usr/sbin:/sbin"; for program in $(SLURM); do \
+	  command -v $$program > /dev/null || { echo "make slurm: $$program is missing; apt-get install slurm-wlm munge"; exit 1; }; \
+	done
 
 gpu: $(READY) ## the tests that need a GPU
 	$(BIN)/pytest -m gpu

@@ -47,7 +47,7 @@ _RENAMED = {"analyse": "analyze"}
 
 _LONGEST = 2000
 """Characters of an error message that are printed."""
-_PAUSE = 5.0
+_PAUSE = 15.0
 """Seconds in which the first of several processes may report a mistake before the others do."""
 
 

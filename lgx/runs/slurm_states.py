@@ -4,6 +4,7 @@ submitit asks ``sacct``, which prints nothing on a cluster without an accounting
 whose node failed, would then be waited for without end.
 """
 
+import re
 import subprocess
 import sys
 import time
@@ -44,6 +45,7 @@ class SlurmStates:
         self._ended: dict[str, int] = {}
         self._next = 0.0
         self._reachable = True
+        self._held: set[str] = set()
 
     def watch(self, job: str) -> None:
         """Include a job, ``100`` or ``100_1``, in the following calls."""
@@ -62,7 +64,7 @@ class SlurmStates:
 
     def _ask(self) -> None:
         numbers = ",".join(sorted({job.partition("_")[0] for job in self._jobs}))
-        command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T", f"--jobs={numbers}"]
+        command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%r", f"--jobs={numbers}"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=60)
             message = "" if done.returncode == 0 or "Invalid job id" in done.stderr else done.stderr
@@ -75,7 +77,17 @@ class SlurmStates:
             self._reachable = False
             return
         self._reachable = True
-        listed = dict(line.strip().split("|", 1) for line in done.stdout.splitlines() if "|" in line)
+        listed = {job: (state, why) for job, state, why in re.findall(r"^\s*(\w+)\|(\w+)\|(.*)$", done.stdout, re.M)}
         for job in self._jobs:
-            self._states[job] = state = listed.get(job, _UNLISTED)
+            state, why = listed.get(job, (_UNLISTED, ""))
+            self._states[job] = state
             self._ended[job] = self._ended.get(job, 0) + 1 if state in _ENDED or state == _UNLISTED else 0
+            self._tell_if_held(job, why.strip())
+
+    def _tell_if_held(self, job: str, why: str) -> None:
+        """Say once that a job will not start by itself: someone holds it, or SLURM could not start it."""
+        if "held" not in why.lower():
+            self._held.discard(job)
+        elif job not in self._held:
+            self._held.add(job)
+            print(f"waiting    SLURM holds job {job} ({why}); `scontrol release {job}` starts it", flush=True)

@@ -53,7 +53,8 @@ def cluster(tmp_path, monkeypatch):
     home = tmp_path / "slurm"
     (home / "scripts").mkdir(parents=True)
     (home / "state").write_text("RUNNING")
-    table = f'for job in 100 100_0 100_1 100_2; do echo "$job|$(cat {home}/state)"; done'
+    (home / "reason").write_text("None")
+    table = f'for job in 100 100_0 100_1 100_2; do echo "$job|$(cat {home}/state)|$(cat {home}/reason)"; done'
     scripts = {
         "sbatch": SBATCH.format(python=sys.executable, home=home),
         "srun": SRUN.format(python=sys.executable),
@@ -148,6 +149,16 @@ def test_a_controller_that_does_not_answer_is_waited_for_and_reported_once(submi
     assert executor.poll(submission).reason == "SLURM reports CANCELLED"
 
 
+def test_a_job_that_slurm_holds_is_reported_once(submitted, cluster, capsys):
+    executor, submission = submitted
+    (cluster / "state").write_text("PENDING")
+    (cluster / "reason").write_text("launch failed requeued held")
+    assert [executor.poll(submission) for _ in range(3)] == [None] * 3
+    assert capsys.readouterr().out == (
+        "waiting    SLURM holds job 100 (launch failed requeued held); `scontrol release 100` starts it\n"
+    )
+
+
 def test_a_submission_is_repeated_until_the_controller_answers(make_job, cluster, tmp_path):
     (cluster / "sbatch").rename(cluster / "answers")
     first = f"if mkdir {cluster}/asked 2>/dev/null; then echo '{DOWN}' >&2; exit 1; fi"
@@ -188,6 +199,8 @@ def test_wrong_parameters_of_slurm_are_explained(cluster, tmp_path):
         SlurmExecutor(tmp_path, 1, {"timeout_min": 5, "partion": "x"})
     with pytest.raises(UserError, match='--slurm: Parameter "timeout_min" expected type'):
         SlurmExecutor(tmp_path, 1, {"timeout_min": "x"})
+    with pytest.raises(UserError, match="timeout_min must be longer than the 90 seconds of signal_delay_s, got 1"):
+        SlurmExecutor(tmp_path, 1, {"timeout_min": 1})
     (cluster / "sbatch").write_text("#!/bin/sh\necho 'invalid partition' >&2\nexit 1\n")
     with pytest.raises(UserError, match="sbatch refused the jobs: invalid partition"):
         SlurmExecutor(tmp_path, 1, {"timeout_min": 5}).submit([Job("a", str(tmp_path / "a"), ("--version",), "x.log")])

@@ -1,0 +1,128 @@
+"""``lgx fit`` as a job of a real SLURM cluster: under srun on two nodes, preempted, and with a short time limit."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.core.rows import read_rows
+from tests.support.command_line import arguments, free_port, python
+from tests.support.slurm_cluster import wait_until
+from tests.support.slurm_sweeps import job_variables
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
+
+TWO_NODES = ["--nodes=2", "--ntasks-per-node=1"]
+SLOW = "--trainer.callbacks+=tests.support.probes.SlowSteps"
+
+
+def command(images, runs, nodes, *options):
+    """The command line of a run on two processes: of two nodes, or of this machine."""
+    place = [f"--trainer.devices={2 // nodes}", f"--trainer.num_nodes={nodes}", "--trainer.strategy=ddp"]
+    own = ["--name=r", "--data.batch_size=8", "--trainer.max_epochs=6", "--save_every=1", "--test_end=true"]
+    return arguments("fit", "Ancestor", images, runs, *own, *place, *options, SLOW, "--ckpt_path=last")
+
+
+def variables(seconds=0.0):
+    """Environment of the processes; the nodes' names have no address outside of SLURM."""
+    port = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    return {**job_variables(), **port, "LGX_TEST_STEP_SECONDS": str(seconds)}
+
+
+@pytest.fixture(scope="module")
+def local(images, tmp_path_factory):
+    """Folder of the run on two processes of this machine, without SLURM."""
+    runs = tmp_path_factory.mktemp("local")
+    done = python("-m", "lgx", *command(images, runs, 1), **job_variables())
+    assert done.returncode == 0, done.stderr[-3000:]
+    return runs / "test/r/seed0"
+
+
+@pytest.fixture
+def submit(cluster, images, tmp_path):
+    """``submit(*options of sbatch, seconds)``: the README's batch script; returns the job and the folder of its run."""
+
+    def submit(*flags, seconds=0.5):
+        words = [sys.executable, "-m", "lgx", *command(images, tmp_path / "runs", 2)]
+        script = tmp_path / "job.sh"
+        script.write_text("#!/bin/bash\nsrun --kill-on-bad-exit=1 " + " ".join(words) + "\n")
+        exported = ",".join(f"{name}={value}" for name, value in variables(seconds).items())
+        printed = cluster.tell(
+            "sbatch", "--partition=low", "--requeue", "--open-mode=append", f"--output={tmp_path}/job.log",
+            *TWO_NODES, *flags, f"--export=ALL,{exported}", script,
+        )  # fmt: skip
+        return printed.split()[-1], tmp_path / "runs/test/r/seed0"
+
+    return submit
+
+
+def assert_same_run(folder: Path, other: Path) -> None:
+    one, two = (load_checkpoint(place / "checkpoints/last.ckpt") for place in (folder, other))
+    assert one["global_step"] == two["global_step"]
+    for name, tensor in two["state_dict"].items():
+        assert torch.equal(one["state_dict"][name], tensor), name
+    files = [place / "best.learngene.safetensors" for place in (folder, other)]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    rows = [
+        [(row.split, row.epochs, row.metric, row.value, row.n) for row in read_rows(place / "results.csv")]
+        for place in (folder, other)
+    ]
+    assert rows[0] == rows[1]
+
+
+def test_two_nodes_train_like_two_processes_of_one_machine(cluster, images, tmp_path, local):
+    words = [sys.executable, "-m", "lgx", *command(images, tmp_path / "runs", 2)]
+    done = subprocess.run(
+        ["srun", "--partition=low", *TWO_NODES, *words],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**cluster.environment, **variables()},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "2 process(es)" in done.stdout
+    assert_same_run(tmp_path / "runs/test/r/seed0", local)
+
+
+def test_a_mistake_that_both_nodes_find_is_reported_once(cluster, images, tmp_path):
+    words = [sys.executable, "-m", "lgx", *command(images, tmp_path / "runs", 2, "--data.batch_size=0")]
+    done = subprocess.run(
+        ["srun", "--partition=low", "--kill-on-bad-exit=1", *TWO_NODES, *words],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**cluster.environment, **variables()},
+    )
+    assert done.returncode == 2, done.stderr
+    assert [line for line in done.stderr.splitlines() if line.startswith("lgx fit")] == [
+        line for line in done.stderr.splitlines() if "batch_size" in line
+    ]
+    assert done.stderr.count("lgx fit") == 1, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_preempted_run_on_two_nodes_is_requeued_and_resumed(submit, cluster, local):
+    job, folder = submit()
+    wait_until((folder / "checkpoints/last.ckpt").exists, 120, "the run saves a checkpoint")
+    cluster.tell("sbatch", "--partition=high", "--nodes=2", "--output=/dev/null", "--wrap", "sleep 3")
+    cluster.restart_now(job)
+    steps = load_checkpoint(folder / "checkpoints/last.ckpt")["global_step"]
+    assert 0 < steps < 18
+    wait_until(lambda: cluster.jobs()[job] not in ("PENDING", "RUNNING", "COMPLETING"), 200, "the run ends")
+    assert cluster.jobs()[job] == "COMPLETED"
+    assert_same_run(folder, local)
+
+
+def test_a_run_whose_time_ends_is_requeued_and_resumed(submit, cluster, local):
+    """SLURM looks at time limits every half minute; the signal comes before the limit of one minute."""
+    job, folder = submit("--time=1", "--signal=USR1@45", seconds=4.0)
+    cluster.restart_now(job, seconds=120)
+    steps = load_checkpoint(folder / "checkpoints/last.ckpt")["global_step"]
+    assert 0 < steps < 18
+    cluster.tell("scontrol", "update", f"jobid={job}", "timelimit=10")
+    wait_until(lambda: cluster.jobs()[job] not in ("PENDING", "RUNNING", "COMPLETING"), 200, "the run ends")
+    assert cluster.jobs()[job] == "COMPLETED"
+    assert_same_run(folder, local)

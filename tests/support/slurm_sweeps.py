@@ -1,0 +1,134 @@
+"""A sweep of two runs, the second of which needs the first, started on a cluster and disturbed there."""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.core.rows import read_rows
+from tests.support.command_line import ARCH
+from tests.support.slurm_cluster import SlurmCluster, wait_until
+
+STEPS = 36
+"""Optimizer steps of the first run."""
+
+
+def write_sweep(folder: Path, images: Path) -> Path:
+    """Write a sweep file: ``a`` trains an ancestor, which saves after each step; ``f`` trains from its learngene."""
+    data = {"class_path": "ImageFolderData", "init_args": {"root": str(images), "img_size": 16, "batch_size": 8}}
+    adamw = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
+    trainer = {"accelerator": "cpu", "devices": 1, "enable_progress_bar": False, "enable_model_summary": False}
+    slow = {"callbacks": [{"class_path": "tests.support.probes.SlowSteps"}]}
+    for name, epochs, more in (("Ancestor", STEPS // 6, slow), ("Finetune", 1, {})):
+        config = {
+            "model": {"class_path": name, "init_args": {"arch": ARCH, "optimizer": adamw}},
+            "data": data,
+            "trainer": {**trainer, "max_epochs": epochs, **more},
+            "save_every": 1,
+            "test_end": True,
+        }
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(config))
+    start = {"model.initializer": "Pretrained", "model.initializer.source": "{runs}/a/seed0/best.learngene.safetensors"}
+    runs = [{"name": "a", "config": "Ancestor.yaml"}, {"name": "f", "config": "Finetune.yaml", "options": start}]
+    (folder / "sweep.yaml").write_text(yaml.safe_dump({"experiment": "s", "seeds": [0], "runs": runs}))
+    return folder / "sweep.yaml"
+
+
+def outcome(runs_dir: Path) -> dict[str, Any]:
+    """Weights, optimizer, learngene and rows of both runs, and the rows of the sweep."""
+    found: dict[str, Any] = {"sweep": _rows(runs_dir / "all.csv")}
+    for name in ("a", "f"):
+        folder = runs_dir / "s" / name / "seed0"
+        last = load_checkpoint(folder / "checkpoints/last.ckpt")
+        found[name] = {
+            "weights": _plain(last["state_dict"]),
+            "optimizer": _plain(last["optimizer_states"]),
+            "step": last["global_step"],
+            "learngene": [hashlib.sha256(f.read_bytes()).hexdigest() for f in folder.glob("*.learngene.safetensors")],
+            "rows": _rows(folder / "results.csv"),
+        }
+    return found
+
+
+def _rows(file: Path) -> list[tuple[object, ...]]:
+    return [(row.method, row.split, row.epochs, row.metric, row.value, row.n, row.seed) for row in read_rows(file)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+class SlurmSweep:
+    """``lgx sweep --cluster slurm`` in a process of its own.
+
+    Args:
+        cluster: The cluster.
+        file: The sweep file.
+        runs_dir: Folder of the runs.
+        seconds: Length of a step of the first run.
+        options: submitit's parameters.
+    """
+
+    def __init__(
+        self, cluster: SlurmCluster, file: Path, runs_dir: Path, seconds: float = 0.5, **options: object
+    ) -> None:
+        self.cluster, self.file, self.runs_dir, self.seconds = cluster, file, runs_dir, seconds
+        self.parameters = {"partition": "low", "timeout_min": 10, **options}
+        self.log = runs_dir / "sweep.log"
+        self.checkpoint = runs_dir / "s/a/seed0/checkpoints/last.ckpt"
+        runs_dir.mkdir(parents=True, exist_ok=True)
+
+    def start(self) -> None:
+        """Start the command."""
+        words = ["sweep", self.file, "--runs_dir", self.runs_dir, "--results", self.runs_dir / "all.csv"]
+        words += ["--cluster", "slurm", "--parallel", "2", "--slurm", str(self.parameters)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "lgx", *map(str, words)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**self.cluster.environment, **job_variables(), "LGX_TEST_STEP_SECONDS": str(self.seconds)},
+            )
+
+    def wait(self, seconds: float = 240) -> int:
+        """Wait for the end of the command; returns its exit code."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            raise AssertionError(f"the sweep did not end; jobs {self.cluster.jobs()}\n{self.printed}") from None
+
+    def stop(self) -> None:
+        """Kill the command if it still runs."""
+        if hasattr(self, "_process"):
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def printed(self) -> str:
+        """What the command has printed."""
+        return self.log.read_text()
+
+    def job_in_training(self) -> str:
+        """Wait until the first run has saved a checkpoint; returns the number of its job."""
+        wait_until(self.checkpoint.exists, 120, "the first run saves a checkpoint", lambda: self.printed)
+        (job,) = (number for number, state in self.cluster.jobs().items() if state == "RUNNING")
+        return job
+
+    def saved(self) -> int:
+        """Steps of the first run that are saved."""
+        return int(load_checkpoint(self.checkpoint)["global_step"])
+
+
+def job_variables() -> dict[str, str]:
+    """Environment variables of the jobs."""
+    return {"OMP_NUM_THREADS": "1", "LGX_ALLOW_IMPORTS": "tests", "CUDA_VISIBLE_DEVICES": ""}
