@@ -36,7 +36,7 @@ def variables(seconds=0.0):
 def local(images, tmp_path_factory):
     """Folder of the run on two processes of this machine, without SLURM."""
     runs = tmp_path_factory.mktemp("local")
-    done = python("-m", "lgx", *command(images, runs, 1), **job_variables())
+    done = python("-m", "lgx", *command(images, runs, 1), timeout=300, **job_variables())
     assert done.returncode == 0, done.stderr[-3000:]
     return runs / "test/r/seed0"
 

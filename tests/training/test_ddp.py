@@ -1,11 +1,13 @@
 """Two real processes (gloo) train the same as one."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from lgx.core.rows import read_rows
+from lgx.training.callbacks import SaveResults
 from tests.support.command_line import arguments, python
 from tests.support.images import write_images
 from tests.support.runs import train_on
@@ -30,6 +32,33 @@ def test_two_processes_with_half_the_batch_equal_one_with_the_whole(images, tmp_
     assert [(epochs, n) for epochs, n, _ in together] == [(1, 48), (2, 48)]
     for one_loss, two_loss in zip(alone, together, strict=True):
         assert two_loss == pytest.approx(one_loss, abs=1e-5)
+
+
+def test_each_process_continues_its_own_share_of_an_interrupted_epoch():
+    """The first process writes the checkpoint for all; ``make slurm`` checks this with real processes."""
+    shares = [(3, 0.5), (4, 0.25)]
+
+    def trainer(rank, world):
+        column = iter([torch.tensor([seen for seen, _ in shares]), torch.tensor([mean for _, mean in shares])])
+        strategy = SimpleNamespace(all_gather=lambda _: next(column))
+        return SimpleNamespace(global_rank=rank, world_size=world, is_global_zero=rank == 0, strategy=strategy)
+
+    first = SaveResults()
+    first.load_state_dict({"epoch": 2, "seen": 3, "mean": 0.5})
+    checkpoint = {"callbacks": {first.state_key: first.state_dict()}}
+    first.on_save_checkpoint(trainer(0, 2), SimpleNamespace(device="cpu"), checkpoint)
+
+    def resumed(rank, world):
+        callback = SaveResults()
+        callback.load_state_dict(checkpoint["callbacks"][first.state_key])
+        callback.on_train_start(trainer(rank, world), None)
+        state = callback.state_dict()
+        return state["seen"], state["mean"]
+
+    assert [resumed(rank, 2) for rank in (0, 1)] == shares
+    assert resumed(0, 1) == (7, pytest.approx((3 * 0.5 + 4 * 0.25) / 7))
+    assert resumed(0, 3)[0] == 7
+    assert resumed(1, 3) == (0, 0.0)
 
 
 def training_losses(run):

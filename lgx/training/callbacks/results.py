@@ -26,14 +26,25 @@ class SaveResults(Callback):
     """Add rows to ``results.csv`` in the run's folder: each metric of a validation or test, each epoch's training loss.
 
     The training loss is the mean over the epoch's examples of all processes, each with the weights of its step. The
-    checkpoint holds the sum of an interrupted epoch, so that a resumed run writes the same row. With several processes
-    it holds the first process's share, which then counts for all. Methods that evaluate untrained descendants have no
-    such row: their other rows describe the descendants, not the network that is trained.
+    checkpoint holds the means of an interrupted epoch, one of each process, so that a resumed run writes the same row.
+    Methods that evaluate untrained descendants have no such row: their other rows describe the descendants, not the
+    network that is trained.
     """
 
     def __init__(self) -> None:
         self._epoch, self._seen = -1, 0
         self._mean: Any = 0.0  # a tensor once it has seen a batch: nothing waits for the device at every step
+        self._shares: list[tuple[int, float]] = []
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Continue an interrupted epoch with this process's share of it."""
+        shares, self._shares = self._shares, []
+        if len(shares) == trainer.world_size:
+            self._seen, self._mean = shares[trainer.global_rank]
+        elif shares:  # the number of processes has changed: the first one continues for all
+            seen = sum(count for count, _ in shares)
+            mean = sum(count * mean for count, mean in shares) / max(1, seen)
+            self._seen, self._mean = (seen, mean) if trainer.is_global_zero else (0, 0.0)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -74,12 +85,21 @@ class SaveResults(Callback):
         add_rows(folder / "results.csv", [row])
 
     def state_dict(self) -> dict[str, Any]:
-        """Mean and number of examples of the epoch so far."""
+        """Mean and number of examples of the epoch so far, of this process."""
         return {"epoch": self._epoch, "seen": self._seen, "mean": float(self._mean)}
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Add the shares of all processes; only the first process writes the checkpoint."""
+        if trainer.world_size > 1:
+            gather, device = trainer.strategy.all_gather, pl_module.device
+            seen = gather(torch.tensor(self._seen, device=device)).tolist()
+            mean = gather(torch.tensor(float(self._mean), device=device)).tolist()
+            checkpoint["callbacks"][self.state_key]["shares"] = [list(share) for share in zip(seen, mean, strict=True)]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue an interrupted epoch."""
         self._epoch, self._seen, self._mean = state_dict["epoch"], state_dict["seen"], state_dict["mean"]
+        self._shares = [(seen, mean) for seen, mean in state_dict.get("shares", [(self._seen, self._mean)])]
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Add rows of the validation split."""
