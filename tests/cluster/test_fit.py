@@ -13,7 +13,7 @@ from tests.support.command_line import arguments, free_port, python
 from tests.support.slurm_cluster import wait_until
 from tests.support.slurm_sweeps import job_variables
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(900)]
 
 TWO_NODES = ["--nodes=2", "--ntasks-per-node=1"]
 SLOW = "--trainer.callbacks+=tests.support.probes.SlowSteps"

@@ -6,7 +6,7 @@ from lgx.core.locks import is_locked
 from tests.support.slurm_cluster import wait_until
 from tests.support.slurm_sweeps import STEPS, outcome
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(900)]
 
 
 def assert_resumed(sweep, steps):
