@@ -1,6 +1,7 @@
 """Read and write safetensors files."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from lgx.core.files import atomic_path
+from lgx.core.files import atomic_path, folder_beside
 from lgx.core.foreign import safetensors_errors, write_errors
 from lgx.core.schema import LINE
 from lgx.errors import UserError
@@ -26,8 +27,9 @@ def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata:
     """
     # safetensors refuses tensors that share memory.
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with atomic_path(path) as temporary, write_errors(SafetensorError):
-        save_file(copies, temporary, metadata=metadata)
+    with atomic_path(path) as temporary, write_errors(SafetensorError), folder_beside(temporary) as folder:
+        save_file(copies, folder / "file", metadata=metadata)  # first writes a file with a random name beside it
+        os.replace(folder / "file", temporary)
         if len(metadata) > 1:
             _order_metadata(temporary)
 

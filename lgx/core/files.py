@@ -58,6 +58,24 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         _remove(temporary)
 
 
+@contextmanager
+def folder_beside(temporary: Path) -> Iterator[Path]:
+    """Make a folder for a library that writes further files beside the one that it is asked for.
+
+    Args:
+        temporary: What :func:`atomic_path` yields, which also removes the folder that a killed process left.
+
+    Yields:
+        The folder, which is removed at the end.
+    """
+    folder = temporary.with_suffix(".folder.tmp")
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        _remove(folder)
+
+
 def _replace_folder(path: Path, new: Path, aside: Path) -> None:
     """Replace a folder by ``new``; the old folder is moved aside first, and back if the replacement fails."""
     os.replace(path, aside)
@@ -89,7 +107,7 @@ def _give_usual_mode(path: Path) -> None:
 
 def _usual_mode(path: Path) -> int:
     """Mode of a new file beside ``path``. The umask cannot be read without changing it, also for other threads."""
-    probe = path.with_name(f"{path.name.removesuffix('.tmp')}.mode.tmp")
+    probe = path.with_suffix(".mode.tmp")
     with probe.open("xb") as file:
         probe.unlink()
         return stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -100,7 +118,7 @@ def _remove_abandoned(path: Path) -> None:
 
     An old folder that was moved aside is kept while ``path`` does not exist: it is the only copy.
     """
-    writer = r"(?:(?P<machine>\w{8})-(?P<pid>\d+)\.)?\w{8}(?:\.mode)?"
+    writer = r"(?:(?P<machine>\w{8})-(?P<pid>\d+)\.)?\w{8}(?:\.(?:mode|folder))?"
     pattern = re.compile(rf"\.{re.escape(path.name)}\.{writer}\.(?:tmp|old)")
     with suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:
