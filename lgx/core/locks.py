@@ -5,12 +5,14 @@ between machines if the server is NFSv4, or NFSv3 with its lock service; a mount
 keeps them on one machine. On a file system without locks lgx says so once and goes on without them.
 """
 
+import errno
 import fcntl
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from lgx.errors import UserError
 
@@ -32,35 +34,43 @@ def locked(folder: str | Path) -> Iterator[int | None]:
         The file descriptor of the lock, which a child process may inherit; None if another process holds the lock.
     """
     path = _lock_file(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
+    with _opened(path) as file:
         if _is_inherited(file.fileno()):
             yield file.fileno()
-            return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        elif not _take(file, path):
             yield None
-            return
-        except OSError as error:
-            print(f"{path}: this file system has no locks ({error.strerror}); start no run twice", file=sys.stderr)
-        yield file.fileno()
+        elif _is_at(file, path):
+            yield file.fileno()
+        else:  # its holder removed the file after it was opened here
+            with locked(folder) as lock:
+                yield lock
 
 
 @contextmanager
 def run_lock(folder: str | Path) -> Iterator[None]:
     """Hold the lock of a run folder, which no other process may hold.
 
+    If the folder does not exist in the end, its lock and the folders that were made for the lock are removed.
+
     Args:
         folder: The run's folder, which need not exist.
 
     Raises:
-        UserError: If another process holds it.
+        UserError: If another process holds it, or it cannot be made.
     """
+    path, folder = _lock_file(folder), Path(folder)
+    made = [parent for parent in path.parents if not parent.exists()]
     with locked(folder) as lock:
         if lock is None:
             raise UserError(f"{folder}: another process trains this run; wait until it ends, or give another --name")
-        yield
+        try:
+            yield
+        finally:
+            if made and not os.path.lexists(folder) and INHERITED not in os.environ:
+                path.unlink(missing_ok=True)
+                with suppress(OSError):  # another run has begun in one of them
+                    for parent in made:
+                        parent.rmdir()
 
 
 def is_locked(folder: str | Path) -> bool:
@@ -77,6 +87,39 @@ def job_rank() -> int:
     if not rank.isdecimal():
         raise UserError(f"SLURM_PROCID: expected the rank of this process, got {rank!r}; start the job with srun")
     return int(rank)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a lock file, and make it and its folders if necessary."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}; choose a writable place for the runs") from error
+    with file:
+        yield file
+
+
+def _take(file: IO[bytes], path: Path) -> bool:
+    """Take the lock of an open file; whether it is this process's now."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        print(f"{path}: this file system has no locks ({error.strerror}); start no run twice", file=sys.stderr)
+    return True
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    """Whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except OSError:
+        return False
 
 
 def _is_inherited(descriptor: int) -> bool:
