@@ -1,7 +1,6 @@
 """Names that become folders: of experiments and runs."""
 
 import re
-import unicodedata
 
 from lgx.errors import UserError
 
@@ -9,7 +8,7 @@ _SEED_FOLDER = re.compile(r"seed\d+")
 
 
 def check_name(name: str, place: str) -> None:
-    """Refuse a name that leads out of the folder that it is to name, or that cannot be shown in one line.
+    """Refuse a name that leads out of the folder that it is to name, or that cannot be printed in one line.
 
     Parts that are joined by ``/`` are nested folders.
 
@@ -18,7 +17,7 @@ def check_name(name: str, place: str) -> None:
         place: The option or key that gives it, for the message.
 
     Raises:
-        UserError: If the name is empty, absolute, leads upwards, holds control characters, or has a part like
+        UserError: If the name is empty, absolute, leads upwards, cannot be printed, or has a part like
             ``seed0``, which is the folder of a run within its name.
     """
     check_line(name, place)
@@ -32,7 +31,7 @@ def check_name(name: str, place: str) -> None:
 
 
 def check_line(text: str, place: str) -> None:
-    """Refuse text with tabs, newlines and other control characters.
+    """Refuse text with tabs, newlines and other characters that cannot be printed, for example those that reverse text.
 
     Args:
         text: The text.
@@ -41,8 +40,8 @@ def check_line(text: str, place: str) -> None:
     Raises:
         UserError: If it holds one.
     """
-    if wrong := next((c for c in text if unicodedata.category(c) in ("Cc", "Cs")), None):
-        raise UserError(f"{place}: {text[:100]!r} holds the control character {wrong!r}; leave it out")
+    if wrong := next((c for c in text if not c.isprintable()), None):
+        raise UserError(f"{place}: {text[:100]!r} holds the character {wrong!r}, which cannot be printed; leave it out")
 
 
 def check_pattern(pattern: str, place: str) -> None:

@@ -38,7 +38,7 @@ def check_file(
     Raises:
         UserError: If the place is taken.
     """
-    path, place = Path(path), f"{option} {path}"
+    path, place = Path(path), _place(option, path)
     if not os.path.lexists(path):
         return
     if path.is_dir():
@@ -80,7 +80,7 @@ def check_folder(
     Raises:
         UserError: If the place is taken.
     """
-    path, place = Path(path), f"{option} {path}"
+    path, place = Path(path), _place(option, path)
     if not os.path.lexists(path):
         return
     what, known = content
@@ -102,6 +102,13 @@ def begins_with(path: Path, mark: str) -> bool:
             return mark.encode() in file.read(_MARK)
     except OSError:
         return False
+
+
+def _place(option: str, path: str | Path) -> str:
+    """What messages call the place; a path with a null character is refused, because no system has such files."""
+    if "\0" in str(path):
+        raise UserError(f"{option}: a path cannot hold a null character; {_ELSE}")
+    return f"{option} {path}"
 
 
 def _existing(reads: Iterable[str | Path | None]) -> list[Path]:

@@ -31,6 +31,7 @@ def test_ordinary_names_are_accepted(name):
         "a\0b",
         "a\nb",
         "a\tb",
+        "a\u202eb",
         "\ud800",
         "a/seed0",
         "seed3/b",

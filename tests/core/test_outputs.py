@@ -24,6 +24,12 @@ def test_a_new_place_and_an_own_file_are_free(tmp_path):
     check_file(tmp_path / "old", "lgx x", own, reads=["no_such_file", None])
 
 
+@pytest.mark.parametrize("check", [check_file, lambda *given: check_folder(*given, FOLDER)])
+def test_a_path_that_no_system_has_is_refused(check):
+    with pytest.raises(UserError, match="--out: a path cannot hold a null character"):
+        check("a\0b", "lgx x", own)
+
+
 def test_a_foreign_file_needs_force(tmp_path):
     (tmp_path / "old").write_text("")
     with pytest.raises(UserError, match=r"--json .*/old: exists, and `lgx x` did not write it; .*with --force"):

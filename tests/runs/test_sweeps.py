@@ -150,7 +150,7 @@ def test_options_become_text_that_the_command_line_reads_back(tmp_path, value, t
         ({"experiment": "../evil"}, "s.yaml: experiment: '../evil' is no name of a folder below another one"),
         ({"experiment": "/tmp/evil"}, "experiment: '/tmp/evil' is no name"),
         ({"runs": [{"name": "../../evil", "config": "c"}]}, "s.yaml: name: '../../evil' is no name"),
-        ({"runs": [{"name": "a\tb", "config": "c"}]}, "holds the control character"),
+        ({"runs": [{"name": "a\tb", "config": "c"}]}, "holds the character"),
         (
             {"runs": [{"name": "x-{d}", "config": "c", "matrix": {"d": ["a", "/../../b"]}}]},
             "name: 'x-/../../b' is no name",

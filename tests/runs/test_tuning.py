@@ -207,7 +207,7 @@ def test_numbers_without_a_point_are_read_as_numbers(tuning_file):
         ({"seed": -1}, "seed must be"),
         ({"seed": 2**32}, "seed: a seed is a whole number from 0 to 4294967295"),
         ({"experiment": "../evil"}, "experiment: '../evil' is no name of a folder below another one"),
-        ({"experiment": "a\nb"}, "experiment: 'a\\nb' holds the control character"),
+        ({"experiment": "a\nb"}, "experiment: 'a\\nb' holds the character"),
         ({"config": "no.yaml"}, "no.yaml does not exist"),
         ({"config": 3}, "config must be a text"),
         ({"options": ["a"]}, "options must be a mapping"),
