@@ -73,6 +73,28 @@ def run_lock(folder: str | Path) -> Iterator[None]:
                         parent.rmdir()
 
 
+@contextmanager
+def changing(folder: Path) -> Iterator[None]:
+    """Wait until no other process changes the files of a folder, and keep others waiting in the block.
+
+    Args:
+        folder: The folder; it is made if it does not exist.
+    """
+    with suppress(OSError):  # writing the file names what is wrong
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        yield
+        return
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def is_locked(folder: str | Path) -> bool:
     """Whether another process holds the lock of a run folder."""
     if not _lock_file(folder).exists():

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from lgx.core.csv_cells import escape_cell, unescape_cell
 from lgx.core.files import atomic_path
+from lgx.core.locks import changing
 from lgx.core.schema import LINE, shortened
 from lgx.errors import UserError
 
@@ -146,6 +147,21 @@ def _whole(cell: str) -> int:
 
 
 def add_rows(path: str | Path, rows: Iterable[Row]) -> None:
-    """Add rows to a file that may not exist yet, atomically."""
-    old = read_rows(path) if Path(path).is_file() else []
-    write_rows(path, [*old, *rows])
+    """Add rows to a file that may not exist yet, atomically; of several processes one after the other adds its rows."""
+    with changing(Path(path).parent):
+        old = read_rows(path) if Path(path).is_file() else []
+        write_rows(path, [*old, *rows])
+
+
+def replace_rows(path: str | Path, run: str | Path, rows: Iterable[Row]) -> None:
+    """Add the rows of a run to a file like :func:`add_rows`, in place of all its earlier ones.
+
+    Args:
+        path: The file.
+        run: The run's folder.
+        rows: Its rows.
+    """
+    with changing(Path(path).parent):
+        old = read_rows(path) if Path(path).is_file() else []
+        own = Path(run).resolve()
+        write_rows(path, [*(row for row in old if Path(row.run).resolve() != own), *rows])

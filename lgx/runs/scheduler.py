@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from lgx.core.rows import read_rows, write_rows
+from lgx.core.rows import read_rows, replace_rows
 from lgx.errors import UserError
 from lgx.runs.executors import Failure
 from lgx.runs.jobs import Job, change_of, make_job
@@ -115,8 +115,5 @@ def _collect(job: Job, results: Path) -> Failure | None:
         rows = read_rows(Path(job.folder) / "results.csv")
     except UserError as error:
         return Failure(str(error))
-    old = read_rows(results) if results.is_file() else []
-    own = Path(job.folder).resolve()
-    kept = [row for row in old if Path(row.run).resolve() != own]  # also rows that the run no longer measures
-    write_rows(results, [*kept, *(row for row in rows if row.split == "test")])
+    replace_rows(results, job.folder, [row for row in rows if row.split == "test"])
     return None

@@ -7,6 +7,7 @@ import multiprocessing
 import pytest
 
 from lgx.core.locks import INHERITED, is_locked, locked, run_lock
+from lgx.core.rows import Row, add_rows, read_rows
 from lgx.errors import UserError
 
 
@@ -71,3 +72,19 @@ def test_many_processes_never_hold_a_lock_together(tmp_path):
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0] * 4
+
+
+def _add(path, start):
+    for seed in range(start, start + 30):
+        add_rows(path, [Row("sws", "6-Small", "digits", "test", 1, "acc", 0.5, seed, 100, "r")])
+
+
+def test_rows_that_several_processes_add_at_the_same_time_are_all_kept(tmp_path):
+    context = multiprocessing.get_context("fork")
+    path = tmp_path / "results.csv"
+    processes = [context.Process(target=_add, args=(path, start)) for start in (0, 30, 60)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert sorted(row.seed for row in read_rows(path)) == list(range(90))
