@@ -1,7 +1,6 @@
 """The Visual Decathlon (Rebuffi et al., 2017): ten image tasks at 72 px, read from the annotations of its devkit."""
 
 import functools
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -10,6 +9,7 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images, guarded
 from data_modules.splits import stratified_split
+from lgx.core.json_files import read_json
 from lgx.errors import UserError
 
 DecathlonTask = Literal[
@@ -195,13 +195,14 @@ class Decathlon(ImageDataModule):
                 else f"{self.info.name}: {path} does not exist; unpack the annotations of the devkit again"
             )
         remedy = "unpack it from the devkit again"
-        names, labels = guarded(lambda: _parse(path, self.num_classes), str(path), remedy)
+        largest = 2**20 + 2_000 * self.facts.sizes[("train", "val", "test").index(part)]
+        content = read_json(path, remedy, largest)
+        names, labels = guarded(lambda: _parse(content, path, self.num_classes), str(path), remedy)
         return ImageFiles(base, names, labels, where or f"{self.info.name} {part}")
 
 
-def _parse(path: Path, num_classes: int) -> tuple[list[str], list[int]]:
+def _parse(content: Any, path: Path, num_classes: int) -> tuple[list[str], list[int]]:
     """Names and class indices of the annotated images, in the order of ``images``."""
-    content = json.loads(path.read_bytes())
     index = {category: i for i, category in enumerate(sorted({c["id"] for c in content["categories"]}))}
     names: dict[int, str] = {image["id"]: image["file_name"] for image in content["images"]}
     category: dict[int, int] = {a["image_id"]: a["category_id"] for a in content.get("annotations") or []}

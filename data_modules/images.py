@@ -209,7 +209,7 @@ def guarded(build: Callable[[], Any], what: str, remedy: str) -> Any:
     """
     try:
         return build()
-    except UserError:
+    except (UserError, MemoryError):
         raise
     except Exception as error:
         raise UserError(f"{what} is incomplete or corrupted ({one_line(error)}); {remedy}") from error

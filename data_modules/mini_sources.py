@@ -11,6 +11,7 @@ from data_modules.archives import open_zip
 from data_modules.base import Split
 from data_modules.images import IMAGE_SUFFIXES, DataError, one_line, open_photo, opened
 from data_modules.splits import Indices, grouped_split, stratified_split
+from data_modules.text_files import read_lines
 from lgx.errors import UserError
 
 SHORT_SIDE = 64
@@ -140,12 +141,10 @@ def drawers(folder: Path) -> Splits:
 
 def tiny_imagenet(folder: Path) -> Splits:
     """Read training images by folder. The official val images, whose classes a text file gives, are the test."""
-    classes = (folder / "wnids.txt").read_text(encoding="utf-8", errors="replace").split()
+    classes = " ".join(read_lines(folder / "wnids.txt")).split()
     train = _labeled(read_zip(folder / "train_50_per_class.zip"), folder / "train_50_per_class.zip", classes)
     annotations = folder / "val_annotations.txt"
-    lines = [
-        line.split("\t") for line in annotations.read_text(encoding="utf-8", errors="replace").splitlines() if line
-    ]
+    lines = [line.split("\t") for line in read_lines(annotations) if line]
     wnid = {line[0]: line[1] for line in lines if len(line) > 1}
     test = read_zip(folder / "val_all.zip")
     unknown = [name.name for name, _ in test if wnid.get(name.name) not in classes]

@@ -12,6 +12,7 @@ from data_modules.images import ImageFiles, LabeledImages
 from data_modules.official import OfficialData
 from data_modules.prepare import link
 from data_modules.splits import Indices, grouped_split
+from data_modules.text_files import read_lines
 from lgx.core.files import atomic_path
 from lgx.errors import UserError
 
@@ -111,13 +112,12 @@ class HAM10000(OfficialData):
     def _rows(self) -> list[_Row]:
         path = _table(self.folder)
         assert path is not None
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, delimiter="\t" if path.suffix == ".tab" else ",")
-            wanted = ("image_id", "lesion_id", "dx")
-            lacking = [column for column in wanted if column not in (reader.fieldnames or ())]
-            if lacking:
-                raise UserError(f"{path}: has no column {lacking[0]}, expected at least {', '.join(wanted)}")
-            rows = [_Row(*(row[column] for column in wanted)) for row in reader]
+        reader = csv.DictReader(read_lines(path), delimiter="\t" if path.suffix == ".tab" else ",")
+        wanted = ("image_id", "lesion_id", "dx")
+        lacking = [column for column in wanted if column not in (reader.fieldnames or ())]
+        if lacking:
+            raise UserError(f"{path}: has no column {lacking[0]}, expected at least {', '.join(wanted)}")
+        rows = [_Row(*(row[column] for column in wanted)) for row in reader]
         unknown = sorted({row.diagnosis for row in rows} - set(self.info.class_names), key=str)
         if unknown:
             raise UserError(f"{path}: unknown diagnosis {unknown[0]}, expected {', '.join(self.info.class_names)}")

@@ -1,6 +1,5 @@
 """iNaturalist 2019 (Van Horn et al., 2018; competition of 2019): 1,010 species, labeled by COCO-style tables."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.images import ImageFiles
 from data_modules.official import Archive, OfficialData
 from data_modules.prepare import link
+from lgx.core.json_files import read_json
 from lgx.errors import UserError
 
 _URL = "https://ml-inat-competition-datasets.s3.amazonaws.com/2019"
@@ -56,7 +56,7 @@ class INaturalist2019(OfficialData):
     def open(self, folder: Path, split: Split) -> ImageFiles:
         """Read a table."""
         path = folder / TABLES[split]
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, "unpack its archive again", 2**28)
         number = {category["id"]: k for k, category in enumerate(sorted(content["categories"], key=_id))}
         if len(number) != self.num_classes:
             raise UserError(f"{path}: has {len(number):,} categories, expected {self.num_classes:,}")

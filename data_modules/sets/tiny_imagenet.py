@@ -10,6 +10,7 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.class_trees import read_class_tree
 from data_modules.images import ImageFiles
 from data_modules.official import Archive, OfficialData
+from data_modules.text_files import read_lines
 from lgx.errors import UserError
 
 ANNOTATIONS = "val_annotations.txt"
@@ -45,7 +46,7 @@ class TinyImageNet(OfficialData):
     def open(self, folder: Path, split: Split) -> ImageFiles:
         """Training images by folder; val images by the table of their classes."""
         base, where = _base(folder), f"{self.info.name} {split}"
-        classes = (base / "wnids.txt").read_text(encoding="utf-8").split()
+        classes = " ".join(read_lines(base / "wnids.txt")).split()
         if len(classes) != self.num_classes:
             raise UserError(f"{base / 'wnids.txt'}: has {len(classes)} classes, expected {self.num_classes}")
         if split == "train":
@@ -53,7 +54,7 @@ class TinyImageNet(OfficialData):
         table, images = base / "val" / ANNOTATIONS, base / "val" / "images"
         number = {wnid: k for k, wnid in enumerate(classes)}
         labels: dict[str, int] = {}
-        for line in table.read_text(encoding="utf-8").splitlines():
+        for line in read_lines(table):
             name, wnid = line.split("\t")[:2]
             if wnid not in number:
                 raise UserError(f"{table}: {name} is of class {wnid}, which {base / 'wnids.txt'} does not name")

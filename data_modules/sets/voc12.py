@@ -10,6 +10,7 @@ from torchvision.datasets.voc import DATASET_YEAR_DICT
 from data_modules.base import DatasetInfo, Split
 from data_modules.official import Archive
 from data_modules.segmentation import SegmentationSet
+from data_modules.text_files import read_lines
 from lgx.core.batch import IGNORE
 from lgx.errors import UserError
 
@@ -91,7 +92,7 @@ class VOC12Aug(VOC12):
         listed = base / "ImageSets" / "Segmentation" / "trainaug.txt"
         if not listed.is_file():
             raise UserError(f"{self.info.name} {split}: {listed} is missing; expected one image name per line")
-        names = listed.read_text(encoding="utf-8").split()
+        names = " ".join(read_lines(listed)).split()
         if outside := next((name for name in names if Path(name).name != name), None):
             raise UserError(f"{listed}: names {outside!r}, expected image names without folders")
         tested = {image.stem for image, _ in super().files(folder, "test")}

@@ -30,7 +30,7 @@ def foreign_errors(place: str, wrong: str, remedy: str, kinds: Kinds = Exception
         place: File, name or option that the library reads.
         wrong: What is wrong with it.
         remedy: What the user can do.
-        kinds: Classes of the errors to translate. A UserError always passes.
+        kinds: Classes of the errors to translate. A UserError and full memory always pass.
 
     Raises:
         UserError: If the block raises such an error.
@@ -40,6 +40,8 @@ def foreign_errors(place: str, wrong: str, remedy: str, kinds: Kinds = Exception
     except UserError:
         raise
     except kinds as error:
+        if is_full_memory(error):
+            raise
         raise UserError(f"{place}: {wrong} ({reason_of(error)}); {remedy}") from error
 
 
@@ -92,6 +94,8 @@ def checkpoint_errors(path: object) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if is_full_memory(error):
+            raise
         reason = reason_of(error) if type(error) is ValueError else type(error).__name__
         raise UserError(
             f"{path}: not an intact checkpoint of tensors and plain types ({reason}); it was not loaded, because "

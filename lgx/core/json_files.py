@@ -11,12 +11,13 @@ LARGEST = 16 * 2**20
 """Most bytes of JSON that are read: a hundred times what lgx writes, and little enough to parse in memory."""
 
 
-def read_json(path: str | Path, remedy: str) -> Any:
+def read_json(path: str | Path, remedy: str, largest: int = LARGEST) -> Any:
     """Read a file of JSON.
 
     Args:
         path: The file.
         remedy: What the user can do if it cannot be read, for the message.
+        largest: Most bytes that are read.
 
     Raises:
         UserError: If it cannot be read, is too large, or is not JSON.
@@ -26,13 +27,13 @@ def read_json(path: str | Path, remedy: str) -> Any:
         raise UserError(f"{path}: no such file; {remedy}")
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+            content = file.read(largest + 1)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; {remedy}") from error
-    return parse_json(content, str(path), remedy, numbered=True)
+    return parse_json(content, str(path), remedy, numbered=True, largest=largest)
 
 
-def parse_json(text: str | bytes, place: str, remedy: str, numbered: bool = False) -> Any:
+def parse_json(text: str | bytes, place: str, remedy: str, numbered: bool = False, largest: int = LARGEST) -> Any:
     """Parse JSON.
 
     Args:
@@ -40,12 +41,13 @@ def parse_json(text: str | bytes, place: str, remedy: str, numbered: bool = Fals
         place: Where it stands, for the message.
         remedy: What the user can do if it is wrong, for the message.
         numbered: Whether to name the line of a mistake.
+        largest: Most characters that are parsed.
 
     Raises:
         UserError: If it is too long or not JSON: a syntax error, no UTF-8, brackets nested too deeply, or a number of
             thousands of digits.
     """
-    if len(text) > LARGEST:
-        raise UserError(f"{place}: more than {LARGEST:,} characters of JSON; {remedy}")
+    if len(text) > largest:
+        raise UserError(f"{place}: more than {largest:,} characters of JSON; {remedy}")
     with json_errors(place, remedy, numbered):
         return json.loads(text)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lgx.core.files import atomic_path
-from lgx.core.foreign import blame
+from lgx.core.foreign import blame, checkpoint_errors, safetensors_errors, timm_errors
 from lgx.core.system_failures import describe, worker_was_killed
 from lgx.errors import UserError
 from tests.support.command_line import lgx
@@ -97,6 +97,9 @@ def test_full_memory_is_not_blamed_on_an_image(fit, monkeypatch, error, workers)
     assert result.sentence.startswith("lgx fit: the memory of the machine is full")
 
 
-def test_full_memory_is_not_blamed_on_an_option():
-    with pytest.raises(MemoryError), blame("the configuration holds a value that is refused"):
+@pytest.mark.parametrize(
+    "place", [blame("a value"), checkpoint_errors("a.ckpt"), safetensors_errors("a"), timm_errors("vit")]
+)
+def test_full_memory_is_not_blamed_on_an_option_or_a_file(place):
+    with pytest.raises(MemoryError), place:
         raise MemoryError
