@@ -103,7 +103,9 @@ def test_ctrl_c_stops_the_runs_with_one_message(sweep_file, tmp_path):
     command = sweep_file([{"name": "long", "config": "fit.yaml", "options": {"trainer.max_epochs": 100000}}])
     controller = start(command)
     wait_for(tmp_path / "runs/s/long/seed0/checkpoints/last.ckpt")
-    os.killpg(controller.pid, signal.SIGINT)
+    for _ in range(10):  # an impatient user
+        os.killpg(controller.pid, signal.SIGINT)
+        time.sleep(0.05)
     _, err = controller.communicate(timeout=60)
     assert controller.returncode == 130, err
     assert err.strip() == "lgx sweep: interrupted; 1 run(s) were stopped, the same command resumes them"
