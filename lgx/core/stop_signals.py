@@ -1,5 +1,6 @@
 """SIGTERM and SIGUSR1, with which a cluster announces that it ends a run."""
 
+import atexit
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,16 +29,27 @@ class StopSignals:
         """Note SIGUSR1 inside the block, and at its end restore the handlers of all signals of this module.
 
         Without a handler SIGUSR1 ends the process. SLURM may send it while a run that has just started still imports
-        its packages; SLURM then does not queue the job again.
+        its packages, or while a finished run ends: its process would seem to have failed.
         """
         before = {number: signal.getsignal(number) for number in SIGNALS}
         self.listen(signal.SIGUSR1)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
         try:
             yield
         finally:
+            atexit.register(signal.signal, signal.SIGUSR1, signal.SIG_IGN)
             self.received = None
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    @contextmanager
+    def requeue_delayed(self) -> Iterator[None]:
+        """Let processes that start inside the block receive SIGUSR1 only when they note it."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = self.received or number

@@ -16,6 +16,7 @@ from typing import Any
 from lgx.core.files import atomic_path
 from lgx.core.json_files import read_json
 from lgx.core.locks import INHERITED, job_rank, locked
+from lgx.core.stop_signals import STOP
 from lgx.errors import UserError
 from lgx.runs.sweeps import RunSpec, run_arguments
 
@@ -120,7 +121,7 @@ def run_in_subprocess(job: Job, environment: Mapping[str, str], grace: float | N
         if is_finished(job):
             return True
         Path(job.log).parent.mkdir(parents=True, exist_ok=True)
-        with open(job.log, "ab") as log:
+        with open(job.log, "ab") as log, STOP.requeue_delayed():
             child = subprocess.Popen(
                 [sys.executable, "-m", "lgx", *job.command],
                 stdin=subprocess.DEVNULL,
