@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from lgx.core.system_failures import os_reason
 from lgx.errors import UserError
 
 INHERITED = "LGX_RUN_LOCK"
@@ -118,7 +119,9 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("ab")
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}; choose a writable place for the runs") from error
+        raise UserError(
+            f"cannot write {path}: {os_reason(error, path)}; choose a writable place for the runs"
+        ) from error
     with file:
         yield file
 
