@@ -91,7 +91,10 @@ def test_a_full_shared_memory_ends_the_run_at_once(images, tmp_path):
         pytest.skip("mounting a file system needs root")
     assert time.perf_counter() - started < 55
     assert ended.returncode == 1, ended.stderr
-    assert ended.stderr.strip().splitlines()[-1].startswith("lgx fit: the shared memory (/dev/shm) is full; lower data")
+    sentence = ended.stderr.strip().splitlines()[-1]  # older versions of torch let the system kill the process
+    assert "lgx fit: " in sentence
+    assert "the shared memory (/dev/shm)" in sentence
+    assert "lower data.num_workers or data.batch_size" in sentence
 
 
 @pytest.mark.parametrize("wait", [False, True])
