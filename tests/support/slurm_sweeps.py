@@ -119,10 +119,14 @@ class SlurmSweep:
         return self.log.read_text()
 
     def job_in_training(self) -> str:
-        """Wait until the first run has saved a checkpoint; returns the number of its job."""
+        """Wait until the first run has saved a checkpoint; returns the number of its job, which may have stopped."""
+        found: list[str] = []
+        wait_until(lambda: found.extend(self._running()) or found, 120, "the first run starts", lambda: self.printed)
         wait_until(self.checkpoint.exists, 120, "the first run saves a checkpoint", lambda: self.printed)
-        (job,) = (number for number, state in self.cluster.jobs().items() if state == "RUNNING")
-        return job
+        return found[0]
+
+    def _running(self) -> list[str]:
+        return [number for number, state in self.cluster.jobs().items() if state == "RUNNING"]
 
     def saved(self) -> int:
         """Steps of the first run that are saved."""
