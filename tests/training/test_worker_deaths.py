@@ -75,6 +75,6 @@ def test_a_killed_process_ends_the_others_and_the_run_can_be_resumed(images, tmp
     assert load_checkpoint(last)["global_step"] == 3
     assert list(tmp_path.rglob("*.tmp")) == []
     assert (
-        lgx(*arguments("fit", "Ancestor", images, tmp_path, *OPTIONS, "--data.batch_size=32", "--ckpt_path=last")).code
+        lgx(*arguments("fit", "Ancestor", images, tmp_path, *OPTIONS, "--data.batch_size=16", "--ckpt_path=last")).code
         == 0
     )
