@@ -9,7 +9,8 @@ import pytest
 
 from lgx.core.locks import locked
 from lgx.training.claim import Aside, check_claim, recover
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments
+from tests.support.kills import start
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -162,19 +163,11 @@ def test_what_lgx_writes_is_known_as_its_own(run):
 
 
 def test_the_same_command_at_the_same_time_trains_once(images, tmp_path):
-    args = [
-        *arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=a", "--trainer.max_epochs=3"),
-        "--overwrite",
-    ]
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(2) as pool:
-        results = pool.map(_run, [args, args])
-    codes = sorted(code for code, _ in results)
-    assert codes in ([0, 2], [0, 0])
-    for code, sentence in results:
-        assert code == 0 or "another process trains this run" in sentence
-
-
-def _run(args):
-    result = lgx(*args)
-    return result.code, result.sentence
+    args = arguments("fit", "Ancestor", images, Path("runs"), "--name=a", "--trainer.max_epochs=3", "--overwrite")
+    processes = [start(list(args), tmp_path, log=f"log{number}") for number in range(2)]
+    for process in processes:
+        process.join()
+    assert sorted(process.exitcode for process in processes) in ([0, 2], [0, 0])
+    for number, process in enumerate(processes):
+        if process.exitcode:
+            assert "another process trains this run" in (tmp_path / f"log{number}").read_text()
