@@ -75,6 +75,7 @@ def test_a_failing_run_leaves_the_others_alone(sweep_file, tmp_path):
     assert not (tmp_path / "runs/s/jobs/needs").exists()
 
 
+@pytest.mark.slow
 def test_after_kill_9_the_same_command_waits_for_the_runs(sweep_file, tmp_path):
     learngene = "{runs}/ancestor/seed{seed}/best.learngene.safetensors"
     start_of = {"model.initializer": "VanillaLG", "model.initializer.layers": 2, "model.initializer.source": learngene}

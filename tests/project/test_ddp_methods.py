@@ -36,6 +36,7 @@ ONE_TEXT = ["--data=CoLA", *TEXTS]
 TWO_TEXTS = ["--data=MultiText", "--data.tasks=[cola,mrpc]", "--data.steps_per_epoch=4", *TEXTS]
 PRETRAINED = ["--model.initializer=Pretrained", f"--model.initializer.source={LEARNGENE}"]
 ACCUMULATE = "--trainer.accumulate_grad_batches=2"
+EPSILON = "--model.optimizer.eps=1e-4"
 
 RUNS = {
     "finetune": ["Finetune", *PRETRAINED],
@@ -61,10 +62,27 @@ RUNS = {
 }
 
 
+FAST = ("finetune", "finetune_sharded", "sws", "lsamd", "tal")
+"""Runs of the fast tests; ``pytest -m slow`` has the others."""
+
+
 @pytest.fixture(scope="module")
 def finished(images, ancestor, tmp_path_factory):
-    """Folder of all runs, and how each ended on both processes."""
-    folder = tmp_path_factory.mktemp("ranks")
+    """Give a run's folder and how it ended on both processes; its group of runs is trained when it is asked for."""
+    groups = {}
+
+    def of(name):
+        names = tuple(n for n in RUNS if (n in FAST) == (name in FAST))
+        if names not in groups:
+            groups[names] = train(names, tmp_path_factory.mktemp("ranks"), images, ancestor)
+        folder, ends = groups[names]
+        return folder, [end[name] for end in ends]
+
+    return of
+
+
+def train(names, folder, images, ancestor):
+    """Train some runs on two processes, one run after another; returns their folder and how each ended."""
     sizes = {"first": 48, "second": 24}
     places = {name: write_images(folder / name, {"train": n, "val": 9, "test": 9}) for name, n in sizes.items()}
     texts = write_sets(folder / "texts")
@@ -74,33 +92,46 @@ def finished(images, ancestor, tmp_path_factory):
     done = lgx("embed", "--ancestor", learngene, "--data", ",".join(map(str, places.values())), "--out", tasks)
     assert done.code == 0, done.err
     fill = {**places, "ancestor": ancestor, "texts": texts, "tasks": tasks}
-    jobs = {}
-    for name, (method, *options) in RUNS.items():
-        own = [option.format(**fill) if option.count("{") == option.count("}") > 0 else option for option in options]
-        args = arguments("fit", method, images, folder / "runs", f"--name={name}")
-        if any(option.startswith("--data=") for option in own):
-            args = [a for a in args if not a.startswith("--data")]
-        if "--data=MultiTask" in own:
-            own += ["--data.img_size=16"]
-        own += ["--trainer.devices=2", "--data.batch_size=8", "--model.optimizer.eps=1e-4"]
-        if "sharded" not in name:
-            own += ["--trainer.strategy=ddp", "--trainer.callbacks+=tests.support.probes.RecordRank"]
-            own += [f"--trainer.callbacks.folder={folder}/record/{name}"]
-        jobs[name] = {"args": [*args, *own], "port": free_port()}
+    jobs = {name: {"args": command(name, fill, images, folder), "port": free_port()} for name in names}
     file = folder / "jobs.json"
     file.write_text(json.dumps(jobs))
     env = {**os.environ, "OMP_NUM_THREADS": "1", "LGX_ALLOW_IMPORTS": "tests"}
-    command = [sys.executable, "-m", "tests.support.ranks"]
-    pair = [subprocess.Popen([*command, str(rank), "2", str(file)], env=env) for rank in range(2)]
+    ranks = [sys.executable, "-m", "tests.support.ranks"]
+    pair = [subprocess.Popen([*ranks, str(rank), "2", str(file)], env=env) for rank in range(2)]
     for process in pair:
         process.wait(timeout=170)
     return folder, [json.loads((folder / f"jobs.json.{rank}").read_text()) for rank in range(2)]
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if "sharded" not in name])
+def command(name, fill, images, folder):
+    """The command line of a run on two processes."""
+    method, *options = RUNS[name]
+    own = [option.format(**fill) if option.count("{") == option.count("}") > 0 else option for option in options]
+    args = arguments("fit", method, images, folder / "runs", f"--name={name}")
+    if any(option.startswith("--data=") for option in own):
+        args = [a for a in args if not a.startswith("--data")]
+    if "--data=MultiTask" in own:
+        own += ["--data.img_size=16"]
+    own += ["--trainer.devices=2", "--data.batch_size=8", EPSILON]
+    if "sharded" not in name:
+        own += ["--trainer.strategy=ddp", *recorded(folder / "record" / name)]
+    return [*args, *own]
+
+
+def recorded(folder):
+    """Options that write what every process ends with."""
+    return ["--trainer.callbacks+=tests.support.probes.RecordRank", f"--trainer.callbacks.folder={folder}"]
+
+
+def marked(names):
+    """Names of runs, those outside of the fast ones marked as slow."""
+    return [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("name", marked(name for name in RUNS if "sharded" not in name))
 def test_ranks_end_bit_equal_and_count_every_sample_once(finished, name):
-    folder, ends = finished
-    assert [end[name] for end in ends] == ["", ""]
+    folder, ends = finished(name)
+    assert ends == ["", ""]
     first, second = (torch.load(folder / "record" / name / f"rank{rank}.pt") for rank in range(2))
     assert first
     for key, tensor in first.items():
@@ -112,10 +143,26 @@ def test_ranks_end_bit_equal_and_count_every_sample_once(finished, name):
     assert counted == ({9} if "text" not in name else counted)
 
 
-@pytest.mark.parametrize("name", ["finetune", "text_finetune"])
+def test_two_processes_with_half_the_batch_equal_one_with_the_whole(finished, images, ancestor, tmp_path, monkeypatch):
+    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
+    own = [option.format(ancestor=ancestor) for option in PRETRAINED]
+    alone = arguments("fit", "Finetune", images, tmp_path, "--name=one", *own, EPSILON, *recorded(tmp_path / "record"))
+    assert lgx(*alone).code == 0
+    folder, _ = finished("finetune")
+    whole = torch.load(tmp_path / "record/rank0.pt")
+    for name, tensor in torch.load(folder / "record/finetune/rank0.pt").items():
+        torch.testing.assert_close(tensor, whole[name], rtol=0, atol=1e-6)
+    losses = [
+        {row.epochs: row.value for row in read_rows(path) if (row.split, row.metric) == ("train", "loss")}
+        for path in (tmp_path / "test/one/seed0/results.csv", folder / "runs/test/finetune/seed0/results.csv")
+    ]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+
+
+@pytest.mark.parametrize("name", marked(["finetune", "text_finetune"]))
 def test_sharded_processes_train_the_same_as_whole_copies(finished, name):
-    folder, ends = finished
-    assert [end[f"{name}_sharded"] for end in ends] == ["", ""]
+    folder, ends = finished(f"{name}_sharded")
+    assert ends == ["", ""]
     whole, shared = (
         load_checkpoint(folder / "runs/test" / run / "seed0/checkpoints/last.ckpt") for run in (name, f"{name}_sharded")
     )
@@ -125,6 +172,6 @@ def test_sharded_processes_train_the_same_as_whole_copies(finished, name):
 
 
 def test_a_selection_on_two_processes_counts_every_image_of_every_set_once(finished):
-    shares = SelectionRun.load(finished[0] / "runs/test/lsamd/seed0").selection.base_share
+    shares = SelectionRun.load(finished("lsamd")[0] / "runs/test/lsamd/seed0").selection.base_share
     assert len(shares) == 2
     assert all(round(9 * share, 4) == round(9 * share) for row in shares.values() for share in row)

@@ -162,6 +162,7 @@ def test_what_lgx_writes_is_known_as_its_own(run):
     check_claim(run, overwrite=True, resumes=False)
 
 
+@pytest.mark.slow
 def test_the_same_command_at_the_same_time_trains_once(images, tmp_path):
     args = arguments("fit", "Ancestor", images, Path("runs"), "--name=a", "--trainer.max_epochs=3", "--overwrite")
     processes = [start(list(args), tmp_path, log=f"log{number}") for number in range(2)]

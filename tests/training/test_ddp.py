@@ -13,7 +13,8 @@ from tests.support.images import write_images
 from tests.support.runs import train_on
 
 
-@pytest.mark.parametrize("method", ["Ancestor", pytest.param("SWS", marks=pytest.mark.slow)])
+@pytest.mark.slow  # tests/project/test_ddp_methods.py compares one method in the fast tests
+@pytest.mark.parametrize("method", ["Ancestor", "SWS"])
 def test_two_processes_with_half_the_batch_equal_one_with_the_whole(images, tmp_path, method):
     options = ["--model.stages=[2,2]"] if method == "SWS" else []
     one = train_on(1, images, tmp_path, 16, method, tuple(options))

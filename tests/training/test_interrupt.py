@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from lgx.artifacts.checkpoints import load_checkpoint
 from tests.support.command_line import arguments, lgx
 
@@ -15,6 +17,7 @@ def _listen() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_fit_with_one_sentence_and_keeps_the_last_checkpoint(images, tmp_path):
     options = ["--name=r", "--trainer.max_epochs=100000"]
     args = arguments("fit", "Ancestor", images, tmp_path, *options)

@@ -47,6 +47,7 @@ def test_a_killed_run_equals_the_undisturbed_one_bit_for_bit(images, undisturbed
     assert rows == again
 
 
+@pytest.mark.slow
 def test_resuming_from_the_end_of_an_epoch_starts_the_next(images, tmp_path):
     options = ["--trainer.max_epochs=3", "--data.augment=crop_flip"]
     whole = tmp_path / "whole"

@@ -57,6 +57,7 @@ def test_a_killed_worker_is_reported_when_another_error_hides_it(monkeypatch, hi
     assert ended.sentence.startswith("lgx fit: a data loading process was killed")
 
 
+@pytest.mark.slow
 def test_a_run_with_a_closed_output_pipe_fails_with_sigpipe(images, tmp_path):
     command = [sys.executable, "-m", "lgx", *arguments("fit", "Ancestor", images, tmp_path, "--name=r")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
@@ -65,7 +66,8 @@ def test_a_run_with_a_closed_output_pipe_fails_with_sigpipe(images, tmp_path):
     assert run.returncode == 128 + signal.SIGPIPE
 
 
-@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_process_ends_the_others_and_the_run_can_be_resumed(images, tmp_path, rank):
     probe = ["--trainer.callbacks+=tests.support.probes.KillAt", "--trainer.callbacks.step=4"]
     probe += [f"--trainer.callbacks.rank={rank}"]
