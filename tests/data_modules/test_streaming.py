@@ -169,7 +169,7 @@ def test_two_real_ranks_train_on_streams_of_equal_length(folder: Path, tmp_path:
 
 
 TWO_RANKS = """
-import json, sys, warnings
+import json, os, sys, warnings
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from data_modules import ShardedData
@@ -193,5 +193,6 @@ if __name__ == "__main__":
                       enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
                       limit_val_batches=0, num_sanity_val_steps=0, use_distributed_sampler=False)
     trainer.fit(model, data)
-    print(f"rank{trainer.global_rank} {json.dumps(model.seen)}", flush=True)
+    line = f"rank{trainer.global_rank} {json.dumps(model.seen)}\n"
+    os.write(1, line.encode())  # one write, so that the ranks' lines do not mix
 """
