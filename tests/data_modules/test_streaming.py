@@ -168,7 +168,7 @@ def test_two_real_ranks_train_on_streams_of_equal_length(folder: Path, tmp_path:
     assert len(seen) == len(set(seen)) == 20
 
 
-TWO_RANKS = """
+TWO_RANKS = r"""
 import json, os, sys, warnings
 import torch
 from lightning.pytorch import LightningModule, Trainer
