@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.cli import main
@@ -18,6 +18,8 @@ from lgx.core.rows import read_rows
 
 Command = list[object]
 Outcome = Callable[[Path], object]
+RunOutcome = tuple[dict[str, Any], int, list[tuple[str, int, str, float]], str]
+"""Weights, number of steps, rows (split, epochs, metric, value), and digest of the learngene of a run."""
 
 
 # Forks of a process that never trained: torch's autograd refuses to run in forks of a process that used it.
@@ -82,7 +84,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(name): hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in final}
 
 
-def of_run(folder: Path) -> object:
+def of_run(folder: Path) -> RunOutcome:
     """Weights, optimizer and rows of a run."""
     run = folder / "runs/test/r/seed0"
     last = load_checkpoint(run / "checkpoints/last.ckpt")
