@@ -35,7 +35,9 @@ def refuse_non_finite(tensors: Mapping[str, Tensor], place: str) -> None:
         return
     wrong = [name for name, tensor in tensors.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
     if wrong:
+        others = len(wrong) - 1
+        holders = f"{wrong[0]} and {others} more tensor{'s' * (others > 1)} hold" if others else f"{wrong[0]} holds"
         raise UserError(
-            f"{place}: {wrong[0]} and {len(wrong) - 1} more tensors hold numbers that are not finite, because training "
-            f"diverged; train again with a lower learning rate, or give --allow_non_finite"
+            f"{place}: {holders} numbers that are not finite, because training diverged; train again with a lower "
+            f"learning rate, or give --allow_non_finite"
         )
