@@ -167,6 +167,9 @@ def kill(world: World, rng: random.Random, folder: Path) -> str:
     return f"{' '.join(options) or 'plain'}: {' '.join(done)}"
 
 
+LIMITS = {resource.RLIMIT_FSIZE: "FSIZE", resource.RLIMIT_NOFILE: "NOFILE", resource.RLIMIT_AS: "AS"}
+
+
 def limit(world: World, rng: random.Random, folder: Path) -> str:
     """A command meets a limit of files, file sizes or memory; without the limit it succeeds."""
     name = rng.choice(["fit", "init", "compare", "overwrite"])
@@ -178,7 +181,7 @@ def limit(world: World, rng: random.Random, folder: Path) -> str:
         "init": INIT,
         "compare": ["compare", "runs", "--out", "report"],
     }
-    kind = rng.choice([resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS])
+    kind = rng.choice(list(LIMITS))
     highest = {resource.RLIMIT_FSIZE: 400_000, resource.RLIMIT_NOFILE: 64}
     value = rng.randint(16, highest[kind]) if kind in highest else rng.randint(6, 10) << 30
     code = ended(start(commands[name], folder, {kind: value}), folder)
@@ -186,7 +189,7 @@ def limit(world: World, rng: random.Random, folder: Path) -> str:
     finish(commands[name], folder)
     if name in ("fit", "overwrite"):
         assert of_run(folder) == world.outcome(folder, *(ANEW if name == "overwrite" else ()))
-    return f"{name} with {('CPU', 'FSIZE', 'NOFILE', 'AS')[[0, 1, 7, 9].index(kind)]} {value}: {code}"
+    return f"{name} with {LIMITS[kind]} {value}: {code}"
 
 
 EDITS = [
