@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from lgx.core.bounded_reading import read_at_most
 from lgx.core.foreign import json_errors
 from lgx.errors import UserError
 
@@ -23,13 +24,7 @@ def read_json(path: str | Path, remedy: str, largest: int = LARGEST) -> Any:
         UserError: If it cannot be read, is too large, or is not JSON.
     """
     path = Path(path)
-    if not path.is_file():  # a pipe is refused too: reading it may never end
-        raise UserError(f"{path}: no such file; {remedy}")
-    try:
-        with path.open("rb") as file:
-            content = file.read(largest + 1)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; {remedy}") from error
+    content = read_at_most(path, largest + 1, remedy)
     return parse_json(content, str(path), remedy, numbered=True, largest=largest)
 
 

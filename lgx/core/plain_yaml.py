@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
+from lgx.core.bounded_reading import read_at_most
 from lgx.core.foreign import yaml_errors
-from lgx.errors import UserError
 
 LARGEST = 2**20
 """Most bytes of a file; the longest sweep of the papers has 20 thousand."""
@@ -104,13 +104,7 @@ def read_yaml(path: Path, remedy: str, most: int = MOST, longest: int = MOST) ->
     Raises:
         UserError: If it cannot be read, is not YAML, or is refused by :func:`check_yaml`.
     """
-    if not path.is_file():  # a pipe is refused too: reading it may never end
-        raise UserError(f"{path}: no such file; {remedy}")
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; {remedy}") from error
+    content = read_at_most(path, LARGEST + 1, remedy)
     with yaml_errors(path, remedy):
         text = content.decode()
         check_yaml(text, most, longest)
