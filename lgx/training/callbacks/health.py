@@ -77,18 +77,23 @@ class TrainingHealth(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue a resumed run."""
-        self.report = {name: value for name, value in state_dict["report"].items() if value is not None}
+        report = {name: value for name, value in state_dict["report"].items() if value is not None}
+        report.pop("first_non_finite_step", None)  # it follows from the steps of the losses
+        self.report = report
         self._first = {name: torch.tensor(step) for name, step in state_dict["first"].items()}
 
     def numbers(self) -> dict[str, Any]:
         """The values as plain numbers; ``first_non_finite_step`` is None for a healthy run."""
-        found = {name: value if value is None else float(value) for name, value in self.report.items()}
+        found = {name: float(value) for name, value in self.report.items()}
+        finite = {name: value if math.isfinite(value) else None for name, value in found.items()}
         first = min((int(step) for step in self._first.values()), default=_NEVER)
-        return {"first_non_finite_step": None if first == _NEVER else first, **_without_own(found)}
+        return {"first_non_finite_step": None if first == _NEVER else first, **finite}
 
     def _compare(self, trainer: Trainer) -> None:
+        if self.allow_non_finite:
+            return
         own = {name: int(step) for name, step in self._first.items() if int(step) != _NEVER}
-        if self.allow_non_finite or not trainer.strategy.reduce_boolean_decision(bool(own), all=False):
+        if not trainer.strategy.reduce_boolean_decision(bool(own), all=False):
             return
         if not trainer.is_global_zero:
             raise SystemExit(2)
@@ -104,8 +109,3 @@ class TrainingHealth(Callback):
 def _is_logged(trainer: Trainer, step: int) -> bool:
     every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]
     return every > 0 and step % every == 0
-
-
-def _without_own(report: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in report.items() if name != "first_non_finite_step"}
-    return {name: value if value is None or math.isfinite(value) else None for name, value in kept.items()}
