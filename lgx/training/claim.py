@@ -8,7 +8,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
@@ -49,20 +49,25 @@ class Claim:
         self.folder, self.resumes, self.overwrite, self.writes = folder, resumes, overwrite, writes
         self.resumed: RunRecord | None = None
         self.aside: Aside | None = None
-        self._lock = run_lock(folder) if writes else nullcontext()
+        self._held = ExitStack()
         self._replaces = False
         self._is_unchanged = False
 
     def __enter__(self) -> Self:
-        self._lock.__enter__()
-        if self.writes:
-            recover(self.folder)
+        with ExitStack() as held:
+            if self.writes:
+                held.enter_context(run_lock(self.folder))
+                held.callback(self._restore)
+                recover(self.folder)
+            self._held = held.pop_all()
         return self
 
     def __exit__(self, *error: Any) -> None:
+        self._held.__exit__(*error)
+
+    def _restore(self) -> None:
         if self.aside is not None:
             self.aside.restore()
-        self._lock.__exit__(*error)
 
     def check(self, checkpoint: Checkpoint | None, now: RunRecord) -> Checkpoint | None:
         """Compare the run with its configuration, or the folder with a new run; nothing is changed yet.
@@ -78,20 +83,9 @@ class Claim:
             UserError: If the configuration does not suit the run, or the folder would lose what it holds.
         """
         if checkpoint is not None and checkpoint.is_in(self.folder):
-            if checkpoint.record is None:
+            if self._may_resume(checkpoint.record, now):
                 return checkpoint
-            try:
-                found = check_configuration(checkpoint.record, now, self.folder)
-            except UserError:
-                if not self.overwrite:
-                    raise
-                checkpoint = None
-            else:
-                self.resumed = checkpoint.record
-                self._is_unchanged = not found.options
-                for line in (*found.code, *found.options) if self.writes else ():
-                    print(f"resumed    {line}")
-                return checkpoint
+            checkpoint = None
         elif checkpoint is not None and checkpoint.record is not None:
             check_optimizer(checkpoint.record, now.config, checkpoint.path)
         if self.writes:
@@ -99,6 +93,21 @@ class Claim:
             check_inputs(self.folder, flat_options(yaml.safe_load(now.config)))
             self._replaces = True
         return checkpoint
+
+    def _may_resume(self, record: RunRecord | None, now: RunRecord) -> bool:
+        """Whether the run in the folder goes on as it is configured now; False if it is to be replaced."""
+        if record is None:
+            return True
+        try:
+            found = check_configuration(record, now, self.folder)
+        except UserError:
+            if self.overwrite:
+                return False
+            raise
+        self.resumed, self._is_unchanged = record, not found.options
+        for line in (*found.code, *found.options) if self.writes else ():
+            print(f"resumed    {line}")
+        return True
 
     def is_finished(self, test_end: bool) -> bool:
         """Whether the run is finished exactly as it is configured, so that nothing is left to do.

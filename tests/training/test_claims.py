@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lgx.core.locks import locked
-from lgx.training.claim import Aside, check_claim, recover
+from lgx.core.locks import is_locked, locked
+from lgx.training.claim import Aside, Claim, check_claim, recover
 from tests.support.command_line import arguments
 from tests.support.kills import start
 
@@ -156,6 +156,34 @@ def test_a_run_that_was_being_deleted_is_not_put_back(tmp_path):
     recover(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["seed0"]
     assert contents(folder) == {}
+
+
+def _refuse(*_):
+    raise PermissionError("no permission")
+
+
+def test_the_lock_is_released_if_what_a_killed_process_left_cannot_be_put_back(tmp_path, monkeypatch):
+    folder = tmp_path / "seed0"
+    folder.mkdir()
+    Aside(folder)  # and killed
+    monkeypatch.setattr(Path, "rename", _refuse)
+    claim = Claim(folder, resumes=False, overwrite=True, writes=True)
+    with pytest.raises(PermissionError), claim:
+        pass
+    assert not is_locked(folder)
+
+
+def test_the_lock_is_released_if_the_earlier_run_cannot_be_put_back(tmp_path, monkeypatch):
+    folder = tmp_path / "seed0"
+    folder.mkdir()
+    claim = Claim(folder, resumes=False, overwrite=True, writes=True)
+    claim.__enter__()
+    claim.aside = Aside(folder)
+    assert is_locked(folder)
+    monkeypatch.setattr(Path, "rename", _refuse)
+    with pytest.raises(PermissionError):
+        claim.__exit__(None, None, None)
+    assert not is_locked(folder)
 
 
 def test_what_lgx_writes_is_known_as_its_own(run):
