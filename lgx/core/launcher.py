@@ -22,9 +22,7 @@ def check_numbers() -> None:
         UserError: If one is not a whole number; the message names it.
     """
     for name in _COUNTS:
-        value = os.environ.get(name)
-        if value is not None and not _is_number(value):
-            raise UserError(f"the environment variable {name} must be a whole number, got {value[:50]!r}; {_REMEDY}")
+        _number(name)
 
 
 def check_job() -> None:
@@ -57,9 +55,26 @@ def rank() -> int:
     return int(values[0]) if values and _is_number(values[0]) else 0
 
 
+def job_rank() -> int:
+    """Rank of this process in its SLURM job; 0 outside of jobs that lgx submitted.
+
+    Raises:
+        UserError: If SLURM's variable is not a whole number.
+    """
+    return _number("SLURM_PROCID") if os.environ.get("SUBMITIT_EXECUTOR") == "slurm" else 0
+
+
 def is_launched() -> bool:
     """Whether srun or torchrun has started this process; they start all processes of a run at the same time."""
     return "SLURM_STEP_ID" in os.environ or "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def _number(name: str) -> int:
+    """Value of a variable; 0 if it is not set."""
+    value = os.environ.get(name, "0")
+    if not _is_number(value):
+        raise UserError(f"the environment variable {name} must be a whole number, got {value[:50]!r}; {_REMEDY}")
+    return int(value)
 
 
 def _is_number(value: str) -> bool:

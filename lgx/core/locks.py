@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from lgx.core.launcher import job_rank
 from lgx.core.system_failures import os_reason
 from lgx.errors import UserError
 
@@ -102,14 +103,6 @@ def is_locked(folder: str | Path) -> bool:
         return False
     with locked(folder) as lock:
         return lock is None
-
-
-def job_rank() -> int:
-    """Rank of this process in its SLURM job; 0 outside of jobs that lgx submitted."""
-    rank = os.environ.get("SLURM_PROCID", "0") if os.environ.get("SUBMITIT_EXECUTOR") == "slurm" else "0"
-    if not rank.isdecimal():
-        raise UserError(f"SLURM_PROCID: expected the rank of this process, got {rank!r}; start the job with srun")
-    return int(rank)
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from typing import Any
 
 from lgx.core.files import atomic_path
 from lgx.core.json_files import read_json
-from lgx.core.locks import INHERITED, job_rank, locked
+from lgx.core.launcher import job_rank
+from lgx.core.locks import INHERITED, locked
 from lgx.core.stop_signals import STOP
 from lgx.errors import UserError
 from lgx.runs.sweeps import RunSpec, run_arguments

@@ -12,6 +12,7 @@ from lightning.pytorch.plugins.environments import SLURMEnvironment
 from lgx.cli import main
 from lgx.core import launcher
 from lgx.core.warnings import silence_known_warnings
+from lgx.errors import UserError
 from tests.support.command_line import lgx, python
 
 WITHIN = {"SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
@@ -82,6 +83,16 @@ def test_complete_variables_are_accepted(variables, values):
     variables(**values)
     launcher.check_numbers()
     launcher.check_job()
+
+
+def test_the_rank_in_a_job_counts_only_in_jobs_that_lgx_submitted(variables):
+    variables(SLURM_PROCID="3")
+    assert launcher.job_rank() == 0
+    variables(SUBMITIT_EXECUTOR="slurm")
+    assert launcher.job_rank() == 3
+    variables(SLURM_PROCID="x")
+    with pytest.raises(UserError, match="SLURM_PROCID must be a whole number, got 'x'"):
+        launcher.job_rank()
 
 
 def test_a_run_beside_slurm_does_not_ask_for_srun(variables, monkeypatch, tmp_path):
