@@ -8,6 +8,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from lgx.errors import UserError
@@ -140,15 +141,21 @@ def first_of_stages(stages: tuple[int, ...]) -> list[int]:
 def evenly_spaced(source: int, target: int) -> list[int]:
     """``target`` indices spread evenly over ``range(source)``, strictly increasing (weight selection).
 
-    Xu et al., "Initializing Models with Larger Ones", 2024, Sec. 3 (uniform element selection). Integer arithmetic
-    avoids rounding errors.
+    Xu et al., "Initializing Models with Larger Ones", 2024, Sec. 3 (uniform element selection). The rule is that of the
+    paper's code: where ``target`` divides ``source``, every ``source / target``-th element from 0 on; else the rounded
+    points of ``linspace(0, source - 1, target)``, so that both ends are taken. (The published file ends its linspace at
+    ``source``, which is one past the last index; ours ends at ``source - 1``.) The points are computed in float32, and
+    an exact half is rounded to the even neighbor, as ``torch.round`` does.
 
     Raises:
         UserError: If ``target`` exceeds ``source``.
     """
     if target > source:
         raise UserError(f"weight selection takes {target} of {source} elements: the descendant must not be wider")
-    return [(i * source) // target for i in range(target)]
+    if source % target == 0:
+        return list(range(0, source, source // target))
+    points: list[int] = torch.linspace(0, source - 1, target, dtype=torch.float32).round().long().tolist()
+    return points
 
 
 def take_layers(state: Mapping[str, Tensor], layers: Sequence[int]) -> dict[str, Tensor]:

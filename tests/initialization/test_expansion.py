@@ -68,6 +68,24 @@ def test_evenly_spaced_elements_are_distinct_and_in_range(a, b):
     steps = {y - x for x, y in itertools.pairwise(indices)}
     assert all(s >= 1 for s in steps)
     assert not steps or max(steps) - min(steps) <= 1
+    assert source % target == 0 or indices[-1] == source - 1
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "indices"),
+    [
+        (12, 4, [0, 3, 6, 9]),  # divides: every third
+        (8, 8, [0, 1, 2, 3, 4, 5, 6, 7]),
+        (7, 1, [0]),
+        (10, 4, [0, 3, 6, 9]),  # 0, 3, 6, 9
+        (8, 6, [0, 1, 3, 4, 6, 7]),  # 0, 1.4, 2.8, 4.2, 5.6, 7
+        (9, 6, [0, 2, 3, 5, 6, 8]),  # 0, 1.6, 3.2, 4.8, 6.4, 8
+        (4, 3, [0, 2, 3]),  # 0, 1.5, 3: the half goes to the even 2
+        (6, 5, [0, 1, 2, 4, 5]),  # 0, 1.25, 2.5, 3.75, 5: the half goes to the even 2
+    ],
+)
+def test_weight_selection_takes_every_nth_element_or_rounded_points(source, target, indices):
+    assert evenly_spaced(source, target) == indices
 
 
 def test_the_first_layers_of_stages_are_found():

@@ -1,5 +1,7 @@
 """Weight selection: evenly spaced elements of a larger network."""
 
+from collections.abc import Collection
+
 from einops import rearrange
 from torch import Tensor
 
@@ -13,9 +15,15 @@ from lgx.methods.baselines.from_source import FromSource
 class WeightSelection(FromSource):
     """Evenly spaced elements of the ancestor's first layers (weight selection; IMwLM in SWS's tables).
 
-    Uniform element selection along every dimension, first L layers. Queries, keys and values are each selected from
-    their own third of the fused projection, so that element i is the same one in each; the released code selects from
-    the fused matrix as a whole.
+    The descendant's L layers are the ancestor's first L (the paper's "first-N layer selection"). Of every parameter,
+    uniform element selection takes evenly spaced elements along every dimension, with the rule of the released code
+    (:func:`~lgx.initialization.expansion.evenly_spaced`). The head is selected as well, which the released code skips;
+    ask for a new head to have the same.
+
+    Queries, keys and values are each selected from their own third of the fused projection. The released code selects
+    from the fused matrix as a whole. Both are the same where the widths divide. Where they do not, the fused rule takes
+    other elements for keys than for queries, although attention multiplies element i of a query with element i of a
+    key; our rule keeps such pairs together.
 
     Xu et al., "Initializing Models with Larger Ones", ICLR 2024, https://arxiv.org/abs/2311.18823
 
@@ -50,6 +58,16 @@ class WeightSelection(FromSource):
             else:
                 selected[name] = _select(tensor, tuple(parameter.shape))
         return selected
+
+    def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
+        """Which layers of the source were taken."""
+        depth = self.loaded.require_vit("weight_selection").depth
+        return (f"layers    {first_layers(vit_only(architecture, 'weight_selection').depth, depth)}",)
+
+
+def first_layers(taken: int, depth: int) -> str:
+    """Words for the layers that are taken from a source: ``the first 4 of the source's 12``."""
+    return f"all {depth} of the source" if taken == depth else f"the first {taken} of the source's {depth}"
 
 
 def _select(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
