@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -113,8 +114,9 @@ class LgxCLI(LightningCLI):
         """Lock the run's folder, find the checkpoint and compare it, before anything is built."""
         config = self.config
         self.run_dir = configured_folder(config)
-        text = configuration_text(self.run_parser, config)
-        self.record = RunRecord(text, versions=code_versions(), files=digests_of_files(text))
+        if self.command == "fit":
+            text = configuration_text(self.run_parser, config)
+            self.contract = KeepContract(RunRecord(text, versions=code_versions(), files=digests_of_files(text)))
         if not _has_gpu(config.trainer.accelerator):
             keep_freed_memory()
         elif config.trainer.precision is None:
@@ -128,7 +130,7 @@ class LgxCLI(LightningCLI):
             self.run_dir, self.command, config.ckpt_path, config.untrained, config.overwrite
         )
         if self.command == "fit":
-            self.checkpoint = self.claim.check(self.checkpoint, self.record)
+            self.checkpoint = self.claim.check(self.checkpoint, self.contract.record)
 
     def instantiate_classes(self) -> None:
         """Build the data module, the method and the trainer."""
@@ -151,9 +153,8 @@ class LgxCLI(LightningCLI):
         given = trainer.callbacks or []
         self.health = TrainingHealth(self.config.allow_non_finite, self.config.save_every)
         final = FinalWeights(self.run_dir / "checkpoints")
-        trainer.callbacks = [
-            *_with_averaging(given), KeepContract(self.record), self.health, final, *_callbacks(trainer),
-        ]  # fmt: skip
+        contract = [self.contract] if self.command == "fit" else []
+        trainer.callbacks = [*_with_averaging(given), *contract, self.health, final, *_callbacks(trainer)]
         trainer.plugins = _plugins(trainer.plugins or [])
         if not trainer.fast_dev_run:
             # These come after the best checkpoint, whose state the last checkpoint saves.
@@ -201,9 +202,11 @@ class LgxCLI(LightningCLI):
             self.datamodule.setup("fit")
             if self.config.test_start or self.config.test_end:
                 self.datamodule.setup("test")
+            data, batch = self.datamodule.fingerprint(), self.datamodule.batch_size * self.trainer.world_size
             if self.claim.resumed is not None:
-                batch = self.datamodule.batch_size * self.trainer.world_size
-                check_data(self.claim.resumed, self.datamodule.fingerprint(), batch, self.run_dir)
+                check_data(self.claim.resumed, data, batch, self.run_dir)
+            # Only this process writes checkpoints, so that the others need no complete record.
+            self.contract.record = replace(self.contract.record, data=data, batch=batch)
         self.claim.begin()
         if self.claim.aside is not None:
             self.trainer.callbacks.append(DeleteReplaced(self.claim.aside))  # type: ignore[attr-defined]

@@ -169,6 +169,9 @@ def test_sharded_processes_train_the_same_as_whole_copies(finished, name):
     assert whole["state_dict"].keys() == shared["state_dict"].keys()
     for key, tensor in whole["state_dict"].items():
         torch.testing.assert_close(shared["state_dict"][key], tensor, rtol=0, atol=1e-5)
+    assert whole["lgx_run"]["batch"] == shared["lgx_run"]["batch"] == 16
+    assert "train split" in whole["lgx_run"]["data"]
+    assert whole["lgx_run"]["data"] == shared["lgx_run"]["data"]
 
 
 def test_a_selection_on_two_processes_counts_every_image_of_every_set_once(finished):

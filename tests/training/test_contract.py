@@ -62,6 +62,13 @@ def test_a_change_of_what_the_run_learns_is_refused_by_name(run, option, sentenc
     assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("name", ["last.ckpt", "best.ckpt"])
+def test_every_checkpoint_names_the_data_and_the_batch(finished, name):
+    record = load_checkpoint(finished / "test/r/seed0/checkpoints" / name)["lgx_run"]
+    assert record["batch"] == 16
+    assert record["data"]["train split"].startswith("48 examples")
+
+
 def test_other_data_are_refused_by_what_differs(run, tmp_path):
     twice = write_images(tmp_path / "shapes", {"train": 96, "val": 9, "test": 12})
     result = run(RESUME, LONGER, root=twice)
