@@ -67,21 +67,48 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
         without += [name] if unread and not images else []
     if skipped:
         only = f"; no image is left in {folder / without[0]}" if without else ""
-        _say_once(f"{folder}: {skipped_files(skipped)} were skipped{only}; {', '.join(IMAGE_SUFFIXES)} are read")
+        _say_skipped(folder, skipped, only)
     return ImageFiles(folder, names, labels, where)
 
 
-def listed(folder: Path) -> tuple[list[Path], Counter[str]]:
+def read_flat(folder: Path, where: str) -> ImageFiles | None:
+    """Read the images of one folder, without classes, and say which files have a suffix that is not read.
+
+    Args:
+        folder: The folder.
+        where: Name of the set, for error messages.
+
+    Returns:
+        The files in order, all of class 0; None if the folder itself holds no image.
+
+    Raises:
+        UserError: If the folder cannot be read.
+    """
+    images, unread = listed(folder, deep=False)
+    if not images:
+        return None
+    if unread:
+        _say_skipped(folder, unread)
+    return ImageFiles(folder, [path.name for path in images], [0] * len(images), where)
+
+
+def listed(folder: Path, deep: bool = True) -> tuple[list[Path], Counter[str]]:
     """The images below a folder in order, and the number of other files by suffix.
 
     Files whose names begin with a dot are not counted; macOS adds such files to archives.
+
+    Args:
+        folder: The folder.
+        deep: Whether the folders in it are read, too.
 
     Raises:
         UserError: If a folder cannot be read.
     """
     images: list[Path] = []
     unread: Counter[str] = Counter()
-    for place, _, names in os.walk(folder, onerror=_refuse):
+    for place, inner, names in os.walk(folder, onerror=_refuse):
+        if not deep:
+            inner.clear()
         for name in names:
             suffix = os.path.splitext(name)[1].lower()
             if suffix in IMAGE_SUFFIXES and not name.startswith("."):
@@ -123,6 +150,10 @@ def _spelled(name: str) -> str:
     """A name in ASCII, with its normalization."""
     form = next((form for form in ("NFC", "NFD") if unicodedata.is_normalized(form, name)), "not normalized")
     return f"{name!a} ({form})"
+
+
+def _say_skipped(folder: Path, unread: Counter[str], only: str = "") -> None:
+    _say_once(f"{folder}: {skipped_files(unread)} were skipped{only}; {', '.join(IMAGE_SUFFIXES)} are read")
 
 
 @functools.cache

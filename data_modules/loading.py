@@ -69,8 +69,8 @@ def module_options(
         UserError: As :func:`loader_options`.
     """
     workers = module.num_workers if num_workers is None else num_workers
-    options = loader_options(workers, collate, module.all_tasks.values(), batch_size, "data.", _local(module))
-    return options | {"timeout": module.worker_timeout if workers else 0}
+    tasks, timeout = module.all_tasks.values(), module.worker_timeout
+    return loader_options(workers, collate, tasks, batch_size, timeout, "data.", _local(module))
 
 
 def loader_options(
@@ -78,6 +78,7 @@ def loader_options(
     collate: Callable[..., Any],
     tasks: Iterable[Task],
     batch_size: int,
+    timeout: int = WORKER_TIMEOUT,
     prefix: str = "",
     processes: int = 1,
 ) -> dict[str, Any]:
@@ -88,6 +89,7 @@ def loader_options(
         collate: Makes a batch of examples.
         tasks: The tasks of its batches.
         batch_size: Examples of a batch.
+        timeout: Seconds to wait for a batch of the loader processes; 0 waits for ever.
         prefix: What stands before the names of options in messages.
         processes: Training processes on this machine.
 
@@ -102,7 +104,7 @@ def loader_options(
         "persistent_workers": num_workers > 0,
         "pin_memory": torch.cuda.is_available(),
         "collate_fn": SharedCollate(collate),
-        "timeout": WORKER_TIMEOUT if num_workers else 0,
+        "timeout": timeout if num_workers else 0,
     }
 
 

@@ -25,6 +25,7 @@ def embed(
     limit: int | None = None,
     batch_size: int = 128,
     num_workers: int = 0,
+    worker_timeout: int = 60,
     devices: int = 1,
     accelerator: str = "auto",
     force: bool = False,
@@ -54,6 +55,7 @@ def embed(
         limit: Use only so many examples of each task, drawn class by class with a fixed seed.
         batch_size: Examples per process and pass.
         num_workers: Loader processes.
+        worker_timeout: Seconds to wait for a batch of the loader processes before the command ends; 0 waits for ever.
         devices: Processes, each with a GPU of its own where there are GPUs.
         accelerator: auto, cpu or gpu.
         force: Replace what another command or program wrote; what this command reads is never replaced.
@@ -63,12 +65,13 @@ def embed(
 
     silence_known_warnings()
     check_workers(num_workers, "--num_workers")
-    _check_least(limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
+    _check_least(0, worker_timeout=worker_timeout)
+    _check_least(1, limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
     names = _names(data)
     _check_place(out, force, ancestor, tokenizer, *names)
     reader = _Reader(ancestor, root, img_size, in_chans, tokenizer, max_len, source, limit)
     reader.check()
-    found = _embed_all(reader, names, batch_size, num_workers, devices, accelerator)
+    found = _embed_all(reader, names, batch_size, num_workers, worker_timeout, devices, accelerator)
     if found is not None:
         _save(found, out, "texts" if reader.reads_texts else "images")
 
@@ -166,18 +169,17 @@ class _Reader:
         """A folder of images without classes."""
         from pathlib import Path
 
-        import numpy as np
-
-        from data_modules.images import IMAGE_SUFFIXES, ImageFiles
+        from data_modules.class_trees import read_flat
         from lgx.core.task import Task
 
         folder = Path(name)
-        files = [p.name for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES] if folder.is_dir() else []
-        if not files:
+        own_name = folder.resolve().name
+        images = read_flat(folder, own_name) if folder.is_dir() else None
+        if images is None:
             return None
         size, channels = self._form()
-        task = Task(folder.resolve().name, 0, num_train=len(files), in_chans=channels, img_size=size)
-        return task, ImageFiles(folder, sorted(files), np.zeros(len(files)), task.name), False
+        task = Task(own_name, 0, num_train=len(images), in_chans=channels, img_size=size)
+        return task, images, False
 
     def _labeled(self, name: str) -> tuple["Task", "Images", bool]:
         from data_modules.catalog import open_set
@@ -197,7 +199,13 @@ class _Reader:
 
 
 def _embed_all(
-    reader: _Reader, names: list[str], batch_size: int, num_workers: int, devices: int, accelerator: str
+    reader: _Reader,
+    names: list[str],
+    batch_size: int,
+    num_workers: int,
+    worker_timeout: int,
+    devices: int,
+    accelerator: str,
 ) -> "TaskEmbeddings | None":
     """Embed each task on all processes; None on all of them but the first."""
     import torch
@@ -221,7 +229,7 @@ def _embed_all(
         if task.name in found.tensors:
             raise UserError(f"--data: two tasks are called {task.name}; embed them into two files")
         sampler = UnpaddedEvalSampler(len(read.examples), fabric.global_rank, fabric.world_size)
-        options = loader_options(num_workers, read.collate, [task], batch_size, "--", devices)
+        options = loader_options(num_workers, read.collate, [task], batch_size, worker_timeout, "--", devices)
         loader: DataLoader[Any] = DataLoader(read.examples, batch_size, sampler=sampler, **options)
         teacher = Teacher.load(reader.ancestor, task, features_only=True)
         shown = track(loader, f"embedding {task.name}", transient=True, disable=fabric.global_rank > 0)
@@ -257,12 +265,12 @@ def _check_place(out: str, force: bool, *reads: str | None) -> None:
     check_file(out, "lgx embed", holds_task_embeddings, force=force, reads=reads)
 
 
-def _check_least(**options: int | None) -> None:
+def _check_least(least: int, **options: int | None) -> None:
     from lgx.errors import UserError
 
     for option, value in options.items():
-        if value is not None and value < 1:
-            raise UserError(f"--{option}: expected at least 1, got {value}")
+        if value is not None and value < least:
+            raise UserError(f"--{option}: expected at least {least}, got {value}")
 
 
 def _first(images: "Images", count: int, where: str) -> "Images":

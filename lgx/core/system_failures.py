@@ -19,8 +19,8 @@ _SHARED_MEMORY_FULL = (
     "(docker run --shm-size), then resume with --ckpt_path last"
 )
 _STALLED = (
-    "the data loading processes gave no batch for as long as data.worker_timeout says; check whether the storage "
-    "answers, or raise data.worker_timeout (0 waits for ever), then resume with --ckpt_path last"
+    "the data loading processes gave no batch for as long as data.worker_timeout says (lgx embed: --worker_timeout); "
+    "check whether the storage answers, or raise it (0 waits for ever); a run resumes with --ckpt_path last"
 )
 _MEMORY_FULL = (
     "the memory of the machine is full; lower data.batch_size (and raise trainer.accumulate_grad_batches instead) or "

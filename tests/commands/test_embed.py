@@ -1,10 +1,13 @@
 """``lgx embed``: options and messages. What an embedding is, is tested with TAL and with the methods for texts."""
 
+import shutil
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
+from data_modules.images import ImageFiles
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from tests.support.command_line import lgx
 from tests.support.images import write_images
@@ -44,16 +47,43 @@ def test_a_limit_takes_examples_of_every_class(ancestor: str, shapes: Path, tmp_
     assert not torch.equal(tensors[3], tensors[12])
 
 
+def test_a_folder_of_images_alone_is_read_like_class_folders(
+    ancestor: str, shapes: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = shutil.copytree(shapes / "train/circle", tmp_path / "mine")
+    count = len(list(folder.iterdir()))
+    for name in ("scan.tiff", "._000.png", "notes.txt"):
+        (folder / name).write_bytes(b"x")
+    given = ["--ancestor", ancestor, "--data", folder, "--out", tmp_path / "o.safetensors", "--accelerator", "cpu"]
+    with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):
+        done = lgx("embed", *given)
+    assert done.code == 0, done.err
+    assert f"embedded  mine: {count} images" in done.out
+    assert f"{folder}: 2 files (.tiff 1, .txt 1) were skipped; .jpg, .jpeg, .png" in caplog.text
+
+
+def test_a_stalled_loader_process_ends_the_command(
+    ancestor: str, shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ImageFiles, "__getitem__", lambda *_: time.sleep(2.5))
+    given = ["--ancestor", ancestor, "--data", shapes, "--out", tmp_path / "o.safetensors", "--accelerator", "cpu"]
+    done = lgx("embed", *given, "--num_workers", 1, "--worker_timeout", 1)
+    assert (done.code, "Traceback" in done.err) == (1, False)
+    assert "gave no batch for as long as" in done.sentence
+    assert "lgx embed: --worker_timeout" in done.sentence
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         (["--tokenizer", "gpt2_vocab"], "--tokenizer: ancestor {ancestor} reads images; leave it out"),
         (["--in_chans", "2"], "in_chans: expected one of 1, 3"),
         (["--batch_size", "0"], "--batch_size: expected at least 1, got 0"),
+        (["--worker_timeout", "-1"], "--worker_timeout: expected at least 0, got -1"),
         (["--data", "{shapes},{shapes}"], "--data: two tasks are called shapes; embed them into two files"),
         (["--data", "cola"], "cola is a text set, an image set is needed here"),
     ],
-    ids=["tokenizer", "channels", "batch", "twice", "text"],
+    ids=["tokenizer", "channels", "batch", "timeout", "twice", "text"],
 )
 def test_wrong_options_end_with_one_sentence(
     ancestor: str, shapes: Path, tmp_path: Path, options: list[str], sentence: str
