@@ -60,20 +60,17 @@ def embed(
         accelerator: auto, cpu or gpu.
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
-    from data_modules.loading import check_workers
     from lgx.core.warnings import silence_known_warnings
 
     silence_known_warnings()
-    check_workers(num_workers, "--num_workers")
-    _check_least(0, worker_timeout=worker_timeout)
+    _check_loading(num_workers, worker_timeout)
     _check_least(1, limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
     names = _names(data)
     _check_place(out, force, ancestor, tokenizer, *names)
     reader = _Reader(ancestor, root, img_size, in_chans, tokenizer, max_len, source, limit)
     reader.check()
     found = _embed_all(reader, names, batch_size, num_workers, worker_timeout, devices, accelerator)
-    if found is not None:
-        _save(found, out, "texts" if reader.reads_texts else "images")
+    _save(found, out, "texts" if reader.reads_texts else "images")
 
 
 @dataclass(frozen=True)
@@ -242,7 +239,9 @@ def _embed_all(
     return found if fabric.global_rank == 0 else None
 
 
-def _save(found: "TaskEmbeddings", out: str, examples: str) -> None:
+def _save(found: "TaskEmbeddings | None", out: str, examples: str) -> None:
+    if found is None:
+        return
     found.save(out)
     for name, count in found.images.items():
         print(f"embedded  {name}: {count:,} {examples}")
@@ -263,6 +262,13 @@ def _check_place(out: str, force: bool, *reads: str | None) -> None:
     from lgx.core.outputs import check_file
 
     check_file(out, "lgx embed", holds_task_embeddings, force=force, reads=reads)
+
+
+def _check_loading(num_workers: int, worker_timeout: int) -> None:
+    from data_modules.loading import check_workers
+
+    check_workers(num_workers, "--num_workers")
+    _check_least(0, worker_timeout=worker_timeout)
 
 
 def _check_least(least: int, **options: int | None) -> None:
