@@ -1,5 +1,6 @@
 """``SegmentationSet``: the base of the sets for semantic segmentation, which have a class for every pixel."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -117,9 +118,9 @@ class SegmentationSet(OfficialData):
     meanings: ClassVar[Mapping[int, int]]
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": (), "val": (), "test": ()}
 
+    @abstractmethod
     def files(self, folder: Path, split: Split) -> list[tuple[Path, Path]]:
         """Paths of the images of an official split below ``folder``, and of their masks."""
-        raise NotImplementedError(f"{type(self).__name__}.files")
 
     def open(self, folder: Path, split: Split) -> MaskedImages:
         """List the files of an official split."""

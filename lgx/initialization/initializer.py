@@ -10,6 +10,7 @@ from lgx.architectures import Architecture
 from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.learngene import Learngene
 from lgx.core.task import Task
+from lgx.errors import UserError
 from lgx.initialization.origin import Origin
 
 Head = Literal["keep", "new"]
@@ -77,7 +78,7 @@ class Initializer(ABC):
         return Origin()
 
     def start_model(self, model: nn.Module, zoo: ZooModel, head: Head) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-        """Initialize a model of timm or torchvision; only if ``starts_any_model``.
+        """Initialize a model of timm or torchvision; initializers with ``starts_any_model`` override this.
 
         Args:
             model: Gives the names and shapes of the parameters.
@@ -88,9 +89,9 @@ class Initializer(ABC):
             Parameters under the model's names, some may be missing, and further lines for the terminal.
 
         Raises:
-            UserError: If the model cannot be traced.
+            UserError: If the initializer does not know such models, or the model cannot be traced.
         """
-        raise NotImplementedError(f"{type(self).__name__}.start_model")
+        raise UserError(f"{self.method}: initializes plain ViTs and GPT-2s only, not {zoo.name}")
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Further lines for the terminal.

@@ -1,7 +1,6 @@
 """Initialize models of timm and torchvision."""
 
 from lgx.architectures.zoo import ZooModel
-from lgx.errors import UserError
 from lgx.initialization.initializer import Head, Initializer
 from lgx.initialization.record import Initialization, load_parameters
 
@@ -24,8 +23,6 @@ def initialize_zoo(architecture: ZooModel, initializer: Initializer, head: Head 
     Raises:
         UserError: If the initializer does not know such models, or the model cannot be traced.
     """
-    if not initializer.starts_any_model:
-        raise UserError(f"{initializer.method}: initializes plain ViTs and GPT-2s only, not {architecture.name}")
     model = architecture.build()
     tensors, notes = initializer.start_model(model, architecture, head)
     if any(name.endswith("running_var") for name, _ in model.named_buffers()):

@@ -1,6 +1,6 @@
 """Evaluation of one network on its tasks: metrics, their tags, predictions."""
 
-from functools import cached_property
+from abc import ABC, abstractmethod
 from typing import Literal, cast
 
 from lightning.pytorch import LightningModule
@@ -15,7 +15,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 
 
-class EvaluatedModule(LightningModule):
+class EvaluatedModule(LightningModule, ABC):
     """Validation, test and prediction steps of a method.
 
     Attributes:
@@ -28,10 +28,10 @@ class EvaluatedModule(LightningModule):
     tasks: dict[str, Task]
     eval_metrics: nn.ModuleDict
 
-    @cached_property
+    @property
+    @abstractmethod
     def architecture(self) -> Architecture:
         """Architecture of the network."""
-        raise NotImplementedError(f"{type(self).__name__}.architecture")
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Update the validation metrics."""

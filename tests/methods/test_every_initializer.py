@@ -1,8 +1,11 @@
 """What every initializer of the registry must do, also those that are added later."""
 
 import pytest
+from torch import nn
 
+from lgx.architectures.zoo import parse_zoo_model
 from lgx.artifacts.learngene import SUFFIX
+from lgx.errors import UserError
 from lgx.initialization import Origin, initialize
 from lgx.methods import registry
 from tests.support.command_line import lgx
@@ -37,6 +40,13 @@ def test_a_start_takes_parameters_from_the_source_and_says_what_it_stores(initia
     start = initialize(NETWORK, initializer, head="new")
     assert start.taken
     assert start.stored == initializer.stored_parameters > 0
+
+
+@pytest.mark.parametrize("name", NOT_ANY)
+def test_an_initializer_refuses_models_that_it_does_not_know(name, tmp_path):
+    initializer = CLASSES[name](str(save_source(CLASSES[name], tmp_path / f"best{SUFFIX}")))
+    with pytest.raises(UserError, match="initializes plain ViTs and GPT-2s only, not timm:resnet18"):
+        initializer.start_model(nn.Identity(), parse_zoo_model("timm:resnet18", 10), "new")
 
 
 @pytest.mark.parametrize("name", NOT_ANY)

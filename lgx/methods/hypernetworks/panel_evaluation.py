@@ -1,5 +1,6 @@
 """Evaluation of a hypernetwork: a fixed panel of architectures with predicted parameters, without training."""
 
+from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -36,10 +37,10 @@ class PanelEvaluation(Method):
     _predicted_for: tuple[str, str] | None = None
     _task_map: TaskMap | None = None
 
-    @cached_property
+    @property
+    @abstractmethod
     def config(self) -> HypernetConfig:
         """The hypernetwork's configuration."""
-        raise NotImplementedError(f"{type(self).__name__}.config")
 
     @cached_property
     def panels(self) -> dict[str, list[Architecture]]:
