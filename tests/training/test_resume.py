@@ -1,6 +1,7 @@
 """A killed run resumes to the same result, bit for bit."""
 
 import random
+import shutil
 
 import pytest
 import torch
@@ -105,6 +106,27 @@ def test_a_run_resumed_by_its_absolute_path_keeps_its_best_score(fit, images, tm
     result = lgx(*args, "--trainer.max_epochs=2")
     assert result.code == 0, result.err
     rows = [r.value for r in read_rows("runs/test/r/seed0/results.csv") if r.metric == "acc"]
-    saved = load_checkpoint("runs/test/r/seed0/checkpoints/last.ckpt")["callbacks"]
-    (best,) = [state["best_model_score"] for key, state in saved.items() if key.startswith("ModelCheckpoint")]
+    best = _state_of_best(load_checkpoint("runs/test/r/seed0/checkpoints/last.ckpt"))["best_model_score"]
     assert float(best) == pytest.approx(max(rows))
+
+
+def test_a_run_that_is_resumed_in_a_copy_of_its_folder_keeps_its_best_score(images, undisturbed, tmp_path):
+    run = shutil.copytree(undisturbed, tmp_path / "runs/test/r/seed0")
+    best, last = run / "checkpoints/best.ckpt", run / "checkpoints/last.ckpt"
+    checkpoint, before = load_checkpoint(last), best.read_bytes()
+    former = _state_of_best(checkpoint)
+    score = torch.tensor(2.0)  # no later accuracy reaches it
+    former.update(best_model_score=score, kth_value=score, best_k_models={former["best_model_path"]: score})
+    torch.save(checkpoint, last)
+    longer = [*OPTIONS, "--trainer.max_epochs=4", "--ckpt_path=last"]
+    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=r", *longer))
+    assert result.code == 0, result.err
+    state = _state_of_best(load_checkpoint(last))
+    assert state["best_model_score"] == 2
+    assert [state["best_model_path"], *state["best_k_models"]] == [str(best.resolve())] * 2
+    assert best.read_bytes() == before
+
+
+def _state_of_best(checkpoint):
+    (state,) = [state for key, state in checkpoint["callbacks"].items() if key.startswith("ModelCheckpoint")]
+    return state

@@ -10,12 +10,13 @@ from lgx.training.callbacks.figures import DrawFigures
 from lgx.training.callbacks.health import TrainingHealth
 from lgx.training.callbacks.last_checkpoint import LastCheckpoint
 from lgx.training.callbacks.learngene import SaveLearngene
+from lgx.training.callbacks.moved_run import FollowMovedRun
 from lgx.training.callbacks.predictions import SavePredictions
 from lgx.training.callbacks.preemption import Preemption
 from lgx.training.callbacks.results import SaveResults
 
 __all__ = [
-    "Announce", "AtomicCheckpointIO", "BuildNetwork", "CheckRestored", "DrawFigures", "FinalWeights", "KeepContract",
-    "LastCheckpoint", "Preemption", "ResumeAveraging", "SaveConfig", "SaveLearngene", "SavePredictions", "SaveResults",
-    "TrainingHealth",
+    "Announce", "AtomicCheckpointIO", "BuildNetwork", "CheckRestored", "DrawFigures", "FinalWeights", "FollowMovedRun",
+    "KeepContract", "LastCheckpoint", "Preemption", "ResumeAveraging", "SaveConfig", "SaveLearngene", "SavePredictions",
+    "SaveResults", "TrainingHealth",
 ]  # fmt: skip
