@@ -47,8 +47,8 @@ def init(
     ``AutoModelForSequenceClassification.from_pretrained("FOLDER")``. With ``--out FILE.safetensors`` the file holds the
     weights alone.
 
-    Hypernetworks also initialize models of timm and torchvision. They do not predict the means and variances of batch
-    norm: estimate these on data before you use such a model untrained.
+    Hypernetworks also initialize models of timm and torchvision, weight selection ConvNeXts of timm. Hypernetworks do
+    not predict the means and variances of batch norm: estimate these on data before you use such a model untrained.
 
     Args:
         arch: The descendant: a name (6-Small), a specification (depth=6,embed_dim=384,num_heads=6,img_size=224), or a
@@ -130,10 +130,10 @@ def _start(
     classes = head or num_classes or origin.num_classes
     torch.manual_seed(seed)
     if is_zoo_model(arch):
-        if not initializer.starts_any_model:
+        model = parse_zoo_model(arch, classes or 1000)
+        if not initializer.starts(model):
             others = " or ".join(methods_for_any_model())
             raise UserError(f"--arch {arch}: {initializer.method} initializes no such model; use --method {others}")
-        model = parse_zoo_model(arch, classes or 1000)
         check_place(out, model)
         return model, initialize_zoo(model, initializer, head="new" if head else "keep")
     architecture = parse_for(arch, origin.kind, classes)

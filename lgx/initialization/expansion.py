@@ -158,6 +158,18 @@ def evenly_spaced(source: int, target: int) -> list[int]:
     return points
 
 
+def take_evenly(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    """A copy with ``shape[i]`` evenly spaced elements along each dimension i (uniform element selection).
+
+    Raises:
+        UserError: If a dimension of ``shape`` exceeds the tensor's.
+    """
+    for dim, size in enumerate(shape):
+        if tensor.shape[dim] != size:
+            tensor = tensor.index_select(dim, torch.tensor(evenly_spaced(tensor.shape[dim], size)))
+    return tensor.clone()
+
+
 def take_layers(state: Mapping[str, Tensor], layers: Sequence[int]) -> dict[str, Tensor]:
     """Make a state dict whose layer i is layer ``layers[i]`` of ``state``, with all other parameters unchanged.
 

@@ -77,8 +77,12 @@ class Initializer(ABC):
         """Facts that a descendant inherits beside the weights; empty without a source."""
         return Origin()
 
+    def starts(self, zoo: ZooModel) -> bool:
+        """Whether it initializes a model of timm or torchvision; override it where it initializes some of them."""
+        return self.starts_any_model
+
     def start_model(self, model: nn.Module, zoo: ZooModel, head: Head) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-        """Initialize a model of timm or torchvision; initializers with ``starts_any_model`` override this.
+        """Initialize a model of timm or torchvision; initializers that start some (:meth:`starts`) override this.
 
         Args:
             model: Gives the names and shapes of the parameters.

@@ -14,7 +14,7 @@ def initialize_zoo(architecture: ZooModel, initializer: Initializer, head: Head 
 
     Args:
         architecture: The model, with the descendant's number of classes.
-        initializer: An initializer with ``starts_any_model``.
+        initializer: An initializer that starts this model.
         head: ``keep`` takes the head from the initializer, too; ``new`` initializes it at random.
 
     Returns:

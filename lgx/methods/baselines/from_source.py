@@ -32,7 +32,7 @@ class FromSource(Initializer):
         """The source's normalization, classes and kind."""
         source = self.loaded
         known = source.architecture
-        classes = known.num_classes if known and source.has_head else 0
+        classes = (known.num_classes if known else getattr(source.model, "num_classes", 0)) if source.has_head else 0
         kind = known.kind if known else "classification"
         return Origin(num_classes=classes or None, kind=kind, mean=source.mean, std=source.std)
 

@@ -1,14 +1,19 @@
 """Weight selection: evenly spaced elements of a larger network."""
 
 from collections.abc import Collection
+from typing import cast
 
 from einops import rearrange
-from torch import Tensor
+from timm.models.convnext import ConvNeXt
+from torch import Tensor, nn
 
 from lgx.architectures import Architecture, vit_only
+from lgx.architectures.zoo import ZooModel
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.initialization.expansion import evenly_spaced
+from lgx.initialization import Head
+from lgx.initialization.expansion import take_evenly
+from lgx.methods.baselines.convnext_selection import select_convnext, stages_note
 from lgx.methods.baselines.from_source import FromSource
 
 
@@ -24,6 +29,8 @@ class WeightSelection(FromSource):
     from the fused matrix as a whole. Both are the same where the widths divide. Where they do not, the fused rule takes
     other elements for keys than for queries, although attention multiplies element i of a query with element i of a
     key; our rule keeps such pairs together.
+
+    ConvNeXts of timm (``timm:convnext_atto,img_size=64``) start from larger ConvNeXts: the first blocks of each stage.
 
     Xu et al., "Initializing Models with Larger Ones", ICLR 2024, https://arxiv.org/abs/2311.18823
 
@@ -54,10 +61,24 @@ class WeightSelection(FromSource):
             if ".qkv." in name:
                 parts = rearrange(tensor, "(three d) ... -> three d ...", three=3)
                 shape = (3, parameter.shape[0] // 3, *parameter.shape[1:])
-                selected[name] = rearrange(_select(parts, shape), "three d ... -> (three d) ...")
+                selected[name] = rearrange(take_evenly(parts, shape), "three d ... -> (three d) ...")
             else:
-                selected[name] = _select(tensor, tuple(parameter.shape))
+                selected[name] = take_evenly(tensor, tuple(parameter.shape))
         return selected
+
+    def starts(self, zoo: ZooModel) -> bool:
+        """Whether the model is a ConvNeXt of timm."""
+        return zoo.zoo == "timm" and isinstance(zoo.build("meta"), ConvNeXt)
+
+    def start_model(self, model: nn.Module, zoo: ZooModel, head: Head) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+        """Selected elements for a ConvNeXt from a larger one.
+
+        Raises:
+            UserError: If source and model are not ConvNeXts of one kind, or the model is the larger one.
+        """
+        source = self.loaded.model
+        selected = select_convnext(source, model, (self.source, zoo.name), head)
+        return selected, (stages_note(cast(ConvNeXt, source), cast(ConvNeXt, model)),)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers of the source were taken."""
@@ -68,10 +89,3 @@ class WeightSelection(FromSource):
 def first_layers(taken: int, depth: int) -> str:
     """Words for the layers that are taken from a source: ``the first 4 of the source's 12``."""
     return f"all {depth} of the source" if taken == depth else f"the first {taken} of the source's {depth}"
-
-
-def _select(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    for dim, size in enumerate(shape):
-        if tensor.shape[dim] != size:
-            tensor = tensor[(slice(None),) * dim + (evenly_spaced(tensor.shape[dim], size),)]
-    return tensor.clone()
