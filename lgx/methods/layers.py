@@ -8,7 +8,7 @@ from lgx.architectures import Architecture, vit_only
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization import Initializer, Origin
-from lgx.methods.registry import initializer_class, specs
+from lgx.methods.registry import find_spec, initializer_class, specs
 
 
 class LayerExpansion(Initializer):
@@ -29,7 +29,7 @@ class LayerExpansion(Initializer):
         """Refuse a source that is not a learngene of a method that it expands."""
         if learngene is None:
             raise UserError(f"{source}: no learngene file; {method} expands the best{SUFFIX} of a run")
-        if learngene.method not in cls.expanded_methods():
+        if not cls.expands(learngene.method):
             raise UserError(f"{source}: a learngene of {learngene.method}, not of {method}; leave out --method")
 
     @classmethod
@@ -37,6 +37,12 @@ class LayerExpansion(Initializer):
         """Names of the methods whose learngenes it expands."""
         classes = ((spec, initializer_class(spec)) for spec in specs().values())
         return [name for spec, found in classes if found and issubclass(cls, found) for name in spec.names]
+
+    @classmethod
+    def expands(cls, method: str) -> bool:
+        """Whether it expands the learngenes of a method, which may be a variant with a name of its own."""
+        spec = find_spec(method)
+        return spec is not None and spec.name in cls.expanded_methods()
 
     @cached_property
     def loaded(self) -> Learngene:
@@ -46,10 +52,10 @@ class LayerExpansion(Initializer):
             UserError: If it is of a method that this class does not expand.
         """
         learngene = Learngene.load(self.source)
-        if learngene.method not in (known := self.expanded_methods()):
+        if not self.expands(learngene.method):
             raise UserError(
                 f"{self.source}: a learngene of {learngene.method}; {type(self).__name__} expands those of "
-                f"{' or '.join(known)}"
+                f"{' or '.join(self.expanded_methods())}"
             )
         return learngene
 

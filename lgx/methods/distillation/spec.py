@@ -7,7 +7,11 @@ SIMPLE_LG = MethodSpec(
     paper="Xia et al., Exploring Learngene via Stage-wise Weight Sharing (Simple-LG), IJCAI 2024; "
     "Hinton et al., Distilling the Knowledge in a Neural Network, 2015",
     url="https://arxiv.org/abs/2404.16897",
-    looks=(Look("simple_lg", "Simple-LG", GREEN),),
+    looks=(
+        Look("simple_lg_from_middle", "Simple-LG, start: middle layers", ""),
+        Look("simple_lg_from_mean", "Simple-LG, start: mean of layers", ""),
+        Look("simple_lg", "Simple-LG", GREEN),
+    ),
     module="lgx.methods.distillation.method:Distill",
     initializer="lgx.methods.sws.initializer:StagewiseExpansion",
     learngene="network",

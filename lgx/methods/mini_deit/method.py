@@ -34,7 +34,8 @@ class MiniDeiT(SWS):
 
     Args:
         stages: Layers of each stage, front to back; MiniViT shares between two.
-        kwargs: Arguments of ``SWS``, of ``Distill`` and of every method.
+        kwargs: Arguments of ``SWS``, of ``Distill`` and of every method. A ``start`` from the ancestor's layers also
+            gives the norms of a stage's layers, all the same.
     """
 
     spec = MINI_DEIT
@@ -42,8 +43,8 @@ class MiniDeiT(SWS):
     def __init__(self, stages: tuple[int, ...] = (2, 2, 2, 2, 2, 2), **kwargs: Any) -> None:
         super().__init__(stages=stages, **kwargs)
 
-    def build_network(self) -> nn.Module:
-        """The auxiliary net with its transformations."""
+    def random_network(self) -> nn.Module:
+        """The auxiliary net with its transformations, which are the identity at every start."""
         network = self.architecture.replace(stages=None).build(drop_rate=self.drop_path_rate)
         blocks = [cast(Block, block) for block in network.blocks]
         for first, size in zip(first_of_stages(self.stages), self.stages, strict=True):

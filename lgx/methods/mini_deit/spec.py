@@ -6,7 +6,11 @@ MINI_DEIT = MethodSpec(
     name="mini_deit",
     paper="Zhang et al., MiniViT: Compressing Vision Transformers with Weight Multiplexing, CVPR 2022",
     url="https://arxiv.org/abs/2204.07154",
-    looks=(Look("mini_deit", "Mini-DeiT", SKY, "--"),),
+    looks=(
+        Look("mini_deit_from_middle", "Mini-DeiT, start: middle layers", ""),
+        Look("mini_deit_from_mean", "Mini-DeiT, start: mean of layers", ""),
+        Look("mini_deit", "Mini-DeiT", SKY, "--"),
+    ),
     module="lgx.methods.mini_deit.method:MiniDeiT",
     initializer="lgx.methods.sws.initializer:StagewiseExpansion",
     learngene="layers",

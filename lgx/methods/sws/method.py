@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
+import torch
 from torch import Tensor
 
 from lgx.architectures import ViTArchitecture, vit_only
 from lgx.artifacts.learngene import Learngene
 from lgx.initialization.expansion import first_of_stages, take_layers
 from lgx.methods.distillation.method import Distill
+from lgx.methods.distillation.start import Start, stage_shares
 from lgx.methods.sws.spec import SWS as SPEC
 
 
@@ -24,7 +26,9 @@ class SWS(Distill):
 
     Args:
         stages: Layers of each stage, front to back; the paper's default is balanced.
-        kwargs: Arguments of ``Distill`` and of every method. ``sum(stages)`` replaces the depth in ``arch``.
+        kwargs: Arguments of ``Distill`` and of every method. ``sum(stages)`` replaces the depth in ``arch``. With
+            ``start: middle`` a stage's shared layer starts as the middle one of the ancestor's layers at the same
+            place, with ``mean`` as their mean; the paper starts at random.
     """
 
     spec = SPEC
@@ -39,6 +43,12 @@ class SWS(Distill):
         """The auxiliary net: depth and sharing from ``stages``."""
         base = vit_only(self.parsed_architecture, f"model {type(self).__name__}")
         return base.replace(depth=sum(self.stages), stages=self.stages)
+
+    def ancestor_shares(self, depth: int) -> Tensor:
+        """Every layer of a stage starts from the same ancestor layers, those at the stage's place."""
+        return stage_shares(self.stages, depth, cast(Start, self.start)).repeat_interleave(
+            torch.tensor(self.stages), dim=0
+        )
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """One layer per stage, and all parameters outside the layers."""

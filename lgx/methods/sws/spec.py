@@ -10,6 +10,8 @@ SWS = MethodSpec(
     looks=(
         Look("sws_random_assigned", "SWS, random-assigned", BLUE, ":"),
         Look("sws_order2", "SWS, order 2", BLUE, "--"),
+        Look("sws_from_middle", "SWS, start: middle layers", ""),
+        Look("sws_from_mean", "SWS, start: mean of layers", ""),
         Look("sws", "SWS", BLUE),
     ),
     module="lgx.methods.sws.method:SWS",

@@ -27,12 +27,30 @@ class LinearExpansion(LayerExpansion):
 
     @property
     def method(self) -> str:
-        """``tleg``."""
-        return "tleg"
+        """The learngene's method: ``tleg``, or ``tleg_from_fit``."""
+        return self.loaded.method
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The two layers, expanded to the descendant's depth."""
         return expand_linearly(self.tensors_for(architecture), architecture.depth)
+
+
+def least_squares_shares(depth: int) -> Tensor:
+    """Share of each layer of a network in the θ_B and θ_A that fit its layers best.
+
+    The fit minimizes ``Σ_l ‖θ_l − θ_B − ((l − 1) / L) θ_A‖²`` over the network's L layers, which has a closed form: the
+    pseudo-inverse of the matrix with rows ``(1, (l − 1) / L)``. So θ_A is the slope of the regression line of every
+    parameter over the layers, and θ_B its value at the first layer. Of a single layer θ_B is a copy, and θ_A is 0.
+
+    Args:
+        depth: Layers of the network, L.
+
+    Returns:
+        Rows for θ_B and θ_A, (2, L), float64.
+    """
+    places = torch.arange(depth, dtype=torch.float64) / depth
+    shares: Tensor = torch.linalg.pinv(torch.stack([torch.ones_like(places), places], dim=1))
+    return shares
 
 
 def expand_linearly(learned: Mapping[str, Tensor], depth: int) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -9,6 +10,7 @@ from lgx.architectures import ViTArchitecture, vit_only
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from lgx.methods.distillation.method import Distill
+from lgx.methods.tleg.initializer import least_squares_shares
 from lgx.methods.tleg.network import LinearlyExpandedViT
 from lgx.methods.tleg.spec import TLEG as SPEC
 
@@ -27,11 +29,17 @@ class TLEG(Distill):
         ancestor: The teacher, see :class:`Distill`.
         alpha: Share of the distillation loss, see :class:`Distill`.
         temperature: Temperature of the distillation, see :class:`Distill`.
-        kwargs: Arguments of every method. The depth in ``arch``, L, is the auxiliary net's.
+        start: ``random`` as above. ``fit`` is ours: θ_B and θ_A are the least-squares fit of the formula to the
+            ancestor's layers, and everything outside the layers is the ancestor's, see :func:`least_squares_shares`.
+        kwargs: Arguments of ``Distill`` and of every method. The depth in ``arch``, L, is the auxiliary net's.
     """
 
     spec = SPEC
     plain_network = False
+
+    def __init__(self, start: Literal["random", "fit"] = "random", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.set_start(start)
 
     @cached_property
     def architecture(self) -> ViTArchitecture:
@@ -47,9 +55,13 @@ class TLEG(Distill):
             raise UserError("model.arch: TLEG computes every layer from two, without stages; leave out stages")
         return architecture
 
-    def build_network(self) -> nn.Module:
+    def random_network(self) -> nn.Module:
         """The two layers and all parameters outside the layers, at their random start."""
         return LinearlyExpandedViT(self.architecture, self.drop_path_rate)
+
+    def ancestor_shares(self, depth: int) -> Tensor:
+        """Share of each ancestor layer in θ_B and θ_A, (2, depth)."""
+        return least_squares_shares(depth)
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """θ_B as layer 0, θ_A as layer 1, and all parameters outside the layers."""

@@ -6,7 +6,10 @@ TLEG = MethodSpec(
     name="tleg",
     paper="Xia et al., Transformer as Linear Expansion of Learngene, AAAI 2024",
     url="https://arxiv.org/abs/2312.05614",
-    looks=(Look("tleg", "TLEG", SKY),),
+    looks=(
+        Look("tleg_from_fit", "TLEG, start: fit to layers", ""),
+        Look("tleg", "TLEG", SKY),
+    ),
     module="lgx.methods.tleg.method:TLEG",
     initializer="lgx.methods.tleg.initializer:LinearExpansion",
     learngene="layers",

@@ -1,0 +1,107 @@
+"""Starts of a network from its ancestor's own layers.
+
+Each layer of the network starts as a linear combination of the ancestor's layers; what the rows of shares say is the
+method's: the middle layer of a stage, the mean of its layers, or a fit to all of them. Everything outside the layers is
+the ancestor's as well.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from lgx.architectures import Architecture, name_of
+from lgx.artifacts.pretrained import PretrainedNetwork
+from lgx.errors import UserError
+from lgx.initialization.record import Initialization, load_parameters
+
+Start = Literal["random", "middle", "mean"]
+
+
+def stage_shares(stages: Sequence[int], depth: int, start: Start) -> Tensor:
+    """Share of each ancestor layer in the layer of each stage.
+
+    The stages divide the ancestor's depth as they divide that of the network: a stage of n of L layers has the n / L of
+    the ancestor's layers that lie at the same place. Where a border falls within an ancestor layer, the layer belongs
+    to both stages, in parts.
+
+    Args:
+        stages: Layers of each stage, front to back.
+        depth: Layers of the ancestor, D.
+        start: ``middle`` is the layer at the center of the stage's part, the later one of two; ``mean`` is the mean of
+            the part's layers, each weighted by how much of it lies in the part.
+
+    Returns:
+        One row for each stage, (M, D), each with the sum 1, float64.
+    """
+    total, shares = sum(stages), torch.zeros(len(stages), depth, dtype=torch.float64)
+    begin = 0
+    for stage, size in enumerate(stages):
+        # In units of 1 / total of an ancestor layer, so that all borders are whole numbers.
+        first, last = begin * depth, (begin + size) * depth
+        if start == "middle":
+            shares[stage, (first + last) // (2 * total)] = 1
+        else:
+            for layer in range(depth):
+                overlap = min(last, (layer + 1) * total) - max(first, layer * total)
+                shares[stage, layer] = max(0, overlap) / (last - first)
+        begin += size
+    return shares
+
+
+def combine_layers(tensors: Mapping[str, Tensor], prefix: str, shares: Tensor) -> dict[str, Tensor]:
+    """Linear combinations of a network's layers, and everything outside the layers.
+
+    Args:
+        tensors: Parameters of the network; those of layer i are named ``<prefix><i>.*``.
+        prefix: Prefix of the names of layers, e.g. ``blocks.``.
+        shares: Share of each of the D layers in each of the M new ones, (M, D).
+
+    Returns:
+        Parameters of a network of M layers.
+    """
+    combined = {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
+    first, depth = f"{prefix}0.", shares.shape[1]
+    for short in (name.removeprefix(first) for name in tensors if name.startswith(first)):
+        layers = torch.stack([tensors[f"{prefix}{layer}.{short}"] for layer in range(depth)])
+        for layer, tensor in enumerate(torch.tensordot(shares, layers.double(), dims=1).to(layers.dtype)):
+            combined[f"{prefix}{layer}.{short}"] = tensor
+    return combined
+
+
+def start_from_ancestor(
+    network: nn.Module, architecture: Architecture, ancestor: PretrainedNetwork, shares: Tensor
+) -> Initialization:
+    """Give a network the ancestor's layers, and everything outside of them.
+
+    Patch projection and positions are resampled to the network's image and patch size. The head is taken where kind and
+    number of classes agree.
+
+    Args:
+        network: The network; parameters that the ancestor lacks stay as they are.
+        architecture: Its architecture.
+        ancestor: The ancestor.
+        shares: Share of each ancestor layer in each of the network's layers, (M, D).
+
+    Returns:
+        The network, and the record of what it was given.
+
+    Raises:
+        UserError: If the ancestor is no plain ViT or GPT-2, or if its layers have another size.
+    """
+    own = ancestor.require_known("model.start")
+    tensors = combine_layers(ancestor.tensors, own.layers, shares)
+    if (own.kind, own.num_classes) != (architecture.kind, architecture.num_classes):
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(own.head)}
+    tensors = architecture.fit_input_sizes(tensors)
+    shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    wrong = next((name for name, tensor in tensors.items() if shapes.get(name) != tensor.shape), None)
+    if wrong is not None or own.num_heads != architecture.num_heads:
+        raise UserError(
+            f"model.start: the layers of ancestor {ancestor.name} ({name_of(own)}) do not fit the trained network "
+            f"({name_of(architecture)}){f', first {wrong}' if wrong else ''}: from the ancestor's layers only the "
+            f"depth may differ; choose {own.source_sizes} and num_heads of the ancestor, or start: random"
+        )
+    stored = sum(tensor.numel() for tensor in ancestor.tensors.values())
+    return load_parameters(network, tensors, stored, ())

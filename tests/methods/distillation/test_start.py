@@ -1,0 +1,141 @@
+"""Starts from the ancestor's own layers: which layers go where, what the run learns from them, and resuming."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from lgx.artifacts.learngene import Learngene
+from lgx.core.rows import read_rows
+from lgx.initialization import initialize
+from lgx.methods.distillation.start import combine_layers, stage_shares
+from lgx.methods.initializers import initializer_for
+from lgx.methods.tleg.initializer import expand_linearly, least_squares_shares
+from tests.support.command_line import ARCH
+
+STILL = "--model.optimizer.lr=0"
+"""The network keeps its start."""
+
+STAGES = st.lists(st.integers(1, 5), min_size=1, max_size=5)
+
+
+def teacher(ancestor: Path) -> str:
+    return f"--model.ancestor={ancestor}/best.learngene.safetensors"
+
+
+@given(STAGES, st.integers(1, 24))
+def test_stages_share_the_ancestors_layers_by_their_size(stages, depth):
+    mean, middle = stage_shares(stages, depth, "mean"), stage_shares(stages, depth, "middle")
+    sizes = torch.tensor(stages, dtype=torch.float64)
+    assert_close(mean.sum(1), torch.ones_like(sizes))
+    assert_close(sizes @ mean * depth / sum(stages), torch.ones(depth, dtype=torch.float64))  # every layer counts once
+    centers = (sizes.cumsum(0) - sizes / 2) * depth / sum(stages)
+    assert middle.argmax(1).tolist() == centers.floor().int().tolist()
+    assert (middle.sum(1) == 1).all()
+    assert (mean[middle == 1] > 0).all()
+
+
+def test_stages_of_three_take_the_mean_or_the_second_of_three_layers():
+    assert stage_shares((3, 3, 3, 3), 12, "middle").argmax(1).tolist() == [1, 4, 7, 10]
+    assert_close(stage_shares((3, 3), 6, "mean")[1], torch.tensor([0, 0, 0, 1, 1, 1], dtype=torch.float64) / 3)
+    # A stage of 3 of 16 layers is the first 2.25 of 12.
+    assert_close(stage_shares((3, 13), 12, "mean")[0, :4], torch.tensor([4, 4, 1, 0], dtype=torch.float64) / 9)
+    assert stage_shares((1,) * 4, 12, "middle").argmax(1).tolist() == [1, 4, 7, 10]  # evenly spread
+
+
+@given(st.integers(2, 12), st.integers(0, 5))
+def test_the_fit_recovers_two_layers_from_their_linear_expansion(depth, seed):
+    torch.manual_seed(seed)
+    learned = {
+        "blocks.0.w": torch.randn(3, 2).double(),
+        "blocks.1.w": torch.randn(3, 2).double(),
+        "norm": torch.ones(1),
+    }
+    fitted = combine_layers(expand_linearly(learned, depth), "blocks.", least_squares_shares(depth))
+    for name, tensor in learned.items():
+        assert_close(fitted[name], tensor)
+
+
+def test_the_fit_is_the_regression_line_of_every_parameter():
+    layers = torch.randn(5, 4, dtype=torch.float64)
+    places = torch.arange(5, dtype=torch.float64) / 5
+    slope = ((places - places.mean())[:, None] * layers).sum(0) / ((places - places.mean()) ** 2).sum()
+    assert_close(least_squares_shares(5) @ layers, torch.stack([layers.mean(0) - places.mean() * slope, slope]))
+    assert_close(least_squares_shares(1), torch.tensor([[1.0], [0.0]], dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("model", "start", "options", "shares"),
+    [
+        ("SWS", "middle", ["--model.stages=[2,2]"], [[0, 1, 0, 0], [0, 0, 0, 1]]),
+        ("SWS", "mean", ["--model.stages=[4,4]"], [[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]]),
+        ("MiniDeiT", "middle", ["--model.stages=[2,2]"], [[0, 1, 0, 0], [0, 0, 0, 1]]),
+        ("Distill", "middle", [f"--model.arch={ARCH.replace('depth=4', 'depth=2')}"], [[0, 1, 0, 0], [0, 0, 0, 1]]),
+        ("TLEG", "fit", [], least_squares_shares(4).tolist()),
+    ],
+)
+def test_the_start_is_the_ancestors_layers_and_everything_outside_them(
+    fit, ancestor, tmp_path, model, start, options, shares
+):
+    result = fit(model, "--name=s", teacher(ancestor), f"--model.start={start}", STILL, *options)
+    assert result.code == 0, result.err
+    run = tmp_path / "runs/test/s/seed0"
+    learngene = Learngene.load(run / "best.learngene.safetensors")
+    own = Learngene.load(ancestor / "best.learngene.safetensors").tensors
+    expected = combine_layers(own, "blocks.", torch.tensor(shares, dtype=torch.float64))
+    assert learngene.tensors.keys() == expected.keys()
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in learngene.tensors.items())
+    name = f"{model.replace('Distill', 'simple_lg').replace('MiniDeiT', 'mini_deit').lower()}_from_{start}"
+    assert learngene.method == name
+    assert {row.method for row in read_rows(run / "results.csv")} == {name}
+    descendant = initialize(learngene.architecture.unshared(), initializer_for(str(run / "best.learngene.safetensors")))
+    assert descendant.random == ()
+    assert initializer_for(str(run / "best.learngene.safetensors")).method == name
+
+
+def test_a_head_of_other_classes_starts_at_random_and_positions_are_resampled(images, fit, ancestor_file, tmp_path):
+    finer = "depth=4,embed_dim=24,num_heads=3,patch_size=2,img_size=16"
+    result = fit(
+        "SWS", "--model.start=mean", "--model.stages=[2,2]", f"--model.ancestor={ancestor_file}",
+        f"--model.arch={finer}", "--untrained", "--name=u", command="test",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    assert "random    75 parameters: head" in result.out  # 24 x 3 + 3
+
+
+def test_a_resumed_run_does_not_read_the_start_again(fit, ancestor, tmp_path, monkeypatch):
+    options = ("SWS", "--name=r", teacher(ancestor), "--model.start=middle", "--model.stages=[2,2]")
+    whole = fit(*options, "--trainer.max_epochs=2", "--experiment=whole")
+    assert whole.code == 0, whole.err
+    assert fit(*options).code == 0
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is read again")
+
+    monkeypatch.setattr("lgx.methods.distillation.method.load_pretrained", refuse)
+    resumed = fit(*options, "--trainer.max_epochs=2", "--ckpt_path=last")
+    assert resumed.code == 0, resumed.err
+    files = [tmp_path / f"runs/{name}/r/seed0/best.learngene.safetensors" for name in ("whole", "test")]
+    assert Learngene.load(files[0]).num_layers == Learngene.load(files[1]).num_layers == 2
+    changed = fit(*options[:2], teacher(ancestor), "--model.stages=[2,2]", "--ckpt_path=last")
+    assert changed.code == 2
+    assert "model.start was middle, is random" in changed.sentence
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        ("SWS", ["--model.start=mean"], ("model.start: mean", "give model.ancestor")),
+        ("TLEG", ["--model.start=mean", "--model.ancestor=x.safetensors"], ("start", "mean", "random", "fit")),
+        ("SWS", ["--untrained", "--model.start=mean", "--model.stages=[2]", "--model.ancestor={big}"],
+         ("model.start", "embed_dim=24", "embed_dim=16", "only the depth may differ")),
+    ],
+)  # fmt: skip
+def test_a_start_that_the_ancestor_cannot_give_is_refused(fit, ancestor_file, model, options, words):
+    given = [option.replace("{big}", ancestor_file) for option in options]
+    result = fit(model, *given, command="test" if "--untrained" in given else "fit")
+    assert result.code == 2
+    assert all(word in result.err for word in words), result.err
