@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from typing import cast
 
-from einops import rearrange
 from timm.models.convnext import ConvNeXt
 from torch import Tensor, nn
 
@@ -12,7 +11,8 @@ from lgx.architectures.zoo import ZooModel
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Head
-from lgx.initialization.expansion import take_evenly
+from lgx.initialization.expansion import take_layers
+from lgx.initialization.width import evenly, narrow
 from lgx.methods.baselines.convnext_selection import select_convnext, stages_note
 from lgx.methods.baselines.from_source import FromSource
 
@@ -52,19 +52,8 @@ class WeightSelection(FromSource):
                 f"weight_selection: {self.source} has {of_source.depth} layers of width {of_source.embed_dim}; "
                 f"the descendant ({architecture.depth} of {architecture.embed_dim}) must not be deeper or wider"
             )
-        targets = architecture.replace(
-            num_classes=of_source.num_classes, img_size=of_source.img_size, patch_size=of_source.patch_size
-        )
-        selected = {}
-        for name, parameter in targets.build("meta").named_parameters():
-            tensor = self.loaded.tensors[name]
-            if ".qkv." in name:
-                parts = rearrange(tensor, "(three d) ... -> three d ...", three=3)
-                shape = (3, parameter.shape[0] // 3, *parameter.shape[1:])
-                selected[name] = rearrange(take_evenly(parts, shape), "three d ... -> (three d) ...")
-            else:
-                selected[name] = take_evenly(tensor, tuple(parameter.shape))
-        return selected
+        first = take_layers(self.loaded.tensors, range(architecture.depth))
+        return narrow(first, of_source, architecture, evenly)
 
     def starts(self, zoo: ZooModel) -> bool:
         """Whether the model is a ConvNeXt of timm."""

@@ -1,0 +1,166 @@
+"""Which dimensions of a ViT's parameters are the residual stream, attention heads, and hidden neurons.
+
+What selects a part of a network's width needs to know which elements of different parameters belong together. This is
+read off networks that are built without memory: what grows with ``embed_dim``, with ``mlp_ratio``, and with the number
+of heads. Names are read for one question only, which side of an attention's projections is the residual stream: timm
+calls the projection back to it ``proj``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from torch import nn
+
+from lgx.architectures.vit import ViTArchitecture
+from lgx.errors import UserError
+
+Kind = Literal["embed", "heads", "head", "hidden"]
+
+_OUTPUT, _LATENT, _QUERY = "proj", "latent", "q"
+"""timm's names in an attention: the projection back to the residual stream; the learned query of attention pooling and
+its projection."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A dimension of a parameter that depends on the network's width.
+
+    Attributes:
+        kind: ``embed``: the residual stream, which all layers share. ``heads``: all heads of one attention, head by
+            head. ``head``: the elements of one head, for each of its heads. ``hidden``: the neurons of one MLP.
+        size: Number of elements of one part.
+        parts: How many axes of this size follow one another: 3 in a fused projection of queries, keys and values, 2 in
+            one of keys and values or of a gated MLP.
+        owner: Name of the attention or MLP; empty for the residual stream. Axes of one owner and kind are the same.
+        heads: Number of heads of ``heads``, else 1.
+    """
+
+    kind: Kind
+    size: int
+    parts: int = 1
+    owner: str = ""
+    heads: int = 1
+
+
+Axes = tuple[Axis | None, ...]
+"""One entry per dimension; None where it does not depend on the width."""
+
+
+def axes_of(architecture: ViTArchitecture, name: str) -> Axes:
+    """The axes of one parameter.
+
+    Args:
+        architecture: The network.
+        name: The parameter's name. Its layer may have any number, because all layers have the same axes.
+
+    Raises:
+        UserError: If the network has no such parameter.
+    """
+    prefix, own = architecture.layers, name
+    if name.startswith(prefix):
+        number, _, rest = name.removeprefix(prefix).partition(".")
+        own, layer = f"{prefix}0.{rest}", f"{prefix}{number}."
+    axes = _axes_of_one_layer(architecture.unshared().replace(depth=1)).get(own)
+    if axes is None:
+        raise UserError(f"{name}: the network has no such parameter")
+    if own == name:
+        return axes
+    return tuple(axis and _renamed(axis, f"{prefix}0.", layer) for axis in axes)
+
+
+def _renamed(axis: Axis, old: str, new: str) -> Axis:
+    owner = new + axis.owner.removeprefix(old) if axis.owner.startswith(old) else axis.owner
+    return Axis(axis.kind, axis.size, axis.parts, owner, axis.heads)
+
+
+@lru_cache(maxsize=64)
+def _axes_of_one_layer(architecture: ViTArchitecture) -> dict[str, Axes]:
+    def build(embed_dim: int, num_heads: int, mlp_ratio: float) -> nn.Module:
+        return architecture.replace(embed_dim=embed_dim, num_heads=num_heads, mlp_ratio=mlp_ratio).build("meta")
+
+    return read_axes(build, architecture.embed_dim, architecture.num_heads, architecture.mlp_ratio)
+
+
+def read_axes(
+    build: Callable[[int, int, float], nn.Module], embed_dim: int, num_heads: int, mlp_ratio: float
+) -> dict[str, Axes]:
+    """Read the axes of all parameters off networks of several sizes.
+
+    Args:
+        build: Builds the network from its ``embed_dim``, ``num_heads`` and ``mlp_ratio``, on the meta device.
+        embed_dim: Width of the network.
+        num_heads: Its attention heads.
+        mlp_ratio: Hidden width of its MLPs divided by ``embed_dim``.
+    """
+    model = build(embed_dim, num_heads, mlp_ratio)
+    wider = _shapes(build(2 * embed_dim, num_heads, mlp_ratio))
+    more_heads = _shapes(build(2 * embed_dim, 2 * num_heads, mlp_ratio))
+    other_mlp = _shapes(build(embed_dim, num_heads, mlp_ratio * 2 if mlp_ratio <= 100 else mlp_ratio / 2))
+    attentions = {name: m for name, m in model.named_modules() if hasattr(m, "num_heads") and hasattr(m, "head_dim")}
+    found: dict[str, Axes] = {}
+    for name, shape in _shapes(model).items():
+        axes: list[Axis | None] = []
+        for dim, size in enumerate(shape):
+            if other_mlp[name][dim] != size:
+                axes.append(Axis("hidden", size, owner=_mlp_of(name)))
+            elif wider[name][dim] == size:
+                axes.append(None)
+            elif more_heads[name][dim] == size:
+                axes.append(Axis("head", size, owner=_attention_of(name, attentions)))
+            else:
+                axes.append(_wide_axis(name, dim, size, embed_dim, attentions))
+        found[name] = tuple(axes)
+    return _with_parts(found)
+
+
+def _shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+
+
+def _mlp_of(name: str) -> str:
+    """The module that holds the layer with a parameter: ``blocks.0.mlp`` of ``blocks.0.mlp.fc1.weight``."""
+    return name.rsplit(".", 2)[0]
+
+
+def _attention_of(name: str, attentions: dict[str, nn.Module]) -> str:
+    return next((each for each in attentions if name.startswith(f"{each}.")), "")
+
+
+def _wide_axis(name: str, dim: int, size: int, width: int, attentions: dict[str, nn.Module]) -> Axis:
+    """The residual stream, or all heads of an attention."""
+    owner = _attention_of(name, attentions)
+    stream = Axis("embed", width, size // width)
+    if not owner or "." in name.removeprefix(f"{owner}.").removesuffix(".weight").removesuffix(".bias"):
+        return stream  # outside of attentions, or in the MLP of an attention pooling
+    attention: Any = attentions[owner]
+    layer = name.removeprefix(f"{owner}.").partition(".")[0]
+    inner = attention.num_heads * attention.head_dim
+    heads = Axis("heads", inner, size // inner, owner, attention.num_heads)
+    if layer == _LATENT:
+        return heads if isinstance(getattr(attention, _QUERY, None), nn.Identity) else stream
+    module = getattr(attention, layer)
+    if isinstance(module, nn.Linear):
+        is_input = dim == 1
+        return heads if is_input == (layer == _OUTPUT) else stream
+    pooling_norm = layer == "norm" and hasattr(attention, _LATENT)  # it normalizes what the projection gave
+    return stream if pooling_norm else heads
+
+
+def _with_parts(found: dict[str, Axes]) -> dict[str, Axes]:
+    """Divide the hidden dimensions of each MLP by its neurons: a gated MLP computes two values for each neuron."""
+    neurons: dict[str, int] = {}
+    for axes in found.values():
+        for axis in axes:
+            if axis is not None and axis.kind == "hidden":
+                neurons[axis.owner] = min(axis.size, neurons.get(axis.owner, axis.size))
+    return {
+        name: tuple(
+            Axis("hidden", neurons[axis.owner], axis.size // neurons[axis.owner], axis.owner)
+            if axis is not None and axis.kind == "hidden"
+            else axis
+            for axis in axes
+        )
+        for name, axes in found.items()
+    }

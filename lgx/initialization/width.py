@@ -1,0 +1,98 @@
+"""Select a part of a ViT's width: the same elements wherever parameters share an axis."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from lgx.architectures import ViTArchitecture
+from lgx.architectures.axes import Axis, axes_of
+from lgx.errors import UserError
+from lgx.initialization.expansion import evenly_spaced
+
+
+class Choice(Protocol):
+    """Chooses elements of an axis: ``choose(of_source, of_target) -> indices``.
+
+    Both axes describe one part. The indices are those of ``of_target.size`` elements of the source, and depend on kind
+    and owner alone, so that parameters which share the axis get the same elements.
+    """
+
+    def __call__(self, source: Axis, target: Axis) -> list[int]:
+        """Indices of the chosen elements."""
+
+
+def narrow(
+    tensors: Mapping[str, Tensor], source: ViTArchitecture, target: ViTArchitecture, choose: Choice
+) -> dict[str, Tensor]:
+    """Select elements of all parameters along the axes that depend on the width.
+
+    Args:
+        tensors: Parameters of ``source`` under timm's names; layers may have any number.
+        source: The architecture of the parameters.
+        target: The architecture that they are selected for. Depth, image size, patch size and classes are not read.
+        choose: Chooses the elements of an axis.
+
+    Returns:
+        Copies, with the widths of ``target``; fused parts are selected one by one, each with the same indices.
+
+    Raises:
+        UserError: If the target is wider than the source, or has other parts.
+    """
+    return {name: _narrowed(tensor, name, source, target, choose) for name, tensor in tensors.items()}
+
+
+def _narrowed(tensor: Tensor, name: str, source: ViTArchitecture, target: ViTArchitecture, choose: Choice) -> Tensor:
+    pairs = zip(axes_of(source, name), axes_of(target, name), strict=True)
+    for dim, (ours, theirs) in enumerate(pairs):
+        if ours is None or theirs is None or ours == theirs:
+            continue
+        if ours.parts != theirs.parts:
+            raise UserError(f"{name}: the source has {ours.parts} fused parts, the descendant {theirs.parts}")
+        check_not_wider(ours, theirs, name)
+        chosen = torch.tensor(choose(ours, theirs))
+        whole = torch.cat([chosen + part * ours.size for part in range(ours.parts)])
+        tensor = tensor.index_select(dim, whole.to(tensor.device))
+    return tensor.clone()
+
+
+_WORDS = {"embed": "embed_dim", "heads": "heads", "head": "elements of a head", "hidden": "hidden neurons of the MLP"}
+
+
+def check_not_wider(source: Axis, target: Axis, name: str) -> None:
+    """Refuse a target with more elements.
+
+    Raises:
+        UserError: If it has more.
+    """
+    if target.size > source.size:
+        raise UserError(
+            f"{name}: the descendant must not be wider, but has {target.size} of {_WORDS[source.kind]}, the source "
+            f"{source.size}; choose a narrower descendant or a larger source"
+        )
+
+
+def evenly(source: Axis, target: Axis) -> list[int]:
+    """Evenly spaced elements of the whole axis, across heads: the rule of weight selection."""
+    return evenly_spaced(source.size, target.size)
+
+
+def heads_whole(source: Axis, target: Axis) -> list[int]:
+    """Evenly spaced elements, of attentions evenly spaced heads, and of heads of another width the same elements.
+
+    Keeping heads whole keeps the products of queries and keys; across heads, weight selection mixes them.
+
+    Raises:
+        UserError: If the target has more heads, or wider ones.
+    """
+    if source.kind != "heads":
+        return evenly_spaced(source.size, target.size)
+    widths = source.size // source.heads, target.size // target.heads
+    if target.heads > source.heads or widths[1] > widths[0]:
+        raise UserError(
+            f"{source.owner}: the source has {source.heads} heads of width {widths[0]}, the descendant {target.heads} "
+            f"of {widths[1]}; it must not have more heads or wider ones"
+        )
+    within = evenly_spaced(*widths)
+    return [head * widths[0] + element for head in evenly_spaced(source.heads, target.heads) for element in within]
