@@ -69,6 +69,7 @@ def init(
     Raises:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
+    from lgx.architectures.zoo import ZooModel
     from lgx.commands.export import write
     from lgx.core.non_finite import non_finite_allowed
     from lgx.methods.initializers import initializer_for
@@ -79,10 +80,11 @@ def init(
         initializer = initializer_for(source, **options, seed=seed)
         architecture, start = _start(arch, initializer, head, num_classes, out, seed)
     origin = initializer.origin()
-    made = f"method    {initializer.method}{f' from {source}' if source else ''}"
+    method = initializer.method if isinstance(architecture, ZooModel) else initializer.named(architecture)
+    made = f"method    {method}{f' from {source}' if source else ''}"
     print(f"{made}\nbuilt     {_name(architecture)}, {architecture.num_classes} classes\n{start.describe()}")
     label_names = None if head else origin.label_names
-    card = {"method": initializer.method, "source": source, "seed": seed, "task": origin.task}
+    card = {"method": method, "source": source, "seed": seed, "task": origin.task}
     write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer, "lgx init")
     print(f"written   {out}")
 

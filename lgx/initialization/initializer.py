@@ -39,6 +39,14 @@ class Initializer(ABC):
     def method(self) -> str:
         """Name of the method in results."""
 
+    def named(self, architecture: Architecture) -> str:
+        """Name in results of a descendant of this architecture; another one than :attr:`method` if the start differs.
+
+        Raises:
+            UserError: If the source cannot be read.
+        """
+        return self.method
+
     @property
     def stored_parameters(self) -> int:
         """Number of parameters that must be stored to initialize any number of descendants."""

@@ -1,13 +1,15 @@
 """Expansion of a learngene's layers into those of a descendant."""
 
+from collections.abc import Collection
 from functools import cached_property
 
 from torch import Tensor
 
-from lgx.architectures import Architecture, vit_only
+from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization import Initializer, Origin
+from lgx.initialization.width import heads_whole, narrow
 from lgx.methods.registry import find_spec, initializer_class, specs
 
 
@@ -68,20 +70,47 @@ class LayerExpansion(Initializer):
         """What the learngene file stores."""
         return Origin.of_learngene(self.loaded)
 
+    def named(self, architecture: Architecture) -> str:
+        """The method; with the suffix ``_narrowed`` where the descendant is narrower than the learngene."""
+        own = vit_only(self.loaded.architecture, self.source)
+        return self.method if _width(own) == _width(vit_only(architecture, self.method)) else f"{self.method}_narrowed"
+
+    def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
+        """One line where the width was selected."""
+        own, other = vit_only(self.loaded.architecture, self.source), vit_only(architecture, self.method)
+        if _width(own) == _width(other):
+            return ()
+        return (f"width     selected from the learngene's layers: {_words(other)} of {_words(own)}",)
+
     def tensors_for(self, architecture: Architecture) -> dict[str, Tensor]:
-        """The learngene's tensors, checked against the descendant's layers.
+        """The learngene's tensors, with the descendant's width.
+
+        The papers' descendants differ in depth alone. For a narrower one, width is selected before the layers are
+        expanded: evenly spaced elements as in weight selection (Xu et al., 2024), heads kept whole
+        (:func:`~lgx.initialization.width.heads_whole`).
 
         Raises:
-            UserError: If width, heads or MLP differ: only the depth may.
+            UserError: If the descendant is wider: in its width, its heads, their width, or its MLP.
         """
         architecture = vit_only(architecture, self.method)
         own = vit_only(self.loaded.architecture, self.source)
-        if (own.embed_dim, own.num_heads, own.mlp_ratio) != (
-            architecture.embed_dim, architecture.num_heads, architecture.mlp_ratio,
-        ):  # fmt: skip
+        if (ours := _width(architecture)) == (theirs := _width(own)):
+            return self.loaded.tensors
+        if any(a > b for a, b in zip(ours, theirs, strict=True)):
             raise UserError(
-                f"{self.source}: its layers have embed_dim {own.embed_dim}, num_heads {own.num_heads}, mlp_ratio "
-                f"{own.mlp_ratio:g}; the descendant has {architecture.embed_dim}, {architecture.num_heads}, "
-                f"{architecture.mlp_ratio:g}: only the depth may differ"
+                f"{self.source}: its layers have {_words(own)}; the descendant has {_words(architecture)}: only the "
+                f"depth may differ, and width, heads, width of a head and MLP be smaller"
             )
-        return self.loaded.tensors
+        return narrow(self.loaded.tensors, own, architecture, heads_whole)
+
+
+def _width(architecture: ViTArchitecture) -> tuple[int, int, int, int]:
+    """Width, heads, width of a head, hidden neurons."""
+    width, heads = architecture.embed_dim, architecture.num_heads
+    return width, heads, width // heads, int(width * architecture.mlp_ratio)
+
+
+def _words(architecture: ViTArchitecture) -> str:
+    return (
+        f"embed_dim {architecture.embed_dim}, num_heads {architecture.num_heads}, mlp_ratio {architecture.mlp_ratio:g}"
+    )

@@ -96,7 +96,7 @@ def test_a_folder_that_init_wrote_is_a_source(sws, tmp_path):
 
 MISTAKES = [
     (["--arch", "depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16"], ("depth 1", "2 layers")),
-    (["--arch", "6-Small"], ("embed_dim 16", "only the depth may differ")),
+    (["--arch", "6-Small"], ("embed_dim 16", "only the depth may differ, and width")),
     (["--num_classes", 9], ("3 classes", "--head 9")),
     (["--method", "weight_selection"], ("not a whole network",)),
     (["--method", "swss"], ("swss", "known are")),

@@ -35,7 +35,7 @@ class Finetune(Method):
     @property
     def method(self) -> str:
         """The initializer's method."""
-        return self.initializer.method
+        return self.initializer.named(self.architecture)
 
     def build_network(self) -> nn.Module:
         """The descendant with its start; without reading the source where a checkpoint is loaded next."""

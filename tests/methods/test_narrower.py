@@ -1,0 +1,62 @@
+"""Learngenes of layers also start narrower descendants: width is selected, then the layers are expanded."""
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.errors import UserError
+from lgx.initialization import initialize
+from lgx.initialization.width import heads_whole, narrow
+from lgx.methods import registry
+from tests.support.command_line import lgx
+from tests.support.learngenes import NETWORK, learners_of, save_source
+
+LAYERED = {name: kind for name, kind in registry.initializer_classes().items() if hasattr(kind, "expanded_methods")}
+PAIRS = [(name, method) for name, kind in LAYERED.items() for method in learners_of(kind)]
+NARROW = NETWORK.replace(embed_dim=8, num_heads=1, mlp_ratio=1.5)
+
+
+@pytest.fixture(params=PAIRS, ids="-".join)
+def initializer(request, tmp_path):
+    name, method = request.param
+    return LAYERED[name](str(save_source(LAYERED[name], tmp_path / f"best{SUFFIX}", method)))
+
+
+@pytest.mark.parametrize("depth", [4, 7])
+def test_a_narrower_descendant_is_the_narrower_part_of_the_wide_one(initializer, depth):
+    wide, small = NETWORK.replace(depth=depth), NARROW.replace(depth=depth)
+    expected = narrow(initialize(wide, initializer).model.state_dict(), wide, small, heads_whole)
+    start = initialize(small, initializer)
+    assert not start.random
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in start.model.state_dict().items())
+    assert start.model(torch.randn(1, 3, 16, 16)).isfinite().all()
+
+
+def test_results_name_the_selected_width(initializer):
+    assert initializer.named(NARROW) == f"{initializer.method}_narrowed"
+    assert initializer.named(NETWORK.replace(depth=5)) == initializer.method
+    (note,) = initialize(NARROW, initializer).notes
+    assert note == (
+        "width     selected from the learngene's layers: embed_dim 8, num_heads 1, mlp_ratio 1.5 of embed_dim 16, "
+        "num_heads 2, mlp_ratio 4"
+    )
+
+
+@pytest.mark.parametrize("wider", [{"embed_dim": 32}, {"num_heads": 4}, {"num_heads": 1}, {"mlp_ratio": 5.0}])
+def test_a_wider_descendant_is_refused(initializer, wider):
+    with pytest.raises(UserError, match=r"its layers have embed_dim 16, num_heads 2.* be smaller"):
+        initialize(NETWORK.replace(**wider), initializer)
+
+
+def test_commands_write_and_train_the_narrower_descendant_under_its_name(sws, fit, tmp_path):
+    learngene = sws / f"best{SUFFIX}"
+    own = Learngene.load(learngene).architecture
+    arch = own.replace(stages=None, depth=3, embed_dim=8, num_heads=1).spec()
+    result = lgx("init", "--source", learngene, "--arch", arch, "--out", tmp_path / "x.safetensors")
+    assert (result.code, "method    sws_narrowed from" in result.out) == (0, True), result.err
+    assert load_file(tmp_path / "x.safetensors")["head.weight"].shape == (3, 8)
+    options = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={learngene}", "--name=narrow"]
+    trained = fit("Finetune", *options, f"--model.arch={arch}")
+    assert trained.code == 0, trained.err
+    assert "sws_narrowed" in (tmp_path / "runs/test/narrow/seed0/results.csv").read_text()
