@@ -238,4 +238,6 @@ class Architecture(ABC):
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return "-".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return short if float(short := f"{value:g}") == value else repr(value)
+    return str(value)

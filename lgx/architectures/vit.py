@@ -1,4 +1,4 @@
-"""The ViT family: plain vision transformers, built with timm."""
+"""The ViT family: vision transformers, plain or of another form, built with timm."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +10,10 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from lgx.architectures.base import Architecture
+from lgx.architectures.forms import ViTNetwork, build_form, form_args, meta_network, parse_form
 from lgx.architectures.names import name_of
 from lgx.architectures.registry import register_family
-from lgx.architectures.vit_model import SegmentationViT, grid_of, share_stages
+from lgx.architectures.vit_model import SegmentationViT, grid_of, segmenting, share_stages
 from lgx.core.schema import shortened
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
@@ -24,7 +25,7 @@ _LARGEST_MLP_RATIO = 1000
 
 @dataclass(frozen=True)
 class ViTArchitecture(Architecture):
-    """A plain ViT / DeiT under timm's parameter names.
+    """A ViT under timm's parameter names: the plain ViT / DeiT, or a relative such as DINOv2, SigLIP, CLIP or EVA-02.
 
     Dosovitskiy et al., "An Image is Worth 16x16 Words", 2021; Touvron et al. (DeiT), 2021.
 
@@ -40,6 +41,8 @@ class ViTArchitecture(Architecture):
         stages: Numbers of layers that share one set of weights, front to back; their sum is ``depth``. None: every
             layer has its own weights. (SWS, Eq. 1: the architecture of an auxiliary net.)
         kind: What the head predicts: the class of an image, or for ``segmentation`` the class of every pixel.
+        form: What the network has in common with its relatives of other sizes, e.g. ``vit_small_patch14_dinov2``, see
+            :mod:`lgx.architectures.forms`; empty for the plain ViT.
 
     Raises:
         UserError: If a value is out of range or contradicts another one.
@@ -55,6 +58,7 @@ class ViTArchitecture(Architecture):
     in_chans: int = 3
     stages: tuple[int, ...] | None = None
     kind: Kind = "classification"
+    form: str = ""
     family: ClassVar = "vit"
     label: ClassVar = "ViT"
     example: ClassVar = "6-Small"
@@ -66,8 +70,8 @@ class ViTArchitecture(Architecture):
         "in_chans": 1000,
     }  # fmt: skip
     input_keys: ClassVar = ("img_size", "in_chans")
-    shared_keys: ClassVar = ("img_size", "patch_size", "in_chans")
-    source_sizes: ClassVar = "embed_dim, mlp_ratio, patch_size and in_chans"
+    shared_keys: ClassVar = ("img_size", "patch_size", "in_chans", "form")
+    source_sizes: ClassVar = "embed_dim, mlp_ratio, patch_size, in_chans and form"
 
     def check(self) -> None:
         """Check the MLP's width, kind, classes, patches and stages.
@@ -102,6 +106,11 @@ class ViTArchitecture(Architecture):
         if self.stages is not None:
             self._check_stages(self.stages)
             object.__setattr__(self, "stages", tuple(self.stages))
+        if type(self.form) is not str:
+            raise UserError(f"architecture: form must be a text, got {shortened(self.form)}")
+        if self.form:
+            parse_form(self.form)
+            _ = self._one_layer  # timm refuses sizes that contradict the form
 
     def _check_stages(self, stages: Any) -> None:
         if not isinstance(stages, list | tuple) or any(type(size) is not int for size in stages):
@@ -143,39 +152,87 @@ class ViTArchitecture(Architecture):
         Raises:
             ValueError: If the text is not a value of the key.
         """
+        if key == "form":
+            return {"form": text}
         if key == "stages":
             stages = tuple(int(size) for size in text.split("-"))
             return {"stages": stages, "depth": sum(stages)}
         return {key: float(text)} if key == "mlp_ratio" else super().parse_option(key, text)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only; the plain ViT has no key ``form``."""
+        values = super().to_dict()
+        return values if self.form else {key: value for key, value in values.items() if key != "form"}
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the plain ViT, with one class token, that the papers use."""
+        return not self.form
+
+    @property
+    def num_prefix_tokens(self) -> int:
+        """Tokens before those of the patches: class token, registers, distillation token."""
+        return 1 if self.is_plain else int(self._one_layer.num_prefix_tokens)
+
+    @property
+    def of_heads(self) -> tuple[str, ...]:
+        """Prefixes of the names of all heads' parameters; the one of a distillation token has a name of its own."""
+        heads = () if self.is_plain else ("head_dist.",) * hasattr(self._one_layer, "head_dist")
+        return (self.head, *heads)
+
+    @property
+    def _one_layer(self) -> ViTNetwork:
+        """The network with a single layer, on the meta device; only for a form that is not plain."""
+        return meta_network(self.form, tuple({**self.timm_args(), "depth": 1}.items()))
+
     def fit_input_sizes(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Resample position embedding and patch projection to this image and patch size, with timm's functions.
 
         Args:
-            tensors: Parameters, among them ``pos_embed`` (1, 1 + grid², D) and ``patch_embed.proj.weight``
-                (D, C, p, p).
+            tensors: Parameters, among them ``pos_embed`` (1, P + grid², D), where P of the prefix tokens have a
+                position, and ``patch_embed.proj.weight`` (D, C, p, p).
 
         Returns:
             The parameters; a position embedding of no square grid stays as it is.
         """
-        fitted, grid = dict(tensors), self.img_size // self.patch_size
+        fitted = self._for_pixels(tensors) if self.kind == "segmentation" else dict(tensors)
+        grid = self.img_size // self.patch_size
         embedding, projection = tensors.get("pos_embed"), tensors.get("patch_embed.proj.weight")
-        if embedding is not None and grid_of(embedding) not in (None, grid):
-            fitted["pos_embed"] = resample_abs_pos_embed(embedding, [grid, grid], num_prefix_tokens=1)
+        if embedding is not None and grid_of(embedding, self._embedded_prefix_tokens) not in (None, grid):
+            fitted["pos_embed"] = resample_abs_pos_embed(
+                embedding, [grid, grid], num_prefix_tokens=self._embedded_prefix_tokens
+            )
         size = [self.patch_size, self.patch_size]
         if projection is not None and projection.ndim == 4 and 0 not in projection.shape:
             if list(projection.shape[-2:]) != size:
                 fitted["patch_embed.proj.weight"] = resample_patch_embed(projection, size)
         return fitted
 
+    @property
+    def _embedded_prefix_tokens(self) -> int:
+        """Prefix tokens that have a row of the position embedding."""
+        if self.is_plain or self._one_layer.pos_embed is None:
+            return self.num_prefix_tokens
+        return int(self._one_layer.pos_embed.shape[1]) - (self.img_size // self.patch_size) ** 2
+
+    def _for_pixels(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Without the parameters of pooling: what norms the pooled token norms every token here."""
+        kept = {name: tensor for name, tensor in tensors.items() if not name.startswith("attn_pool.")}
+        return {f"norm.{name.removeprefix('fc_norm.')}" if name.startswith("fc_norm.") else name: tensor
+                for name, tensor in kept.items()}  # fmt: skip
+
     def timm_args(self) -> dict[str, Any]:
-        """Arguments of timm's ``VisionTransformer``; for segmentation its head reads every token."""
+        """Arguments of timm's network class or, for a form, of ``timm.create_model`` with :attr:`timm_name`.
+
+        For segmentation the head reads every token.
+        """
         values = self.to_dict()
+        form = values.pop("form", "")
         del values["stages"]
         tokens = {"global_pool": ""} if values.pop("kind") == "segmentation" else {}
-        return values | tokens
+        return (form_args(form) if form else {}) | values | tokens
 
-    def build(self, device: str | None = None, drop_rate: float = 0.0) -> VisionTransformer:
+    def build(self, device: str | None = None, drop_rate: float = 0.0) -> ViTNetwork:
         """Build the timm model with timm's own random initialization.
 
         Args:
@@ -185,10 +242,19 @@ class ViTArchitecture(Architecture):
         Returns:
             The model, (B, C, H, W) -> logits (B, K), or (B, K, H, W) for segmentation. With ``stages`` the layers of a
             stage are one module.
+
+        Raises:
+            UserError: If timm cannot build the form in these sizes.
         """
-        network = SegmentationViT if self.kind == "segmentation" else VisionTransformer
-        with torch.device(device or "cpu"):
-            model = network(**self.timm_args(), drop_path_rate=drop_rate)
+        args, model = self.timm_args() | {"drop_path_rate": drop_rate}, None
+        if self.form:
+            model = build_form(self.form, device, args)
+            if self.kind == "segmentation":
+                segmenting(model)
+        else:
+            network = SegmentationViT if self.kind == "segmentation" else VisionTransformer
+            with torch.device(device or "cpu"):
+                model = network(**args)
         if self.stages is not None:
             share_stages(model, self.stages)
         return model

@@ -1,30 +1,60 @@
 """The networks behind :class:`~lgx.architectures.vit.ViTArchitecture`, made of timm's ViT."""
 
 import math
-from typing import cast
+from typing import Any, cast
 
 import torch.nn.functional as F
 from einops import rearrange
+from timm.models.eva import Eva
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
+from lgx.architectures.forms import ViTNetwork
+from lgx.errors import UserError
 
-class SegmentationViT(VisionTransformer):
-    """A ViT with a linear decoder: images (B, C, H, W) -> logits (B, K, H, W), under timm's parameter names.
+
+class _Segmentation:
+    """Replaces the end of a ViT by a linear decoder: images (B, C, H, W) -> logits (B, K, H, W).
 
     After the last norm the head scores the classes of every patch token, and the scores are upsampled bilinearly to
-    pixels: the linear decoder of Strudel et al., "Segmenter", 2021. The class token takes part in attention only. The
+    pixels: the linear decoder of Strudel et al., "Segmenter", 2021. The prefix tokens take part in attention only. The
     papers on learngenes do not name the decoder of their descendants; this is the smallest one, so that a comparison
-    shows the descendants' differences.
+    shows the descendants' differences. The parameters keep timm's names.
     """
 
-    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
-        """Logits (B, K, H, W) of normalized tokens (B, 1 + N, D); ``pre_logits``: the mean patch token (B, D)."""
+    def forward_head(self: Any, x: Tensor, pre_logits: bool = False) -> Tensor:
+        """Logits (B, K, H, W) of normalized tokens (B, P + N, D); ``pre_logits``: the mean patch token (B, D)."""
         patches = x[:, self.num_prefix_tokens :]
         return patches.mean(dim=1) if pre_logits else decode_linearly(self.head_drop(patches), self.head, self)
 
 
-def decode_linearly(patches: Tensor, head: nn.Module, vit: VisionTransformer) -> Tensor:
+class SegmentationViT(_Segmentation, VisionTransformer):
+    """A plain ViT with a linear decoder: images (B, C, H, W) -> logits (B, K, H, W)."""
+
+
+class _SegmentationEva(_Segmentation, Eva):
+    """The same for timm's ``Eva``."""
+
+
+def segmenting(model: ViTNetwork) -> None:
+    """Give a network the linear decoder, in place.
+
+    Args:
+        model: A network of timm that was built without pooling.
+
+    Raises:
+        UserError: If its head reads tokens other than those of patches.
+    """
+    decoders: dict[type, type] = {VisionTransformer: SegmentationViT, Eva: _SegmentationEva}
+    if type(model) not in decoders:
+        raise UserError(
+            f"architecture: a {type(model).__name__} cannot segment, because its heads read class and distillation "
+            f"token; choose a form without distillation token"
+        )
+    model.__class__ = decoders[type(model)]
+
+
+def decode_linearly(patches: Tensor, head: nn.Module, vit: ViTNetwork) -> Tensor:
     """Class scores of every pixel from patch tokens.
 
     Args:
@@ -40,7 +70,7 @@ def decode_linearly(patches: Tensor, head: nn.Module, vit: VisionTransformer) ->
     return F.interpolate(scores, size=vit.patch_embed.img_size, mode="bilinear", align_corners=False)
 
 
-def share_stages(model: VisionTransformer, stages: tuple[int, ...]) -> None:
+def share_stages(model: ViTNetwork, stages: tuple[int, ...]) -> None:
     """Let the layers of each stage share the weights of the stage's first layer, in place (SWS, Eq. 1).
 
     The gradient of a shared layer is the sum over its uses. ``parameters()`` yields it once; ``state_dict()`` names it
@@ -54,12 +84,19 @@ def share_stages(model: VisionTransformer, stages: tuple[int, ...]) -> None:
     for size in stages:
         blocks += [model.blocks[start]] * size
         start += size
-    model.blocks = nn.Sequential(*blocks)
+    model.blocks = nn.Sequential(*blocks) if isinstance(model.blocks, nn.Sequential) else nn.ModuleList(blocks)
 
 
-def grid_of(embedding: Tensor) -> int | None:
-    """Side of the square grid of a position embedding (1, 1 + grid², D); None for a tensor of another form."""
-    if embedding.ndim != 3 or embedding.shape[0] != 1 or embedding.shape[1] < 2 or not embedding.shape[2]:
+def grid_of(embedding: Tensor, num_prefix_tokens: int = 1) -> int | None:
+    """Side of the square grid of a position embedding (1, P + grid², D); None for a tensor of another form.
+
+    Args:
+        embedding: The position embedding.
+        num_prefix_tokens: Prefix tokens that have a position, P.
+    """
+    if embedding.ndim != 3 or embedding.shape[0] != 1 or not embedding.shape[2]:
         return None
-    side = math.isqrt(embedding.shape[1] - 1)
-    return side if side**2 == embedding.shape[1] - 1 else None
+    if (patches := embedding.shape[1] - num_prefix_tokens) < 1:
+        return None
+    side = math.isqrt(patches)
+    return side if side**2 == patches else None

@@ -1,0 +1,188 @@
+"""Describe timm's networks: read sizes and form off a model, and prove the description by building it again."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import timm
+import torch
+from timm.layers import PatchEmbed
+from timm.models.deit import VisionTransformerDistilled
+from timm.models.eva import Eva, EvaBlock, EvaBlockPostNorm
+from timm.models.vision_transformer import Block, ResPostBlock, VisionTransformer
+from torch import nn
+
+from lgx.architectures.forms import MODULES, ViTNetwork, difference, form_text
+from lgx.architectures.vit import ViTArchitecture
+from lgx.core.schema import shortened
+from lgx.errors import UserError
+
+_BLOCKS = (Block, ResPostBlock, EvaBlock, EvaBlockPostNorm)
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "class_token": lambda model: model.cls_token is not None,
+    "reg_tokens": lambda model: 0 if model.reg_token is None else model.reg_token.shape[1],
+    "no_embed_class": lambda model: model.no_embed_class,
+    "global_pool": lambda model: model.global_pool,
+    "pre_norm": lambda model: not isinstance(model.norm_pre, nn.Identity),
+    "fc_norm": lambda model: not isinstance(model.fc_norm, nn.Identity),
+    "init_values": lambda model: getattr(model.blocks[0].ls1, "init_values", None),
+    "qk_norm": lambda model: not isinstance(model.blocks[0].attn.q_norm, nn.Identity),
+    "qkv_bias": lambda model: model.blocks[0].attn.qkv.bias is not None,
+    "proj_bias": lambda model: model.blocks[0].attn.proj.bias is not None,
+    "pool_include_prefix": lambda model: model.pool_include_prefix,
+    "dynamic_img_size": lambda model: model.dynamic_img_size,
+}
+"""How arguments of timm's ``VisionTransformer`` are read off a model."""
+
+_READ_OF_EVA: Mapping[str, Callable[[Any], Any]] = {
+    "class_token": _READ["class_token"],
+    "num_reg_tokens": _READ["reg_tokens"],
+    "no_embed_class": _READ["no_embed_class"],
+    "global_pool": _READ["global_pool"],
+    "dynamic_img_size": _READ["dynamic_img_size"],
+}
+
+
+class Description(NamedTuple):
+    """What was read off a model.
+
+    Attributes:
+        architecture: The description; None for a model that cannot be described.
+        reason: The part of the model that cannot be described, in words; empty where there is a description.
+    """
+
+    architecture: ViTArchitecture | None
+    reason: str = ""
+
+
+def describe_vit(model: nn.Module) -> Description:
+    """Describe a model of timm if it is a ViT whose form lgx can express.
+
+    The description is not guessed from a name: sizes and arguments are read off the model, the network that they
+    describe is built on the meta device, and every module must be the same.
+
+    Args:
+        model: Any model of timm, on any device.
+
+    Returns:
+        The architecture, which is for segmentation if the head reads every token; or the part that has no description.
+    """
+    if reason := _foreign_part(model):
+        return Description(None, reason)
+    network: Any = model
+    base = str((getattr(network, "pretrained_cfg", None) or {}).get("architecture") or "")
+    found = Description(None, "")
+    for form in ("", base) if base else ("",):
+        for ratio in _mlp_ratios(network):
+            found = _described(network, form, ratio)
+            if found.architecture is not None:
+                return found
+    return found
+
+
+def vit_of_timm(name: str) -> ViTArchitecture:
+    """The architecture of a registered model of timm, read off the model on the meta device.
+
+    Args:
+        name: The model, e.g. ``vit_small_patch14_dinov2``, with or without the tag of its weights.
+
+    Raises:
+        UserError: If timm has no such model, or lgx cannot express it.
+    """
+    found = describe_timm_model(name)
+    if found.architecture is None:
+        raise UserError(f"architecture timm:{name}: {found.reason}")
+    return found.architecture
+
+
+@cache
+def describe_timm_model(name: str) -> Description:
+    """Describe a registered model of timm; see :func:`describe_vit`."""
+    if not timm.is_model(name):
+        return Description(None, "timm has no such model (`lgx backbones` lists its ViTs)")
+    try:
+        with torch.device("meta"):
+            model = timm.create_model(name, pretrained=False)
+    except Exception as error:  # timm builds some models on real devices only
+        return Description(None, f"timm cannot build it without memory ({str(error)[:100]})")
+    return describe_vit(model)
+
+
+def _foreign_part(model: nn.Module) -> str:
+    """The first part of a model that no form can have, in words; empty if there is none."""
+    if type(model) not in (VisionTransformer, VisionTransformerDistilled, Eva):
+        return f"the network is a {type(model).__name__}, not a VisionTransformer or Eva of timm"
+    network: Any = model
+    patches = network.patch_embed
+    if type(patches) is not PatchEmbed:
+        return f"patch_embed is a {type(patches).__name__}, not one projection of patches"
+    if len({*patches.img_size}) > 1 or len({*patches.patch_size}) > 1:
+        return f"patch_embed cuts images of {patches.img_size} px into patches of {patches.patch_size} px: not squares"
+    if wrong := next((block for block in network.blocks if type(block) not in _BLOCKS), None):
+        return f"blocks have a {type(wrong).__name__}"
+    if getattr(network, "rope_mixed", False):
+        return "rope is a RotaryEmbeddingMixed, whose frequencies belong to all layers together"
+    if network.pos_embed is not None and network.pos_embed.ndim != 3:
+        return f"pos_embed has {network.pos_embed.ndim} dimensions, not 3"
+    heads = {getattr(block.attn, "num_kv_heads", block.attn.num_heads) for block in network.blocks}
+    if heads != {network.blocks[0].attn.num_heads}:
+        return "blocks have fewer heads of keys and values than of queries (grouped-query attention)"
+    return ""
+
+
+def _mlp_ratios(model: Any) -> list[float]:
+    """What ``mlp_ratio`` may have been: some MLPs count the gate's neurons, others do not."""
+    mlp = model.blocks[0].mlp
+    first = next((getattr(mlp, name) for name in ("fc1", "fc1_g") if hasattr(mlp, name)), None)
+    if not isinstance(first, nn.Linear):
+        return []
+    return [_ratio(hidden, model.embed_dim) for hidden in (first.out_features, first.out_features // 2)]
+
+
+def _ratio(hidden: int, width: int) -> float:
+    """A ratio for which ``int(width * ratio)`` is ``hidden``, the shortest one of those that are tried."""
+    ratio = hidden / width
+    candidates = [float(f"{ratio:.{digits}g}") for digits in range(1, 18)]
+    return next(candidate for candidate in (*candidates, ratio * (1 + 1e-15)) if int(width * candidate) == hidden)
+
+
+def _described(model: ViTNetwork, form: str, mlp_ratio: float) -> Description:
+    """Describe a model by the sizes that it has and a form, with the form's arguments where they differ."""
+    try:
+        candidate = _candidate(model, form, mlp_ratio)
+        built = candidate.build("meta")
+        if (reason := difference(built, model)) is None:
+            return Description(candidate)
+        if not form:
+            return Description(None, reason)
+        read = _READ_OF_EVA if isinstance(model, Eva) else _READ
+        changed = {name: get(model) for name, get in read.items() if get(model) != get(built)}
+        candidate = _candidate(model, form_text(form, changed), mlp_ratio)
+        reason = difference(candidate.build("meta"), model)
+    except UserError as error:  # sizes beyond those of an architecture, or of another model than the name says
+        return Description(None, str(error).removeprefix("architecture: "))
+    except AttributeError as error:
+        return Description(None, shortened(str(error)))
+    return Description(candidate if reason is None else None, reason or "")
+
+
+def _candidate(model: Any, form: str, mlp_ratio: float) -> ViTArchitecture:
+    patches = model.patch_embed
+    return ViTArchitecture(
+        depth=len(model.blocks),
+        embed_dim=model.embed_dim,
+        num_heads=model.blocks[0].attn.num_heads,
+        mlp_ratio=mlp_ratio,
+        patch_size=patches.patch_size[0],
+        img_size=patches.img_size[0],
+        num_classes=model.num_classes,
+        in_chans=patches.proj.in_channels,
+        kind="segmentation" if model.global_pool == "" else "classification",
+        form=form,
+    )
+
+
+def is_vit_of_timm(name: str) -> bool:
+    """Whether a model of timm belongs to the modules whose ViTs lgx describes."""
+    return bool(timm.models.is_model_in_modules(name.split(".")[0], MODULES))

@@ -1,0 +1,198 @@
+"""Forms of ViTs: what networks of one family have in common beside their sizes, as timm defines it.
+
+A form is a text: the name of a timm model, whose sizes do not count (``vit_small_patch14_dinov2``), and arguments of
+timm's network class that differ from it (``vit_base_patch16_224+reg_tokens=4+class_token=False``). The empty text is the
+plain ViT. timm thus stays the only place that says what a family is made of.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import timm
+import torch
+from timm.models import is_model_in_modules
+from timm.models.eva import Eva
+from timm.models.vision_transformer import VisionTransformer
+from torch import nn
+
+from lgx.core.foreign import foreign_errors
+from lgx.core.schema import shortened
+from lgx.errors import UserError
+
+ViTNetwork = VisionTransformer | Eva
+"""timm's networks that a form can describe; its ``VisionTransformerDistilled`` is a ``VisionTransformer``."""
+
+MODULES = ("vision_transformer", "deit", "eva")
+"""Modules of timm whose models can be forms."""
+
+_ONLY_AT_START = frozenset({"init_values", "weight_init_mode", "fix_init", "head_init_scale"})
+"""Attributes of timm's modules that matter for a random start alone."""
+
+_MOST_REGISTERS = 1024
+_ERRORS = (RuntimeError, AssertionError, TypeError, ValueError, ZeroDivisionError)
+
+
+def _flag(text: str) -> bool:
+    return {"True": True, "False": False}[text]
+
+
+def _registers(text: str) -> int:
+    if not 0 <= (count := int(text)) <= _MOST_REGISTERS:
+        raise ValueError(text)
+    return count
+
+
+def _layer_scale(text: str) -> float | None:
+    return None if text == "None" else float(text)
+
+
+ARGUMENTS: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "class_token": (_flag, "True or False"),
+    "reg_tokens": (_registers, f"a number, 0 to {_MOST_REGISTERS}"),
+    "num_reg_tokens": (_registers, f"a number, 0 to {_MOST_REGISTERS}"),
+    "no_embed_class": (_flag, "True or False"),
+    "global_pool": (str, "token, avg, max, avgmax or map"),
+    "pre_norm": (_flag, "True or False"),
+    "final_norm": (_flag, "True or False"),
+    "fc_norm": (_flag, "True or False"),
+    "init_values": (_layer_scale, "a number or None"),
+    "qk_norm": (_flag, "True or False"),
+    "qkv_bias": (_flag, "True or False"),
+    "proj_bias": (_flag, "True or False"),
+    "pool_include_prefix": (_flag, "True or False"),
+    "dynamic_img_size": (_flag, "True or False"),
+}
+"""Arguments of timm's network classes that a form can set: how their text is read, and what is right, in words."""
+
+
+def form_text(base: str, arguments: Mapping[str, Any]) -> str:
+    """Write a form; the arguments are in alphabetical order."""
+    return "+".join([base, *(f"{name}={value}" for name, value in sorted(arguments.items()))])
+
+
+@cache
+def parse_form(form: str) -> tuple[str, tuple[tuple[str, Any], ...]]:
+    """Read a form that is not empty.
+
+    Args:
+        form: The text.
+
+    Returns:
+        Name of the timm model, and arguments of its network class.
+
+    Raises:
+        UserError: If timm has no such ViT, or an argument is unknown or malformed.
+    """
+    base, *parts = form.split("+")
+    if not is_model_in_modules(base, MODULES):
+        raise UserError(
+            f"architecture: form must start with the name of a ViT of timm, e.g. vit_small_patch14_dinov2 (`lgx "
+            f"backbones` lists them), got {shortened(base)}"
+        )
+    arguments = {}
+    for part in parts:
+        name, _, text = part.partition("=")
+        if name not in ARGUMENTS:
+            raise UserError(
+                f"architecture: form {shortened(form)}: unknown argument {shortened(name)}; known are "
+                f"{', '.join(ARGUMENTS)}"
+            )
+        read, right = ARGUMENTS[name]
+        try:
+            arguments[name] = read(text)
+        except (ValueError, KeyError):
+            raise UserError(f"architecture: form: {name} must be {right}, got {shortened(text)}") from None
+    return base, tuple(sorted(arguments.items()))
+
+
+def form_args(form: str) -> dict[str, Any]:
+    """Arguments of a form that timm's function for its model does not set itself."""
+    return dict(parse_form(form)[1])
+
+
+def build_form(form: str, device: str | None, sizes: Mapping[str, Any]) -> ViTNetwork:
+    """Build a network of a form with timm's own random initialization.
+
+    Args:
+        form: The form, not empty.
+        device: ``meta`` builds shapes without memory.
+        sizes: Further arguments of timm's network class: ``depth``, ``embed_dim``, ``img_size``, ...
+
+    Raises:
+        UserError: If timm cannot build it in these sizes.
+    """
+    base, arguments = parse_form(form)
+    remedy = "choose other sizes or another form"
+    with (
+        foreign_errors(f"architecture of form {form}", "timm cannot build it", remedy, _ERRORS),
+        torch.device(device or "cpu"),
+    ):
+        model: ViTNetwork = timm.create_model(base, pretrained=False, **{**dict(arguments), **sizes})
+    return model
+
+
+@cache
+def meta_network(form: str, sizes: tuple[tuple[str, Any], ...]) -> ViTNetwork:
+    """The network of :func:`build_form` on the meta device; do not change it, because it is cached."""
+    return build_form(form, "meta", dict(sizes))
+
+
+_SAMPLE_SIZES = tuple(
+    {"depth": 1, "embed_dim": 128, "num_heads": 2, "mlp_ratio": 4.0, "patch_size": 16, "img_size": 32}.items()
+)
+
+
+def same_form(one: str, other: str) -> bool:
+    """Whether two forms differ in nothing but their names: networks of equal sizes are then the same."""
+    if one == other:
+        return True
+    if not (one and other):  # the plain ViT has its own, shorter name
+        return False
+    return difference(meta_network(one, _SAMPLE_SIZES), meta_network(other, _SAMPLE_SIZES)) is None
+
+
+def difference(ours: nn.Module, theirs: nn.Module) -> str | None:
+    """Compare two networks module by module: types, plain attributes, and the shapes of parameters and buffers.
+
+    The types of the networks themselves do not count, so that a subclass with another ``forward_head`` passes.
+
+    Returns:
+        The first part of ``theirs`` that differs, in words; None if there is none.
+    """
+    expected, found = dict(ours.named_modules()), dict(theirs.named_modules())
+    for path, module in found.items():
+        name, kind = path or "network", type(module).__name__
+        if path not in expected or (path and type(expected[path]) is not type(module)):
+            return f"{name} is a {kind}"
+        wanted, there = _facts(expected[path]), _facts(module)
+        if wrong := next((key for key in there.keys() | wanted.keys() if wanted.get(key) != there.get(key)), None):
+            return f"{name} has {wrong} {there.get(wrong)}, not {wanted.get(wrong)}"
+    missing = next((path for path in expected if path not in found), None)
+    return f"{missing} is missing" if missing else None
+
+
+def _facts(module: nn.Module) -> dict[str, Any]:
+    plain = {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_") and name != "training" and name not in _ONLY_AT_START
+        and isinstance(value, bool | int | float | str | tuple | None)
+    }  # fmt: skip
+    own = {**module._parameters, **module._buffers}
+    return plain | {name: tuple(value.shape) for name, value in own.items() if value is not None}
+
+
+def fill_buffers(model: nn.Module, device: str = "cpu") -> None:
+    """Compute the buffers that no file stores, such as those of RoPE, of a network that was built on the meta device.
+
+    Args:
+        model: The network; its buffers are replaced.
+        device: Where the buffers shall lie.
+    """
+    for module in model.modules():
+        for name in module._non_persistent_buffers_set:
+            if (buffer := module._buffers[name]) is not None:
+                module._buffers[name] = torch.empty_like(buffer, device=device)
+        if hasattr(module, "init_non_persistent_buffers"):
+            module.init_non_persistent_buffers()
