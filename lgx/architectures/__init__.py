@@ -3,10 +3,17 @@
 from lgx.architectures.base import Architecture
 from lgx.architectures.gpt2 import GPT2_NAMES, GPT2Architecture
 from lgx.architectures.names import name_of
-from lgx.architectures.parsing import parse_any_architecture, parse_architecture, parse_for, parse_like
+from lgx.architectures.parsing import (
+    parse_any_architecture,
+    parse_architecture,
+    parse_for,
+    parse_for_source,
+    parse_like,
+)
 from lgx.architectures.registry import architecture_from_dict
 from lgx.architectures.sets import SETS, architecture_set, read_architectures, sample_architectures
-from lgx.architectures.vit import NAMES, ViTArchitecture, vit_only
+from lgx.architectures.vit import ViTArchitecture, vit_only
+from lgx.architectures.vit_names import NAMES
 
 __all__ = [
     "GPT2_NAMES",
@@ -21,6 +28,7 @@ __all__ = [
     "parse_any_architecture",
     "parse_architecture",
     "parse_for",
+    "parse_for_source",
     "parse_like",
     "read_architectures",
     "sample_architectures",

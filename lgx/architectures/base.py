@@ -110,6 +110,32 @@ class Architecture(ABC):
         """One input of the largest size, as a batch of one."""
 
     @property
+    def head_prefixes(self) -> tuple[str, ...]:
+        """Prefixes of the names of all heads' parameters; :attr:`head` is the first one."""
+        return (self.head,)
+
+    def check_source(self, source: "Architecture", method: str) -> None:
+        """Refuse a source whose parameters mean something else, although their shapes may agree.
+
+        Args:
+            source: Architecture of the network that parameters are taken from.
+            method: Name of the method that takes them, for the message.
+
+        Raises:
+            UserError: If its parameters cannot serve this architecture.
+        """
+        return None
+
+    def completed(self, text: str, source: "Architecture") -> Self:
+        """A copy with what a specification leaves to the source of the descendant's parameters.
+
+        Args:
+            text: The specification that this architecture was read from.
+            source: Architecture of the source.
+        """
+        return self
+
+    @property
     def shares_layers(self) -> bool:
         """Whether several layers share one set of weights."""
         return False
@@ -229,7 +255,7 @@ class Architecture(ABC):
 
     def count_macs(self) -> int:
         """Multiply-accumulates of the forward pass of one example, attention products included."""
-        model = self.build("meta").eval()
+        model = self.build("meta").eval().requires_grad_(False)  # torch's counter looks for gradients of parameters
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             model(self.example_input())
         return int(counter.get_total_flops()) // 2

@@ -1,13 +1,13 @@
 """Forms of ViTs: what networks of one family have in common beside their sizes, as timm defines it.
 
 A form is a text: the name of a timm model, whose sizes do not count (``vit_small_patch14_dinov2``), and arguments of
-timm's network class that differ from it (``vit_base_patch16_224+reg_tokens=4+class_token=False``). The empty text is the
-plain ViT. timm thus stays the only place that says what a family is made of.
+timm's network class that differ from it (``vit_base_patch16_224+reg_tokens=4+class_token=False``). The empty text is
+the plain ViT. timm thus stays the only place that says what a family is made of.
 """
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import timm
 import torch
@@ -128,8 +128,7 @@ def build_form(form: str, device: str | None, sizes: Mapping[str, Any]) -> ViTNe
         foreign_errors(f"architecture of form {form}", "timm cannot build it", remedy, _ERRORS),
         torch.device(device or "cpu"),
     ):
-        model: ViTNetwork = timm.create_model(base, pretrained=False, **{**dict(arguments), **sizes})
-    return model
+        return cast(ViTNetwork, timm.create_model(base, pretrained=False, **{**dict(arguments), **sizes}))
 
 
 @cache
@@ -194,5 +193,5 @@ def fill_buffers(model: nn.Module, device: str = "cpu") -> None:
         for name in module._non_persistent_buffers_set:
             if (buffer := module._buffers[name]) is not None:
                 module._buffers[name] = torch.empty_like(buffer, device=device)
-        if hasattr(module, "init_non_persistent_buffers"):
-            module.init_non_persistent_buffers()
+        if (compute := getattr(module, "init_non_persistent_buffers", None)) is not None:
+            compute()

@@ -5,11 +5,13 @@ from dataclasses import fields
 from typing import Any
 
 from lgx.architectures.base import DEFAULT_FAMILY, Architecture
+from lgx.architectures.describing import vit_of_timm
 from lgx.architectures.registry import FAMILIES, NAMED
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.task import Kind
 from lgx.errors import UserError
 
+_TIMM = "timm:"
 _EXAMPLE = "depth=6,embed_dim=384,num_heads=6"
 
 
@@ -33,6 +35,7 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
     ``6-Small,img_size=64,patch_size=8`` starts from the name. A key that a specification lacks has the default of the
     family. ``stages=3-3-4-3-3`` shares layers and implies the depth. A specification without a family is a ViT; that of
     another family starts with its name: ``gpt2:depth=3,embed_dim=192,num_heads=3,max_len=128``.
+    ``timm:vit_small_patch14_dinov2,depth=6`` starts from a ViT of timm, its form included.
 
     Args:
         text: Name or specification.
@@ -44,7 +47,9 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
     prefix, rest = _split(text)
     first, *options = [part.strip() for part in rest.split(",")]
     family, values = family_of(text), {}
-    if "=" in first:
+    if first.startswith(_TIMM):
+        values = vit_of_timm(first.removeprefix(_TIMM)).without_task().to_dict()
+    elif "=" in first:
         options = [first, *options]
     elif isinstance(NAMED.get(first), family):
         values = NAMED[first].to_dict()
@@ -78,6 +83,24 @@ def parse_for(text: str, kind: Kind | None, num_classes: int | None = None) -> A
     if kind is not None and "kind" in (field.name for field in fields(family_of(text))):
         overrides["kind"] = kind
     return parse_any_architecture(text, **overrides)
+
+
+def parse_for_source(
+    text: str, source: Architecture | None, kind: Kind | None, num_classes: int | None = None
+) -> Architecture:
+    """Read the architecture of a descendant that takes its parameters from a source.
+
+    Args:
+        text: Name or specification; a form that it leaves out is the source's.
+        source: Architecture of the source; None without one.
+        kind: What is predicted; None leaves it to the text.
+        num_classes: Classes of the head; None takes the text's.
+
+    Raises:
+        UserError: As :func:`parse_for`.
+    """
+    architecture = parse_for(text, kind, num_classes)
+    return architecture if source is None else architecture.completed(text, source)
 
 
 def parse_like(text: str, base: Architecture) -> Architecture:

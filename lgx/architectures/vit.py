@@ -10,10 +10,9 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from lgx.architectures.base import Architecture
-from lgx.architectures.forms import ViTNetwork, build_form, form_args, meta_network, parse_form
+from lgx.architectures.forms import ViTNetwork, build_form, form_args, meta_network, parse_form, same_form
 from lgx.architectures.names import name_of
-from lgx.architectures.registry import register_family
-from lgx.architectures.vit_model import SegmentationViT, grid_of, segmenting, share_stages
+from lgx.architectures.vit_model import SegmentationViT, grid_of, segmenting, share_stages, without_pooling
 from lgx.core.schema import shortened
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
@@ -175,10 +174,35 @@ class ViTArchitecture(Architecture):
         return 1 if self.is_plain else int(self._one_layer.num_prefix_tokens)
 
     @property
-    def of_heads(self) -> tuple[str, ...]:
-        """Prefixes of the names of all heads' parameters; the one of a distillation token has a name of its own."""
-        heads = () if self.is_plain else ("head_dist.",) * hasattr(self._one_layer, "head_dist")
-        return (self.head, *heads)
+    def timm_name(self) -> str:
+        """Name of the timm model from which :meth:`timm_args` make this network."""
+        return parse_form(self.form)[0] if self.form else "vit_base_patch16_224"
+
+    @property
+    def head_prefixes(self) -> tuple[str, ...]:
+        """Prefixes of the names of all heads' parameters; a distillation token has a head of its own."""
+        distilled = not self.is_plain and hasattr(self._one_layer, "head_dist")
+        return (self.head, "head_dist.") if distilled else (self.head,)
+
+    def check_source(self, source: Architecture, method: str) -> None:
+        """Refuse a source of another form.
+
+        Raises:
+            UserError: If the source is a ViT whose form differs in more than its name.
+        """
+        if isinstance(source, ViTArchitecture) and not same_form(source.form, self.form):
+            remedy = f"write form={source.form} in the architecture" if source.form else "leave out form"
+            raise UserError(
+                f"{method}: its source has the form of {source.form or 'a plain ViT'}, the descendant that of "
+                f"{self.form or 'a plain ViT'}; {remedy}"
+            )
+
+    def completed(self, text: str, source: Architecture) -> "ViTArchitecture":
+        """A copy with the source's form and MLP ratio, where a form is not plain and the text names neither."""
+        if not isinstance(source, ViTArchitecture) or source.is_plain or "form=" in text or text.startswith("timm:"):
+            return self
+        ratio = {} if "mlp_ratio=" in text else {"mlp_ratio": source.mlp_ratio}
+        return self.replace(form=source.form, **ratio)
 
     @property
     def _one_layer(self) -> ViTNetwork:
@@ -195,7 +219,7 @@ class ViTArchitecture(Architecture):
         Returns:
             The parameters; a position embedding of no square grid stays as it is.
         """
-        fitted = self._for_pixels(tensors) if self.kind == "segmentation" else dict(tensors)
+        fitted = without_pooling(tensors) if self.kind == "segmentation" else dict(tensors)
         grid = self.img_size // self.patch_size
         embedding, projection = tensors.get("pos_embed"), tensors.get("patch_embed.proj.weight")
         if embedding is not None and grid_of(embedding, self._embedded_prefix_tokens) not in (None, grid):
@@ -214,12 +238,6 @@ class ViTArchitecture(Architecture):
         if self.is_plain or self._one_layer.pos_embed is None:
             return self.num_prefix_tokens
         return int(self._one_layer.pos_embed.shape[1]) - (self.img_size // self.patch_size) ** 2
-
-    def _for_pixels(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Without the parameters of pooling: what norms the pooled token norms every token here."""
-        kept = {name: tensor for name, tensor in tensors.items() if not name.startswith("attn_pool.")}
-        return {f"norm.{name.removeprefix('fc_norm.')}" if name.startswith("fc_norm.") else name: tensor
-                for name, tensor in kept.items()}  # fmt: skip
 
     def timm_args(self) -> dict[str, Any]:
         """Arguments of timm's network class or, for a form, of ``timm.create_model`` with :attr:`timm_name`.
@@ -277,25 +295,3 @@ def vit_only(architecture: Architecture, what: str) -> ViTArchitecture:
     if not isinstance(architecture, ViTArchitecture):
         raise UserError(f"{what}: is for image models, but {name_of(architecture)} reads text")
     return architecture
-
-
-def _named() -> dict[str, ViTArchitecture]:
-    widths = {"Tiny": (192, 3), "Small": (384, 6), "Base": (768, 12)}
-    letters = {"T": "Tiny", "S": "Small", "B": "Base"}
-    stages_of_aux = (3, 3, 4, 3, 3)
-    named = {}
-    for size, (embed_dim, num_heads) in widths.items():
-        for depth in range(1, 25):
-            named[f"{depth}-{size}"] = ViTArchitecture(depth, embed_dim, num_heads)
-    for letter, size in letters.items():
-        embed_dim, num_heads = widths[size]
-        for depth in range(1, 25):
-            named[f"Des-{letter}-{depth}"] = ViTArchitecture(depth, embed_dim, num_heads)
-        named[f"Aux-{letter}"] = ViTArchitecture(sum(stages_of_aux), embed_dim, num_heads, stages=stages_of_aux)
-    return named
-
-
-NAMES: dict[str, ViTArchitecture] = _named()
-"""``12-Base`` (TAL), ``Des-B-12`` and ``Aux-B`` (SWS: 5 stages of 3, 3, 4, 3, 3 layers). 224 px, 1000 classes."""
-
-register_family(ViTArchitecture, NAMES)

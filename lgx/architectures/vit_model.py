@@ -1,6 +1,7 @@
 """The networks behind :class:`~lgx.architectures.vit.ViTArchitecture`, made of timm's ViT."""
 
 import math
+from collections.abc import Mapping
 from typing import Any, cast
 
 import torch.nn.functional as F
@@ -10,7 +11,6 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from lgx.architectures.forms import ViTNetwork
-from lgx.errors import UserError
 
 
 class _Segmentation:
@@ -41,17 +41,18 @@ def segmenting(model: ViTNetwork) -> None:
 
     Args:
         model: A network of timm that was built without pooling.
-
-    Raises:
-        UserError: If its head reads tokens other than those of patches.
     """
-    decoders: dict[type, type] = {VisionTransformer: SegmentationViT, Eva: _SegmentationEva}
-    if type(model) not in decoders:
-        raise UserError(
-            f"architecture: a {type(model).__name__} cannot segment, because its heads read class and distillation "
-            f"token; choose a form without distillation token"
-        )
-    model.__class__ = decoders[type(model)]
+    model.__class__ = _SegmentationEva if isinstance(model, Eva) else SegmentationViT
+
+
+def without_pooling(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Parameters of a classifier for a network without pooling: what norms the pooled token norms every token there."""
+    kept = {name: tensor for name, tensor in tensors.items() if not name.startswith("attn_pool.")}
+    pooled = "fc_norm."
+    return {
+        f"norm.{name.removeprefix(pooled)}" if name.startswith(pooled) else name: tensor
+        for name, tensor in kept.items()
+    }
 
 
 def decode_linearly(patches: Tensor, head: nn.Module, vit: ViTNetwork) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of, vit_only
+from lgx.architectures.forms import fill_buffers
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.content import holds_plain_network
 from lgx.artifacts.folder_checks import check_gpt2_folder, check_timm_folder
@@ -32,10 +33,11 @@ class PretrainedNetwork:
     Attributes:
         name: What the user called it.
         model: The network, in eval mode, images (B, C, H, W) or token ids (B, N) -> (B, K).
-        architecture: Its description if it is a plain ViT or a GPT-2, else None.
+        architecture: Its description if it is a ViT or a GPT-2, else None.
         mean: Per-channel mean of its inputs; () of a text model.
         std: Per-channel standard deviation of its inputs; () of a text model.
         has_head: Whether its head was trained; False for the body of a language model.
+        unknown_part: Why there is no description, in words; empty where there is one.
     """
 
     name: str
@@ -44,6 +46,7 @@ class PretrainedNetwork:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     has_head: bool = True
+    unknown_part: str = ""
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -51,7 +54,7 @@ class PretrainedNetwork:
         state = self.model.state_dict()
         if self.architecture is None or self.has_head:
             return state
-        return {name: tensor for name, tensor in state.items() if not name.startswith(self.architecture.head)}
+        return {name: tensor for name, tensor in state.items() if not name.startswith(self.architecture.head_prefixes)}
 
     def require_known(self, purpose: str) -> Architecture:
         """Return the architecture.
@@ -60,10 +63,10 @@ class PretrainedNetwork:
             purpose: What needs it, for the message.
 
         Raises:
-            UserError: If the network is neither a plain ViT nor a GPT-2.
+            UserError: If the network is neither a ViT that lgx can describe nor a GPT-2.
         """
         if self.architecture is None:
-            raise UserError(f"{self.name}: {purpose} needs a plain ViT or a GPT-2, got {type(self.model).__name__}")
+            raise UserError(f"{self.name}: {purpose} needs a ViT or a GPT-2, but {self.unknown_part}")
         return self.architecture
 
     def require_vit(self, purpose: str) -> ViTArchitecture:
@@ -73,10 +76,10 @@ class PretrainedNetwork:
             purpose: What needs it, for the message.
 
         Raises:
-            UserError: If the network is not a plain ViT.
+            UserError: If the network is no ViT that lgx can describe.
         """
         if self.architecture is None:
-            raise UserError(f"{self.name}: {purpose} needs a plain ViT, got {type(self.model).__name__}")
+            raise UserError(f"{self.name}: {purpose} needs a ViT, but {self.unknown_part}")
         return vit_only(self.architecture, f"{self.name}: {purpose}")
 
 
@@ -166,10 +169,10 @@ def _from_transformers(name: str, place: str) -> PretrainedNetwork:
 
 
 def _from_timm(name: str) -> PretrainedNetwork:
-    model, architecture, mean, std = load_timm(name)
+    model, (architecture, unknown_part), mean, std = load_timm(name)
     if architecture is not None and architecture.kind == "segmentation":  # timm's own model lacks the decoder
         return _network(name, architecture, model.state_dict(), {"mean": mean, "std": std})
-    return PretrainedNetwork(name, model, architecture, mean, std)
+    return PretrainedNetwork(name, model, architecture, mean, std, unknown_part=unknown_part)
 
 
 def _network(
@@ -187,6 +190,7 @@ def _network(
     except RuntimeError as error:
         first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
         raise UserError(f"{name}: its tensors are not those of {name_of(architecture)}: {first}") from error
+    fill_buffers(model)
     if not isinstance(architecture, ViTArchitecture):
         return PretrainedNetwork(name, model.eval(), architecture)
     channels = architecture.in_chans

@@ -26,17 +26,12 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
     """
     from pathlib import Path
 
-    from timm.models.vision_transformer import VisionTransformer
-
-    from lgx.architectures import ViTArchitecture, name_of
+    from lgx.architectures import name_of
     from lgx.artifacts.pretrained import load_pretrained
-    from lgx.errors import UserError
 
     check_place_of_model(out, "lgx export", force, (source, tokenizer))
     network = load_pretrained(source)
     architecture = network.require_known("export")
-    if isinstance(architecture, ViTArchitecture) and not isinstance(network.model, VisionTransformer):
-        raise UserError(f"{source}: export needs a ViT, got {type(network.model).__name__}")
     facts = {"source": Path(source).name}
     write(
         out,

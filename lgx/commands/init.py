@@ -113,13 +113,22 @@ def _check_place(out: str, force: bool, *reads: Any) -> None:
     check_place_of_model(out, "lgx init", force, [value for value in reads if isinstance(value, str)])
 
 
+def _is_vit(arch: str, initializer: "Initializer") -> bool:
+    """Whether a model of timm is started as a ViT, whose sizes may be changed, and not as any model."""
+    from lgx.architectures.describing import describe_timm_model
+
+    zoo, _, model = arch.split(",")[0].partition(":")
+    known = describe_timm_model(model).architecture if zoo == "timm" else None
+    return known is not None and (known.is_plain or initializer.is_random or not initializer.starts_any_model)
+
+
 def _start(
     arch: str, initializer: "Initializer", head: int | None, num_classes: int | None, out: str, seed: int
 ) -> "tuple[Architecture | ZooModel, Initialization]":
     """Build the descendant and initialize it."""
     import torch
 
-    from lgx.architectures import parse_for
+    from lgx.architectures import parse_for_source
     from lgx.architectures.zoo import is_zoo_model, parse_zoo_model
     from lgx.artifacts.export import check_place
     from lgx.errors import UserError
@@ -131,12 +140,12 @@ def _start(
         raise UserError(f"--task {origin.task}: was embedded from images without classes; give --num_classes")
     classes = head or num_classes or origin.num_classes
     torch.manual_seed(seed)
-    if is_zoo_model(arch):
+    if is_zoo_model(arch) and not _is_vit(arch, initializer):
         model = parse_zoo_model(arch, classes or 1000)
         if not initializer.starts(model):
             others = " or ".join(methods_for_any_model())
             raise UserError(f"--arch {arch}: {initializer.method} initializes no such model; use --method {others}")
         check_place(out, model)
         return model, initialize_zoo(model, initializer, head="new" if head else "keep")
-    architecture = parse_for(arch, origin.kind, classes)
+    architecture = parse_for_source(arch, origin.architecture, origin.kind, classes)
     return architecture, initialize(architecture, initializer, head="new" if head else "keep")

@@ -46,6 +46,10 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
     if isinstance(architecture, GPT2Architecture):
         distances = _distances(_GPT2_STEM, architecture.depth, 2, convention, cutoff)
         return Graph(_gpt2_nodes(architecture, convention), distances)
+    if not architecture.is_plain:
+        raise UserError(
+            f"architecture {name_of(architecture)}: hypernetworks predict plain ViTs, not form {architecture.form}"
+        )
     if architecture.stages is not None:
         raise UserError(
             f"architecture {name_of(architecture)}: has layers that share weights, which hypernetworks do not predict; "

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, name_of
+from lgx.architectures.forms import fill_buffers
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.initialization.initializer import Head, Initializer
@@ -36,17 +37,20 @@ def initialize(
     Raises:
         UserError: If the parameters do not fit the architecture, or a kept head has another size or kind.
     """
-    kind = initializer.origin().kind
+    origin = initializer.origin()
+    kind = origin.kind
     if kind is not None and (kind == "text") != (architecture.kind == "text"):
         raise UserError(
             f"{initializer.method}: its source is for {kind}, but {name_of(architecture)} is for {architecture.kind}; "
             f"give a source for {architecture.kind}"
         )
+    if origin.architecture is not None:
+        architecture.check_source(origin.architecture, initializer.method)
     model = architecture.build("meta", drop_rate)
     given = architecture.fit_input_sizes(initializer(architecture, task))
     tensors = {name: tensor.to(torch.float32) for name, tensor in given.items()}
     if head == "new":
-        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(architecture.head)}
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(architecture.head_prefixes)}
     else:
         _check_head(tensors.get(f"{architecture.head}weight"), architecture, initializer.method, kind)
     expected = model.state_dict()
@@ -55,6 +59,7 @@ def initialize(
         model = architecture.build(None, drop_rate)
     else:  # no parameter is random, and to draw random ones would take half of the time for a ViT-Base
         model.to_empty(device="cpu")
+        fill_buffers(model)
     return load_parameters(model, tensors, initializer.stored_parameters, initializer.notes(architecture, tensors))
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.core.task import Kind
 
@@ -18,6 +19,7 @@ class Origin:
         std: Per-channel standard deviation of its inputs; None if unknown.
         label_names: Names of the classes; None if unknown.
         task: Name of the task that it was trained on; None if unknown.
+        architecture: The network that the weights are taken from; None without a source, or if it is unknown.
     """
 
     num_classes: int | None = None
@@ -26,6 +28,7 @@ class Origin:
     std: tuple[float, ...] | None = None
     label_names: tuple[str, ...] | None = None
     task: str | None = None
+    architecture: Architecture | None = None
 
     @classmethod
     def of_learngene(cls, learngene: Learngene) -> "Origin":
@@ -38,4 +41,5 @@ class Origin:
             std=tuple(task["std"]) if task.get("std") else None,
             label_names=tuple(task["class_names"]) if task.get("class_names") else None,
             task=task.get("name"),
+            architecture=learngene.architecture,
         )

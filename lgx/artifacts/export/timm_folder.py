@@ -18,11 +18,8 @@ from lgx.core.files import atomic_path
 from lgx.core.foreign import write_errors
 from lgx.errors import UserError
 
-_TIMM_NAME = "vit_base_patch16_224"
-"""A registered name by which timm finds its ViT class; the arguments beside it give every size."""
-
 _DECODING = """\
-scores = model(images)[:, 1:].mT.unflatten(2, ({grid}, {grid}))  # of each patch; the class token is left out
+scores = model(images)[:, {prefix}:].mT.unflatten(2, ({grid}, {grid}))  # of each patch, without {prefix} other token(s)
 logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bilinear")
 """
 """Completes the output of timm's ViT for segmentation, which scores tokens."""
@@ -110,7 +107,7 @@ def _write_folder(
 ) -> None:
     args = architecture.timm_args()
     args.pop("num_classes", None)  # timm reads it from the configuration's top level
-    name = _TIMM_NAME if isinstance(architecture, ViTArchitecture) else architecture.model
+    name = architecture.timm_name if isinstance(architecture, ViTArchitecture) else architecture.model
     reference: Any = timm.create_model(name, pretrained=False, num_classes=architecture.num_classes, **args)
     reference.load_state_dict(tensors)
     reference.pretrained_cfg = _pretrained_config(reference.pretrained_cfg, architecture, inputs)
@@ -130,7 +127,6 @@ def _pretrained_config(
     mean, std = (0.5,) * channels, (0.5,) * channels
     if isinstance(architecture, ViTArchitecture):
         shape |= {"fixed_input_size": True, "crop_pct": 1.0, "interpolation": "bicubic"}
-        shape |= {"classifier": "head", "first_conv": "patch_embed.proj"}
     elif channels == 3:
         mean, std = config["mean"], config["std"]
     return {**config, **shape, "mean": inputs.mean or mean, "std": inputs.std or std}
@@ -146,7 +142,9 @@ def _card(out: Path, architecture: ViTArchitecture | ZooModel, model: nn.Module,
     tag, imports, use = "image-classification", "import timm\n", ""
     if isinstance(architecture, ViTArchitecture) and _is_segmentation(architecture):
         tag, imports = "image-segmentation", "import timm\nimport torch\n"
-        use = "\n" + _DECODING.format(grid=architecture.img_size // architecture.patch_size).rstrip("\n")
+        use = "\n" + _DECODING.format(
+            grid=architecture.img_size // architecture.patch_size, prefix=architecture.num_prefix_tokens
+        ).rstrip("\n")
     code = f"{imports}\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True){use}"
     summary = f"{what}, {architecture.num_classes} classes."
     return model_card(out.name, "timm", f"{tag}, timm, learngene", summary, sizes, card.facts, code, card.writer)

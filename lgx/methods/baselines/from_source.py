@@ -34,7 +34,7 @@ class FromSource(Initializer):
         known = source.architecture
         classes = (known.num_classes if known else getattr(source.model, "num_classes", 0)) if source.has_head else 0
         kind = known.kind if known else "classification"
-        return Origin(num_classes=classes or None, kind=kind, mean=source.mean, std=source.std)
+        return Origin(num_classes=classes or None, kind=kind, mean=source.mean, std=source.std, architecture=known)
 
 
 def check_heads(method: str, source: str, of_source: Architecture, architecture: Architecture) -> None:

@@ -1,0 +1,226 @@
+"""Families of ViTs: described from timm's models, built again, counted, exported and read."""
+
+from pathlib import Path
+
+import pytest
+import timm
+import torch
+from torch import Tensor, nn
+
+from lgx.architectures import (
+    ViTArchitecture,
+    architecture_from_dict,
+    parse_architecture,
+    parse_for_source,
+)
+from lgx.architectures.describing import describe_timm_model, describe_vit
+from lgx.architectures.forms import same_form
+from lgx.artifacts.export import write_descendant
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.errors import UserError
+from lgx.hypernet.architecture_graph import computational_graph
+from lgx.initialization import initialize
+from lgx.methods.baselines.pretrained import Pretrained
+from tests.support.families import FORMS, tiny
+
+FAMILIES = list(FORMS)
+
+
+def _random(architecture: ViTArchitecture) -> nn.Module:
+    """A network all of whose parameters matter: none is 0 or 1."""
+    torch.manual_seed(0)
+    model = architecture.build().eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def _images(size: int = 16) -> Tensor:
+    return torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_description_is_read_off_the_network_and_survives_text_and_json(family: str) -> None:
+    architecture = tiny(family)
+    assert parse_architecture(architecture.spec(), num_classes=5) == architecture
+    assert architecture_from_dict(architecture.to_dict()) == architecture
+    described = describe_vit(architecture.build("meta")).architecture
+    assert described is not None
+    assert described == architecture
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_exported_network_gives_the_same_logits_in_plain_timm_and_when_it_is_read_again(
+    family: str, tmp_path: Path
+) -> None:
+    architecture = tiny(family)
+    model = _random(architecture)
+    write_descendant(tmp_path / "model", model, architecture, (0.5,) * 3, (0.5,) * 3)
+    plain = timm.create_model(f"local-dir:{tmp_path / 'model'}", pretrained=True).eval()
+    network = load_pretrained(str(tmp_path / "model"))
+    assert network.architecture == architecture, network.unknown_part
+    with torch.no_grad():
+        expected = model(_images())
+        torch.testing.assert_close(plain(_images()), expected, atol=1e-6, rtol=0)
+        torch.testing.assert_close(network.model(_images()), expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_descendant_of_another_image_size_takes_all_weights_and_resampled_positions(
+    family: str, tmp_path: Path
+) -> None:
+    source = tiny(family)
+    model = _random(source)
+    write_descendant(tmp_path / "source", model, source, (0.5,) * 3, (0.5,) * 3)
+    start = initialize(tiny(family, img_size=32), Pretrained(str(tmp_path / "source")))
+    assert not start.random
+    state = model.state_dict()
+    for name, tensor in start.model.state_dict().items():
+        if name != "pos_embed":
+            assert torch.equal(tensor, state[name]), name
+    if "pos_embed" in state:
+        given = start.model.state_dict()["pos_embed"]
+        prefix = given.shape[1] - 16
+        assert torch.equal(given[:, :prefix], state["pos_embed"][:, :prefix])
+    assert torch.isfinite(start.model.eval()(_images(32))).all()
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "deit_distilled"])
+def test_a_segmentation_network_takes_the_weights_of_a_classifier_but_its_head_and_pooling(
+    family: str, tmp_path: Path
+) -> None:
+    source = tiny(family)
+    write_descendant(tmp_path / "source", _random(source), source, (0.5,) * 3, (0.5,) * 3)
+    architecture = tiny(family, kind="segmentation")
+    start = initialize(architecture, Pretrained(str(tmp_path / "source")), head="new")
+    assert all(name.startswith("head.") for name in start.random), start.random
+    model = start.model.eval()
+    logits = model(_images())
+    assert logits.shape == (2, 5, 16, 16)
+    write_descendant(tmp_path / "out", model, architecture)
+    read = load_pretrained(str(tmp_path / "out"))
+    assert read.architecture == architecture, read.unknown_part
+    torch.testing.assert_close(read.model(_images()), logits, atol=1e-6, rtol=0)
+
+
+def test_a_distilled_network_cannot_segment() -> None:
+    with pytest.raises(UserError, match="distilled head"):
+        tiny("deit_distilled", kind="segmentation")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_macs_and_parameters_are_those_of_all_products(family: str) -> None:
+    architecture = tiny(family)
+    model = architecture.build().eval()
+    products: list[int] = []
+
+    def count(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        products.append(output[0].numel() * module.get_parameter("weight")[0].numel())
+
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            module.register_forward_hook(count)
+    model(_images()[:1])
+    tokens = 4 + architecture.num_prefix_tokens
+    attention = 2 * tokens**2 * architecture.embed_dim * architecture.depth
+    if family == "siglip":  # one more query, the pool's, reads all tokens
+        attention += 2 * tokens * architecture.embed_dim
+    if family == "eva":  # its projection of queries, keys and values is no call of the module
+        attention += architecture.depth * tokens * 3 * architecture.embed_dim**2
+    assert architecture.count_macs() == sum(products) + attention
+    assert architecture.count_parameters() == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_the_prefix_tokens_are_those_of_the_family() -> None:
+    expected = {
+        "plain": 1, "augreg_gap_registers": 4, "deit_distilled": 2, "dinov2_registers": 5, "dinov3": 5, "siglip": 0,
+    }  # fmt: skip
+    assert {family: tiny(family).num_prefix_tokens for family in expected} == expected
+
+
+def test_the_plain_vit_is_found_behind_other_names() -> None:
+    for name in ("deit_small_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224.mae"):
+        described = describe_timm_model(name).architecture
+        assert described is not None
+        assert described.is_plain, name
+
+
+def test_a_changed_argument_becomes_a_part_of_the_form() -> None:
+    model = timm.create_model("vit_tiny_patch16_224", class_token=False, global_pool="avg", reg_tokens=3, depth=1)
+    architecture = describe_vit(model).architecture
+    assert architecture is not None
+    assert architecture.num_prefix_tokens == 3
+    assert architecture.form.startswith("vit_tiny_patch16_224+class_token=False+")
+    assert parse_architecture(architecture.spec()).form == architecture.form
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("vit_tiny_r_s16_p8_224", "patch_embed is a HybridEmbed"),
+        ("beit_base_patch16_224", "the network is a Beit"),
+        ("vit_small_patch16_rope_mixed_224", "RotaryEmbeddingMixed"),
+        ("vit_pwee_patch16_reg1_gap_256", "ParallelScalingBlock"),
+        ("resnet18", "the network is a ResNet"),
+        ("vit_huge_patch99_of_nobody", "timm has no such model"),
+    ],
+)
+def test_what_no_form_expresses_is_named(name: str, part: str) -> None:
+    assert describe_timm_model(name).architecture is None
+    assert part in describe_timm_model(name).reason
+    with pytest.raises(UserError, match=part):
+        parse_architecture(f"timm:{name},depth=2")
+
+
+def test_a_specification_starts_from_a_model_of_timm() -> None:
+    text = "timm:vit_small_patch14_reg4_dinov2,depth=2,embed_dim=64,num_heads=1,img_size=28"
+    architecture = parse_architecture(text, num_classes=3)
+    assert architecture.form == "vit_small_patch14_reg4_dinov2"
+    assert (architecture.depth, architecture.patch_size, architecture.num_classes) == (2, 14, 3)
+    plain = parse_architecture("timm:deit_tiny_patch16_224,depth=2")
+    assert plain == ViTArchitecture(depth=2)
+
+
+def test_sizes_of_one_form_have_the_same_form_and_others_do_not() -> None:
+    assert same_form("vit_small_patch14_dinov2", "vit_base_patch14_dinov2")
+    assert not same_form("vit_small_patch14_dinov2", "vit_small_patch14_reg4_dinov2")
+    assert not same_form("vit_small_patch14_dinov2", "")
+    assert not same_form("vit_base_patch16_clip_224", "vit_base_patch16_clip_quickgelu_224")
+
+
+def test_a_descendant_takes_the_form_of_its_source_where_its_text_names_none() -> None:
+    source = tiny("eva02", mlp_ratio=3.0)
+    given = parse_for_source("depth=1,embed_dim=32,num_heads=2", source, "classification", 7)
+    assert isinstance(given, ViTArchitecture)
+    assert (given.form, given.mlp_ratio, given.num_classes) == (source.form, 3.0, 7)
+    named = parse_for_source("timm:vit_small_patch14_dinov2", source, None)
+    assert isinstance(named, ViTArchitecture)
+    assert named.form == "vit_small_patch14_dinov2"
+
+
+def test_a_source_of_another_form_is_refused_with_what_to_write(tmp_path: Path) -> None:
+    source = tiny("dinov2")
+    write_descendant(tmp_path / "source", _random(source), source)
+    with pytest.raises(UserError, match="write form=vit_small_patch14_dinov2 in the architecture"):
+        initialize(tiny("plain"), Pretrained(str(tmp_path / "source")))
+
+
+@pytest.mark.parametrize(
+    ("form", "wrong"),
+    [
+        ("resnet18", "form must start with the name of a ViT of timm"),
+        ("vit_base_patch16_224+depth=4", "unknown argument"),
+        ("vit_base_patch16_224+reg_tokens=many", "reg_tokens must be a number"),
+        ("vit_base_patch16_224+reg_tokens=100000000", "reg_tokens must be a number"),
+        ("vit_base_patch16_224+class_token=False", "needs the class token"),
+        (3, "form must be a text"),
+    ],
+)
+def test_a_wrong_form_is_refused_in_a_sentence(form: object, wrong: str) -> None:
+    with pytest.raises(UserError, match=wrong):
+        tiny("plain", form=form)
+
+
+def test_hypernetworks_refuse_what_they_cannot_predict() -> None:
+    with pytest.raises(UserError, match="hypernetworks predict plain ViTs"):
+        computational_graph(tiny("dinov2"))
