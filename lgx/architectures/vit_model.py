@@ -55,6 +55,23 @@ def without_pooling(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
+def embed_images(model: ViTNetwork, images: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    """What the first layer of a network reads.
+
+    Args:
+        model: The network.
+        images: (B, C, H, W).
+
+    Returns:
+        Tokens (B, P + N, D) with P prefix tokens, and further arguments of every layer: the rotations of RoPE.
+    """
+    patches = model.patch_embed(images)
+    if isinstance(model, Eva):
+        tokens, rope = model._pos_embed(patches)
+        return model.norm_pre(tokens), {} if rope is None else {"rope": rope}
+    return model.norm_pre(model.patch_drop(model._pos_embed(patches))), {}
+
+
 def decode_linearly(patches: Tensor, head: nn.Module, vit: ViTNetwork) -> Tensor:
     """Class scores of every pixel from patch tokens.
 

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from lightning.pytorch.callbacks import WeightAveraging
-from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torchmetrics import Metric
 
 from lgx.architectures import name_of
+from lgx.architectures.forms import ViTNetwork
 from lgx.artifacts.learngene import Learngene
 from lgx.components.metrics import metrics_for
 from lgx.components.normalization import renormalize
@@ -142,7 +142,7 @@ class LSAMD(Method):
         source.require_vit("a selection")
         self.base_mean, self.base_std = source.mean, source.std
         architecture = self.architecture.replace(kind="classification")  # the base has no head of its own
-        base = cast(VisionTransformer, initialize(architecture, ancestor, head="new").model)
+        base = cast(ViTNetwork, initialize(architecture, ancestor, head="new").model)
         base.reset_classifier(0)
         network = SuperAncestor(base, list(self.tasks.values()), self.routing)
         trained = sum(p.numel() for p in network.branch(0).parameters())

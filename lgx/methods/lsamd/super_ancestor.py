@@ -1,34 +1,41 @@
 """The super ancestor of LSAMD: an ancestor whose every layer has a second block for each data set."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, cast
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from lgx.architectures.vit_model import decode_linearly
+from lgx.architectures.forms import ViTNetwork
+from lgx.architectures.vit_model import decode_linearly, embed_images
 from lgx.core.task import Task
 
 Routing = Literal["batch", "image"]
+
+Layer = Callable[[Tensor], Tensor]
+"""A layer with all arguments but its tokens, (B, N, D) -> (B, N, D)."""
 
 
 class DatasetAdapter(nn.Module):
     """Which block of a layer an image prefers: ``P(h^D|x), P(h^B|x) = softmax(x W1 + softplus(x W2))`` (Eq. 1).
 
-    The paper says neither which token x is nor where noise is added. Ours reads the class token, as heads do. In
-    training it scales ``softplus(x W2)`` by 1 + ε with ε ~ N(0, 1), as Shazeer et al., 2017 do; evaluation is Eq. 1
-    without noise. Both matrices start at zero, so that an untrained adapter prefers no block.
+    The paper says neither which token x is nor where noise is added. Ours reads the class token, as heads do, and the
+    mean of the tokens where the ancestor has no class token. In training it scales ``softplus(x W2)`` by 1 + ε with
+    ε ~ N(0, 1), as Shazeer et al., 2017 do; evaluation is Eq. 1 without noise. Both matrices start at zero, so that an
+    untrained adapter prefers no block.
 
     Args:
         embed_dim: Width of the tokens, D.
+        has_class_token: Whether the first token is the class token.
     """
 
-    def __init__(self, embed_dim: int) -> None:
+    def __init__(self, embed_dim: int, has_class_token: bool = True) -> None:
         super().__init__()
+        self.has_class_token = has_class_token
         self.score = nn.Linear(embed_dim, 2, bias=False)
         self.spread = nn.Linear(embed_dim, 2, bias=False)
         nn.init.zeros_(self.score.weight)
@@ -36,7 +43,7 @@ class DatasetAdapter(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """P(h^B|x) of each image, (B,), from the tokens in front of a layer, (B, N, D)."""
-        token = tokens[:, 0]
+        token = tokens[:, 0] if self.has_class_token else tokens.mean(dim=1)
         spread = F.softplus(self.spread(token).float())
         if self.training:
             spread = spread * (1 + torch.randn_like(spread))
@@ -55,10 +62,11 @@ class Branch(nn.Module):
     base_share: Tensor
     probability: Tensor
 
-    def __init__(self, base: VisionTransformer, num_classes: int) -> None:
+    def __init__(self, base: ViTNetwork, num_classes: int) -> None:
         super().__init__()
         self.blocks = copy.deepcopy(base.blocks).requires_grad_(True)
-        self.adapters = nn.ModuleList(DatasetAdapter(base.embed_dim) for _ in base.blocks)
+        has_class_token = base.cls_token is not None
+        self.adapters = nn.ModuleList(DatasetAdapter(base.embed_dim, has_class_token) for _ in base.blocks)
         self.head = nn.Linear(base.embed_dim, num_classes)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
@@ -83,7 +91,7 @@ class SuperAncestor(nn.Module):
             image through its own.
     """
 
-    def __init__(self, base: VisionTransformer, tasks: Sequence[Task], routing: Routing) -> None:
+    def __init__(self, base: ViTNetwork, tasks: Sequence[Task], routing: Routing) -> None:
         super().__init__()
         self.base = base.requires_grad_(False)
         self.branches = nn.ModuleList(Branch(base, task.num_classes) for task in tasks)
@@ -105,11 +113,11 @@ class SuperAncestor(nn.Module):
             Logits (B, K), or (B, K, H, W) for segmentation, and P(h^B|x) of every layer and image, (L, B).
         """
         base, branch = self.base, self.branch(number)
-        x = base.norm_pre(base.patch_drop(base._pos_embed(base.patch_embed(images))))
+        x, shared = embed_images(base, images)
         probabilities = []
         for block, own, adapter in zip(base.blocks, branch.blocks, branch.adapters, strict=True):
             p_base = adapter(x)
-            x = self._route(x, p_base, block, own)
+            x = self._route(x, p_base, partial(block, **shared), partial(own, **shared))
             probabilities.append(p_base)
         tokens = base.norm(x)
         if self.kinds[number] == "segmentation":
@@ -118,7 +126,7 @@ class SuperAncestor(nn.Module):
             logits = branch.head(base.forward_head(tokens, pre_logits=True))
         return logits, torch.stack(probabilities)
 
-    def _route(self, x: Tensor, p_base: Tensor, base: nn.Module, own: nn.Module) -> Tensor:
+    def _route(self, x: Tensor, p_base: Tensor, base: Layer, own: Layer) -> Tensor:
         """One layer, (B, N, D) -> (B, N, D)."""
         prefers_base = p_base.detach() >= 0.5  # a tie goes to the base block, as in Eq. 3
         if self.routing == "batch":
@@ -141,12 +149,12 @@ class SuperAncestor(nn.Module):
         return bool(lead >= 0)
 
 
-def _each_through_its_own(x: Tensor, prefers_base: Tensor, base: nn.Module, own: nn.Module) -> Tensor:
+def _each_through_its_own(x: Tensor, prefers_base: Tensor, base: Layer, own: Layer) -> Tensor:
     """Each image (B, N, D) through the block that it prefers (B,)."""
     if prefers_base.all():
-        return cast(Tensor, base(x))
+        return base(x)
     if not prefers_base.any():
-        return cast(Tensor, own(x))
+        return own(x)
     routed = torch.empty_like(x)
     for chosen, block in ((prefers_base, base), (~prefers_base, own)):
         routed[chosen] = block(x[chosen]).to(x.dtype)

@@ -22,6 +22,7 @@ from lgx.methods import SelectedExpansion
 from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers, extract
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
 from tests.support import fake_masks
+from tests.support.families import tiny
 
 ARCH = "depth=4,embed_dim=16,num_heads=2,patch_size=8,img_size=32"
 
@@ -70,6 +71,21 @@ def test_routing_agrees_with_the_papers_equations(routing, number):
     torch.testing.assert_close(probabilities, torch.stack([p for p, _ in table]), atol=1e-5, rtol=1e-5)
     taken = {w for _, wants in table for w in wants}
     assert taken == {True, False}, "the oracle shall see both kinds of block"
+
+
+@pytest.mark.parametrize("family", ["plain", "deit_distilled", "dinov2_registers", "dinov3", "eva02", "siglip"])
+def test_an_untrained_super_ancestor_computes_the_ancestors_features_in_every_family(family):
+    torch.manual_seed(0)
+    base = tiny(family, num_classes=0).build().eval()
+    pixels = torch.randn(3, 3, 16, 16)
+    expected = base.forward_head(base.forward_features(pixels), pre_logits=True)
+    net = SuperAncestor(base, [Task("a", 4)], "image").eval()
+    for adapter in net.branches[0].adapters:
+        nn.init.normal_(adapter.score.weight, std=5.0)  # images take different ways through equal blocks
+    nn.init.normal_(net.branches[0].head.weight)
+    logits, probabilities = net(pixels, 0)
+    torch.testing.assert_close(logits, net.branches[0].head(expected), atol=1e-5, rtol=1e-5)
+    assert probabilities.shape == (2, 3)
 
 
 def test_a_routed_layer_has_exactly_the_chosen_blocks_value_and_the_gates_gradient():
