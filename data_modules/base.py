@@ -87,6 +87,18 @@ class TaskDataModule(LightningDataModule, ABC):
         """Number of classes, known before any file is read."""
         return self.task.num_classes
 
+    def follow_normalization(self, mean: Sequence[float], std: Sequence[float]) -> bool:
+        """Normalize images as a network expects them, unless the options give another normalization.
+
+        Args:
+            mean: Per-channel mean, in units of pixel value / 255.
+            std: Per-channel standard deviation, likewise.
+
+        Returns:
+            Whether images are normalized so from now on.
+        """
+        return False
+
     @abstractmethod
     def train_dataloader(self) -> TrainLoader:
         """Training batches of one epoch."""

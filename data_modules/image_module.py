@@ -69,10 +69,26 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         chosen = stratified_order(examples.labels, self.split_seed)[:count]
         return LabeledImages(examples, np.asarray(examples.labels)[chosen], f"{self.info.name} {split}", chosen)
 
+    def follow_normalization(self, mean: Sequence[float], std: Sequence[float]) -> bool:
+        """See :class:`~data_modules.base.TaskDataModule`; gray statistics serve RGB images, and the reverse."""
+        self._followed = tuple(mean), tuple(std)
+        channels = self.in_chans or self.info.in_chans
+        wanted = (match_channels(tuple(mean), channels), match_channels(tuple(std), channels))
+        task = self.task
+        return (task.mean, task.std) == wanted
+
+    @property
+    def _normalization(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and std: the options', else those of a network that is followed, else the data set's."""
+        if self.mean is not None and self.std is not None:
+            return tuple(self.mean), tuple(self.std)
+        followed: tuple[tuple[float, ...], tuple[float, ...]] | None = getattr(self, "_followed", None)
+        return followed or (self.info.mean, self.info.std)
+
     @property
     def task(self) -> Task:
         """The task, known before :meth:`setup` (until then ``num_train`` is the published size)."""
-        in_chans = self.in_chans or self.info.in_chans
+        in_chans, (mean, std) = self.in_chans or self.info.in_chans, self._normalization
         return Task(
             name=self.info.name,
             num_classes=self.num_classes,
@@ -81,14 +97,19 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             num_train=self.train_size,
             in_chans=in_chans,
             img_size=self.img_size or self.info.img_size,
-            mean=_match_channels(self.info.mean, in_chans),
-            std=_match_channels(self.info.std, in_chans),
+            mean=match_channels(mean, in_chans),
+            std=match_channels(std, in_chans),
             class_names=self.info.class_names,
         )
 
 
-def _match_channels(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
-    """Repeat gray statistics for RGB; average RGB statistics for gray."""
+def match_channels(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
+    """Repeat gray statistics for RGB; average RGB statistics for gray.
+
+    Args:
+        values: A statistic of each channel.
+        channels: Number of channels, 1 or 3.
+    """
     if len(values) == channels:
         return values
     return values * channels if len(values) == 1 else (sum(values) / len(values),)

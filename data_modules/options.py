@@ -80,16 +80,30 @@ class ImageOptions(DataOptions):
         in_chans: 1 (gray) or 3 (RGB) channels; default the data set's own.
         augment: Training augmentation: ``none``, ``crop_flip``, or ``randaugment`` (timm's
             ``rand-m9-mstd0.5-inc1`` with random-resized crops).
+        mean: Mean of each channel with which images are normalized, in units of pixel value / 255; default that of the
+            network's start where it is known, else the data set's own.
+        std: Standard deviation of each channel, likewise; give both or neither.
     """
 
     img_size: int | None = None
     in_chans: Literal[1, 3] | None = None
     augment: Augment = "none"
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
 
     def check_options(self) -> None:
         """See :class:`DataOptions`."""
         super().check_options()
         check_least(self, {"img_size": 1})
+        if (self.mean is None) != (self.std is None):
+            raise UserError("data.mean and data.std: give both or neither")
+        for option, values, least in (("mean", self.mean, -1.0), ("std", self.std, 0.0)):
+            wrong = [value for value in values or () if not least < value < 5]  # 5: a mistake of factor 255 is larger
+            if wrong or (values is not None and len(values) not in (1, 3)):
+                raise UserError(
+                    f"data.{option}: expected 1 or 3 numbers in units of pixel value / 255, got "
+                    f"{', '.join(map(str, values or ()))}"
+                )
 
 
 @dataclass(eq=False, repr=False)

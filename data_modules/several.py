@@ -94,6 +94,10 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
             vocab_size=tasks[0].vocab_size,
         )
 
+    def follow_normalization(self, mean: Sequence[float], std: Sequence[float]) -> bool:
+        """See :class:`~data_modules.base.TaskDataModule`; all sets follow it."""
+        return all([module.follow_normalization(mean, std) for module in self.sets.values()])
+
     def members(self) -> Sequence[TaskDataModule]:
         """The data module of each set."""
         return list(self.sets.values())

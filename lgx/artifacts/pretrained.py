@@ -15,7 +15,7 @@ from lgx.artifacts.folder_checks import check_gpt2_folder, check_timm_folder
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.metadata_schema import AGAIN, TASK, described_architecture
 from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.tensor_checks import check_shapes, count_layers, is_weight
+from lgx.artifacts.tensor_checks import check_shapes, count_layers, is_number_tensor, is_weight
 from lgx.artifacts.timm_models import check_known, load_timm
 from lgx.core.extras import nlp_extra
 from lgx.core.foreign import transformers_errors
@@ -24,6 +24,7 @@ from lgx.core.schema import check_fields
 from lgx.errors import UserError
 
 _WEIGHTS_SUFFIXES = (".safetensors", ".pt", ".pth", ".bin")
+_PICKLED = "pytorch_model.bin"
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,8 @@ def load_pretrained(name: str) -> PretrainedNetwork:
         name: One of
 
             - a learngene file ``*.learngene.safetensors`` that holds a whole network,
-            - a folder that ``lgx init``, ``timm.models.save_for_hf`` or, for a GPT-2, ``save_pretrained`` wrote, with
-              or without ``local-dir:``,
+            - a folder that ``lgx init``, ``lgx import``, ``timm.models.save_for_hf`` or, for a GPT-2,
+              ``save_pretrained`` wrote, with or without ``local-dir:``,
             - a Lightning checkpoint ``*.ckpt`` of an lgx run,
             - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (timm downloads it),
             - ``gpt2:`` and the name of a GPT-2 on the Hugging Face hub, e.g. ``gpt2:openai-community/gpt2``.
@@ -114,8 +115,8 @@ def load_pretrained(name: str) -> PretrainedNetwork:
         if not path.exists():
             raise UserError(f"{name}: no such file or folder")
         raise UserError(
-            f"{name}: a bare weights file does not name its architecture; give a learngene file, a timm folder "
-            f"(config.json beside model.safetensors) or a checkpoint of a run"
+            f"{name}: a bare weights file does not name its architecture; write a folder with `lgx import timm:NAME "
+            f"--weights {name} --out FOLDER`, or give `timm:NAME,weights={name}`"
         )
     check_known(name)
     return _from_timm(name)
@@ -152,12 +153,23 @@ def _from_folder(path: Path) -> PretrainedNetwork:
     if not config.is_file():
         raise UserError(f"{path}: has no config.json; expected a folder that `lgx init --out {path}` writes")
     about = check_fields(read_json(config, "write the folder again"), {}, str(config))
-    tensors, _ = read_safetensors(path / "model.safetensors")
+    tensors = _weights_beside(config)
     if about.get("model_type") == GPT2Architecture.family:
         check_gpt2_folder(about, tensors, config)
         return _from_transformers(str(path), str(path))
     check_timm_folder(about, tensors, config)
     return _from_timm(f"local-dir:{path}")
+
+
+def _weights_beside(config: Path) -> dict[str, Tensor]:
+    """The weights of a folder: ``model.safetensors``, otherwise ``pytorch_model.bin``, which timm writes by default."""
+    folder = config.parent
+    if (folder / _PICKLED).is_file() and not (folder / "model.safetensors").exists():
+        values = load_checkpoint(folder / _PICKLED)
+        if wrong := next((name for name, value in values.items() if not is_number_tensor(value)), None):
+            raise UserError(f"{folder / _PICKLED}: {str(wrong)[:100]} is no tensor; {AGAIN}")
+        return values
+    return read_safetensors(folder / "model.safetensors")[0]
 
 
 def _from_transformers(name: str, place: str) -> PretrainedNetwork:

@@ -33,10 +33,14 @@ def count_layers(names: Iterable[str], prefix: str, place: str) -> int:
 
 def is_weight(value: Any) -> bool:
     """Whether a value is a tensor of floating-point numbers that stores a number for each element."""
-    if not isinstance(value, Tensor) or not value.is_floating_point():
+    return is_number_tensor(value) and bool(value.is_floating_point())
+
+
+def is_number_tensor(value: Any) -> bool:
+    """Whether a value is an ordinary tensor, of whole numbers also, that stores a number for each element."""
+    if not isinstance(value, Tensor) or value.layout is not torch.strided or value.is_meta:
         return False
-    plain = value.layout is torch.strided and not value.is_meta
-    return plain and value.numel() * value.element_size() <= value.untyped_storage().nbytes()
+    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
 
 
 def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, place: str, strict: bool = False) -> int:

@@ -6,6 +6,7 @@ import timm
 from torch import nn
 
 from lgx.architectures.describing import Description, describe_vit
+from lgx.artifacts.timm_hub import cached_weights
 from lgx.core.foreign import timm_errors
 from lgx.errors import UserError
 
@@ -35,8 +36,12 @@ def load_timm(name: str) -> tuple[nn.Module, Description, tuple[float, ...], tup
     Raises:
         UserError: If timm cannot load it.
     """
+    cached = None if name.startswith("local-dir:") else cached_weights(name)
+    known, overlay = name, None
+    if cached is not None:  # the hub is out of reach
+        known, overlay = (f"local-dir:{cached.parent}", None) if ":" in name else (name, {"file": str(cached)})
     with timm_errors(name):
-        model: Any = timm.create_model(name, pretrained=True).eval()
+        model: Any = timm.create_model(known, pretrained=True, pretrained_cfg_overlay=overlay).eval()
         config = model.pretrained_cfg or {}
         mean, std = tuple(config.get("mean") or IMAGENET_MEAN), tuple(config.get("std") or IMAGENET_STD)
         return model, describe_vit(model), mean, std

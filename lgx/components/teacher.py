@@ -1,11 +1,13 @@
 """A frozen network that a loss compares with."""
 
 import copy
+import shlex
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from lgx.architectures import ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.normalization import renormalize
 from lgx.core.task import Task
@@ -153,17 +155,28 @@ def _check_kind(source: PretrainedNetwork, task: Task, name: str, features_only:
     if features_only:
         return
     if not source.has_head:
-        raise UserError(
-            f"ancestor {name}: has no head that was trained to classify; adapt it first with `lgx fit --model Ancestor`"
-        )
+        raise UserError(f"ancestor {name}: has no head that was trained to classify; {_adapting(source, task, name)}")
     if kind != task.kind:
         raise UserError(
-            f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; adapt it first with "
-            f"`lgx fit --model Ancestor --model.head new`"
+            f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; {_adapting(source, task, name)}"
         )
     classes = architecture.num_classes if architecture else getattr(source.model, "num_classes", task.num_classes)
     if classes != task.num_classes:
         raise UserError(
             f"ancestor {name}: predicts {classes} classes, but task {task.name} has {task.num_classes}; "
-            f"adapt it first with `lgx fit --model Ancestor`"
+            f"{_adapting(source, task, name)}"
         )
+
+
+def _adapting(source: PretrainedNetwork, task: Task, name: str) -> str:
+    """How to adapt a network to a task, as a command line that lacks nothing but the options of the data."""
+    if source.architecture is None:
+        return "train it on the task first, with the library that it comes from"
+    own = source.architecture
+    if isinstance(own, ViTArchitecture):
+        own = own.replace(img_size=task.img_size)  # positions are resampled
+    return (
+        f"adapt it first, with the options --data of this run: `lgx fit --model Ancestor --model.head new "
+        f"--model.initializer Pretrained --model.initializer.source {shlex.quote(name)} --model.arch {own.spec()} "
+        f"--model.optimizer torch.optim.AdamW --model.optimizer.lr 1e-4`"
+    )

@@ -2,10 +2,26 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Kind = Literal["classification", "segmentation", "text"]
 """What is predicted of an example: its class, the class of every pixel, or the class of a text."""
+
+
+class Normalization(NamedTuple):
+    """How images are normalized: (image - mean) / std, each channel by itself.
+
+    Attributes:
+        mean: Per-channel mean, in units of pixel value / 255.
+        std: Per-channel standard deviation, likewise.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __str__(self) -> str:
+        mean, std = (", ".join(f"{value:.4g}" for value in values) for values in self)
+        return f"mean {mean}, std {std}"
 
 
 @dataclass(frozen=True)
@@ -39,6 +55,11 @@ class Task:
     class_names: tuple[str, ...] = ()
     max_len: int = 0
     vocab_size: int = 0
+
+    @property
+    def normalization(self) -> Normalization:
+        """Mean and standard deviation of its images."""
+        return Normalization(self.mean, self.std)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, for a checkpoint that is loaded with ``weights_only=True``."""

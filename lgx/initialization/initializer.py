@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture
 from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.learngene import Learngene
-from lgx.core.task import Task
+from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
 from lgx.initialization.origin import Origin
 
@@ -88,6 +88,14 @@ class Initializer(ABC):
     def starts(self, zoo: ZooModel) -> bool:
         """Whether it initializes a model of timm or torchvision; override it where it initializes some of them."""
         return self.starts_any_model
+
+    def normalization(self, task: Task | None = None) -> Normalization | None:
+        """How the images of the source's training were normalized; None where unknown, and for texts.
+
+        Args:
+            task: The descendant's task.
+        """
+        return self.origin().normalization
 
     def start_model(self, model: nn.Module, zoo: ZooModel, head: Head) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         """Initialize a model of timm or torchvision; initializers that start some (:meth:`starts`) override this.

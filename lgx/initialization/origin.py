@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
-from lgx.core.task import Kind
+from lgx.core.task import Kind, Normalization
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,11 @@ class Origin:
     label_names: tuple[str, ...] | None = None
     task: str | None = None
     architecture: Architecture | None = None
+
+    @property
+    def normalization(self) -> Normalization | None:
+        """How its images are normalized; None where unknown, and for texts."""
+        return Normalization(self.mean, self.std) if self.mean and self.std else None
 
     @classmethod
     def of_learngene(cls, learngene: Learngene) -> "Origin":

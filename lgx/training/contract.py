@@ -156,7 +156,8 @@ def _weights(value: str) -> Path | None:
     if "\0" in value or len(value) > 4096:
         return None
     path = Path(value)
-    file = path / "model.safetensors" if path.is_dir() else path
+    files = [path / name for name in ("model.safetensors", "pytorch_model.bin")] if path.is_dir() else [path]
+    file = next((file for file in files if file.is_file()), files[0])
     return file if file.suffix in (".safetensors", ".ckpt", ".pt", ".pth", ".bin") and file.is_file() else None
 
 

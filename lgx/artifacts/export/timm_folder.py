@@ -1,5 +1,6 @@
 """Write image models as folders that timm loads, or as weights files."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,8 @@ def write_descendant(
         architecture.build("meta").load_state_dict(tensors, assign=True)
     if out.suffix == ".safetensors":
         metadata = {"kind": "segmentation"} if _is_segmentation(architecture) else {"format": "pt"}
-        write_safetensors(out, tensors, {**metadata, WRITER: writer})
+        inputs = {"mean": json.dumps(list(mean)), "std": json.dumps(list(std))} if mean and std else {}
+        write_safetensors(out, tensors, {**metadata, **inputs, WRITER: writer})
     else:
         _write_folder(out, tensors, architecture, _Inputs(mean, std), label_names, _Card(writer, card or {}))
 

@@ -6,15 +6,22 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.metadata_schema import TASK
 from lgx.core.batch import Batch
+from lgx.core.schema import check_fields
+from lgx.core.task import Normalization
 from lgx.initialization import Head, Initializer, initialize
 from lgx.methods.base import Method, Trained
 from lgx.methods.baselines.random import RandomStart
 from lgx.methods.baselines.spec import ANCESTOR, PRETRAINED
+from lgx.methods.normalization import follow_normalization
 
 
 class Finetune(Method):
     """Train a descendant with labels, from the start that an initializer gives it.
+
+    Images are normalized as the start was trained to read them, unless ``data.mean`` and ``data.std`` are given. A
+    checkpoint keeps the normalization.
 
     Args:
         initializer: Gives the start; by default it is random.
@@ -31,11 +38,39 @@ class Finetune(Method):
         super().__init__(**kwargs)
         self.initializer = initializer or RandomStart()
         self.head: Head = head
+        self._printed: set[str] = set()
 
     @property
     def method(self) -> str:
         """The initializer's method."""
         return self.initializer.named(self.architecture)
+
+    def learn_tasks(self) -> None:
+        """See :class:`Method`; images follow the normalization of the start."""
+        super().learn_tasks()
+        if not (self.weights_follow or self.initializer.is_random):
+            self._follow(self.initializer.normalization(self.task), f"the start ({self.method})")
+
+    def _follow(self, wanted: Normalization | None, start: str) -> None:
+        line = follow_normalization(self.data_module(), wanted, start)
+        if line and line not in self._printed:  # a run that is tested learns its tasks again
+            self.print(line)
+        self._printed.add(line)
+        super().learn_tasks()
+
+    def describe(self) -> dict[str, Any]:
+        """See :class:`Method`; with the normalization of the images."""
+        used = {task.normalization for task in self.tasks.values() if task.kind != "text"}
+        own = {key: list(values) for key, values in used.pop()._asdict().items()} if len(used) == 1 else None
+        return {**super().describe(), "normalization": own}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """See :class:`Method`; images follow the normalization that the checkpoint's network was trained with."""
+        super().on_load_checkpoint(checkpoint)
+        own = checkpoint["lgx"].get("normalization")  # checkpoints of lgx 0.1.0 were trained with the data set's own
+        if self._trainer is not None and own is not None:
+            own = check_fields(own, {key: TASK[key] for key in ("mean", "std")}, "--ckpt_path: normalization", True)
+            self._follow(Normalization(tuple(own["mean"]), tuple(own["std"])), "the checkpoint's network")
 
     def build_network(self) -> nn.Module:
         """The descendant with its start; without reading the source where a checkpoint is loaded next."""

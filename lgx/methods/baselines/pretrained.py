@@ -1,5 +1,6 @@
 """Pretrain-finetune: all weights of the source."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import cast
 
@@ -7,7 +8,10 @@ from torch import Tensor
 
 from lgx.architectures import Architecture, GPT2Architecture
 from lgx.artifacts.learngene import SUFFIX
+from lgx.artifacts.metadata_schema import AGAIN, TASK
 from lgx.artifacts.safetensors_files import read_safetensors
+from lgx.core.json_files import parse_json
+from lgx.core.schema import check_fields
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.initialization import Origin
@@ -52,11 +56,14 @@ class Pretrained(FromSource):
         if self._file is None:
             return super().origin()
         tensors, metadata = self._file
+        mean, std = (_numbers(metadata, key, self.source) for key in ("mean", "std"))
         is_text = any(name.startswith(GPT2Architecture.layers) for name in tensors)
         head = tensors.get("head.bias", tensors.get("score.weight"))
         return Origin(
             num_classes=None if head is None else next(iter(head.shape), 0),
             kind="text" if is_text else cast(Kind, metadata.get("kind", "classification")),
+            mean=mean,
+            std=std,
         )
 
     @cached_property
@@ -76,3 +83,12 @@ class Pretrained(FromSource):
             )
         check_heads("pretrained", self.source, of_source, architecture)
         return dict(self.loaded.tensors)
+
+
+def _numbers(metadata: Mapping[str, str], key: str, place: str) -> tuple[float, ...] | None:
+    """The normalization that `lgx init` writes into the metadata of a bare file; None where it lacks."""
+    if key not in metadata:
+        return None
+    place = f"{place}: its metadata is damaged"
+    values = check_fields({key: parse_json(metadata[key], f"{place}: {key}", AGAIN)}, {key: TASK[key]}, place)
+    return tuple(values[key])

@@ -12,7 +12,7 @@ from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.json_files import read_json
-from lgx.core.task import Task
+from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
 from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, tiled_parameters, trace
 from lgx.hypernet.checkpoints import read_config
@@ -83,6 +83,18 @@ class HypernetPrediction(Initializer):
         if task is None:  # only bare images describe it
             return Origin(num_classes=0, kind=learngene.architecture.kind, task=self.task)
         return Origin.of_learngene(replace(learngene, task=task))
+
+    def normalization(self, task: Task | None = None) -> Normalization | None:
+        """That of the task that parameters are predicted for; None where tasks that it does not know differ."""
+        learngene = self.learngene
+        if learngene is None or self.task or len(learngene.tasks) < 2:
+            return self.origin().normalization
+        tasks = self.known_tasks.tasks | learngene.tasks
+        known = {name: Origin.of_learngene(replace(learngene, task=own)) for name, own in tasks.items()}
+        if task is not None and task.name in known:
+            return known[task.name].normalization
+        shared = {origin.normalization for origin in known.values()}
+        return shared.pop() if len(shared) == 1 else None
 
     @cached_property
     def known_tasks(self) -> TaskEmbeddings:

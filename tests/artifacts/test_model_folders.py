@@ -1,0 +1,71 @@
+"""Folders of timm are read whatever format of weights they hold."""
+
+import pickle
+
+import pytest
+import timm
+import torch
+from safetensors.torch import save_file
+
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.errors import UserError
+from lgx.training.contract import digests_of_files
+from tests.support.command_line import ARCH, lgx
+
+SIZES = {"depth": 2, "embed_dim": 16, "num_heads": 2, "patch_size": 4, "img_size": 16}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """What timm's ``save_for_hf`` writes by default: ``pytorch_model.bin``."""
+    torch.manual_seed(0)
+    model = timm.create_model("vit_base_patch16_224", num_classes=3, **SIZES)
+    timm.models.save_for_hf(model, str(tmp_path / "saved"), model_args=SIZES)
+    assert not (tmp_path / "saved/model.safetensors").exists()
+    return tmp_path / "saved", model.eval()
+
+
+def test_a_folder_with_pickled_weights_is_a_source(folder, tmp_path):
+    path, model = folder
+    image = torch.randn(1, 3, 16, 16)
+    for name in (str(path), f"local-dir:{path}"):
+        loaded = load_pretrained(name)
+        assert torch.equal(loaded.model(image), model(image))
+        assert loaded.mean == (0.5, 0.5, 0.5)
+    result = lgx("init", "--source", path, "--arch", ARCH.replace("depth=4", "depth=2"), "--out", tmp_path / "out")
+    assert result.code == 0, result.err
+
+
+def test_pickled_weights_that_could_run_code_are_refused(folder):
+    path, _ = folder
+    (path / "pytorch_model.bin").write_bytes(pickle.dumps({"cls_token": print}))
+    with pytest.raises(UserError, match=r"pytorch_model\.bin: not an intact checkpoint of tensors"):
+        load_pretrained(str(path))
+    torch.save({"cls_token": "text"}, path / "pytorch_model.bin")
+    with pytest.raises(UserError, match=r"pytorch_model\.bin: cls_token is no tensor"):
+        load_pretrained(str(path))
+
+
+def test_the_weights_of_a_folder_are_a_part_of_the_record_of_a_run(folder):
+    path, _ = folder
+    config = f"model: {{init_args: {{ancestor: {path}}}}}"
+    before = digests_of_files(config)
+    assert list(before) == ["model.ancestor"]
+    torch.save({"cls_token": torch.zeros(1)}, path / "pytorch_model.bin")
+    assert digests_of_files(config) != before
+
+
+def test_a_folder_without_weights_is_named(folder):
+    path, _ = folder
+    (path / "pytorch_model.bin").unlink()
+    with pytest.raises(UserError, match=r"model\.safetensors: no such file"):
+        load_pretrained(str(path))
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".pth", ".bin"])
+def test_a_bare_file_is_refused_with_the_command_that_reads_it(folder, tmp_path, suffix):
+    _, model = folder
+    file = tmp_path / f"bare{suffix}"
+    save_file(model.state_dict(), file) if suffix == ".safetensors" else torch.save(model.state_dict(), file)
+    with pytest.raises(UserError, match=rf"`lgx import timm:NAME --weights {file} --out FOLDER`"):
+        load_pretrained(str(file))
