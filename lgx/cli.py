@@ -27,6 +27,7 @@ TRAINING = {
 }
 COMMANDS = {
     "init": "write a descendant of a learngene as a model folder",
+    "import": "read a file of weights of a timm model, and write a model folder",
     "extract": "extract a learngene from a selection over data sets",
     "embed": "compute task embeddings for a task-aware hypernetwork",
     "export": "write the network of a trained run as a model folder",

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of, vit_only
+from lgx.architectures.describing import describe_vit
 from lgx.architectures.forms import fill_buffers
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.content import holds_plain_network
@@ -16,7 +17,9 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.metadata_schema import AGAIN, TASK, described_architecture
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.tensor_checks import check_shapes, count_layers, is_number_tensor, is_weight
-from lgx.artifacts.timm_models import check_known, load_timm
+from lgx.artifacts.timm_import import import_timm
+from lgx.artifacts.timm_models import check_known, load_timm, normalization_of
+from lgx.artifacts.timm_source import TimmSource, is_timm_source
 from lgx.core.extras import nlp_extra
 from lgx.core.foreign import transformers_errors
 from lgx.core.json_files import read_json
@@ -94,6 +97,8 @@ def load_pretrained(name: str) -> PretrainedNetwork:
             - a folder that ``lgx init``, ``lgx import``, ``timm.models.save_for_hf`` or, for a GPT-2,
               ``save_pretrained`` wrote, with or without ``local-dir:``,
             - a Lightning checkpoint ``*.ckpt`` of an lgx run,
+            - ``timm:NAME,weights=FILE,img_size=64,patch_size=8``: a model of timm with the weights of a file, resampled
+              to these sizes; all but the name may be left out, see :class:`~lgx.artifacts.timm_source.TimmSource`,
             - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (timm downloads it),
             - ``gpt2:`` and the name of a GPT-2 on the Hugging Face hub, e.g. ``gpt2:openai-community/gpt2``.
 
@@ -101,6 +106,8 @@ def load_pretrained(name: str) -> PretrainedNetwork:
         UserError: If it does not exist, cannot be read, or is not a network.
     """
     path, of_text = Path(name.removeprefix("local-dir:")), f"{GPT2Architecture.family}:"
+    if is_timm_source(name):
+        return _from_timm_source(name)
     if name.endswith(SUFFIX):
         return _from_learngene(name)
     if name.endswith(".ckpt"):
@@ -178,6 +185,12 @@ def _from_transformers(name: str, place: str) -> PretrainedNetwork:
     with transformers_errors(name):
         tensors, architecture, has_head = read_pretrained(place)
     return replace(_network(name, architecture, tensors, {}), has_head=has_head)
+
+
+def _from_timm_source(name: str) -> PretrainedNetwork:
+    model: Any = import_timm(TimmSource.parse(name)).model
+    (architecture, unknown_part), (mean, std) = describe_vit(model), normalization_of(model)
+    return PretrainedNetwork(name, model, architecture, mean, std, unknown_part=unknown_part)
 
 
 def _from_timm(name: str) -> PretrainedNetwork:

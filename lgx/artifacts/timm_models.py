@@ -42,6 +42,10 @@ def load_timm(name: str) -> tuple[nn.Module, Description, tuple[float, ...], tup
         known, overlay = (f"local-dir:{cached.parent}", None) if ":" in name else (name, {"file": str(cached)})
     with timm_errors(name):
         model: Any = timm.create_model(known, pretrained=True, pretrained_cfg_overlay=overlay).eval()
-        config = model.pretrained_cfg or {}
-        mean, std = tuple(config.get("mean") or IMAGENET_MEAN), tuple(config.get("std") or IMAGENET_STD)
-        return model, describe_vit(model), mean, std
+        return model, describe_vit(model), *normalization_of(model)
+
+
+def normalization_of(model: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Per-channel mean and standard deviation of the inputs of a model of timm; ImageNet's where it says none."""
+    config = model.pretrained_cfg or {}
+    return tuple(config.get("mean") or IMAGENET_MEAN), tuple(config.get("std") or IMAGENET_STD)

@@ -10,12 +10,16 @@ from docstring_parser import parse as parse_docstring
 from jsonargparse import ArgumentParser
 
 from lgx.errors import UserError
-from lgx.training.flags import add_flag, normalize_flags
+from lgx.training.flags import add_flag, normalize_flags, normalize_names
 from lgx.training.migrations import rename_options
 from lgx.training.parsing import parse
 
 if TYPE_CHECKING:
     from lgx.methods.initializers import InitializerOption
+
+
+_MODULES = {"import": "import_weights"}
+"""Command -> its module, where Python reserves the command's name."""
 
 
 def run(command: str, argv: list[str]) -> None:
@@ -31,7 +35,7 @@ def run(command: str, argv: list[str]) -> None:
     Raises:
         UserError: For whatever is wrong with the arguments.
     """
-    module = importlib.import_module(f"lgx.commands.{command}")
+    module = importlib.import_module(f"lgx.commands.{_MODULES.get(command, command)}")
     if hasattr(module, "main"):  # a command whose options no signature can list
         module.main(argv)
         return
@@ -88,7 +92,8 @@ def call(
         add_flag(parser, name, parameter.default, helps.get(name))
     for option in options or ():
         parser.add_argument(f"--{option.name}", type=option.type, default=None, help=option.help)
-    arguments: dict[str, Any] = vars(parse(parser, normalize_flags(argv, flags)))
+    words = normalize_names(argv, [*parameters, *(option.name for option in options or ())])
+    arguments: dict[str, Any] = vars(parse(parser, normalize_flags(words, flags)))
     if options is not None:
         arguments["options"] = {option.name: arguments[option.name] for option in options}
     function(**{name: arguments[name] for name in parameters})

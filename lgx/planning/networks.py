@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.timm_models import IMAGENET_MEAN, IMAGENET_STD
+from lgx.artifacts.timm_source import TimmSource, is_timm_source
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.methods.cost_probe import CostProbe
@@ -103,9 +104,10 @@ def load_teacher(name: str, task: Task, real: bool = False) -> Teacher | None:
             source = load_pretrained(name)
         network = PretrainedNetwork(source.name, make(lambda: source.model), None, source.mean, source.std)
         return Teacher(network, task)
-    if not timm.is_model(name.split(".")[0]):
+    if not (is_timm_source(name) or timm.is_model(name.split(".")[0])):
         return None
-    model: Any = make(lambda: timm.create_model(name, pretrained=False))
+    arguments = TimmSource.parse(name) if is_timm_source(name) else TimmSource(name)
+    model: Any = make(lambda: timm.create_model(arguments.model, pretrained=False, **arguments.arguments()))
     about = model.pretrained_cfg or {}
     mean, std = about.get("mean") or IMAGENET_MEAN, about.get("std") or IMAGENET_STD
     return Teacher(PretrainedNetwork(name, model, None, tuple(mean), tuple(std)), task)

@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.timm_source import TimmSource, is_timm_source
 from lgx.errors import UserError
 from lgx.results.cost import Training
 from lgx.results.run_records import CONFIG, RunRecord, Start
@@ -121,10 +122,13 @@ class Lineage:
 @cache
 def _timm_macs(name: str) -> float | None:
     """MACs of one image through a model that timm knows by name; None for others, whose weights may be remote."""
-    if not timm.is_model(name.split(".")[0]):
+    if not (is_timm_source(name) or timm.is_model(name.split(".")[0])):
         return None
-    model: Any = timm.create_model(name.split(".")[0], pretrained=False).eval()
-    image = torch.zeros(1, *model.default_cfg["input_size"])
+    source = TimmSource.parse(name) if is_timm_source(name) else TimmSource(name)
+    model: Any = timm.create_model(source.model, pretrained=False, **source.arguments()).eval()
+    channels, *size = model.default_cfg["input_size"]
+    size = [source.img_size] * 2 if source.img_size else size
+    image = torch.zeros(1, source.in_chans or channels, *size)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(image)
     return float(counter.get_total_flops() / 2)

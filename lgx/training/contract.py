@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from lgx.artifacts.timm_source import weights_of
 from lgx.core.schema import MAPPING, Field, check_fields, mapping_of, shortened
 from lgx.errors import UserError
 from lgx.training.migrations import migrate
@@ -145,20 +146,10 @@ def digests_of_files(config: str) -> dict[str, str]:
     """
     digests = {}
     for key, value in flat_options(yaml.safe_load(config)).items():
-        if key.startswith("model.") and isinstance(value, str) and (file := _weights(value)) is not None:
+        if key.startswith("model.") and isinstance(value, str) and (file := weights_of(value)) is not None:
             with file.open("rb") as content:
                 digests[key] = hashlib.file_digest(content, "sha256").hexdigest()[:16]
     return digests
-
-
-def _weights(value: str) -> Path | None:
-    """The file of weights at a path: itself, or that of a model folder."""
-    if "\0" in value or len(value) > 4096:
-        return None
-    path = Path(value)
-    files = [path / name for name in ("model.safetensors", "pytorch_model.bin")] if path.is_dir() else [path]
-    file = next((file for file in files if file.is_file()), files[0])
-    return file if file.suffix in (".safetensors", ".ckpt", ".pt", ".pth", ".bin") and file.is_file() else None
 
 
 def check_optimizer(record: RunRecord, config: str, path: str) -> None:

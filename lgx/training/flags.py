@@ -63,3 +63,21 @@ def normalize_flags(argv: Sequence[str], names: Iterable[str]) -> list[str]:
         name = positive.get(option) or negative[option]
         result.append(f"--{name}" if value else f"--no_{name}")
     return result
+
+
+def normalize_names(argv: Sequence[str], names: Iterable[str]) -> list[str]:
+    """Write every known option of a command line with underscores: ``--img-size 64`` becomes ``--img_size 64``.
+
+    Args:
+        argv: The command line.
+        names: Names of the options, with underscores.
+    """
+    known = {f"--{name}" for name in names}
+    result: list[str] = []
+    for position, word in enumerate(argv):
+        if word == "--":  # only positional arguments follow
+            return [*result, *argv[position:]]
+        option, equals, value = word.partition("=")
+        present = option.replace("-", "_").replace("__", "--", 1)
+        result.append(f"{present}{equals}{value}" if option.startswith("--") and present in known else word)
+    return result

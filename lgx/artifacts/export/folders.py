@@ -5,6 +5,7 @@ from pathlib import Path
 
 from lgx.artifacts.export.card import is_card_of
 from lgx.artifacts.safetensors_files import read_metadata
+from lgx.artifacts.timm_source import file_of
 from lgx.core.outputs import check_file, check_folder
 
 WRITER = "written_by"
@@ -30,6 +31,7 @@ def check_model_place(out: str | Path, writer: str, force: bool, reads: Iterable
     Raises:
         UserError: If the place is taken by something else.
     """
+    reads = [None if source is None else file_of(str(source)) for source in reads]
     if Path(out).suffix == ".safetensors":
         check_file(out, writer, lambda file: read_metadata(file).get(WRITER) == writer, force=force, reads=reads)
     else:

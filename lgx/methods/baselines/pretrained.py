@@ -10,6 +10,7 @@ from lgx.architectures import Architecture, GPT2Architecture
 from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.metadata_schema import AGAIN, TASK
 from lgx.artifacts.safetensors_files import read_safetensors
+from lgx.artifacts.timm_source import is_timm_source
 from lgx.core.json_files import parse_json
 from lgx.core.schema import check_fields
 from lgx.core.task import Kind, Task
@@ -69,6 +70,7 @@ class Pretrained(FromSource):
     @cached_property
     def _file(self) -> tuple[dict[str, Tensor], dict[str, str]] | None:
         is_bare = self.source.endswith(".safetensors") and not self.source.endswith(SUFFIX)
+        is_bare = is_bare and not is_timm_source(self.source)
         return read_safetensors(self.source) if is_bare else None
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:

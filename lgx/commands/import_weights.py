@@ -1,0 +1,68 @@
+"""``lgx import``: turn a file of weights of a timm model into a model folder."""
+
+WRITER = "lgx import"
+
+
+def main(argv: list[str]) -> None:
+    """Parse the command line and write the folder.
+
+    Args:
+        argv: What follows ``lgx import``.
+
+    Raises:
+        UserError: If an option is wrong, or the weights cannot be read or written.
+    """
+    from lgx.commands.run import call
+
+    call(WRITER, import_weights, argv)
+
+
+def import_weights(
+    model: str,
+    *,
+    out: str,
+    weights: str | None = None,
+    img_size: int | None = None,
+    patch_size: int | None = None,
+    in_chans: int | None = None,
+    num_classes: int | None = None,
+    allow_non_finite: bool = False,
+    force: bool = False,
+) -> None:
+    """Turn a file of weights of a timm model into a model folder that lgx and plain timm read.
+
+    timm resamples patches and positions to the sizes that are given, and reads the official files of DINOv2, DINOv3,
+    CLIP and others. Files of transformers' ViT, DeiT and DINOv2 are read as well.
+
+    Args:
+        model: The model's name in timm, e.g. timm:deit_tiny_patch16_224; `lgx backbones` lists them.
+        out: Folder to write.
+        weights: File of weights that ends in .safetensors, .pth, .pt or .bin; without it timm downloads the weights.
+        img_size: Height and width of the images in pixels; by default the model's own.
+        patch_size: Height and width of a patch in pixels; by default the model's own.
+        in_chans: Channels of the images; by default the model's own.
+        num_classes: Classes of the weights' head where they are not the model's own; 0 leaves the head out.
+        allow_non_finite: Read weights that hold NaN or infinity.
+        force: Replace what another command or program wrote; what this command reads is never replaced.
+
+    Raises:
+        UserError: If an option is wrong, or the weights cannot be read or written.
+    """
+    from lgx.artifacts.export.imported_folder import describe_model, write_imported
+    from lgx.artifacts.timm_import import import_timm
+    from lgx.artifacts.timm_source import PREFIX, TimmSource
+    from lgx.commands.export import check_place_of_model
+    from lgx.core.non_finite import non_finite_allowed
+    from lgx.errors import UserError
+
+    if out.endswith((".safetensors", ".pth", ".pt", ".bin")):
+        raise UserError(f"--out {out}: expected a folder, because a file of weights does not name its model")
+    check_place_of_model(out, WRITER, force, (weights,))
+    source = TimmSource(model.removeprefix(PREFIX), weights, img_size, patch_size, in_chans, num_classes)
+    with non_finite_allowed(allow_non_finite):
+        imported = import_timm(source)
+    where = "downloaded by timm" if imported.held is None else f"{imported.held} tensors of {weights}"
+    print(f"read      {where}\nignored   {', '.join(imported.ignored) or 'nothing'}\nmissing   nothing")
+    print("\n".join(describe_model(imported.model)))
+    write_imported(out, imported.model, source, WRITER)
+    print(f"written   {out}")

@@ -1,0 +1,187 @@
+"""``lgx import`` reads weights as people have them, and refuses those of another model with one sentence."""
+
+import json
+
+import pytest
+import timm
+import torch
+from safetensors.torch import save_file
+
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.timm_source import TimmSource, weights_of
+from lgx.errors import UserError
+from tests.support.command_line import lgx
+from tests.support.paths import ROOT
+
+TINY, REAL = "vit_tiny_patch16_224", ROOT.parent / "shared/weights/deit_tiny_patch16_224.fb_in1k.safetensors"
+SMALL = ["--img-size", 32, "--patch_size", 8]
+
+
+@pytest.fixture(scope="module")
+def state():
+    """The weights of a ViT-Tiny with 32 px images, whose forms the tests vary."""
+    torch.manual_seed(0)
+    return {key: tensor for key, tensor in timm.create_model(TINY, img_size=32).state_dict().items()}
+
+
+def saved(state, path):
+    tensors = {key: tensor.contiguous() for key, tensor in state.items()}
+    save_file(tensors, path) if path.suffix == ".safetensors" else torch.save(tensors, path)
+    return path
+
+
+def imported(file, out, *options, model=TINY):
+    return lgx("import", f"timm:{model}", "--weights", file, "--out", out, *options)
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".pth", ".bin"])
+def test_timm_reads_what_import_wrote_with_the_same_logits_and_normalization(state, tmp_path, suffix):
+    file = saved(state, tmp_path / f"weights{suffix}")
+    result = imported(file, tmp_path / "out", *SMALL)
+    assert result.code == 0, result.err
+    assert f"read      152 tensors of {file}" in result.out
+    assert "normalize mean 0.5, 0.5, 0.5, std 0.5, 0.5, 0.5" in result.out
+    image = torch.randn(1, 3, 32, 32)
+    own = timm.create_model(
+        TINY, img_size=32, patch_size=8, pretrained=True, pretrained_cfg_overlay={"state_dict": dict(state)}
+    ).eval()
+    plain = timm.create_model(f"local-dir:{tmp_path / 'out'}", pretrained=True).eval()
+    assert torch.equal(own(image), plain(image))
+    loaded = load_pretrained(str(tmp_path / "out"))
+    assert torch.equal(own(image), loaded.model(image))
+    assert (loaded.architecture.img_size, loaded.architecture.patch_size) == (32, 8)
+    text = load_pretrained(f"timm:{TINY},weights={file},img_size=32,patch_size=8")
+    assert torch.equal(own(image), text.model(image))
+    assert json.loads((tmp_path / "out/config.json").read_text())["pretrained_cfg"]["input_size"] == [3, 32, 32]
+    assert imported(file, tmp_path / "out", *SMALL).code == 0  # it replaces what it wrote itself
+
+
+def test_every_option_that_names_an_ancestor_takes_the_text_form(fit, state, tmp_path):
+    file = saved(state, tmp_path / "w.safetensors")
+    source = f"timm:{TINY},weights={file},img_size=16,patch_size=8"
+    assert weights_of(source) == file
+    arch = "depth=3,embed_dim=32,num_heads=1,patch_size=8,img_size=16"
+    made = lgx("init", "--source", source, "--method", "weight_selection", "--head", 3, "--arch", arch, "--out",
+               tmp_path / "small")  # fmt: skip
+    assert made.code == 0, made.err
+    assert "normalize mean 0.5" in made.out
+    start = ["--model.initializer=WeightSelection", f"--model.initializer.source={source}", "--model.head=new"]
+    assert fit("Finetune", *start, f"--model.arch={arch}", "--name=a").code == 0
+    changed = {**state, "norm.bias": state["norm.bias"] + 1}
+    saved(changed, file)
+    resumed = fit("Finetune", *start, f"--model.arch={arch}", "--name=a", "--ckpt_path=last", "--trainer.max_epochs=2")
+    assert "the file of model.initializer.source has changed" in resumed.sentence
+    refused = fit("SWS", "--model.stages=[2]", f"--model.ancestor={source}", f"--model.arch={arch}", "--name=b")
+    assert "predicts 1000 classes, but task shapes has 3; adapt it first" in refused.sentence
+
+
+def test_a_file_without_head_and_a_head_that_is_not_wanted(state, tmp_path):
+    headless = {key: tensor for key, tensor in state.items() if not key.startswith("head.")}
+    file = saved(headless, tmp_path / "headless.safetensors")
+    assert "--num_classes 0" in imported(file, tmp_path / "out", "--img_size", 32).sentence
+    assert imported(file, tmp_path / "out", "--img_size", 32, "--num-classes", 0).code == 0
+    assert load_pretrained(str(tmp_path / "out")).architecture.num_classes == 0
+    whole = saved({**state, "mask_token": torch.zeros(1)}, tmp_path / "whole.safetensors")
+    result = imported(whole, tmp_path / "whole", "--img_size", 32, "--num_classes", 0)
+    assert result.code == 0, result.err
+    assert "ignored   head.bias, head.weight" in result.out
+    ten = saved({**state, "head.weight": torch.zeros(10, 192), "head.bias": torch.zeros(10)}, tmp_path / "ten.pth")
+    assert (
+        "its head has 10 classes, but vit_tiny_patch16_224 has 1000; give --num_classes 10"
+        in imported(ten, tmp_path / "ten", "--img_size", 32).sentence
+    )
+    assert imported(ten, tmp_path / "ten", "--img_size", 32, "--num_classes", 10).code == 0
+
+
+def without(state, *names):
+    return {key: tensor for key, tensor in state.items() if not key.startswith(names)}
+
+
+def apart(state):
+    """Queries, keys and values as matrices of their own."""
+    parts = {}
+    for key, tensor in state.items():
+        chunks = tensor.chunk(3) if ".qkv." in key else ()
+        parts |= {key.replace("qkv", f"{part}_proj"): chunk for part, chunk in zip("qkv", chunks, strict=False)}
+        parts |= {} if chunks else {key: tensor}
+    return parts
+
+
+def transposed(state):
+    return {key: tensor.T if key.endswith("qkv.weight") else tensor for key, tensor in state.items()}
+
+
+def diverged(state):
+    return {**state, "norm.weight": state["norm.weight"] * torch.nan}
+
+
+CHANGES = {
+    "half a checkpoint": (lambda s: without(s, "blocks.6.", "blocks.7."), TINY, ("lacks 24 parameters", "blocks.6.")),
+    "another depth": (lambda s: {**s, "blocks.12.norm1.weight": torch.ones(192)}, TINY, ("blocks.12", "another model")),
+    "another width": (lambda s: s, "vit_small_patch16_224", ("has shape [1, 1, 192]", "needs [1, 1, 384]")),
+    "another family": (lambda s: s, "vit_small_patch16_dinov3", ("has shape", "vit_small_patch16_dinov3 needs")),
+    "registers": (lambda s: {**s, "reg_token": torch.zeros(1, 4, 192)}, TINY, ("reg_token", "does not have")),
+    "transposed": (transposed, TINY, ("qkv.weight has shape [192, 576]", "it is transposed")),
+    "apart": (apart, TINY, ("holds queries, keys and values apart", "join them")),
+    "nan": (diverged, TINY, ("norm.weight holds numbers that are not finite",)),
+    "no weights": (lambda _: {"epoch": torch.zeros(1)}, TINY, ("lacks 152 parameters", "none of them fits")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_weights_that_do_not_belong_to_the_model_are_refused(state, tmp_path, change):
+    alter, model, words = CHANGES[change]
+    file = saved(alter(state), tmp_path / "w.safetensors")
+    result = imported(file, tmp_path / "out", "--img_size", 32, model=model)
+    assert result.code == 2
+    assert len(result.err.strip().splitlines()) == 1
+    assert all(word in result.sentence for word in words), result.sentence
+    assert [path.name for path in tmp_path.iterdir()] == ["w.safetensors"]
+
+
+def test_other_mistakes_give_a_sentence(state, tmp_path):
+    file = saved(state, tmp_path / "w.safetensors")
+    damaged, text = tmp_path / "damaged.pth", tmp_path / "notes.txt"
+    damaged.write_bytes(b"PK\x03\x04 damaged")
+    text.write_text("no weights")
+    out = tmp_path / "out"
+    for options, words in [
+        ((file, out, "--img_size", 30), "img_size 30 is no multiple of patch_size 16; choose 16 or 32"),
+        ((file, out, "--img_size", 32, "--patch_size", 5), "no multiple of patch_size 5; choose 30 or 35"),
+        ((tmp_path / "none.pth", out), "no such file of weights"),
+        ((text, out), "no file of weights; expected a name that ends in"),
+        ((damaged, out), "not an intact checkpoint"),
+        ((file, tmp_path / "out.safetensors"), "expected a folder"),
+        ((file, tmp_path), "is no model folder"),
+    ]:
+        result = imported(*options)
+        assert result.code == 2
+        assert words in result.sentence, result.sentence
+    assert "did you mean vit_tiny_patch16_224" in imported(file, out, model="vit_tinny_patch16_224").sentence
+    assert "timm has no such tag" in imported(file, out, model=f"{TINY}.mine").sentence
+    assert "ResNet has no patches" in imported(file, out, "--img_size", 32, model="resnet10t").sentence
+
+
+@pytest.mark.parametrize("text", ["img_size=x", "weigths=a", "img_size=32,img_size=32", "img_size"])
+def test_a_malformed_text_form_is_refused(text):
+    with pytest.raises(UserError, match=r"expected timm:NAME and key=value|must be a whole number"):
+        TimmSource.parse(f"timm:{TINY},{text}")
+
+
+def test_the_text_form_of_a_source_is_read_back():
+    source = TimmSource(TINY, "a/b.pth", img_size=32, num_classes=0)
+    assert TimmSource.parse(source.name) == source
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL.exists(), reason=f"needs the weights of DeiT-Tiny at {REAL}")
+def test_the_real_deit_tiny_is_imported_as_timm_itself_resamples_it(tmp_path):
+    result = imported(REAL, tmp_path / "out", "--img-size", 64, "--patch-size", 8, model="deit_tiny_patch16_224")
+    assert result.code == 0, result.err
+    assert "normalize mean 0.485, 0.456, 0.406" in result.out
+    image = torch.randn(1, 3, 64, 64)
+    overlay = {"file": str(REAL)}
+    own = timm.create_model(
+        "deit_tiny_patch16_224", img_size=64, patch_size=8, pretrained=True, pretrained_cfg_overlay=overlay
+    )
+    assert torch.equal(own.eval()(image), load_pretrained(str(tmp_path / "out")).model(image))
