@@ -83,24 +83,24 @@ def init(
     method = initializer.method if isinstance(architecture, ZooModel) else initializer.named(architecture)
     made = f"method    {method}{f' from {source}' if source else ''}"
     print(f"{made}\nbuilt     {_name(architecture)}, {architecture.num_classes} classes\n{start.describe()}")
-    if source and (line := _normalize_line(architecture, origin, source)):
-        print(line)
+    _print_normalization(architecture, origin, source)
     label_names = None if head else origin.label_names
     card = {"method": method, "source": source, "seed": seed, "task": origin.task}
     write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer, "lgx init")
     print(f"written   {out}")
 
 
-def _normalize_line(architecture: "Architecture | ZooModel", origin: "Origin", source: str) -> str:
-    """Which mean and std the descendant records, and where they come from; empty for other models than ViTs."""
+def _print_normalization(architecture: "Architecture | ZooModel", origin: "Origin", source: str | None) -> None:
+    """Print which mean and std the descendant records, and where they come from; nothing for other models than ViTs."""
     from lgx.architectures import ViTArchitecture
 
-    if not isinstance(architecture, ViTArchitecture):
-        return ""
+    if source is None or not isinstance(architecture, ViTArchitecture):
+        return
     if origin.normalization is not None:
-        return f"normalize {origin.normalization}, of {source}"
+        print(f"normalize {origin.normalization}, of {source}")
+        return
     remedy = f"`lgx import timm:NAME --weights {source} --out FOLDER` takes those of timm's model"
-    return f"normalize mean 0.5, std 0.5, because {source} does not say its own; {remedy}"
+    print(f"normalize mean 0.5, std 0.5, because {source} does not say its own; {remedy}")
 
 
 def _check_numbers(seed: int, **counts: int | None) -> None:
