@@ -1,6 +1,6 @@
 """``lgx init``: write a descendant that plain timm or transformers loads."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -74,15 +74,14 @@ def init(
     from lgx.core.non_finite import non_finite_allowed
     from lgx.methods.initializers import initializer_for
 
-    _check_numbers(seed, head=head, num_classes=num_classes)
-    _check_place(out, force, source, tokenizer, *options.values())
+    _check(out, force, [source, tokenizer, *options.values()], seed, head=head, num_classes=num_classes)
     with non_finite_allowed(allow_non_finite):
         initializer = initializer_for(source, **options, seed=seed)
         architecture, start = _start(arch, initializer, head, num_classes, out, seed)
     origin = initializer.origin()
     method = initializer.method if isinstance(architecture, ZooModel) else initializer.named(architecture)
-    made = f"method    {method}{f' from {source}' if source else ''}"
-    print(f"{made}\nbuilt     {_name(architecture)}, {architecture.num_classes} classes\n{start.describe()}")
+    print(f"method    {method}{f' from {source}' if source else ''}")
+    print(f"built     {_name(architecture)}, {architecture.num_classes} classes\n{start.describe()}")
     _print_normalization(architecture, origin, source)
     label_names = None if head else origin.label_names
     card = {"method": method, "source": source, "seed": seed, "task": origin.task}
@@ -121,9 +120,11 @@ def _name(architecture: "Architecture | ZooModel") -> str:
     return architecture.name if isinstance(architecture, ZooModel) else name_of(architecture)
 
 
-def _check_place(out: str, force: bool, *reads: Any) -> None:
+def _check(out: str, force: bool, reads: Iterable[Any], seed: int, **counts: int | None) -> None:
+    """Refuse wrong numbers, and a place that is taken, before anything is computed."""
     from lgx.commands.export import check_place_of_model
 
+    _check_numbers(seed, **counts)
     check_place_of_model(out, "lgx init", force, [value for value in reads if isinstance(value, str)])
 
 
