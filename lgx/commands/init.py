@@ -21,16 +21,17 @@ def main(argv: list[str]) -> None:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
     from lgx.commands.run import call
+    from lgx.commands.size import size_options
     from lgx.methods.initializers import initializer_options
     from lgx.training.migrations import rename_options
 
-    call("lgx init", init, rename_options(argv, _RENAMED), initializer_options())
+    call("lgx init", init, rename_options(argv, _RENAMED), [*size_options(), *initializer_options()])
 
 
 def init(
     *,
-    arch: str,
     out: str,
+    arch: str | None = None,
     source: str | None = None,
     head: int | None = None,
     num_classes: int | None = None,
@@ -51,10 +52,11 @@ def init(
     not predict the means and variances of batch norm: estimate these on data before you use such a model untrained.
 
     Args:
+        out: Folder, or file ending in .safetensors.
         arch: The descendant: a name (6-Small), a specification (depth=6,embed_dim=384,num_heads=6,img_size=224), or a
             model of timm or torchvision (timm:resnet34; timm:resnet34,img_size=64,in_chans=1; torchvision:resnet34).
-            For text a name (6-GPT2) or a specification (gpt2:depth=6,embed_dim=384,num_heads=6,max_len=128).
-        out: Folder, or file ending in .safetensors.
+            For text a name (6-GPT2) or a specification (gpt2:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
+            budget (--params, --macs, --latency) the sizes that it leaves alone: depth=6, or img_size=64,patch_size=8.
         source: Learngene file, folder, checkpoint of a run, or timm model name; without it the start is random.
         head: Number of classes of a new head that is initialized at random; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head; by default the source's, or the task's
@@ -64,29 +66,47 @@ def init(
         seed: Seed of all random initialization.
         allow_non_finite: Read a learngene that holds NaN or infinity.
         force: Replace what another command or program wrote; what this command reads is never replaced.
-        options: ``method`` and the options of its initializer; None where an option is not given.
+        options: Those of a budget, ``method`` and those of its initializer; None where an option is not given.
 
     Raises:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
-    from lgx.architectures.zoo import ZooModel
-    from lgx.commands.export import write
+    from lgx.commands.size import split_options
     from lgx.core.non_finite import non_finite_allowed
     from lgx.methods.initializers import initializer_for
 
+    size, options = split_options(options)
     _check(out, force, [source, tokenizer, *options.values()], seed, head=head, num_classes=num_classes)
     with non_finite_allowed(allow_non_finite):
         initializer = initializer_for(source, **options, seed=seed)
+        arch = size.choose(initializer, arch, head or num_classes)
         architecture, start = _start(arch, initializer, head, num_classes, out, seed)
+    _write(out, initializer, architecture, start, source, seed, tokenizer, keep_names=not head)
+    print(f"written   {out}")
+
+
+def _write(
+    out: str,
+    initializer: "Initializer",
+    architecture: "Architecture | ZooModel",
+    start: "Initialization",
+    source: str | None,
+    seed: int,
+    tokenizer: str | None,
+    keep_names: bool,
+) -> None:
+    """Report what was built, and write it with what it inherits; the names of the classes only with the head."""
+    from lgx.architectures.zoo import ZooModel
+    from lgx.commands.export import write
+
     origin = initializer.origin()
     method = initializer.method if isinstance(architecture, ZooModel) else initializer.named(architecture)
     print(f"method    {method}{f' from {source}' if source else ''}")
     print(f"built     {_name(architecture)}, {architecture.num_classes} classes\n{start.describe()}")
     _print_normalization(architecture, origin, source)
-    label_names = None if head else origin.label_names
+    label_names = origin.label_names if keep_names else None
     card = {"method": method, "source": source, "seed": seed, "task": origin.task}
     write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer, "lgx init")
-    print(f"written   {out}")
 
 
 def _print_normalization(architecture: "Architecture | ZooModel", origin: "Origin", source: str | None) -> None:

@@ -4,6 +4,7 @@ from lgx.initialization.descendants import initialize
 from lgx.initialization.initializer import Head, Initializer
 from lgx.initialization.origin import Origin
 from lgx.initialization.record import Initialization
+from lgx.initialization.sizes import Sizes
 from lgx.initialization.zoo import initialize_zoo
 
-__all__ = ["Head", "Initialization", "Initializer", "Origin", "initialize", "initialize_zoo"]
+__all__ = ["Head", "Initialization", "Initializer", "Origin", "Sizes", "initialize", "initialize_zoo"]

@@ -12,6 +12,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
 from lgx.initialization.origin import Origin
+from lgx.initialization.sizes import Sizes
 
 Head = Literal["keep", "new"]
 """What becomes of the source's head: it is kept, or a new one is initialized at random."""
@@ -96,6 +97,14 @@ class Initializer(ABC):
             task: The descendant's task.
         """
         return self.origin().normalization
+
+    def sizes(self) -> Sizes:
+        """Sizes of descendants that it can fill, from which a budget chooses one.
+
+        Raises:
+            UserError: If it does not say, or only starts text models.
+        """
+        raise UserError(f"{self.method}: does not say which sizes it fills; give --arch instead of a budget")
 
     def start_model(self, model: nn.Module, zoo: ZooModel, head: Head) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         """Initialize a model of timm or torchvision; initializers that start some (:meth:`starts`) override this.

@@ -8,7 +8,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
-from lgx.initialization import Initializer, Origin
+from lgx.initialization import Initializer, Origin, Sizes
 from lgx.initialization.width import heads_whole, narrow
 from lgx.methods.registry import find_spec, initializer_class, specs
 
@@ -81,6 +81,10 @@ class LayerExpansion(Initializer):
         if _width(own) == _width(other):
             return ()
         return (f"width     selected from the learngene's layers: {_words(other)} of {_words(own)}",)
+    def sizes(self) -> Sizes:
+        """Any depth from the learngene's number of layers, and no more than its width."""
+        return Sizes.within(vit_only(self.loaded.architecture, self.source)).deeper(self.loaded.num_layers)
+
 
     def tensors_for(self, architecture: Architecture) -> dict[str, Tensor]:
         """The learngene's tensors, with the descendant's width.

@@ -94,7 +94,34 @@ def test_a_folder_that_init_wrote_is_a_source(sws, tmp_path):
     assert len(a) == len(b)
 
 
+def test_a_budget_chooses_a_size_that_the_source_fills(ancestor, tmp_path):
+    base = ["init", "--source", ancestor / "best.learngene.safetensors", "--method", "weight_selection"]
+    result = lgx(*base, "--params", "6k", "--out", tmp_path / "small.safetensors")
+    assert result.code == 0, result.err
+    assert all(word in result.out for word in ("depth", "parameters", "MACs", "3 classes, 16 px"))
+    (chosen,) = [line.split("--arch ")[1] for line in result.out.splitlines() if line.startswith("chosen")]
+    parameters = sum(tensor.numel() for tensor in load_file(tmp_path / "small.safetensors").values())
+    assert 0.98 * 6000 <= parameters <= 1.02 * 6000
+    again = lgx(*base, "--arch", chosen, "--out", tmp_path / "again.safetensors")
+    assert again.code == 0, again.err
+    assert (tmp_path / "small.safetensors").read_bytes() == (tmp_path / "again.safetensors").read_bytes()
+
+
+def test_a_budget_of_a_learngene_or_a_random_start_needs_no_architecture(sws, tmp_path):
+    learngene = sws / "best.learngene.safetensors"
+    result = lgx("init", "--source", learngene, "--macs", "300k", "--head", 7, "--out", tmp_path / "a")
+    assert result.code == 0, result.err
+    assert json.loads((tmp_path / "a/config.json").read_text())["num_classes"] == 7
+    fixed = "depth=2,img_size=16,patch_size=4"
+    result = lgx("init", "--params", "1M", "--arch", fixed, "--num_classes", 3, "--out", tmp_path / "b")
+    assert result.code == 0, result.err
+    assert "random" in result.out
+
+
 MISTAKES = [
+    (["--params", "9Q"], ("--params 9Q", "such as 9M")),
+    (["--params", "9M"], ("--params 9M",)),
+    (["--batch_size", 2], ("--batch_size", "--latency")),
     (["--arch", "depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16"], ("depth 1", "2 layers")),
     (["--arch", "6-Small"], ("embed_dim 16", "only the depth may differ, and width")),
     (["--num_classes", 9], ("3 classes", "--head 9")),

@@ -15,7 +15,7 @@ from lgx.core.json_files import parse_json
 from lgx.core.schema import check_fields
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
-from lgx.initialization import Origin
+from lgx.initialization import Origin, Sizes
 from lgx.methods.baselines.from_source import FromSource, check_heads
 
 
@@ -72,6 +72,16 @@ class Pretrained(FromSource):
         is_bare = self.source.endswith(".safetensors") and not self.source.endswith(SUFFIX)
         is_bare = is_bare and not is_timm_source(self.source)
         return read_safetensors(self.source) if is_bare else None
+
+    def sizes(self) -> Sizes:
+        """The source's own size.
+
+        Raises:
+            UserError: If the source is a bare file, which does not say its size.
+        """
+        if self.bare is not None:
+            raise UserError(f"{self.source}: a bare file does not say its size; give --arch instead of a budget")
+        return Sizes.own(self.loaded.require_vit("pretrained"))
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """All parameters of the source."""

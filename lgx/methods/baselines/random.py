@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture
 from lgx.architectures.zoo import ZooModel
 from lgx.core.task import Task
-from lgx.initialization import Head, Initializer
+from lgx.initialization import Head, Initializer, Sizes
 
 
 class RandomStart(Initializer):
@@ -22,6 +22,10 @@ class RandomStart(Initializer):
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """Nothing: every parameter keeps its random start."""
         return {}
+
+    def sizes(self) -> Sizes:
+        """Any size."""
+        return Sizes.free()
 
     def start_model(self, model: nn.Module, zoo: ZooModel, head: Head) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         """Nothing: every parameter keeps its random start."""

@@ -7,6 +7,7 @@ from torch import Tensor
 from lgx.architectures import Architecture
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.initialization import Sizes
 from lgx.initialization.expansion import take_layers
 from lgx.methods.baselines.from_source import FromSource, check_heads
 
@@ -41,6 +42,10 @@ class VanillaLG(FromSource):
         depth = self.loaded.require_vit("vanilla_lg").depth
         last = tuple(f"blocks.{i}." for i in range(depth - self.layers, depth))
         return sum(t.numel() for name, t in self.loaded.tensors.items() if name.startswith(last))
+
+    def sizes(self) -> Sizes:
+        """Any depth from that of the taken layers."""
+        return Sizes.of_any_depth(self.loaded.require_vit("vanilla_lg"), self.layers)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The k layers at their place."""

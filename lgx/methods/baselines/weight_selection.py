@@ -10,7 +10,7 @@ from lgx.architectures import Architecture, vit_only
 from lgx.architectures.zoo import ZooModel
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.initialization import Head
+from lgx.initialization import Head, Sizes
 from lgx.initialization.expansion import take_layers
 from lgx.initialization.width import evenly, narrow
 from lgx.methods.baselines.convnext_selection import select_convnext, stages_note
@@ -42,6 +42,10 @@ class WeightSelection(FromSource):
     def method(self) -> str:
         """``weight_selection``."""
         return "weight_selection"
+
+    def sizes(self) -> Sizes:
+        """Neither deeper nor wider than the source."""
+        return Sizes.within(self.loaded.require_vit("weight_selection"))
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """Selected elements of every parameter whose layer exists in the descendant."""

@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, GPT2Architecture, name_of
+from lgx.architectures import Architecture, GPT2Architecture, name_of, vit_only
 from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
@@ -16,7 +16,7 @@ from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
 from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, tiled_parameters, trace
 from lgx.hypernet.checkpoints import read_config
-from lgx.initialization import Head, Initializer, Origin
+from lgx.initialization import Head, Initializer, Origin, Sizes
 
 
 class HypernetPrediction(Initializer):
@@ -105,6 +105,14 @@ class HypernetPrediction(Initializer):
         if learngene is None:
             return TaskEmbeddings({})
         return TaskEmbeddings(learngene.task_embeddings, learngene.ancestor, tasks=learngene.tasks)
+
+    def sizes(self) -> Sizes:
+        """Any size; with the low-rank decoder no weight has more rows than its factors."""
+        config, learngene = self.loaded.config, self.learngene
+        widest = None if config.decoder == "conv" else config.max_size // 4
+        if learngene is None:
+            return Sizes.free(widest=widest)
+        return Sizes.free(vit_only(learngene.architecture, self.source), widest)
 
     def embedding(self, task: Task | None = None) -> Tensor | None:
         """The embedding, (T,), of the task that the constructor names, otherwise of ``task``; None where none is read.

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from lgx.architectures import Architecture
+from lgx.architectures import Architecture, vit_only
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.initialization import Sizes
 from lgx.methods.layers import LayerExpansion
 
 BASE, SLOPE = "blocks.0.", "blocks.1."
@@ -29,6 +30,10 @@ class LinearExpansion(LayerExpansion):
     def method(self) -> str:
         """The learngene's method: ``tleg``, or ``tleg_from_fit``."""
         return self.loaded.method
+
+    def sizes(self) -> Sizes:
+        """Any depth, because both of the learngene's layers are part of each layer, and no more than its width."""
+        return Sizes.within(vit_only(self.loaded.architecture, self.source)).deeper()
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The two layers, expanded to the descendant's depth."""
