@@ -81,10 +81,10 @@ class LayerExpansion(Initializer):
         if _width(own) == _width(other):
             return ()
         return (f"width     selected from the learngene's layers: {_words(other)} of {_words(own)}",)
+
     def sizes(self) -> Sizes:
         """Any depth from the learngene's number of layers, and no more than its width."""
         return Sizes.within(vit_only(self.loaded.architecture, self.source)).deeper(self.loaded.num_layers)
-
 
     def tensors_for(self, architecture: Architecture) -> dict[str, Tensor]:
         """The learngene's tensors, with the descendant's width.
