@@ -1,13 +1,14 @@
 """``TaskDataModule``: the interface of every data module for methods, callbacks and plans."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from lightning.pytorch import LightningDataModule
 
 from data_modules.samplers import Batching
+from lgx.core.batch import Batch
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 
@@ -102,6 +103,17 @@ class TaskDataModule(LightningDataModule, ABC):
     @abstractmethod
     def train_dataloader(self) -> TrainLoader:
         """Training batches of one epoch."""
+
+    def reference_dataloader(self, limit: int) -> Iterable[Batch]:
+        """Training examples as they are evaluated: each once, without augmentation; after ``setup("fit")``.
+
+        Args:
+            limit: Of more examples a class-stratified, seeded draw of so many is read, and reported.
+
+        Raises:
+            UserError: If this data module cannot read them so.
+        """
+        raise UserError(f"data: {type(self).__name__} reads no training examples in evaluation; name a single set")
 
     @property
     def predict_indices(self) -> Sequence[int]:

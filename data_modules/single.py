@@ -176,6 +176,18 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         """Every test example once, in the order of the split."""
         return self.eval_dataloader("test", in_order=True)
 
+    def reference_dataloader(self, limit: int) -> DataLoader[Any]:
+        """Training examples once, without augmentation; of more than ``limit`` a class-stratified, seeded draw."""
+        examples = self._splits["train"]
+        if (size := len(examples)) > limit:
+            if process_of(self)[0] == 0:
+                print(
+                    f"data       {limit:,} of the {size:,} training examples of {self.info.name}, drawn class by "
+                    f"class; --data.limit_train sets a smaller number"
+                )
+            examples = self.first(examples, limit, "train")
+        return self._eval_dataloader(examples, "train", in_order=False)
+
     def eval_dataloader(self, split: Split, in_order: bool = False) -> DataLoader[Any]:
         """Every example of a split once.
 
@@ -186,7 +198,10 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         Raises:
             UserError: If there are fewer examples than processes.
         """
-        examples, (rank, world_size) = self._splits[split], process_of(self)
+        return self._eval_dataloader(self._splits[split], split, in_order)
+
+    def _eval_dataloader(self, examples: ExamplesT, split: Split, in_order: bool) -> DataLoader[Any]:
+        rank, world_size = process_of(self)
         if len(examples) < world_size:
             raise UserError(
                 f"{self.info.name} {split}: {len(examples)} examples for {world_size} processes; use fewer processes"

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torchmetrics import Metric, MetricCollection
 
 from lgx.architectures import Architecture, name_of
-from lgx.components.metrics import update_metrics
+from lgx.components.metrics import metric_names, update_metrics
+from lgx.components.probes import Probe, frozen_features
 from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
 from lgx.core.task import Task
@@ -22,7 +23,14 @@ class EvaluatedModule(LightningModule, ABC):
         task: The task of the data module; of several tasks a summary. None before the data module is known.
         tasks: Every task by its name.
         eval_metrics: Metrics of ``val`` and ``test``.
+        network: The network.
+        probe: What a test measures in place of the metrics; None for the metrics.
+        probed: Features (B, T) and labels (B,) of the test batches, for the probe.
     """
+
+    network: nn.Module
+    probe: Probe | None = None
+    probed: list[tuple[Tensor, Tensor]]
 
     task: Task | None
     tasks: dict[str, Task]
@@ -38,8 +46,19 @@ class EvaluatedModule(LightningModule, ABC):
         self.evaluate_batch(batch, "val")
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
-        """Update the test metrics."""
-        self.evaluate_batch(batch, "test")
+        """Update the test metrics, or keep the features for the probe."""
+        if self.probe is None:
+            self.evaluate_batch(batch, "test")
+        else:
+            self.probed.append((self.features(batch.inputs).cpu(), batch.targets.cpu()))
+
+    def features(self, images: Tensor) -> Tensor:
+        """Features of images (B, C, H, W) before the head, (B, T), float32, without gradient."""
+        return frozen_features(self.network, images)
+
+    def reported_metrics(self, task: Task) -> list[str]:
+        """Names of the values that an evaluation reports for a task."""
+        return metric_names(task) if self.probe is None else [self.probe.metric]
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Class probabilities, (B, K).

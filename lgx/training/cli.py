@@ -15,6 +15,7 @@ from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvi
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from data_modules import TaskDataModule
+from lgx.components.probes import Probe
 from lgx.core.allocator import keep_freed_memory
 from lgx.core.launcher import check_job
 from lgx.core.non_finite import non_finite_allowed
@@ -34,6 +35,7 @@ from lgx.training.callbacks import (
     LastCheckpoint,
     Preemption,
     ResumeAveraging,
+    RunProbe,
     SaveConfig,
     SaveLearngene,
     SavePredictions,
@@ -156,6 +158,10 @@ class LgxCLI(LightningCLI):
         final = FinalWeights(self.run_dir / "checkpoints")
         contract = [self.contract] if self.command == "fit" else []
         trainer.callbacks = [*_with_averaging(given), *contract, self.health, final, *_callbacks(trainer)]
+        if self.command == "test" and self.config.probe is not None:
+            probe = RunProbe(Probe(self.config.probe, self.config.probe_k))
+            probe.check(self.model, self.datamodule)
+            trainer.callbacks.append(probe)
         trainer.plugins = _plugins(trainer.plugins or [])
         if not trainer.fast_dev_run:
             # These come after the best checkpoint, whose state the last checkpoint saves.

@@ -19,6 +19,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from data_modules import TaskDataModule  # importing the package makes every data module known by its short name
+from lgx.components.probes import NEIGHBORS, ProbeName
 from lgx.core.foreign import blame
 from lgx.core.task import Kind, Task
 from lgx.core.warnings import silence_known_warnings
@@ -103,6 +104,8 @@ def make_parser(command: str, extra: type | None = None) -> RunParser:
     parser.add_lightning_class_args(Method, "model", subclass_mode=True)
     parser.add_lightning_class_args(TaskDataModule, "data", subclass_mode=True)
     _add_run_options(parser)
+    if command == "test":
+        _add_probe_options(parser)
     if extra is not None:
         _add_fields(parser, extra)
     _link(parser)
@@ -210,6 +213,13 @@ def _add_run_options(parser: RunParser) -> None:
     parser.add_argument("--save_every", type=int | None, default=None, help="Save last.ckpt every so many steps, too.")
     parser.add_class_arguments(TensorBoardLogger, "logger")
     parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
+
+
+def _add_probe_options(parser: RunParser) -> None:
+    """Add what `lgx test` measures in place of the head's accuracy."""
+    text = "Accuracy of a classifier on the network's features, in place of its head: k nearest neighbors, or linear."
+    parser.add_argument("--probe", type=ProbeName | None, default=None, help=text)
+    parser.add_argument("--probe_k", type=int, default=NEIGHBORS, help="Neighbors that vote with --probe knn.")
 
 
 def _add_fields(parser: RunParser, extra: type) -> None:

@@ -13,10 +13,11 @@ from lgx.training.callbacks.learngene import SaveLearngene
 from lgx.training.callbacks.moved_run import FollowMovedRun
 from lgx.training.callbacks.predictions import SavePredictions
 from lgx.training.callbacks.preemption import Preemption
+from lgx.training.callbacks.probe import RunProbe
 from lgx.training.callbacks.results import SaveResults
 
 __all__ = [
     "Announce", "AtomicCheckpointIO", "BuildNetwork", "CheckRestored", "DrawFigures", "FinalWeights", "FollowMovedRun",
-    "KeepContract", "LastCheckpoint", "Preemption", "ResumeAveraging", "SaveConfig", "SaveLearngene", "SavePredictions",
-    "SaveResults", "TrainingHealth",
+    "KeepContract", "LastCheckpoint", "Preemption", "ResumeAveraging", "RunProbe", "SaveConfig", "SaveLearngene",
+    "SavePredictions", "SaveResults", "TrainingHealth",
 ]  # fmt: skip

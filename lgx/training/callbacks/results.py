@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from lgx.components.metrics import metric_names
 from lgx.core.provenance import commit, config_hash, hardware
 from lgx.core.rows import Row, add_rows
 from lgx.core.seed import run_seed
@@ -144,6 +143,6 @@ class SaveResults(Callback):
                     run=str(folder),
                     **source,
                 )
-                for metric in metric_names(method.tasks[task])
+                for metric in method.reported_metrics(method.tasks[task])
             ]
         add_rows(folder / "results.csv", rows)

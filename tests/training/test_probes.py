@@ -1,0 +1,107 @@
+"""``lgx test --probe``: a network's features without its head."""
+
+import pytest
+
+from lgx.artifacts.learngene import Learngene
+from lgx.core.rows import read_rows
+from tests.support.command_line import ARCH, lgx
+
+
+def rows_of(tmp_path, name):
+    return {row.metric: row for row in read_rows(tmp_path / f"runs/test/{name}/seed0/results.csv")}
+
+
+@pytest.mark.parametrize("probe", ["knn", "linear"])
+def test_a_probe_of_a_checkpoint_writes_its_own_metric(fit, ancestor, tmp_path, probe):
+    path = f"--ckpt_path={ancestor}/checkpoints/best.ckpt"
+    result = fit("Ancestor", path, "--name=p", f"--probe={probe}", "--probe_k=5", command="test")
+    assert result.code == 0, result.err
+    rows = rows_of(tmp_path, "p")
+    assert set(rows) == {f"{probe}_acc"}
+    row = rows[f"{probe}_acc"]
+    assert row.split == "test"
+    assert row.n == 12
+    assert row.epochs > 0
+    assert row.value > 0.5
+    again = fit("Ancestor", path, "--name=again", f"--probe={probe}", "--probe_k=5", command="test")
+    assert again.code == 0
+    assert rows_of(tmp_path, "again")[f"{probe}_acc"].value == row.value
+
+
+def test_an_untrained_start_and_a_headless_ancestor_are_probed_like_any_network(fit, ancestor, tmp_path):
+    learngene = Learngene.load(ancestor / "best.learngene.safetensors")
+    headless = {name: tensor for name, tensor in learngene.tensors.items() if not name.startswith("head.")}
+    Learngene("ancestor", learngene.architecture.replace(num_classes=0), headless, task=learngene.task).save(
+        tmp_path / "headless.learngene.safetensors"
+    )
+    found = {}
+    for name, source in [
+        ("whole", ancestor / "best.learngene.safetensors"),
+        ("none", tmp_path / "headless.learngene.safetensors"),
+    ]:
+        options = [f"--model.initializer.source={source}", "--model.head=new", "--untrained", f"--name={name}"]
+        result = fit(
+            "Finetune", "--model.initializer=Pretrained", *options, "--probe=knn", "--probe_k=5", command="test"
+        )
+        assert result.code == 0, result.err
+        found[name] = rows_of(tmp_path, name)["knn_acc"]
+    assert found["whole"].value == found["none"].value
+    assert found["whole"].epochs == 0
+
+
+def test_the_probe_of_a_written_start_is_that_of_its_source(fit, ancestor, tmp_path):
+    source = ancestor / "best.learngene.safetensors"
+    assert lgx("init", "--source", source, "--arch", ARCH, "--out", tmp_path / "start").code == 0
+    values = []
+    for name, given in (("source", source), ("start", tmp_path / "start")):
+        options = [
+            "--model.initializer=Pretrained",
+            f"--model.initializer.source={given}",
+            "--untrained",
+            f"--name={name}",
+        ]
+        assert fit("Finetune", *options, "--probe=linear", command="test").code == 0
+        values.append(rows_of(tmp_path, name)["linear_acc"].value)
+    assert values[0] == values[1]
+
+
+def test_compare_shows_probes_under_their_own_names(fit, ancestor, tmp_path):
+    path = f"--ckpt_path={ancestor}/checkpoints/best.ckpt"
+    assert fit("Ancestor", path, "--name=p", command="test").code == 0
+    assert fit("Ancestor", path, "--name=p", "--probe=linear", command="test").code == 0
+    runs = tmp_path / "runs/test"
+    for metric in ("acc", "linear_acc"):
+        result = lgx("compare", runs, "--metric", metric, "--out", tmp_path / metric)
+        assert result.code == 0, result.err
+        assert f"{metric} (%)" in result.out
+    rows = rows_of(tmp_path, "p")
+    assert {"acc", "loss", "linear_acc"} == set(rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--probe=knn", "--probe_k=49"], ("--probe_k 49", "only 48 training images")),
+        (["--probe=knn", "--probe_k=0"], ("--probe_k: expected at least 1, got 0",)),
+        (["--probe=svm"], ("svm",)),
+        (["--probe=linear", "--data.limit_train=1", "--data.batch_size=1"], ("all of class", "two classes at least")),
+    ],
+)
+def test_a_probe_that_cannot_be_fitted_is_refused(fit, options, words):
+    result = fit("Finetune", "--untrained", *options, command="test")
+    assert result.code == 2, result.err
+    assert "Traceback" not in result.err
+    assert all(word in result.sentence for word in words), result.sentence
+
+
+def test_a_network_that_is_not_the_one_of_its_architecture_is_refused(fit, sws, ancestor):
+    teacher = f"--model.ancestor={ancestor}/best.learngene.safetensors"
+    result = fit("SWS", "--model.stages=[2,2]", teacher, "--untrained", "--probe=knn", command="test")
+    assert result.code == 2
+    assert "lgx init" in result.sentence
+
+
+def test_only_test_has_probes(fit):
+    result = fit("Finetune", "--probe=knn")
+    assert result.code == 2
+    assert "probe" in result.sentence
