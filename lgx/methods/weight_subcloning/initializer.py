@@ -11,6 +11,7 @@ from lgx.architectures.axes import Axis, axes_of
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
+from lgx.initialization.sizes import Sizes
 from lgx.initialization.width import narrow
 from lgx.methods.baselines.from_source import FromSource
 from lgx.methods.sample_images import sample_images
@@ -112,6 +113,10 @@ class WeightSubcloning(FromSource):
         if self.drop == "magnitude" and self.ranked.layers is not None:
             return largest(self.ranked.layers, depth)
         return without_the_middle(total, depth)
+
+    def sizes(self) -> Sizes:
+        """Neither deeper nor wider than the source."""
+        return Sizes.within(self.loaded.require_vit("weight_subcloning"))
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The most important parts of every parameter."""
