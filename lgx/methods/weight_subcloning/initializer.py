@@ -76,11 +76,15 @@ class WeightSubcloning(FromSource):
 
     @property
     def method(self) -> str:
-        """``weight_subcloning``, then ``_norms`` without images, else what differs from the defaults: ``_taylor``."""
+        """``weight_subcloning``."""
+        return "weight_subcloning"
+
+    def named(self, architecture: Architecture) -> str:
+        """The method, then ``_norms`` without images, else what differs from the defaults: ``_taylor``, ``_middle``."""
         if self.data is None:
-            return "weight_subcloning_norms"
+            return f"{self.method}_norms"
         measure = "_taylor" if self.measure == "taylor" else ""
-        return f"weight_subcloning{measure}" + ("" if self.drop == "change" else f"_{self.drop}")
+        return self.method + measure + ("" if self.drop == "change" else f"_{self.drop}")
 
     @cached_property
     def ranked(self) -> Importance:

@@ -76,7 +76,7 @@ def test_without_images_the_norms_of_weights_and_the_middle_decide(sparse):
     initializer = WeightSubcloning(sparse)
     start = initialize(SMALL, initializer)
     source = Learngene.load(sparse).tensors
-    assert initializer.method == "weight_subcloning_norms"
+    assert initializer.named(SMALL) == "weight_subcloning_norms"
     assert torch.equal(start.model.blocks[2].mlp.fc1.bias, source["blocks.4.mlp.fc1.bias"][NEURONS])
     assert start.notes == (
         "layers    0 1 4 of the source, counted from 0; dropped: middle",
