@@ -9,3 +9,4 @@ from data_modules.multi_text import MultiText as MultiText
 from data_modules.registry import *  # noqa: F403  # every registered set
 from data_modules.sharded import ShardedData as ShardedData
 from data_modules.text_module import TextDataModule as TextDataModule
+from data_modules.unlabeled import UnlabeledFolderData as UnlabeledFolderData

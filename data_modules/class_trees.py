@@ -92,6 +92,25 @@ def read_flat(folder: Path, where: str) -> ImageFiles | None:
     return ImageFiles(folder, [path.name for path in images], [0] * len(images), where)
 
 
+def read_all(folder: Path, where: str) -> ImageFiles:
+    """Read the images of a folder and of all folders below it, without classes, and say which files are not read.
+
+    Args:
+        folder: The folder.
+        where: Set and split, for error messages.
+
+    Returns:
+        The files in order, all of class 0.
+
+    Raises:
+        UserError: If a folder cannot be read.
+    """
+    images, unread = listed(folder)
+    if unread and images:
+        _say_skipped(folder, unread)
+    return ImageFiles(folder, [str(path.relative_to(folder)) for path in images], [0] * len(images), where)
+
+
 def listed(folder: Path, deep: bool = True) -> tuple[list[Path], Counter[str]]:
     """The images below a folder in order, and the number of other files by suffix.
 

@@ -16,7 +16,7 @@ from data_modules.single import SingleSet
 from data_modules.splits import stratified_order
 from data_modules.transforms import eval_transform, train_transform
 from lgx.core.batch import Batch
-from lgx.core.task import Task
+from lgx.core.task import AGREEMENT, Task
 
 
 class ImageDataModule(ImageOptions, SingleSet[Images]):
@@ -86,20 +86,25 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         return followed or (self.info.mean, self.info.std)
 
     @property
+    def num_classes(self) -> int:
+        """Number of classes, known before any file is read; 0 without labels."""
+        return super().num_classes if self.labels else 0
+
+    @property
     def task(self) -> Task:
         """The task, known before :meth:`setup` (until then ``num_train`` is the published size)."""
         in_chans, (mean, std) = self.in_chans or self.info.in_chans, self._normalization
         return Task(
             name=self.info.name,
             num_classes=self.num_classes,
-            kind=self.info.kind,
-            metric=self.info.metric,
+            kind=self.info.kind if self.labels else "classification",
+            metric=self.info.metric if self.labels else AGREEMENT,
             num_train=self.train_size,
             in_chans=in_chans,
             img_size=self.img_size or self.info.img_size,
             mean=match_channels(mean, in_chans),
             std=match_channels(std, in_chans),
-            class_names=self.info.class_names,
+            class_names=self.info.class_names if self.labels else (),
         )
 
 

@@ -83,6 +83,7 @@ class ImageOptions(DataOptions):
         mean: Mean of each channel with which images are normalized, in units of pixel value / 255; default that of the
             network's start where it is known, else the data set's own.
         std: Standard deviation of each channel, likewise; give both or neither.
+        labels: ``false`` gives the images without their labels, for methods that learn from an ancestor alone.
     """
 
     img_size: int | None = None
@@ -90,6 +91,7 @@ class ImageOptions(DataOptions):
     augment: Augment = "none"
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    labels: bool = True
 
     def check_options(self) -> None:
         """See :class:`DataOptions`."""

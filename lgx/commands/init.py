@@ -172,7 +172,7 @@ def _start(
 
     origin = initializer.origin()
     if not (head or num_classes) and origin.num_classes == 0:
-        raise UserError(f"--task {origin.task}: was embedded from images without classes; give --num_classes")
+        raise UserError(f"task {origin.task}: its images have no classes; give --num_classes")
     classes = head or num_classes or origin.num_classes
     torch.manual_seed(seed)
     if is_zoo_model(arch) and not _is_vit(arch, initializer):

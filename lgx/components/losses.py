@@ -57,6 +57,23 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
     return F.cross_entropy(student.float() / temperature, (teacher.float() / temperature).softmax(dim=1))
 
 
+def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
+    """How far the predictions of a student are from a teacher's.
+
+    Args:
+        student: Logits p_s, (B, K).
+        teacher: Logits p_t, (B, K).
+        temperature: τ > 0.
+
+    Returns:
+        KL divergence ``KL(softmax(p_t / τ) ‖ softmax(p_s / τ))`` of each example, (B,): :func:`distillation_loss`
+        without the entropy of the teacher's prediction; and 1 where both predict the same class, else 0, (B,).
+    """
+    own, wanted = _log_softmax(student / temperature), _log_softmax(teacher / temperature)
+    divergence = F.kl_div(own, wanted, log_target=True, reduction="none").sum(dim=1)
+    return divergence, (student.argmax(dim=1) == teacher.argmax(dim=1)).float()
+
+
 def feature_divergence(student: Tensor, teacher: Tensor) -> Tensor:
     """Divergence of a student's projected features from the teacher's features (TAL, Eq. 4).
 

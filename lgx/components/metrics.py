@@ -8,6 +8,9 @@ A task reports its main metric, ``task.metric``, and ``acc``:
   report it. A mean of the images' own mIoU would be a different number.
 - ``f1``: F1 of the positive class, class 1 of two.
 - ``mcc``: Matthews correlation coefficient, in [-1, 1].
+
+A task without labels has ``agreement`` alone, which a method measures by itself: the mean over the examples of how well
+the network agrees with its teacher.
 """
 
 from collections.abc import Callable
@@ -19,7 +22,7 @@ from torchmetrics.classification import MulticlassAccuracy, MulticlassJaccardInd
 from lgx.components.losses import label_losses
 from lgx.components.text_metrics import Matthews, PositiveF1
 from lgx.core.batch import IGNORE
-from lgx.core.task import Task
+from lgx.core.task import AGREEMENT, Task
 from lgx.errors import UserError
 
 METRICS: dict[str, Callable[[int, int | None], Metric]] = {
@@ -36,7 +39,7 @@ Larger values are better.
 
 def metric_names(task: Task) -> list[str]:
     """Names of the values that are reported for a task: the main metric first, ``loss`` last."""
-    return list(dict.fromkeys((task.metric, "acc", "loss")))
+    return list(dict.fromkeys((task.metric, "acc", "loss"))) if task.is_labeled else [AGREEMENT, "loss"]
 
 
 def metrics_for(task: Task) -> MetricCollection:
@@ -46,11 +49,15 @@ def metrics_for(task: Task) -> MetricCollection:
         task: Decides the metric names, the number of classes, and whether unlabeled pixels are ignored.
 
     Returns:
-        The metrics by name. :func:`update_metrics` updates them.
+        The metrics by name. :func:`update_metrics` updates them; those of a task without labels are means, which the
+        method updates.
 
     Raises:
         UserError: If the task's main metric is unknown.
     """
+    if not task.is_labeled:
+        means: dict[str, Metric] = {name: MeanMetric() for name in metric_names(task)}
+        return MetricCollection({**means, "n": SumMetric()}, compute_groups=False)
     if task.metric not in METRICS:
         raise UserError(f"task {task.name}: metric {task.metric!r} is unknown; known are {', '.join(METRICS)}")
     ignored = IGNORE if task.kind == "segmentation" else None

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.components.features import Features, read_features
 from lgx.components.normalization import renormalize
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -89,6 +90,11 @@ class Teacher:
         return int(self._model.num_features)
 
     @property
+    def widths(self) -> tuple[int, int]:
+        """Widths of summary and patches of :meth:`image_features`."""
+        return int(getattr(self._model, "head_hidden_size", self.width)), self.width
+
+    @property
     def num_parameters(self) -> int:
         """Number of parameters of the network."""
         return sum(parameter.numel() for parameter in self._model.parameters())
@@ -127,6 +133,21 @@ class Teacher:
             return mean
         features: Tensor = model.forward_head(model.forward_features(self._renormalized(inputs)), pre_logits=True)
         return features
+
+    @torch.no_grad()
+    def image_features(self, images: Tensor) -> Features:
+        """Compute summary and patches.
+
+        Args:
+            images: Images normalized for the task, (B, C, H, W).
+
+        Returns:
+            The features, without gradient.
+
+        Raises:
+            UserError: If the network has no grid of patches.
+        """
+        return read_features(self._model_on(images.device), self._renormalized(images))[0]
 
     def for_task(self, task: Task) -> "Teacher":
         """A teacher with the same network for inputs that are normalized for another task."""

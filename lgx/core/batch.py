@@ -15,6 +15,7 @@ class Batch(NamedTuple):
         inputs: Images, float, normalized with the task's mean and std, (B, C, H, W); or token ids, int64, (B, N),
             padded on the right with the vocabulary's last token.
         targets: Class indices, int64, (B,); for segmentation one per pixel, (B, H, W), or ``IGNORE``.
+            Without meaning for a task without labels.
         task: Name of the task that every example of the batch belongs to.
     """
 

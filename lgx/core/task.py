@@ -24,13 +24,17 @@ class Normalization(NamedTuple):
         return f"mean {mean}, std {std}"
 
 
+AGREEMENT = "agreement"
+"""Main metric of a task without labels: how well a network agrees with its teacher; 1 is the best."""
+
+
 @dataclass(frozen=True)
 class Task:
     """A data set as methods see it; they know nothing else of it.
 
     Attributes:
         name: Short lower-case name, e.g. ``fashion_mnist``.
-        num_classes: Number of classes K.
+        num_classes: Number of classes K; 0 for images without labels.
         kind: What is predicted.
         metric: Name of the main metric.
         num_train: Number of training examples.
@@ -60,6 +64,11 @@ class Task:
     def normalization(self) -> Normalization:
         """Mean and standard deviation of its images."""
         return Normalization(self.mean, self.std)
+
+    @property
+    def is_labeled(self) -> bool:
+        """Whether its examples have labels."""
+        return self.num_classes > 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, for a checkpoint that is loaded with ``weights_only=True``."""

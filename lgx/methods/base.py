@@ -207,7 +207,8 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
             UserError: If the task does not suit the network, or the teacher cannot be read or does not suit the task.
         """
         self.learn_tasks()
-        request = self.teacher_request() if stage == "fit" else None
+        needs_teacher = stage == "fit" or (self.evaluates_with_teacher and stage != "plan")
+        request = self.teacher_request() if needs_teacher else None
         if request is not None:
             self.teacher = Teacher.load(request.source, request.task, features_only=request.features_only)
 
@@ -222,7 +223,7 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         task, own = self.data_module().task, self.architecture
         if own.kind != task.kind:
             raise UserError(f"model.kind: the network is for {own.kind}, but task {task.name} is {task.kind}")
-        own.check_task(task, "model.arch")
+        self.check_task(task)
         if self.mix is not None and self.data_module().batch_size % 2:
             raise UserError(f"data.batch_size: mixup needs an even number, got {self.data_module().batch_size}")
         self.task = task

@@ -41,6 +41,24 @@ class EvaluatedModule(LightningModule, ABC):
     def architecture(self) -> Architecture:
         """Architecture of the network."""
 
+    @property
+    def evaluates_with_teacher(self) -> bool:
+        """Whether evaluation compares with the teacher, too, which is then loaded for validation and test."""
+        return False
+
+    def check_task(self, task: Task) -> None:
+        """Refuse a task whose inputs or classes the network does not have, or which has no labels to learn from.
+
+        Raises:
+            UserError: If it does not suit the method.
+        """
+        if not task.is_labeled:
+            raise UserError(
+                f"data: the images of task {task.name} have no labels, which model {type(self).__name__} learns from; "
+                f"give class folders (--data ImageFolderData) or another set with labels"
+            )
+        self.architecture.check_task(task, "model.arch")
+
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Update the validation metrics."""
         self.evaluate_batch(batch, "val")

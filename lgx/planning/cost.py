@@ -1,7 +1,7 @@
 """Cost of one training step: FLOPs, and memory on each GPU."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,7 +104,9 @@ def step_cost(method: Method, batch_size: int, precision: Precision, teacher_wid
         teacher_width: Width of the teacher's features.
     """
     probe = method.cost_probe()
-    method.teacher = StandInTeacher(teacher_width, largest_task(method)) if method.teacher_request() else None
+    task = largest_task(method)
+    taught = task if task.is_labeled else replace(task, num_classes=method.architecture.num_classes)
+    method.teacher = StandInTeacher(teacher_width, taught) if method.teacher_request() else None
     if probe.architectures:
         forward, own = _flops_of_set(method, probe)
         with probe.restricted_to(spread(probe.architectures)[-1:]):

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.timm_models import IMAGENET_MEAN, IMAGENET_STD
 from lgx.artifacts.timm_source import TimmSource, is_timm_source
+from lgx.components.features import Features
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.methods.cost_probe import CostProbe
@@ -85,6 +86,16 @@ class StandInTeacher(Teacher):
     def features(self, inputs: Tensor) -> Tensor:
         """Features, (B, T)."""
         return torch.zeros(len(inputs), self._width, device=inputs.device)
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Widths of summary and patches."""
+        return self._width, self._width
+
+    def image_features(self, images: Tensor) -> Features:
+        """Summary (B, T), and a single patch (B, T, 1, 1)."""
+        summary = self.features(images)
+        return Features(summary, summary[:, :, None, None])
 
 
 def load_teacher(name: str, task: Task, real: bool = False) -> Teacher | None:

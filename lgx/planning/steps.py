@@ -86,7 +86,7 @@ def count_steps(
     )  # fmt: skip
     method.trainer = data.trainer = counting
     sizes = [_announce(member, options) for member in data.members()]
-    method.setup("validate")  # "fit" would load the teacher
+    method.setup("plan")  # the others may load the teacher
     data.num_workers = 0  # nothing is loaded
     total = method.total_steps()
     batches = data.train_dataloader().epoch_length

@@ -17,7 +17,7 @@ COMMON: dict[str, Any] = {
     "root": "data", "batch_size": 128, "eval_batch_size": None, "num_workers": 0, "worker_timeout": 60,
     "val_fraction": 0.1, "split_seed": 0, "seed": 0, "limit_train": None,
 }  # fmt: skip
-IMAGES = COMMON | {"img_size": None, "in_chans": None, "augment": "none"}
+IMAGES = COMMON | {"img_size": None, "in_chans": None, "augment": "none", "labels": True}
 SHARDS = IMAGES | {"in_memory": True, "shuffle_buffer": 1000}
 TEXTS = COMMON | {
     "batch_size": 32, "tokenizer": None, "source": "files", "max_len": 128, "too_long": "cut", "vocab_size": 50257,
@@ -28,6 +28,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "ADE20K": IMAGES,
     "ImageNet": IMAGES | {"val_fraction": 0.01},
     "ImageFolderData": IMAGES | {"root": None, "name": None, "img_size": 224},
+    "UnlabeledFolderData": IMAGES | {"root": None, "name": None, "img_size": 224, "labels": False},
     "ShardedData": SHARDS | {"name": None},
     "PocketDecathlon": SHARDS | {"task": "world"},
     "MiniDecathlon": SHARDS | {"task": "tiny_imagenet"},

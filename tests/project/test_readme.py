@@ -113,6 +113,9 @@ def workplace(tmp_path, monkeypatch):
     auxiliary = arch.replace(stages=(3, 3, 3, 3))
     sws = Learngene("sws", auxiliary, take_layers(auxiliary.build().state_dict(), [0, 3, 6, 9]))
     sws.save("runs/demo_sws/sws/seed0/best.learngene.safetensors")
+    headless = auxiliary.replace(num_classes=0)
+    unlabeled = Learngene("sws", headless, take_layers(headless.build().state_dict(), [0, 3, 6, 9]))
+    unlabeled.save("runs/mine/unlabeled/seed0/best.learngene.safetensors")
     state = {f"network.{k}": v for k, v in seven.build().state_dict().items()}
     about = {"architecture": seven.to_dict(), "task": {}, "epochs": 1, "method": "sws"}
     (tmp_path / "runs/demo_sws/mine/seed0/checkpoints").mkdir(parents=True)

@@ -1,28 +1,46 @@
 """Distillation of an ancestor into a plain network."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from functools import cached_property
+from typing import Any, Literal, cast
 
+import torch
 from torch import Tensor, nn
 
+from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.components.losses import distillation_loss
-from lgx.components.teacher import TeacherRequest
+from lgx.components.features import FeatureProjection, feature_losses, read_features
+from lgx.components.losses import agreement_with, distillation_loss
+from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.core.batch import Batch
+from lgx.core.task import AGREEMENT, Task
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.methods.distillation.spec import SIMPLE_LG
 from lgx.methods.distillation.start import Start, stage_shares, start_from_ancestor
 from lgx.methods.options import check_positive, check_share
 
+Guidance = Literal["logits", "features"]
+
+_PROJECTION = "projection."
+"""Where the trained network has its projection, which is no part of the learngene."""
+
 
 class Distill(Method):
-    """Train a network on labels and on the predictions of a frozen ancestor.
+    """Train a network on labels and on the predictions or features of a frozen ancestor.
 
     ``loss = (1 - α) CE(p_s, y) + α CE(softmax(p_s / τ), softmax(p_t / τ))`` with the network's logits p_s and the
     ancestor's logits p_t (SWS [0], Eq. 2-4, after [1]). The learngene of a shallow network trained so is Simple-LG
     ([0], Sec. 1): its layers are expanded without having been trained for it.
+
+    ``guidance: features`` replaces the second term by :func:`~lgx.components.features.feature_losses`: class token or
+    pooled tokens, and patch tokens, through a learned projection. The ancestor needs no head, and its classes do not
+    matter. Images without labels (``--data UnlabeledFolderData``, ``--data.labels false``) suffice; the loss is then
+    the guidance alone. With ``features`` the network then has no head, and descendants of the learngene get new ones;
+    with ``logits`` it predicts the ancestor's classes. Validation then shows the guidance as ``val/loss`` (of logits
+    their KL divergence) and ``val/agreement``: the share of images with the ancestor's prediction, or the mean cosine
+    similarity of projected and wanted class token.
 
     [0]: Xia et al., "Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models",
     IJCAI 2024, https://arxiv.org/abs/2404.16897
@@ -30,12 +48,14 @@ class Distill(Method):
 
     Args:
         ancestor: The teacher: learngene file, folder, checkpoint or timm model name; none trains on labels alone.
-        alpha: Share α of the distillation loss, in [0, 1]. The paper gives no value; ours is 0.5.
-        temperature: τ > 0. The paper gives no value; ours is 1.
+        alpha: Share α of the distillation loss, in [0, 1]. The paper gives no value; ours is 0.5. Without labels it is
+            not used.
+        temperature: τ > 0 of ``guidance: logits``. The paper gives no value; ours is 1.
+        guidance: ``logits`` as in the paper, or ``features``, for image models.
         start: ``random`` as in the papers, or from the ancestor's own layers, which is ours: layer i of L is the
             ancestor layer in the ``middle`` of its i-th L-th, or the ``mean`` of that part. Everything outside the
-            layers is then the ancestor's as well, the head if the classes agree. The method's name says so:
-            ``simple_lg_from_middle``.
+            layers is then the ancestor's as well, the head if the classes agree. Of a wider ancestor, evenly spaced
+            elements are taken, as in weight selection. The method's name says so: ``simple_lg_from_middle``.
         kwargs: Arguments of every method.
     """
 
@@ -48,13 +68,19 @@ class Distill(Method):
         ancestor: str | None = None,
         alpha: float = 0.5,
         temperature: float = 1.0,
+        guidance: Guidance = "logits",
         start: Start = "random",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_share("alpha", alpha, closed=True)
         check_positive("temperature", temperature)
-        self.ancestor, self.alpha, self.temperature = ancestor, alpha, temperature
+        self.ancestor, self.alpha, self.temperature, self.guidance = ancestor, alpha, temperature, guidance
+        self.has_labels = self.parsed_architecture.num_classes > 0
+        if guidance == "features" and ancestor is None:
+            raise UserError("model.guidance: features are those of an ancestor; give model.ancestor")
+        if guidance == "features" and self.parsed_architecture.kind == "text":
+            raise UserError("model.guidance: features are compared of image models; leave it at logits for text")
         self.set_start(start)
 
     def set_start(self, start: str) -> None:
@@ -77,20 +103,84 @@ class Distill(Method):
         """The method's name, with the start where it is not the papers': ``sws``, ``sws_from_middle``."""
         return f"{self.spec.name}_from_{self.start}" if self.is_from_ancestor else self.spec.name
 
+    # -- task and teacher -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def own_architecture(self) -> Architecture:
+        """The architecture in ``arch`` with its outputs: the task's classes; without labels none, or the ancestor's.
+
+        Raises:
+            UserError: If the ancestor's classes are needed and cannot be read.
+        """
+        if self.has_labels or self.guidance == "features" or self.ancestor is None:
+            return self.parsed_architecture
+        ancestor = load_pretrained(self.ancestor)
+        classes = getattr(ancestor.model, "num_classes", 0) if ancestor.has_head else 0
+        if not classes:
+            raise UserError(
+                f"model.guidance: without labels, logits are those of the ancestor's head, but {self.ancestor} has "
+                f"none; choose features"
+            )
+        return self.parsed_architecture.replace(num_classes=classes)
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """Architecture of the network."""
+        return self.own_architecture
+
+    def assume_missing_files(self, tasks: Mapping[str, Task]) -> tuple[str, ...]:
+        """Plan without the ancestor whose classes the network predicts."""
+        try:
+            self.own_architecture  # noqa: B018  # reads the ancestor where its classes are needed
+        except UserError:
+            self.own_architecture = self.parsed_architecture.replace(num_classes=1000)
+            return (f"model.ancestor: {self.ancestor} cannot be read yet; the plan takes it to have 1000 classes.",)
+        return ()
+
+    def check_task(self, task: Task) -> None:
+        """Refuse a task that does not suit the network, or has no labels where there is no ancestor."""
+        if self.ancestor is None or task.is_labeled:
+            super().check_task(task)
+            return
+        if self.mix is not None:
+            raise UserError("model.mixup, model.cutmix: mix labels, which the images do not have; leave both at 0")
+        self.architecture.check_inputs(task, "model.arch")
+
+    @property
+    def evaluates_with_teacher(self) -> bool:
+        """Without labels, only the ancestor can be compared with."""
+        return not self.has_labels
+
     def teacher_request(self) -> TeacherRequest | None:
         """The ancestor, where there is one."""
         if self.ancestor is None or self.task is None:
             return None
-        return TeacherRequest(self.ancestor, self.task)
+        return TeacherRequest(self.ancestor, self.task, not self.has_labels or self.guidance == "features")
+
+    # -- network --------------------------------------------------------------------------------------------------
 
     def build_network(self) -> nn.Module:
-        """The network at its start; without reading the ancestor where a checkpoint is loaded next."""
+        """The network at its start; without reading the ancestor's layers where a checkpoint is loaded next."""
         network = self.random_network()
         if self.is_from_ancestor and self._trainer is not None and not self.weights_follow:
             ancestor = load_pretrained(self.ancestor or "")
             shares = self.ancestor_shares(ancestor.require_known("model.start").depth)
             self.print(start_from_ancestor(network, self.architecture, ancestor, shares).describe())
+        if self.guidance == "features" and (self.teacher is not None or self._is_fitting):
+            if self.teacher is None:  # Lightning's averaging of weights asks for the network before setup
+                request = cast(TeacherRequest, self.teacher_request())
+                self.teacher = Teacher.load(request.source, request.task, features_only=True)
+            self._project(network, *self.teacher.widths)
         return network
+
+    @property
+    def _is_fitting(self) -> bool:
+        return self._trainer is not None and self._trainer.state.fn == "fit"
+
+    def _project(self, network: nn.Module, summary: int, patches: int) -> None:
+        """Give the network its projection to the ancestor's widths; what trains, saves or counts it then has both."""
+        width = self.architecture.embed_dim
+        network.projection = FeatureProjection(width, summary, patches)
 
     def random_network(self) -> nn.Module:
         """The network at its random start."""
@@ -100,16 +190,74 @@ class Distill(Method):
         """Share of each ancestor layer in each layer of the network at its start, (L, depth)."""
         return stage_shares((1,) * self.architecture.depth, depth, cast(Start, self.start))
 
+    # -- losses ---------------------------------------------------------------------------------------------------
+
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
-        """``loss`` and its parts ``loss_labels`` and ``loss_distillation``."""
-        logits = self(batch.inputs)
+        """``loss`` and its parts ``loss_labels`` and ``loss_distillation``; without labels ``loss`` alone."""
+        if self.guidance == "features":
+            features, tokens = read_features(self.network, batch.inputs)
+            projected = cast(FeatureProjection, self.network.projection)(features)
+            teacher = cast(Teacher, self.teacher).image_features(batch.inputs)
+            distilled = feature_losses(projected, teacher)[0].mean()
+            logits = cast(Any, self.network).forward_head(tokens) if self.has_labels else tokens
+        else:
+            logits = self(batch.inputs)
+            if self.teacher is None:
+                return {"loss": self.label_loss(logits, batch.targets)}
+            distilled = distillation_loss(logits, self.teacher(batch.inputs), self.temperature)
+        if not self.has_labels:
+            return {"loss": distilled}
         labels = self.label_loss(logits, batch.targets)
-        if self.teacher is None:
-            return {"loss": labels}
-        distilled = distillation_loss(logits, self.teacher(batch.inputs), self.temperature)
         loss = (1 - self.alpha) * labels + self.alpha * distilled
         return {"loss": loss, "loss_labels": labels, "loss_distillation": distilled}
 
+    def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
+        """Update and log the metrics of one batch; without labels how well the network agrees with the ancestor."""
+        if self.has_labels:
+            super().evaluate_batch(batch, split)
+            return
+        teacher = cast(Teacher, self.teacher)
+        if self.guidance == "features":
+            projected = cast(FeatureProjection, self.network.projection)(read_features(self.network, batch.inputs)[0])
+            losses, agreement = feature_losses(projected, teacher.image_features(batch.inputs))
+        else:
+            losses, agreement = agreement_with(self(batch.inputs), teacher(batch.inputs), self.temperature)
+        metrics = self.metrics_of(split)
+        for name, value in (("loss", losses), (AGREEMENT, agreement), ("n", torch.tensor(len(losses)))):
+            metric = metrics[name]
+            metric.update(value)
+            self.log(f"{split}/{name}", metric, prog_bar=name == AGREEMENT, on_step=False, on_epoch=True)
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Class probabilities, (B, K).
+
+        Raises:
+            UserError: If the network has no head.
+        """
+        if self.architecture.num_classes == 0:
+            raise UserError("predict: the network was trained without labels and has no head; fine-tune a descendant")
+        return super().predict_step(batch, batch_idx)
+
+    # -- what the run leaves --------------------------------------------------------------------------------------
+
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
-        """All layers of the network."""
-        return Learngene(self.method, self.architecture, dict(state), ancestor=self.ancestor or "")
+        """All layers of the network, without the projection."""
+        tensors = without_projection(state)
+        return Learngene(self.method, self.architecture, tensors, ancestor=self.ancestor or "")
+
+    def describe(self) -> dict[str, Any]:
+        """What a checkpoint says of itself; with a projection it holds more than a network of its architecture."""
+        return super().describe() | {"plain_network": self.plain_network and self.guidance == "logits"}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take over how long the network was trained, and the size of a projection whose ancestor is not loaded."""
+        super().on_load_checkpoint(checkpoint)
+        state, prefix = checkpoint["state_dict"], f"network.{_PROJECTION}"
+        if self.guidance == "features" and not hasattr(self.network, "projection"):
+            self._project(self.network, *(len(state[f"{prefix}{part}.bias"]) for part in ("summary", "patches")))
+            self.network.to(self.device)
+
+
+def without_projection(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A network's parameters without those of its projection."""
+    return {name: tensor for name, tensor in state.items() if not name.startswith(_PROJECTION)}

@@ -11,10 +11,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, name_of
+from lgx.architectures import Architecture, ViTArchitecture, name_of
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.errors import UserError
 from lgx.initialization.record import Initialization, load_parameters
+from lgx.initialization.width import evenly, narrow
 
 Start = Literal["random", "middle", "mean"]
 
@@ -75,8 +76,9 @@ def start_from_ancestor(
 ) -> Initialization:
     """Give a network the ancestor's layers, and everything outside of them.
 
-    Patch projection and positions are resampled to the network's image and patch size. The head is taken where kind and
-    number of classes agree.
+    Of a wider ViT, evenly spaced elements are taken (:func:`~lgx.initialization.width.evenly`). Patch projection and
+    positions are resampled to the network's image and patch size. The head is taken where kind and number of classes
+    agree.
 
     Args:
         network: The network; parameters that the ancestor lacks stay as they are.
@@ -91,17 +93,20 @@ def start_from_ancestor(
         UserError: If the ancestor is no plain ViT or GPT-2, or if its layers have another size.
     """
     own = ancestor.require_known("model.start")
-    tensors = combine_layers(ancestor.tensors, own.layers, shares)
+    tensors: dict[str, Tensor] = ancestor.tensors
     if (own.kind, own.num_classes) != (architecture.kind, architecture.num_classes):
         tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(own.head)}
-    tensors = architecture.fit_input_sizes(tensors)
+    is_narrower = own.embed_dim != architecture.embed_dim
+    if isinstance(own, ViTArchitecture) and isinstance(architecture, ViTArchitecture):
+        tensors = narrow(tensors, own, architecture.unshared(), evenly)
+    tensors = architecture.fit_input_sizes(combine_layers(tensors, own.layers, shares))
     shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
     wrong = next((name for name, tensor in tensors.items() if shapes.get(name) != tensor.shape), None)
-    if wrong is not None or own.num_heads != architecture.num_heads:
+    if wrong is not None or (own.num_heads != architecture.num_heads and not is_narrower):
         raise UserError(
             f"model.start: the layers of ancestor {ancestor.name} ({name_of(own)}) do not fit the trained network "
-            f"({name_of(architecture)}){f', first {wrong}' if wrong else ''}: from the ancestor's layers only the "
-            f"depth may differ; choose {own.source_sizes} and num_heads of the ancestor, or start: random"
+            f"({name_of(architecture)}){f', first {wrong}' if wrong else ''}: it may be narrower and have another "
+            f"depth; choose its other sizes, and num_heads where the width is the same, or start: random"
         )
     stored = sum(tensor.numel() for tensor in ancestor.tensors.values())
     return load_parameters(network, tensors, stored, ())

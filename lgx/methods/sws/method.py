@@ -10,7 +10,7 @@ from torch import Tensor
 from lgx.architectures import ViTArchitecture, vit_only
 from lgx.artifacts.learngene import Learngene
 from lgx.initialization.expansion import first_of_stages, take_layers
-from lgx.methods.distillation.method import Distill
+from lgx.methods.distillation.method import Distill, without_projection
 from lgx.methods.distillation.start import Start, stage_shares
 from lgx.methods.sws.spec import SWS as SPEC
 
@@ -41,7 +41,7 @@ class SWS(Distill):
     @cached_property
     def architecture(self) -> ViTArchitecture:
         """The auxiliary net: depth and sharing from ``stages``."""
-        base = vit_only(self.parsed_architecture, f"model {type(self).__name__}")
+        base = vit_only(self.own_architecture, f"model {type(self).__name__}")
         return base.replace(depth=sum(self.stages), stages=self.stages)
 
     def ancestor_shares(self, depth: int) -> Tensor:
@@ -52,5 +52,5 @@ class SWS(Distill):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """One layer per stage, and all parameters outside the layers."""
-        tensors = take_layers(state, first_of_stages(self.stages))
+        tensors = take_layers(without_projection(state), first_of_stages(self.stages))
         return Learngene(self.method, self.architecture, tensors, ancestor=self.ancestor or "")

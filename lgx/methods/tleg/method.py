@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from lgx.architectures import ViTArchitecture, vit_only
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
-from lgx.methods.distillation.method import Distill
+from lgx.methods.distillation.method import Distill, without_projection
 from lgx.methods.tleg.initializer import least_squares_shares
 from lgx.methods.tleg.network import LinearlyExpandedViT
 from lgx.methods.tleg.spec import TLEG as SPEC
@@ -48,7 +48,7 @@ class TLEG(Distill):
         Raises:
             UserError: If it has one layer, to which θ_A does not contribute, or shares weights in stages.
         """
-        architecture = vit_only(self.parsed_architecture, f"model {type(self).__name__}")
+        architecture = vit_only(self.own_architecture, f"model {type(self).__name__}")
         if architecture.depth < 2:
             raise UserError("model.arch: the auxiliary net has one layer, but TLEG learns two; give it more layers")
         if architecture.stages is not None:
@@ -66,4 +66,5 @@ class TLEG(Distill):
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """θ_B as layer 0, θ_A as layer 1, and all parameters outside the layers."""
         ancestor = self.ancestor or ""
-        return Learngene(self.method, self.architecture, dict(state), ancestor=ancestor, content="layers")
+        tensors = without_projection(state)
+        return Learngene(self.method, self.architecture, tensors, ancestor=ancestor, content="layers")

@@ -23,16 +23,43 @@ class LinearlyExpandedViT(VisionTransformer):
         super().__init__(**architecture.replace(depth=2).timm_args())
         self.depth = architecture.depth
         # A tuple hides it from nn.Module: its parameters have shapes only, and must not be trained, saved or moved.
-        self._whole = (architecture.build("meta", drop_path_rate),)
+        self._whole = (_Parts(architecture.build("meta", drop_path_rate)),)
         for name, parameter in self.named_parameters():
             if name.startswith(SLOPE) and ".norm" in name:
                 nn.init.zeros_(parameter)
 
     def forward(self, images: Tensor) -> Tensor:  # type: ignore[override]  # timm's also takes a mask
         """Logits of the whole network."""
+        return self._run("forward", images, True)
+
+    def forward_features(self, images: Tensor) -> Tensor:  # type: ignore[override]  # as above
+        """Normalized tokens of the whole network, (B, P + N, D)."""
+        return self._run("forward_features", images, True)
+
+    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
+        """Logits of tokens, or what the head reads; no layer is computed for it."""
+        return self._run("forward_head", x, False, pre_logits=pre_logits)
+
+    def _run(self, part: str, inputs: Tensor, layers: bool, **options: bool) -> Tensor:
+        """Run a method of the whole network with its layers computed from the two."""
         (whole,) = self._whole
         if whole.training != self.training:  # train() does not reach a hidden module
             whole.train(self.training)
-        parameters = expand_linearly(dict(self.named_parameters()), self.depth)
-        logits: Tensor = functional_call(whole, parameters, (images,))
-        return logits
+        learned = {name: p for name, p in self.named_parameters() if not name.startswith("projection.")}
+        parameters = expand_linearly(learned, self.depth if layers else 0)
+        named = {f"whole.{name}": tensor for name, tensor in parameters.items()}
+        found: Tensor = functional_call(whole, named, (part, inputs), options)
+        return found
+
+
+class _Parts(nn.Module):
+    """Calls any method of a network, which ``functional_call`` alone does not."""
+
+    def __init__(self, whole: VisionTransformer) -> None:
+        super().__init__()
+        self.whole = whole
+
+    def forward(self, part: str, inputs: Tensor, **options: bool) -> Tensor:
+        """The result of the network's method."""
+        found: Tensor = getattr(self.whole, part)(inputs, **options)
+        return found

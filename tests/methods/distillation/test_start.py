@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from lgx.architectures import parse_any_architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
 from lgx.initialization import initialize
+from lgx.methods import WeightSelection
 from lgx.methods.distillation.start import combine_layers, stage_shares
 from lgx.methods.initializers import initializer_for
 from lgx.methods.tleg.initializer import expand_linearly, least_squares_shares
@@ -106,6 +108,16 @@ def test_a_head_of_other_classes_starts_at_random_and_positions_are_resampled(im
     assert "random    75 parameters: head" in result.out  # 24 x 3 + 3
 
 
+def test_a_narrower_network_starts_from_evenly_spaced_elements(fit, ancestor_file, tmp_path):
+    narrow = "depth=6,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
+    options = ("--model.start=middle", f"--model.ancestor={ancestor_file}", f"--model.arch={narrow}", STILL)
+    result = fit("Distill", "--name=n", *options, "--data.labels=false", "--model.guidance=features")
+    assert result.code == 0, result.err
+    found = Learngene.load(tmp_path / "runs/test/n/seed0/best.learngene.safetensors").tensors
+    selected = WeightSelection(ancestor_file)(parse_any_architecture(narrow, num_classes=5))
+    assert all(torch.equal(tensor, selected[name]) for name, tensor in found.items())
+
+
 def test_a_resumed_run_does_not_read_the_start_again(fit, ancestor, tmp_path, monkeypatch):
     options = ("SWS", "--name=r", teacher(ancestor), "--model.start=middle", "--model.stages=[2,2]")
     whole = fit(*options, "--trainer.max_epochs=2", "--experiment=whole")
@@ -130,8 +142,12 @@ def test_a_resumed_run_does_not_read_the_start_again(fit, ancestor, tmp_path, mo
     [
         ("SWS", ["--model.start=mean"], ("model.start: mean", "give model.ancestor")),
         ("TLEG", ["--model.start=mean", "--model.ancestor=x.safetensors"], ("start", "mean", "random", "fit")),
-        ("SWS", ["--untrained", "--model.start=mean", "--model.stages=[2]", "--model.ancestor={big}"],
-         ("model.start", "embed_dim=24", "embed_dim=16", "only the depth may differ")),
+        ("SWS", ["--untrained", "--model.start=mean", "--model.stages=[2]", "--model.ancestor={big}",
+                 "--model.arch=embed_dim=48,num_heads=3,patch_size=4,img_size=16"],
+         ("must not be wider", "48 of embed_dim", "the source 24")),
+        ("SWS", ["--untrained", "--model.start=mean", "--model.stages=[2]", "--model.ancestor={big}",
+                 "--model.arch=embed_dim=24,num_heads=4,patch_size=4,img_size=16"],
+         ("model.start", "num_heads=3", "num_heads=4", "num_heads where the width is the same")),
     ],
 )  # fmt: skip
 def test_a_start_that_the_ancestor_cannot_give_is_refused(fit, ancestor_file, model, options, words):

@@ -1,0 +1,267 @@
+"""Distillation of features, and distillation without labels."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.testing import assert_close
+
+from lgx.architectures import ViTArchitecture
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.components.features import FeatureProjection, Features, feature_losses, read_features
+from lgx.components.losses import agreement_with, distillation_loss
+from lgx.components.teacher import Teacher
+from lgx.core.rows import read_rows
+from lgx.core.task import Task
+from lgx.methods import Distill
+from lgx.methods.tleg.network import LinearlyExpandedViT
+from lgx.planning.configured import configure
+from lgx.planning.plan import plan_of
+from tests.support.command_line import ARCH, arguments, lgx
+from tests.support.runs import train_on
+
+FEATURES = "--model.guidance=features"
+UNLABELED = "--data.labels=false"
+TINY = ViTArchitecture(2, 16, 2, patch_size=4, img_size=16, num_classes=3)
+
+
+@pytest.fixture(scope="session")
+def headless(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An ancestor without head, of another width and another patch size."""
+    torch.manual_seed(3)
+    path = tmp_path_factory.mktemp("headless") / "headless.learngene.safetensors"
+    architecture = ViTArchitecture(3, 24, 3, patch_size=2, img_size=16, num_classes=0)
+    Learngene("ancestor", architecture, dict(architecture.build().state_dict())).save(path)
+    return str(path)
+
+
+@pytest.fixture
+def bare(images: Path, tmp_path: Path) -> Path:
+    """A folder with images, and others in a folder in it, without classes."""
+    files = sorted((images / "train").rglob("*.png"))
+    for number, file in enumerate(files):
+        place = tmp_path / "bare" / ("more" if number % 2 else "")
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, place / f"{number}.png")
+    return tmp_path / "bare"
+
+
+def features(seed: int, batch: int = 2, width: int = 5, grid: int = 3) -> Features:
+    generator = torch.Generator().manual_seed(seed)
+    shapes = (batch, width), (batch, width, grid, grid)
+    return Features(*(torch.randn(shape, generator=generator) for shape in shapes))
+
+
+def test_the_feature_loss_is_that_of_the_formula_image_by_image():
+    student, teacher = features(0), features(1)
+    losses, similarity = feature_losses(student, teacher)
+    for image in range(2):
+        cosine = F.cosine_similarity(student.summary[image], teacher.summary[image], dim=0)
+        total = Tensor([0.0])
+        for row in range(3):
+            for column in range(3):
+                own, wanted = student.patches[image, :, row, column], teacher.patches[image, :, row, column]
+                angle = 1 - F.cosine_similarity(own, wanted, dim=0)
+                total = total + 0.9 * angle + 0.1 * F.smooth_l1_loss(own, wanted)
+        assert_close(losses[image], 1 - cosine + total[0] / 9)
+        assert_close(similarity[image], cosine)
+
+
+def test_equal_features_have_no_loss_and_other_grids_are_resampled():
+    own = features(0, grid=4)
+    assert_close(feature_losses(own, own)[0], torch.zeros(2), rtol=0, atol=1e-5)
+    finer = Features(own.summary, own.patches.repeat_interleave(2, dim=2).repeat_interleave(2, dim=3))
+    constant = Features(own.summary, torch.ones(2, 5, 4, 4))
+    assert feature_losses(own, finer)[0].max() < feature_losses(own, features(9, grid=8))[0].min()
+    coarse = Features(own.summary, torch.ones(2, 5, 1, 1))
+    assert_close(feature_losses(constant, coarse)[0], torch.zeros(2), rtol=0, atol=1e-5)
+
+
+def test_the_kl_divergence_is_the_distillation_loss_without_the_teachers_entropy():
+    student, teacher = torch.randn(6, 4), torch.randn(6, 4)
+    divergence, agreement = agreement_with(student, teacher, 2.0)
+    shares = (teacher / 2).softmax(1)
+    entropy = -(shares * shares.log()).sum(1)
+    assert_close(divergence.mean(), distillation_loss(student, teacher, 2.0) - entropy.mean())
+    assert agreement.tolist() == (student.argmax(1) == teacher.argmax(1)).tolist()
+    assert_close(agreement_with(teacher, teacher)[0], torch.zeros(6), rtol=0, atol=1e-6)
+
+
+def test_features_are_class_token_and_patches_in_their_grid():
+    model = TINY.build().eval()
+    images = torch.randn(2, 3, 16, 16)
+    found, tokens = read_features(model, images)
+    assert_close(found.summary, tokens[:, 0])
+    assert_close(found.patches[1, :, 2, 3], tokens[1, 1 + 2 * 4 + 3])
+    assert_close(model.forward_head(tokens), model(images))
+    two = LinearlyExpandedViT(TINY).eval()
+    found, tokens = read_features(two, images)
+    assert_close(two.forward_head(tokens), two(images))
+    assert found.patches.shape == (2, 16, 4, 4)
+
+
+def test_a_projection_between_equal_widths_starts_as_the_identity():
+    own = features(0, width=6)
+    projected = FeatureProjection(6, 6, 4)(own)
+    assert torch.equal(projected.summary, own.summary)
+    assert projected.patches.shape == (2, 4, 3, 3)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "swin_tiny_patch4_window7_224", "levit_128s", "vit_tiny_patch16_224"])
+@pytest.mark.slow
+def test_teachers_of_other_families_give_features(name):
+    import timm
+
+    model = timm.create_model(name, num_classes=0)
+    task = Task("t", 0, img_size=224)
+    teacher = Teacher(PretrainedNetwork(name, model, None, (0.5,) * 3, (0.5,) * 3), task)
+    found = teacher.image_features(torch.zeros(1, 3, 224, 224))
+    assert (found.summary.shape[1], found.patches.shape[1]) == teacher.widths
+    assert found.patches.shape[2] == found.patches.shape[3] > 1
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "layers"),
+    [
+        ("SWS", ["--model.stages=[2,2]"], 2), ("TLEG", [], 2), ("MiniDeiT", ["--model.stages=[2,2]"], 2),
+        ("Distill", [], 4),
+    ],
+)  # fmt: skip
+def test_a_headless_ancestor_teaches_with_images_of_a_bare_folder(bare, headless, tmp_path, model, options, layers):
+    command = arguments("fit", model, bare, tmp_path / "runs", "--name=f", FEATURES, f"--model.ancestor={headless}")
+    data = ["--data=UnlabeledFolderData", f"--data.root={bare}", "--data.img_size=16", "--data.batch_size=16"]
+    result = lgx(*command, *data, *options, "--trainer.max_epochs=2")
+    assert result.code == 0, result.err
+    run = tmp_path / "runs/test/f/seed0"
+    rows = read_rows(run / "results.csv")
+    assert {(row.split, row.metric) for row in rows} == {("train", "loss"), ("val", "loss"), ("val", "agreement")}
+    assert {row.n for row in rows if row.split == "val"} == {5}  # a tenth of 48
+    losses = [row.value for row in rows if (row.split, row.metric) == ("val", "loss")]
+    assert losses[-1] < losses[0]
+    learngene = Learngene.load(run / "best.learngene.safetensors")
+    assert learngene.num_layers == layers
+    assert not any(name.startswith(("head", "projection")) or "local" in name for name in learngene.tensors)
+    state = load_checkpoint(run / "checkpoints/best.ckpt")["state_dict"]
+    assert state["network.projection.patches.weight"].shape == (24, 16)
+    six = ARCH.replace("depth=4", "depth=6")
+    init = ["init", "--source", run / "best.learngene.safetensors", "--arch", six]
+    refused = lgx(*init, "--out", tmp_path / "no")
+    assert "its images have no classes; give --num_classes" in refused.sentence
+    written = lgx(*init, "--num_classes", "7", "--out", tmp_path / "six")
+    assert written.code == 0, written.err
+    assert load_pretrained(str(tmp_path / "six")).architecture.num_classes == 7
+
+
+def test_without_labels_the_network_learns_the_ancestors_logits(fit, ancestor_file, tmp_path):
+    options = (f"--model.ancestor={ancestor_file}", UNLABELED, "--name=l", "--model.optimizer.lr=0.01")
+    result = fit("SWS", "--model.stages=[2,2]", *options, "--trainer.max_epochs=3")
+    assert result.code == 0, result.err
+    run = tmp_path / "runs/test/l/seed0"
+    divergences = [r.value for r in read_rows(run / "results.csv") if (r.split, r.metric) == ("val", "loss")]
+    assert 0 < divergences[-1] < divergences[0]
+    learngene = Learngene.load(run / "best.learngene.safetensors")
+    assert learngene.tensors["head.weight"].shape == (5, 16)  # the ancestor's classes; the images have three
+    tested = lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best")
+    assert tested.code == 0, tested.err
+    test = {row.metric: row.n for row in read_rows(run / "results.csv") if row.split == "test"}
+    assert test == {"agreement": 12, "loss": 12}
+
+
+def test_labels_and_features_are_learned_together_and_a_test_does_not_need_the_ancestor(fit, headless, tmp_path):
+    mine = shutil.copy(headless, tmp_path / "mine.learngene.safetensors")
+    result = fit("SWS", "--model.stages=[2,2]", FEATURES, f"--model.ancestor={mine}", "--name=b")
+    assert result.code == 0, result.err
+    run = tmp_path / "runs/test/b/seed0"
+    assert {r.metric for r in read_rows(run / "results.csv")} == {"loss", "acc"}
+    assert Learngene.load(run / "best.learngene.safetensors").tensors["head.weight"].shape == (3, 16)
+    Path(mine).unlink()
+    tested = lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best")
+    assert tested.code == 0, tested.err
+    refused = lgx("export", run / "checkpoints/best.ckpt", "--out", tmp_path / "exported")
+    assert "give best.learngene.safetensors" in refused.sentence
+
+
+def test_a_resumed_run_ends_with_the_same_projection_bit_for_bit(fit, headless, tmp_path):
+    options = (
+        "TLEG",
+        "--name=r",
+        FEATURES,
+        UNLABELED,
+        f"--model.ancestor={headless}",
+        "--model.drop_path_rate=0.2",
+        "--model.scheduler=null",
+    )
+    whole = fit(*options, "--trainer.max_epochs=2", "--experiment=whole")
+    assert whole.code == 0, whole.err
+    assert fit(*options).code == 0
+    assert fit(*options, "--trainer.max_epochs=2", "--ckpt_path=last").code == 0
+    states = [load_checkpoint(tmp_path / f"runs/{name}/r/seed0/checkpoints/last.ckpt") for name in ("whole", "test")]
+    expected, found = (state["state_dict"] for state in states)
+    assert "network.projection.summary.weight" in expected
+    assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
+
+
+@pytest.mark.slow
+def test_averaged_weights_include_the_projection(fit, headless, tmp_path):
+    average = ("--trainer.callbacks+=StochasticWeightAveraging", "--trainer.callbacks.swa_lrs=0.001")
+    options = (FEATURES, UNLABELED, f"--model.ancestor={headless}", "--name=a", "--trainer.max_epochs=2")
+    result = fit("Distill", *options, *average, "--trainer.callbacks.swa_epoch_start=1")
+    assert result.code == 0, result.err
+    state = load_checkpoint(tmp_path / "runs/test/a/seed0/checkpoints/last.ckpt")["state_dict"]
+    assert "network.projection.patches.bias" in state
+
+
+@pytest.mark.parametrize(("model", "options"), [("SWS", ["--model.stages=[2,2]"]), ("TLEG", [])])
+def test_a_plan_counts_network_and_projection(images, headless, tmp_path, model, options):
+    given = [FEATURES, UNLABELED, f"--model.ancestor={headless}", *options]
+    plan = plan_of(configure(arguments("fit", model, images, tmp_path, *given)[1:]))
+    network = TINY.replace(num_classes=0).count_parameters()
+    assert plan.parameters.trained == network + 2 * (16 * 24 + 24)
+    assert plan.learngene_bytes == 4 * network
+
+
+def test_a_plan_of_logits_without_labels_needs_no_ancestor_file(images, tmp_path):
+    given = [UNLABELED, "--model.ancestor=runs/missing/best.learngene.safetensors"]
+    plan = plan_of(configure(arguments("fit", "Distill", images, tmp_path, *given)[1:]))
+    assert plan.parameters.trained == TINY.replace(depth=4, num_classes=1000).count_parameters()
+    assert any("1000 classes" in note for note in plan.notes)
+
+
+@pytest.mark.slow
+def test_two_processes_train_the_same_as_one(images, headless, tmp_path):
+    given = (FEATURES, UNLABELED, f"--model.ancestor={headless}", "--model.stages=[2,2]")
+    one = torch.load(train_on(1, images, tmp_path, 16, "SWS", given) / "rank0.pt")
+    folder = train_on(2, images, tmp_path, 8, "SWS", given)
+    first, second = torch.load(folder / "rank0.pt"), torch.load(folder / "rank1.pt")
+    for name, tensor in one.items():
+        assert torch.equal(first[name], second[name]), name
+        assert_close(first[name], tensor, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        ("Finetune", [UNLABELED], ("no labels", "Finetune", "ImageFolderData")),
+        ("SWS", [UNLABELED], ("no labels", "SWS")),
+        ("GHN3", [UNLABELED, "--model.architectures=ViTs-1K"], ("",)),
+        ("SWS", [FEATURES], ("model.guidance", "give model.ancestor")),
+        ("SWS", [UNLABELED, "--model.ancestor={headless}"], ("model.guidance", "has none", "choose features")),
+        ("SWS", [UNLABELED, FEATURES, "--model.ancestor={headless}", "--model.mixup=0.5"], ("mix labels",)),
+    ],
+)
+def test_what_needs_labels_or_an_ancestor_says_so(fit, headless, model, options, words):
+    result = fit(model, *(option.replace("{headless}", headless) for option in options))
+    assert result.code == 2
+    assert all(word in result.sentence for word in words), result.err
+
+
+def test_text_has_no_patches_to_compare():
+    from lgx.errors import UserError
+
+    with pytest.raises(UserError, match="leave it at logits for text"):
+        Distill(ancestor="x", guidance="features", arch="2-GPT2", kind="text", optimizer=torch.optim.AdamW)
