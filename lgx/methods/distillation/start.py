@@ -93,9 +93,10 @@ def start_from_ancestor(
         UserError: If the ancestor is no plain ViT or GPT-2, or if its layers have another size.
     """
     own = ancestor.require_known("model.start")
+    architecture.check_source(own, "model.start")
     tensors: dict[str, Tensor] = ancestor.tensors
     if (own.kind, own.num_classes) != (architecture.kind, architecture.num_classes):
-        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(own.head)}
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(own.head_prefixes)}
     is_narrower = own.embed_dim != architecture.embed_dim
     if isinstance(own, ViTArchitecture) and isinstance(architecture, ViTArchitecture):
         tensors = narrow(tensors, own, architecture.unshared(), evenly)

@@ -11,7 +11,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from lgx.methods.distillation.method import Distill, without_projection
 from lgx.methods.tleg.initializer import least_squares_shares
-from lgx.methods.tleg.network import LinearlyExpandedViT
+from lgx.methods.tleg.network import linearly_expanded
 from lgx.methods.tleg.spec import TLEG as SPEC
 
 
@@ -57,7 +57,7 @@ class TLEG(Distill):
 
     def random_network(self) -> nn.Module:
         """The two layers and all parameters outside the layers, at their random start."""
-        return LinearlyExpandedViT(self.architecture, self.drop_path_rate)
+        return linearly_expanded(self.architecture, self.drop_path_rate)
 
     def ancestor_shares(self, depth: int) -> Tensor:
         """Share of each ancestor layer in θ_B and θ_A, (2, depth)."""

@@ -19,7 +19,7 @@ from lgx.components.teacher import Teacher
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.methods import Distill
-from lgx.methods.tleg.network import LinearlyExpandedViT
+from lgx.methods.tleg.network import linearly_expanded
 from lgx.planning.configured import configure
 from lgx.planning.plan import plan_of
 from tests.support.command_line import ARCH, arguments, lgx
@@ -99,7 +99,7 @@ def test_features_are_class_token_and_patches_in_their_grid():
     assert_close(found.summary, tokens[:, 0])
     assert_close(found.patches[1, :, 2, 3], tokens[1, 1 + 2 * 4 + 3])
     assert_close(model.forward_head(tokens), model(images))
-    two = LinearlyExpandedViT(TINY).eval()
+    two = linearly_expanded(TINY).eval()
     found, tokens = read_features(two, images)
     assert_close(two.forward_head(tokens), two(images))
     assert found.patches.shape == (2, 16, 4, 4)

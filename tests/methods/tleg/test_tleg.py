@@ -16,7 +16,7 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import LinearExpansion, StagewiseExpansion
 from lgx.methods.initializers import initializer_for
-from lgx.methods.tleg.method import LinearlyExpandedViT
+from lgx.methods.tleg.network import linearly_expanded
 from tests.support.command_line import ARCH, arguments, lgx
 from tests.support.runs import kill_and_resume, last_checkpoint, train_on
 
@@ -25,9 +25,9 @@ STOCHASTIC = ["--trainer.max_epochs=3", "--save_every=1", "--data.batch_size=8",
 
 
 @pytest.fixture
-def network() -> LinearlyExpandedViT:
+def network() -> nn.Module:
     torch.manual_seed(0)
-    return LinearlyExpandedViT(AUX)
+    return linearly_expanded(AUX)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def batch() -> Tensor:
 
 
 @pytest.fixture
-def learngene_file(network: LinearlyExpandedViT, tmp_path_factory: pytest.TempPathFactory) -> str:
+def learngene_file(network: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("t") / "best.learngene.safetensors")
     Learngene("tleg", AUX, dict(network.state_dict())).save(path)
     return path
@@ -75,7 +75,7 @@ def test_gradients_are_the_chain_rule_over_all_layers(network, batch):
 
 def test_gradients_agree_with_finite_differences():
     torch.manual_seed(0)
-    small = LinearlyExpandedViT(ViTArchitecture(3, 4, 2, patch_size=4, img_size=8, num_classes=2)).double()
+    small = linearly_expanded(ViTArchitecture(3, 4, 2, patch_size=4, img_size=8, num_classes=2)).double()
     image = torch.randn(2, 3, 8, 8, dtype=torch.double)
     names = ["blocks.0.attn.qkv.weight", "blocks.1.attn.qkv.weight", "blocks.1.norm1.weight", "pos_embed"]
     values = [small.get_parameter(name).detach().clone().requires_grad_() for name in names]
@@ -97,7 +97,7 @@ def test_it_holds_two_layers_and_starts_with_norms_of_one(network):
 
 
 def test_stochastic_depth_is_on_in_training_only(batch):
-    network = LinearlyExpandedViT(AUX, drop_path_rate=0.9)
+    network = linearly_expanded(AUX, drop_path_rate=0.9)
     assert not torch.equal(network.train()(batch), network(batch))
     assert torch.equal(network.eval()(batch), network(batch))
     network.training = True  # as Lightning does after validation
