@@ -79,7 +79,7 @@ def init(
     _check(out, force, [source, tokenizer, *options.values()], seed, head=head, num_classes=num_classes)
     with non_finite_allowed(allow_non_finite):
         initializer = initializer_for(source, **options, seed=seed)
-        arch = size.choose(initializer, arch, head or num_classes)
+        arch = size.choose(initializer, arch, head or num_classes, seed)
         architecture, start = _start(arch, initializer, head, num_classes, out, seed)
     _write(out, initializer, architecture, start, source, seed, tokenizer, keep_names=not head)
     print(f"written   {out}")

@@ -9,7 +9,7 @@ from docstring_parser import parse as parse_docstring
 
 if TYPE_CHECKING:
     from lgx.initialization import Initializer
-    from lgx.initialization.sizing import Budget
+    from lgx.initialization.sizing import Budget, Space
     from lgx.methods.initializers import InitializerOption
 
 
@@ -26,6 +26,8 @@ class SizeOptions:
         latency: Budget of time of a forward pass on this machine, e.g. 5ms.
         batch_size: Images of a pass whose latency is measured. Default: 1.
         accelerator: Where latency is measured. Default: auto, a GPU where there is one.
+        data: Data set by name, or folder with train/<class>/<image>: of the sizes that meet the budgets, the start
+            with the highest k-NN accuracy before training is written (validation images, k = 20).
     """
 
     params: str | None = None
@@ -33,14 +35,16 @@ class SizeOptions:
     latency: str | None = None
     batch_size: int | None = None
     accelerator: Literal["auto", "cpu", "gpu"] | None = None
+    data: str | None = None
 
-    def choose(self, initializer: "Initializer", arch: str | None, num_classes: int | None) -> str:
+    def choose(self, initializer: "Initializer", arch: str | None, num_classes: int | None, seed: int = 0) -> str:
         """The architecture that the user names; with budgets print the sizes that meet them, and return the first.
 
         Args:
             initializer: The start.
             arch: The architecture, or with budgets the sizes that are fixed.
             num_classes: Classes of the head; None for the source's.
+            seed: Seed of random parameters.
 
         Returns:
             Its name or specification.
@@ -49,17 +53,49 @@ class SizeOptions:
             UserError: If there is neither, an option is wrong, or no size that the start can fill meets a budget.
         """
         from lgx.errors import UserError
-        from lgx.initialization.sizing import parse_budgets
+        from lgx.initialization.sizing import Space, parse_budgets
 
         budgets = parse_budgets(self.params, self.macs, self.latency)
         for option in ("batch_size", "accelerator"):
             if getattr(self, option) is not None and self.latency is None:
                 raise UserError(f"--{option}: says how latency is measured; give --latency, too")
+        if self.data is not None and not budgets:
+            raise UserError("--data: orders the sizes that meet a budget; give --params, --macs or --latency, too")
         if budgets:
-            return _chosen(initializer, budgets, arch, num_classes, self.batch_size or 1, _device(self.accelerator))
+            classes = num_classes or initializer.origin().num_classes or None
+            return self._chosen(
+                initializer, budgets, Space.of(initializer.sizes(), initializer.method, arch, classes), seed
+            )
         if arch is None:
             raise UserError("--arch: name the descendant (6-Small), or give a budget: --params, --macs or --latency")
         return arch
+
+    def _chosen(self, initializer: "Initializer", budgets: "list[Budget]", space: "Space", seed: int) -> str:
+        """Print the sizes that meet the budgets best, and return the first one."""
+        from rich.console import Console
+
+        from lgx.core.provenance import hardware
+        from lgx.initialization.sizing import candidate_table, find_sizes
+
+        batch, device = self.batch_size or 1, _device(self.accelerator)
+        found = find_sizes(space, budgets, batch=batch, device=device)
+        candidates, scores = found.candidates, None
+        caption = f"{space.like.num_classes} classes, {space.like.img_size} px; the first one is written"
+        if any(budget.what == "latency" for budget in budgets):
+            caption += f"\nlatency of {batch} image(s), float32, {hardware(device == 'cuda')}: median and quartiles"
+        if self.data is not None:
+            from lgx.commands.untrained import knn_scores
+
+            scores = knn_scores([candidate.architecture for candidate in candidates], initializer, self.data, seed)
+            alike = sorted(candidates[: found.equal], key=lambda candidate: -scores[candidate.architecture])
+            candidates = [*alike, *candidates[found.equal :]]
+            caption += f"\nk-NN: validation images of {self.data}, before training; they order equal sizes"
+        Console().print(candidate_table(candidates, caption, scores))
+        for note in found.notes:
+            print(note)
+        spec = candidates[0].architecture.spec()
+        print(f"chosen    --arch {spec}")
+        return spec
 
     def __post_init__(self) -> None:
         from lgx.errors import UserError
@@ -84,34 +120,6 @@ def split_options(options: Mapping[str, Any]) -> tuple[SizeOptions, dict[str, An
     names = {field.name for field in fields(SizeOptions)}
     own = {name: value for name, value in options.items() if name in names}
     return SizeOptions(**own), {name: value for name, value in options.items() if name not in names}
-
-
-def _chosen(
-    initializer: "Initializer",
-    budgets: "list[Budget]",
-    arch: str | None,
-    num_classes: int | None,
-    batch: int,
-    device: str,
-) -> str:
-    """Print the sizes that meet the budgets best, and return the first one."""
-    from rich.console import Console
-
-    from lgx.core.provenance import hardware
-    from lgx.initialization.sizing import Space, candidate_table, find_sizes
-
-    classes = num_classes or initializer.origin().num_classes
-    space = Space.of(initializer.sizes(), initializer.method, arch, classes or None)
-    found = find_sizes(space, budgets, batch=batch, device=device)
-    caption = f"{space.like.num_classes} classes, {space.like.img_size} px; the first one is written"
-    if any(budget.what == "latency" for budget in budgets):
-        caption += f"\nlatency of {batch} image(s), float32, {hardware(device == 'cuda')}: median and quartiles"
-    Console().print(candidate_table(found.candidates, caption))
-    for note in found.notes:
-        print(note)
-    spec = found.candidates[0].architecture.spec()
-    print(f"chosen    --arch {spec}")
-    return spec
 
 
 def _device(accelerator: str | None) -> str:

@@ -118,7 +118,25 @@ def test_a_budget_of_a_learngene_or_a_random_start_needs_no_architecture(sws, tm
     assert "random" in result.out
 
 
+def test_of_sizes_that_meet_a_budget_the_start_with_the_best_features_is_written(ancestor, images, tmp_path):
+    base = ["init", "--source", ancestor / "best.learngene.safetensors", "--method", "weight_selection"]
+    given = [*base, "--params", "8k", "--head", 3, "--out", tmp_path / "a.safetensors"]
+    result = lgx(*given, "--data", images)
+    assert result.code == 0, result.err
+    lines = [line.split("│") for line in result.out.splitlines() if line.startswith("│")]
+    rows = [[cell.strip() for cell in cells[1:-1]] for cells in lines]
+    scores = [float(row[-1]) for row in rows]
+    assert len(scores) > 1
+    assert scores == sorted(scores, reverse=True)
+    assert f"--arch depth={rows[0][0]},embed_dim={rows[0][1]}," in result.out
+    (tmp_path / "bare").mkdir()
+    result = lgx(*given, "--data", tmp_path / "bare")
+    assert result.code == 2
+    assert "no folder train/" in result.sentence
+
+
 MISTAKES = [
+    (["--data", "fashion_mnist"], ("--data", "--params")),
     (["--params", "9Q"], ("--params 9Q", "such as 9M")),
     (["--params", "9M"], ("--params 9M",)),
     (["--batch_size", 2], ("--batch_size", "--latency")),

@@ -1,10 +1,13 @@
 """``lgx test --probe``: a network's features without its head."""
 
 import pytest
+import torch
 
+from data_modules import ImageFolderData
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import ARCH, arguments, lgx
+from tests.support.fake_masks import SMALL
 
 
 def rows_of(tmp_path, name):
@@ -105,3 +108,29 @@ def test_only_test_has_probes(fit):
     result = fit("Finetune", "--probe=knn")
     assert result.code == 2
     assert "probe" in result.sentence
+
+
+@pytest.mark.parametrize(
+    ("arch", "data", "words"),
+    [
+        (SMALL, ["--data=ADE20K"], "task ade20k is segmentation"),
+        ("gpt2:depth=1,embed_dim=16,num_heads=2", ["--data=CoLA"], "task cola is text"),
+        (SMALL, ["--data=MultiTask", "--data.tasks=[pocket_digits,pocket_roses]"], "reads one data set"),
+    ],
+    ids=["segmentation", "text", "several"],
+)
+def test_other_tasks_than_the_classes_of_whole_images_are_refused(tmp_path, arch, data, words):
+    kept = [word for word in arguments("test", "Finetune", tmp_path, tmp_path / "runs") if "data" not in word]
+    result = lgx(*kept, f"--model.arch={arch}", *data, f"--data.root={tmp_path}", "--untrained", "--probe=knn")
+    assert result.code == 2
+    assert words in result.sentence, result.sentence
+
+
+def test_of_too_many_training_images_some_of_each_class_are_drawn_and_reported(images, capsys):
+    data = ImageFolderData(root=str(images), img_size=16, batch_size=4)
+    data.setup("fit")
+    labels = torch.cat([batch.targets for batch in data.reference_dataloader(12)])
+    assert labels.bincount().tolist() == [4, 4, 4]
+    assert "12 of the 48 training examples of shapes, drawn class by class" in capsys.readouterr().out
+    assert sum(len(batch.inputs) for batch in data.reference_dataloader(48)) == 48
+    assert capsys.readouterr().out == ""

@@ -25,7 +25,7 @@ def candidate_table(
     if with_latency:
         table.add_column("latency (ms)")
     if scores is not None:
-        table.add_column("k-NN, untrained (%)")
+        table.add_column("k-NN (%)")
     for candidate in candidates:
         network = candidate.architecture
         cells = [
