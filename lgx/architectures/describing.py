@@ -5,7 +5,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import timm
-import torch
 from timm.layers import PatchEmbed
 from timm.models.deit import VisionTransformerDistilled
 from timm.models.eva import Eva, EvaBlock, EvaBlockPostNorm
@@ -13,6 +12,7 @@ from timm.models.vision_transformer import Block, ResPostBlock, VisionTransforme
 from torch import nn
 
 from lgx.architectures.forms import MODULES, ViTNetwork, difference, form_text
+from lgx.architectures.meta_device import building_on
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.schema import shortened
 from lgx.errors import UserError
@@ -102,7 +102,7 @@ def describe_timm_model(name: str) -> Description:
     if not timm.is_model(name):
         return Description(None, "timm has no such model (`lgx backbones` lists its ViTs)")
     try:
-        with torch.device("meta"):
+        with building_on("meta"):
             model = timm.create_model(name, pretrained=False)
     except Exception as error:  # timm builds some models on real devices only
         return Description(None, f"timm cannot build it without memory ({str(error)[:100]})")

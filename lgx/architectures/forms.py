@@ -16,6 +16,7 @@ from timm.models.eva import Eva
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
+from lgx.architectures.meta_device import building_on
 from lgx.core.foreign import foreign_errors
 from lgx.core.schema import shortened
 from lgx.errors import UserError
@@ -126,7 +127,7 @@ def build_form(form: str, device: str | None, sizes: Mapping[str, Any]) -> ViTNe
     remedy = "choose other sizes or another form"
     with (
         foreign_errors(f"architecture of form {form}", "timm cannot build it", remedy, _ERRORS),
-        torch.device(device or "cpu"),
+        building_on(device),
     ):
         return cast(ViTNetwork, timm.create_model(base, pretrained=False, **{**dict(arguments), **sizes}))
 

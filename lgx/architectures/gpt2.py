@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lgx.architectures.base import Architecture
+from lgx.architectures.meta_device import building_on
 from lgx.architectures.names import name_of
 from lgx.architectures.registry import register_family
 from lgx.core.extras import nlp_extra
@@ -117,7 +118,7 @@ class GPT2Architecture(Architecture):
         config = gpt2_config(
             self.depth, self.embed_dim, self.num_heads, self.max_len, self.vocab_size, self.num_classes, drop_rate
         )
-        with torch.device(device or "cpu"):
+        with building_on(device):
             return GPT2Classifier(config)
 
     def example_input(self, device: str = "meta") -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lgx.architectures.base import Architecture
 from lgx.architectures.forms import ViTNetwork, build_form, form_args, meta_network, parse_form, same_form
+from lgx.architectures.meta_device import building_on
 from lgx.architectures.names import name_of
 from lgx.architectures.vit_model import SegmentationViT, grid_of, segmenting, share_stages, without_pooling
 from lgx.core.schema import shortened
@@ -271,7 +272,7 @@ class ViTArchitecture(Architecture):
                 segmenting(model)
         else:
             network = SegmentationViT if self.kind == "segmentation" else VisionTransformer
-            with torch.device(device or "cpu"):
+            with building_on(device):
                 model = network(**args)
         if self.stages is not None:
             share_stages(model, self.stages)

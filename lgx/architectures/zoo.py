@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 import timm
-import torch
 import torchvision
 from torch import nn
 
+from lgx.architectures.meta_device import building_on
 from lgx.core.foreign import foreign_errors
 from lgx.errors import UserError
 
@@ -76,7 +76,7 @@ class ZooModel:
         kinds = (TypeError, ValueError, RuntimeError, AssertionError, NotImplementedError)
         with (
             foreign_errors(self.name, f"{self.zoo} could not build it", "choose another size or model", kinds),
-            torch.device(device or "cpu"),
+            building_on(device),
         ):
             if self.zoo == "timm":
                 model: nn.Module = timm.create_model(self.model, num_classes=self.num_classes, **self.timm_args())

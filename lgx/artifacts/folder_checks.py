@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import timm
-import torch
 from torch import Tensor
 
 from lgx.architectures import GPT2Architecture
+from lgx.architectures.meta_device import building_on
 from lgx.artifacts.metadata_schema import described_architecture
 from lgx.artifacts.tensor_checks import check_shapes
 from lgx.core.schema import CLASSES, LINE, MAPPING, at_most, check_fields, one_of, shortened
@@ -55,7 +55,7 @@ def check_timm_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], c
                 f"{_AGAIN}"
             )
     try:
-        with torch.device("meta"):
+        with building_on("meta"):
             expected = timm.create_model(f"local-dir:{config.parent}", pretrained=False).state_dict()
     except Exception:  # some models of timm cannot be built on the meta device; timm reports other mistakes itself
         return

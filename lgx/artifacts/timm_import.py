@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import timm
-import torch
 from torch import Tensor, nn
 
+from lgx.architectures.meta_device import building_on
 from lgx.artifacts.foreign_weights import read_weights
 from lgx.artifacts.timm_hub import cached_weights
 from lgx.artifacts.timm_source import TimmSource
@@ -97,7 +97,7 @@ def _check_sizes(source: TimmSource) -> None:
         return
     known = timm.get_pretrained_cfg(source.model)
     own = known.input_size[-1] if known is not None else 224
-    with torch.device("meta"):
+    with building_on("meta"):
         shape: Any = _built(source, pretrained=False, img_size=None, patch_size=None)
     patches = getattr(getattr(shape, "patch_embed", None), "patch_size", None)
     if patches is None and (source.img_size or source.patch_size):
@@ -152,7 +152,7 @@ def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> Imported:
 
 def _compared(source: TimmSource, tensors: Mapping[str, Tensor]) -> _Difference:
     """Compare the names and sizes of weights with a model's where timm failed before it did; resampled ones agree."""
-    with torch.device("meta"):
+    with building_on("meta"):
         own = _built(source, pretrained=False).state_dict()
     resampled = re.compile(r"(^|\.)(pos_embed|patch_embed\.proj\.weight|relative_position\w*)$")
     return _Difference(

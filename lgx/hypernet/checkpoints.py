@@ -6,9 +6,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from lgx.architectures.meta_device import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.safetensors_files import read_safetensors
@@ -96,7 +96,7 @@ def _check_weights(weights: Mapping[str, Tensor], config: HypernetConfig, name: 
             f"belongs to the weights with --config"
         )
     # On the meta device, sizes that a file claims take no memory before they are checked.
-    with torch.device("meta"):
+    with building_on("meta"):
         own = Hypernet(config).state_dict()
     wrong = [f"{key} is missing" for key in sorted(own.keys() - weights.keys())]
     wrong += [f"{key} is unexpected" for key in sorted(weights.keys() - own.keys())]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from lgx.architectures import parse_architecture
+from lgx.architectures import Architecture, parse_architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization import Initializer
@@ -35,19 +35,21 @@ def learners_of(kind: type[Initializer]) -> list[str]:
     return [spec.name for spec in specs if spec.learngene and registry.initializer_class(spec) is kind] or ["ancestor"]
 
 
-def save_source(kind: type[Initializer], path: Path, method: str | None = None) -> Path:
+def save_source(
+    kind: type[Initializer], path: Path, method: str | None = None, network: Architecture = NETWORK
+) -> Path:
     """Write a learngene that an initializer reads, of one of :func:`learners_of`; of the first one by default."""
     method = method or learners_of(kind)[0]
     content = registry.specs()[method].learngene
     torch.manual_seed(0)
-    state = NETWORK.build().state_dict()
+    state = network.build().state_dict()
     if content == "network":
-        learngene = Learngene(method, NETWORK, state, task=TASK)
+        learngene = Learngene(method, network, state, task=TASK)
     elif content == "layers":
         layers = take_layers(state, _LAYERS)
-        learngene = Learngene(method, NETWORK, layers, task=TASK, selection=_SELECTION, content="layers")
+        learngene = Learngene(method, network, layers, task=TASK, selection=_SELECTION, content="layers")
     else:
         tensors = Hypernet(_HYPERNET).state_dict()
-        learngene = Learngene(method, NETWORK, tensors, task=TASK, hypernet=_HYPERNET.to_dict())
+        learngene = Learngene(method, network, tensors, task=TASK, hypernet=_HYPERNET.to_dict())
     learngene.save(path)
     return path

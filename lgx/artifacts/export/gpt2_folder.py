@@ -4,10 +4,9 @@ import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 import lgx
 from lgx.architectures import GPT2Architecture
+from lgx.architectures.meta_device import building_on
 from lgx.artifacts.export.card import model_card, quoted
 from lgx.artifacts.export.folders import WRITER, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
@@ -66,7 +65,7 @@ def _plain(model: "PreTrainedModel") -> "PreTrainedModel":
 
         from lgx.architectures.gpt2_model import GPT2Classifier
     config = copy.deepcopy(model.config)
-    with torch.device("meta"):
+    with building_on("meta"):
         plain = (GPT2ForSequenceClassification if isinstance(model, GPT2Classifier) else type(model))(config)
     plain.load_state_dict(model.state_dict(), assign=True)
     plain.tie_weights()

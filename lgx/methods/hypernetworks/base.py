@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, architecture_set, name_of
+from lgx.architectures.meta_device import building_on
 from lgx.artifacts.learngene import Learngene
 from lgx.components.checkpoint_checks import check_same_options
 from lgx.components.metrics import metrics_for
@@ -164,7 +165,7 @@ class HypernetMethod(PanelEvaluation):
 
     def _check_sizes(self, classes: int) -> None:
         """Refuse before training what a later step may draw."""
-        with torch.device("meta"):
+        with building_on("meta"):
             hypernet = Hypernet(self.config)
         options = (("set", self.set), ("panel", self.panels["val"]), ("test_panel", self.panels["test"]))
         for option, architectures in options:
