@@ -38,6 +38,7 @@ COMMANDS = {
     "sweep": "many runs from one file, resumable, on one machine or a cluster",
     "tune": "tune options of a run with optuna",
     "arch": "parameters and MACs of architectures",
+    "backbones": "timm's pretrained ViTs, and which of them lgx reads",
     "sample": "sample an architecture set",
     "data": "list and prepare data sets",
     "bench": "cost of a training step, as ratios",
