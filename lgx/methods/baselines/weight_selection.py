@@ -69,6 +69,8 @@ class WeightSelection(FromSource):
         Raises:
             UserError: If source and model are not ConvNeXts of one kind, or the model is the larger one.
         """
+        if not self.starts(zoo):
+            return super().start_model(model, zoo, head)
         source = self.loaded.model
         selected = select_convnext(source, model, (self.source, zoo.name), head)
         return selected, (stages_note(cast(ConvNeXt, source), cast(ConvNeXt, model)),)

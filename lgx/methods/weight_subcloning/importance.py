@@ -1,0 +1,145 @@
+"""How important the layers, heads, neurons and dimensions of a ViT are."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from lgx.architectures import ViTArchitecture
+from lgx.architectures.axes import Axis, axes_of
+
+Measure = Literal["activation", "taylor"]
+
+STREAM = ("embed", "")
+"""Key of the residual stream."""
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Importance of the parts of a network.
+
+    Attributes:
+        elements: Importance of each element of an axis, by (kind, owner) of the axis: the residual stream, the heads of
+            each attention, the neurons of each MLP.
+        layers: Importance of each layer, front to back; None where it was not measured.
+    """
+
+    elements: Mapping[tuple[str, str], Tensor]
+    layers: Tensor | None = None
+
+
+def of_weights(tensors: Mapping[str, Tensor], architecture: ViTArchitecture) -> Importance:
+    """Importance from weights alone: the norm of an element's weights, relative to its neighbors.
+
+    For every matrix that has the axis, the L2 norm of each element's row or column is divided by the mean over the
+    axis; the importance is the mean over the matrices. (Ours; the paper measures activations.)
+
+    Args:
+        tensors: Parameters of the network.
+        architecture: The network.
+    """
+    sums: dict[tuple[str, str], Tensor] = {}
+    for name, tensor in tensors.items():
+        if tensor.ndim < 2:
+            continue
+        for dim, axis in enumerate(axes_of(architecture, name)):
+            if axis is None or axis.kind == "head":
+                continue
+            norms = tensor.double().transpose(0, dim).flatten(1).norm(dim=1).reshape(axis.parts, axis.size).mean(0)
+            key, share = (axis.kind, axis.owner), norms / norms.mean().clamp_min(1e-12)
+            sums[key] = sums.get(key, torch.zeros_like(share)) + share
+    return Importance(sums)
+
+
+def on_images(model: nn.Module, architecture: ViTArchitecture, images: Tensor, measure: Measure) -> Importance:
+    """Importance from what the network computes on images.
+
+    Elements: the mean magnitude of their activations over images and tokens (Samragh et al., 2023), or for ``taylor``
+    the mean magnitude of activation times gradient, which is the first-order change of the loss if the element were
+    zero (Molchanov et al., "Importance Estimation for Neural Network Pruning", CVPR 2019). Labels are not needed: the
+    loss is the cross-entropy with the network's own prediction, without a head half the squared norm of the features.
+    The residual stream has one ranking for all layers: the mean over the inputs of all layers and the output of the
+    last, each divided by its mean, so that the later layers with their larger activations do not decide alone.
+
+    Layers: the mean over tokens of ``||f(x)|| / ||x + f(x)||``, the relative magnitude of what a layer adds (the
+    paper's measure).
+
+    Args:
+        model: The network, in eval mode.
+        architecture: Its description.
+        images: Normalized images, (N, C, H, W).
+        measure: ``activation`` or ``taylor``.
+    """
+    sums: dict[tuple[str, str], Tensor] = {}
+    layers = torch.zeros(architecture.depth, dtype=torch.float64)
+    for batch in images.split(16):
+        with _recorded(model, architecture) as seen, torch.set_grad_enabled(measure == "taylor"):
+            outputs = model(batch.requires_grad_(measure == "taylor"))
+        for key, values in _scores(seen, outputs, measure).items():
+            for value in values:
+                mean = value.abs().double().flatten(0, -2).mean(0)
+                share = mean / mean.mean().clamp_min(1e-300) * len(batch)
+                sums[key] = sums.get(key, torch.zeros_like(share)) + share
+        stream = [value.detach().double() for value in seen[STREAM]]
+        for layer, (before, after) in enumerate(pairwise(stream)):
+            ratio = (after - before).norm(dim=-1) / after.norm(dim=-1).clamp_min(1e-12)
+            layers[layer] += ratio.mean() * len(batch)
+    return Importance(sums, layers / len(images))
+
+
+def _scores(
+    seen: Mapping[tuple[str, str], list[Tensor]], outputs: Tensor, measure: Measure
+) -> dict[tuple[str, str], list[Tensor]]:
+    """Activations, or activations times gradients of the loss."""
+    plain = {key: [value.detach() for value in values] for key, values in seen.items()}
+    if measure == "activation":
+        return plain
+    gradients = iter(torch.autograd.grad(_label_free_loss(outputs), [v for values in seen.values() for v in values]))
+    return {key: [value * next(gradients) for value in values] for key, values in plain.items()}
+
+
+def _label_free_loss(outputs: Tensor) -> Tensor:
+    """Cross-entropy of logits (B, K) or (B, K, H, W) with their own largest; half the squared norm of one output."""
+    if outputs.shape[1] < 2:
+        return outputs.square().sum() / 2
+    return nn.functional.cross_entropy(outputs, outputs.detach().argmax(1), reduction="sum")
+
+
+@contextmanager
+def _recorded(model: nn.Module, architecture: ViTArchitecture) -> Iterator[dict[tuple[str, str], list[Tensor]]]:
+    """Record the residual stream at the border of each layer, and the inputs of layers that read heads or neurons."""
+    seen: dict[tuple[str, str], list[Tensor]] = {STREAM: []}
+    blocks: Any = model.blocks
+    hooks = [block.register_forward_pre_hook(_recorder(seen, STREAM)) for block in blocks]
+    hooks.append(blocks[-1].register_forward_hook(lambda _m, _i, output: seen[STREAM].append(output)))
+    for key, name in readers(model, architecture).items():
+        hooks.append(model.get_submodule(name).register_forward_pre_hook(_recorder(seen, key)))
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _recorder(
+    seen: dict[tuple[str, str], list[Tensor]], key: tuple[str, str]
+) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+    def record(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        seen.setdefault(key, []).append(inputs[0])
+
+    return record
+
+
+def readers(model: nn.Module, architecture: ViTArchitecture) -> dict[tuple[str, str], str]:
+    """The linear layer that reads the heads of each attention and the neurons of each MLP, by (kind, owner)."""
+    found: dict[tuple[str, str], str] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear):
+            axis: Axis | None = axes_of(architecture, f"{name}.weight")[1]
+            if axis is not None and axis.kind in ("heads", "hidden"):
+                found[axis.kind, axis.owner] = name
+    return found

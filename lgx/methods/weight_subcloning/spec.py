@@ -1,0 +1,18 @@
+"""Weight subcloning's declaration."""
+
+from lgx.methods.spec import GREEN, Look, MethodSpec
+
+WEIGHT_SUBCLONING = MethodSpec(
+    name="weight_subcloning",
+    paper="Samragh et al., Weight subcloning: direct initialization of transformers using larger pretrained ones, 2023",
+    url="https://arxiv.org/abs/2312.09299",
+    looks=(
+        Look("weight_subcloning_norms", "weight subcloning, weight norms", GREEN, ":"),
+        Look("weight_subcloning_taylor", "weight subcloning, Taylor", GREEN, "--"),
+        Look("weight_subcloning", "weight subcloning", GREEN, "-."),
+    ),
+    initializer="lgx.methods.weight_subcloning.initializer:WeightSubcloning",
+    kinds=("classification", "segmentation"),
+    order=54,
+)
+SPECS = (WEIGHT_SUBCLONING,)

@@ -1,0 +1,168 @@
+"""Weight subcloning: what is important is kept, everywhere the same."""
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.testing import assert_close
+
+from lgx.architectures import ViTArchitecture
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.errors import UserError
+from lgx.initialization import initialize
+from lgx.methods import WeightSubcloning
+from lgx.methods.weight_subcloning.depth import without_the_least_change, without_the_middle
+from lgx.methods.weight_subcloning.importance import on_images
+from tests.support.command_line import lgx
+
+WIDE = ViTArchitecture(5, 24, 3, patch_size=4, img_size=16, num_classes=5, mlp_ratio=2.0)
+SMALL = WIDE.replace(depth=3, embed_dim=16, num_heads=2, mlp_ratio=1.5)
+STREAM = [i for i in range(24) if i % 3]
+"""Dimensions of the residual stream that carry the network's values."""
+NEURONS = list(range(4, 28))
+LAYERS = (0, 2, 4)
+
+
+@pytest.fixture(scope="module")
+def sparse(tmp_path_factory):
+    """A network in which some dimensions, head 1, some neurons, and layers 1 and 3 are tiny."""
+    torch.manual_seed(0)
+    state = WIDE.build().state_dict()
+    unused = [i for i in range(24) if i not in STREAM]
+    for name, tensor in state.items():
+        if name.startswith("blocks."):
+            tensor.copy_(torch.randn_like(tensor) * (0.3 if "norm" not in name else 0.1) + ("norm" in name))
+        if name in ("cls_token", "pos_embed"):
+            tensor.normal_()[..., unused] *= 1e-4
+        if name.endswith(("patch_embed.proj.weight", "patch_embed.proj.bias", "attn.proj.weight", "attn.proj.bias",
+                          "fc2.weight", "fc2.bias")):  # fmt: skip
+            tensor[unused] *= 1e-4
+            if "blocks.1." in name or "blocks.3." in name:
+                tensor *= 1e-3
+        if ".qkv." in name:
+            tensor.reshape(3, 3, 8, -1)[:, 1] *= 1e-4
+        if name.endswith("fc1.bias"):
+            tensor.abs_().add_(1)  # no neuron is silent
+        if ".fc1." in name:
+            tensor[[i for i in range(48) if i not in NEURONS]] *= 1e-4
+    path = tmp_path_factory.mktemp("sparse") / f"best{SUFFIX}"
+    task = {"name": "shapes", "mean": [0.5] * 3, "std": [0.5] * 3}
+    Learngene("ancestor", WIDE, state, task=task).save(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("drop", ["change", "magnitude"])
+@pytest.mark.parametrize("measure", ["activation", "taylor"])
+def test_the_parts_that_carry_the_values_are_kept_and_scaled(sparse, images, measure, drop):
+    initializer = WeightSubcloning(sparse, str(images), images=8, importance=measure, drop=drop)
+    start = initialize(SMALL, initializer)
+    source, state = Learngene.load(sparse).tensors, start.model.state_dict()
+    heads = [*range(8), *range(16, 24)]
+    assert not start.random
+    for own, layer in enumerate(LAYERS):
+        ours, theirs = f"blocks.{own}.", f"blocks.{layer}."
+        assert torch.equal(state[f"{ours}norm1.weight"], source[f"{theirs}norm1.weight"][STREAM])
+        assert torch.equal(state[f"{ours}mlp.fc1.bias"], source[f"{theirs}mlp.fc1.bias"][NEURONS])
+        qkv = source[f"{theirs}attn.qkv.weight"].reshape(3, 24, 24)[:, heads][:, :, STREAM].reshape(48, 16)
+        assert_close(state[f"{ours}attn.qkv.weight"], qkv * (24 / 16) ** 0.5)
+        proj = source[f"{theirs}attn.proj.weight"][STREAM][:, heads]
+        assert_close(state[f"{ours}attn.proj.weight"], proj * (24 / 16) ** 0.5)
+        fc2 = source[f"{theirs}mlp.fc2.weight"][STREAM][:, NEURONS]
+        assert_close(state[f"{ours}mlp.fc2.weight"], fc2 * 2**0.5)
+    assert torch.equal(state["pos_embed"], source["pos_embed"][:, :, STREAM])
+    assert_close(state["head.weight"], source["head.weight"][:, STREAM] * (24 / 16) ** 0.5)
+
+
+def test_without_images_the_norms_of_weights_and_the_middle_decide(sparse):
+    initializer = WeightSubcloning(sparse)
+    start = initialize(SMALL, initializer)
+    source = Learngene.load(sparse).tensors
+    assert initializer.named(SMALL) == "weight_subcloning_norms"
+    assert torch.equal(start.model.blocks[2].mlp.fc1.bias, source["blocks.4.mlp.fc1.bias"][NEURONS])
+    assert start.notes == (
+        "layers    0 1 4 of the source, counted from 0; dropped: middle",
+        "ranked    by norms of the weights, because no images are given (data)",
+    )
+
+
+def test_the_middle_is_dropped():
+    assert without_the_middle(12, 6) == [0, 1, 2, 9, 10, 11]
+    assert without_the_middle(12, 9) == [0, 1, 2, 3, 4, 8, 9, 10, 11]
+    assert without_the_middle(3, 3) == [0, 1, 2]
+    assert without_the_middle(3, 1) == [0]
+
+
+def test_the_importance_of_layers_and_neurons_is_that_of_a_naive_loop():
+    torch.manual_seed(1)
+    model, images = WIDE.build().eval(), torch.randn(20, 3, 16, 16)
+    found = on_images(model, WIDE, images, "activation")
+    with torch.no_grad():
+        x = model.norm_pre(model._pos_embed(model.patch_embed(images)))
+        for layer, block in enumerate(model.blocks):
+            after = block(x)
+            ratio = ((after - x).norm(dim=2) / after.norm(dim=2)).mean()
+            assert_close(found.layers[layer].float(), ratio)
+            middle = x + block.attn(block.norm1(x))
+            neurons = block.mlp.act(block.mlp.fc1(block.norm2(middle))).abs().mean((0, 1))
+            ours = found.elements["hidden", f"blocks.{layer}.mlp"].float()
+            assert_close(ours / ours.sum(), neurons / neurons.sum(), rtol=1e-2, atol=1e-4)
+            x = after
+
+
+def test_layers_without_effect_are_dropped_first_and_the_network_is_left_as_it_was(sparse):
+    model = WIDE.build().eval()
+    model.load_state_dict(Learngene.load(sparse).tensors)
+    images = torch.randn(4, 3, 16, 16)
+    before = model(images)
+    assert without_the_least_change(model, images, 3) == list(LAYERS)
+    assert torch.equal(model(images), before)
+
+
+def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
+    target = WIDE.replace(embed_dim=12, num_heads=3)
+    state = initialize(target, WeightSubcloning(sparse, str(images), images=4)).model.state_dict()
+    initializer = WeightSubcloning(sparse, str(images), images=4)
+    by_head = initializer.ranked.elements["heads", "blocks.0.attn"].reshape(3, 8)
+    within = sorted(by_head.mean(0).topk(4).indices.tolist())
+    rows = [head * 8 + element for head in range(3) for element in within]
+    source = Learngene.load(sparse).tensors["blocks.0.attn.qkv.bias"].reshape(3, 24)[:, rows].flatten()
+    assert torch.equal(state["blocks.0.attn.qkv.bias"], source)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"depth": 6}, "the descendant has 6 layers, but .* only 5"),
+        ({"embed_dim": 32, "num_heads": 2}, "32 dimensions, but .* only 24"),
+        ({"num_heads": 2}, "12 dimensions of a head, but .* only 8"),
+        ({"mlp_ratio": 3.0}, "72 neurons, but .* only 48"),
+    ],
+)
+def test_a_larger_descendant_is_refused(sparse, change, sentence):
+    with pytest.raises(UserError, match=sentence):
+        initialize(WIDE.replace(**change), WeightSubcloning(sparse))
+
+
+def test_wrong_options_are_refused_in_a_sentence(sparse, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for options, sentence in [
+        ({"importance": "taylor"}, "is measured on images; name a folder"),
+        ({"drop": "magnitude"}, "is measured on images; name a folder"),
+        ({"images": 0}, "images: expected at least 1"),
+        ({"data": "nowhere"}, "data nowhere: is no folder"),
+        ({"data": str(tmp_path / "empty")}, "no image in"),
+    ]:
+        with pytest.raises(UserError, match=sentence):
+            initialize(SMALL, WeightSubcloning(sparse, **options))
+
+
+def test_commands_write_and_train_a_subcloned_descendant(sparse, images, fit, tmp_path):
+    given = ["--source", sparse, "--method", "weight_subcloning", "--arch", SMALL.spec(), "--data", images]
+    result = lgx("init", *given, "--images", 6, "--out", tmp_path / "x.safetensors")
+    assert result.code == 0, result.err
+    assert "ranked    by activation on 6 images of" in result.out
+    assert load_file(tmp_path / "x.safetensors")["norm.weight"].shape == (16,)
+    initializer = ["--model.initializer=WeightSubcloning", f"--model.initializer.source={sparse}"]
+    initializer += [f"--model.initializer.data={images}", "--model.initializer.images=6", "--model.head=new"]
+    trained = fit("Finetune", *initializer, f"--model.arch={SMALL.spec()}", "--name=cloned")
+    assert trained.code == 0, trained.err
+    assert "weight_subcloning" in (tmp_path / "runs/test/cloned/seed0/results.csv").read_text()
