@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
+from timm.layers import Mlp
 from timm.models.vision_transformer import Attention, Block
 from torch import Tensor, nn
 
 from lgx.artifacts.learngene import Learngene
+from lgx.errors import UserError
 from lgx.initialization.expansion import first_of_stages
-from lgx.methods.mini_deit.network import MultiplexedAttention, MultiplexedMlp
+from lgx.methods.mini_deit.network import MultiplexedAttention, MultiplexedMlp, unknown_part
 from lgx.methods.mini_deit.spec import MINI_DEIT
 from lgx.methods.sws.method import SWS
 
@@ -20,8 +22,9 @@ class MiniDeiT(SWS):
     transformation over the heads before and one after the softmax, and a depth-wise 3 x 3 convolution of the image
     tokens that the MLP reads. This follows the paper's text, applied to DeiT with its class token and position
     embedding, and has the 44.1 M parameters of SWS's Table 5 for pairs of layers in DeiT-B. The released Mini-DeiT has
-    relative positions instead of a class token, and no convolution. Our convolution leaves the class token out;
-    therefore the convolution of the last layer is never trained, because nothing reads that layer's image tokens.
+    relative positions instead of a class token, and no convolution. Our convolution leaves the prefix tokens out: class
+    token, registers, distillation token. Where the head reads the class token alone, the convolution of the last layer
+    is therefore never trained, because nothing reads that layer's image tokens.
 
     Ours are also the start (every transformation is the identity plus a deviation of 0, so that the start is that of
     SWS) and the loss (Eq. 4 of SWS, without MiniViT's distillation of attention and hidden states).
@@ -44,13 +47,20 @@ class MiniDeiT(SWS):
         super().__init__(stages=stages, **kwargs)
 
     def random_network(self) -> nn.Module:
-        """The auxiliary net with its transformations, which are the identity at every start."""
+        """The auxiliary net with its transformations, which are the identity at every start.
+
+        Raises:
+            UserError: If the layers of the network's form have parts that the transformations do not know.
+        """
         network = self.architecture.replace(stages=None).build(drop_rate=self.drop_path_rate)
         blocks = [cast(Block, block) for block in network.blocks]
+        if (part := unknown_part(blocks[0])) is not None:
+            raise UserError(f"model MiniDeiT: cannot transform {part} of {self.architecture.form}; use SWS or TLEG")
+        prefix = self.architecture.num_prefix_tokens
         for first, size in zip(first_of_stages(self.stages), self.stages, strict=True):
-            attention, mlp = cast(Attention, blocks[first].attn), blocks[first].mlp
+            attention, mlp = cast(Attention, blocks[first].attn), cast(Mlp, blocks[first].mlp)
             for block in blocks[first : first + size]:
-                block.attn, block.mlp = MultiplexedAttention(attention), MultiplexedMlp(mlp)
+                block.attn, block.mlp = MultiplexedAttention(attention), MultiplexedMlp(mlp, prefix)
         return network
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:

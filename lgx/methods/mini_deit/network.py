@@ -5,7 +5,8 @@ from typing import cast
 
 import torch
 from einops import einsum, rearrange
-from timm.models.vision_transformer import Attention
+from timm.layers import Mlp
+from timm.models.vision_transformer import Attention, Block
 from torch import Tensor, nn
 
 
@@ -36,27 +37,47 @@ class MultiplexedAttention(nn.Module):
 class MultiplexedMlp(nn.Module):
     """A shared MLP that reads tokens after the layer's own depth-wise transformation.
 
-    Class token and image tokens (B, 1 + g², D) -> (B, 1 + g², D). The convolution is residual.
+    Prefix tokens and image tokens (B, P + g², D) -> (B, P + g², D). The convolution is residual.
 
     Args:
         shared: MLP whose layers are shared.
+        prefix: Number of tokens before the image tokens, P.
     """
 
-    def __init__(self, shared: nn.Module) -> None:
+    def __init__(self, shared: Mlp, prefix: int = 1) -> None:
         super().__init__()
         self.fc1, self.act, self.fc2 = cast(nn.Linear, shared.fc1), shared.act, cast(nn.Linear, shared.fc2)
+        self.prefix = prefix
         width = self.fc1.in_features
         self.local = nn.Conv2d(width, width, 3, padding=1, groups=width, bias=False)
         nn.init.zeros_(self.local.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform, then the shared layers."""
-        side = isqrt(x.shape[1] - 1)
-        image = rearrange(x[:, 1:], "b (g h) d -> b d g h", g=side)
+        side = isqrt(x.shape[1] - self.prefix)
+        image = rearrange(x[:, self.prefix :], "b (g h) d -> b d g h", g=side)
         moved = rearrange(self.local(image), "b d g h -> b (g h) d")
-        x = torch.cat([x[:, :1], x[:, 1:] + moved], dim=1)
-        out: Tensor = self.fc2(cast(nn.Module, self.act)(self.fc1(x)))
+        x = torch.cat([x[:, : self.prefix], x[:, self.prefix :] + moved], dim=1)
+        out: Tensor = self.fc2(self.act(self.fc1(x)))
         return out
+
+
+def unknown_part(block: nn.Module) -> str | None:
+    """The part of a layer that the transformations do not know, in words; None where they know all.
+
+    They know timm's ``Block`` with ``Attention`` and ``Mlp``, without norms in these.
+    """
+    attention, mlp = getattr(block, "attn", None), getattr(block, "mlp", None)
+    if type(block) is not Block or type(attention) is not Attention:
+        return f"the layer {type(block).__name__} with the attention {type(attention).__name__}"
+    if type(mlp) is not Mlp or not isinstance(mlp.fc1, nn.Linear) or not isinstance(mlp.norm, nn.Identity):
+        return f"the MLP {type(mlp).__name__}"
+    if getattr(attention, "gate", None) is not None:
+        return "the gate of the attention"
+    norms = (getattr(attention, name, None) for name in ("q_norm", "k_norm", "norm"))
+    if not all(norm is None or isinstance(norm, nn.Identity) for norm in norms):
+        return "the norms of queries and keys"
+    return None
 
 
 def _mixed(attention: Tensor, deviation: Tensor) -> Tensor:
