@@ -57,7 +57,8 @@ def init(
             model of timm or torchvision (timm:resnet34; timm:resnet34,img_size=64,in_chans=1; torchvision:resnet34).
             For text a name (6-GPT2) or a specification (gpt2:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
             budget (--params, --macs, --latency) the sizes that it leaves alone: depth=6, or img_size=64,patch_size=8.
-        source: Learngene file, folder, checkpoint of a run, or timm model name; without it the start is random.
+        source: Learngene file, folder, checkpoint of a run, or timm model name; without it the start is random, or a
+            --method that needs none.
         head: Number of classes of a new head that is initialized at random; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head; by default the source's, or the task's
             that --task names.

@@ -29,11 +29,13 @@ class Initializer(ABC):
         shared: Whether one stored source initializes descendants of several architectures; False if each architecture
             needs its own.
         is_random: Whether all parameters are random: training from this start is training from scratch.
+        reads_source: Whether its first argument is the ``source`` that it reads; False for a start in closed form.
     """
 
     starts_any_model: ClassVar[bool] = False
     shared: ClassVar[bool] = True
     is_random: ClassVar[bool] = False
+    reads_source: ClassVar[bool] = True
 
     @property
     @abstractmethod

@@ -70,8 +70,9 @@ def initializer_for(
     """Find the initializer.
 
     Args:
-        source: Learngene file, folder, checkpoint or timm name; None for a random start.
-        method: Name of the method; by default what the learngene file says, and pretrain-finetune for other sources.
+        source: Learngene file, folder, checkpoint or timm name; None for a start that reads none.
+        method: Name of the method; by default what the learngene file says, pretrain-finetune for other sources, and a
+            random start without one.
         seed: Seed for initializers that draw; others ignore it.
         options: Further arguments of the initializer; those that are None count as not given.
 
@@ -80,15 +81,16 @@ def initializer_for(
     """
     given = {name: value for name, value in options.items() if value is not None}
     if source is None:
-        if method not in (None, RANDOM.name):
+        method = method or RANDOM.name
+        if (found := _class_of(method)).reads_source:
             raise UserError(f"method {method}: needs --source (a learngene file, a folder or a timm name)")
-        return _made(_class_of(RANDOM.name), RANDOM.name, given, seed)
+        return _made(found, method, given, seed)
     learngene = Learngene.load(source) if source.endswith(SUFFIX) else None
     if method is None:
         method = _default_method(learngene)
-    if method == RANDOM.name:
-        raise UserError(f"method random takes nothing from {source}; leave out --source")
     found = _class_of(method, learngene)
+    if not found.reads_source:
+        raise UserError(f"method {method} takes nothing from {source}; leave out --source")
     found.check_learngene(source, method, learngene)
     return _made(found, method, given, seed, source)
 

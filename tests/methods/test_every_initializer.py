@@ -31,9 +31,10 @@ def test_descendants_inherit_the_normalization_and_the_classes_of_the_source(ini
     assert origin.kind == NETWORK.kind
 
 
-def test_a_random_start_inherits_nothing():
-    random = [kind for kind in registry.initializer_classes().values() if kind.is_random]
-    assert [kind().origin() for kind in random] == [Origin()]
+def test_a_start_without_a_source_inherits_nothing():
+    starts = [kind() for kind in registry.initializer_classes().values() if not kind.reads_source]
+    assert [start.method for start in starts] == ["random", "mimetic"]
+    assert all(start.origin() == Origin() and start.stored_parameters == 0 for start in starts)
 
 
 def test_a_start_takes_parameters_from_the_source_and_says_what_it_stores(initializer):

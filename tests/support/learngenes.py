@@ -26,7 +26,7 @@ _HYPERNET = HypernetConfig(
 
 def initializers_with_source() -> list[str]:
     """Class names of all initializers that read a source."""
-    return [name for name, kind in registry.initializer_classes().items() if not kind.is_random]
+    return [name for name, kind in registry.initializer_classes().items() if kind.reads_source]
 
 
 def learners_of(kind: type[Initializer]) -> list[str]:

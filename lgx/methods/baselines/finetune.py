@@ -48,7 +48,7 @@ class Finetune(Method):
     def learn_tasks(self) -> None:
         """See :class:`Method`; images follow the normalization of the start."""
         super().learn_tasks()
-        if not (self.weights_follow or self.initializer.is_random):
+        if self.initializer.reads_source and not self.weights_follow:
             self._follow(self.initializer.normalization(self.task), f"the start ({self.method})")
 
     def _follow(self, wanted: Normalization | None, start: str) -> None:

@@ -13,6 +13,7 @@ class RandomStart(Initializer):
 
     starts_any_model = True
     is_random = True
+    reads_source = False
 
     @property
     def method(self) -> str:

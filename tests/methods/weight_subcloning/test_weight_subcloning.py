@@ -13,6 +13,7 @@ from lgx.methods import WeightSubcloning
 from lgx.methods.weight_subcloning.depth import without_the_least_change, without_the_middle
 from lgx.methods.weight_subcloning.importance import on_images
 from tests.support.command_line import lgx
+from tests.support.families import FORMS, tiny
 
 WIDE = ViTArchitecture(5, 24, 3, patch_size=4, img_size=16, num_classes=5, mlp_ratio=2.0)
 SMALL = WIDE.replace(depth=3, embed_dim=16, num_heads=2, mlp_ratio=1.5)
@@ -166,3 +167,20 @@ def test_commands_write_and_train_a_subcloned_descendant(sparse, images, fit, tm
     trained = fit("Finetune", *initializer, f"--model.arch={SMALL.spec()}", "--name=cloned")
     assert trained.code == 0, trained.err
     assert "weight_subcloning" in (tmp_path / "runs/test/cloned/seed0/results.csv").read_text()
+
+
+@pytest.mark.parametrize("family", FORMS)
+def test_networks_of_every_family_are_measured_on_images(family, images, tmp_path):
+    source = tiny(family, depth=3)
+    network, path = source.build(), tmp_path / f"best{SUFFIX}"
+    task = {"name": "shapes", "mean": [0.5] * 3, "std": [0.5] * 3}
+    Learngene("ancestor", source, network.state_dict(), task=task).save(path)
+    target = source.replace(depth=2, embed_dim=16, num_heads=1)
+    initializer = WeightSubcloning(str(path), str(images), images=2, importance="taylor")
+    start = initialize(target, initializer)
+    assert not start.random
+    assert start.model.eval()(torch.randn(1, 3, 16, 16)).isfinite().all()
+    kept = initializer.ranked.elements["embed", ""].topk(16).indices.sort().values
+    norm = "blocks.{}.norm2.weight".format
+    expected = network.state_dict()[norm(initializer.layers(2)[1])][kept]
+    assert torch.equal(start.model.state_dict()[norm(1)], expected)

@@ -1,0 +1,1 @@
+"""Mimetic initialization: attention that starts as it often ends, without a source."""

@@ -1,0 +1,14 @@
+"""Mimetic initialization's declaration."""
+
+from lgx.methods.spec import GRAY, Look, MethodSpec
+
+MIMETIC = MethodSpec(
+    name="mimetic",
+    paper="Trockman and Kolter, Mimetic Initialization of Self-Attention Layers, ICML 2023",
+    url="https://arxiv.org/abs/2305.09828",
+    looks=(Look("mimetic", "mimetic start", GRAY, ":"),),
+    initializer="lgx.methods.mimetic.initializer:Mimetic",
+    kinds=("classification", "segmentation"),
+    order=15,
+)
+SPECS = (MIMETIC,)

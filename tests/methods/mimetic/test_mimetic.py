@@ -1,0 +1,93 @@
+"""Mimetic initialization: the products of attention's weights, positions, and a start without a source."""
+
+import pytest
+import timm
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from lgx.architectures import ViTArchitecture
+from lgx.errors import UserError
+from lgx.initialization import initialize
+from lgx.methods import Mimetic
+from lgx.methods.mimetic.initializer import factors
+from tests.support.command_line import ARCH, lgx
+from tests.support.families import FORMS, tiny
+
+NETWORK = ViTArchitecture(2, 48, 3, patch_size=4, img_size=16, num_classes=5)
+
+
+@given(st.integers(2, 24), st.floats(0, 1), st.floats(-1, 1))
+def test_the_product_of_full_rank_is_the_wanted_matrix(width, alpha, beta):
+    torch.manual_seed(width)
+    left, right = factors(width, width, alpha, beta)
+    torch.manual_seed(width)
+    wanted = alpha * torch.randn(width, width) / width**0.5 + beta * torch.eye(width)
+    assert_close(left.T @ right, wanted, atol=1e-5, rtol=1e-4)
+
+
+def test_the_product_of_a_head_is_the_best_approximation_of_its_rank():
+    torch.manual_seed(0)
+    left, right = factors(48, 16, 0.7, 0.7)
+    torch.manual_seed(0)
+    wanted = 0.7 * torch.randn(48, 48) / 48**0.5 + 0.7 * torch.eye(48)
+    lost = torch.linalg.svdvals(wanted)[16:].square().sum().sqrt()
+    assert_close((left.T @ right - wanted).norm(), lost, atol=1e-4, rtol=1e-4)
+    assert_close(left.norm(dim=1), right.norm(dim=1), atol=1e-4, rtol=1e-4)
+
+
+def test_queries_match_keys_of_the_same_token_and_values_are_subtracted():
+    start = initialize(NETWORK, Mimetic(alpha_qk=0, beta_qk=0.7, alpha_vo=0, beta_vo=0.4))
+    for block in start.model.blocks:
+        queries, keys, values = block.attn.qkv.weight.detach().chunk(3)
+        for head in range(3):
+            rows = slice(16 * head, 16 * head + 16)
+            product = queries[rows].T @ keys[rows]
+            assert_close(torch.linalg.eigvalsh(product)[-16:], torch.full((16,), 0.7))
+        assert_close(values.T @ block.attn.proj.weight.detach().T, -0.4 * torch.eye(48))
+
+
+def test_positions_are_sinusoidal_and_other_parameters_are_random():
+    start = initialize(NETWORK, Mimetic())
+    positions = start.model.pos_embed.detach()[0]
+    assert not positions[0].any()
+    assert_close(positions[1:].square().sum(1), torch.full((16,), 24.0))  # 24 sines and cosines of the same angles
+    assert_close(positions[1], torch.tensor([0.0, 0.0, 1.0, 1.0]).repeat_interleave(12))  # the corner: sin 0, cos 0
+    assert {name.split(".")[-2] for name in start.taken if "blocks" in name} == {"qkv", "proj"}
+    assert "blocks.0.mlp.fc1.weight" in start.random
+    assert "pos_embed" in initialize(NETWORK, Mimetic(positions="random")).random
+
+
+@pytest.mark.parametrize("family", FORMS)
+def test_networks_of_every_family_start(family):
+    architecture = tiny(family)
+    start = initialize(architecture, Mimetic(alpha_vo=0.0))
+    attention, state = "blocks.1.attn.", start.model.state_dict()
+    assert start.model.eval()(torch.randn(1, 3, 16, 16)).isfinite().all()
+    fused = state.get(f"{attention}qkv.weight")
+    values = state[f"{attention}v_proj.weight"] if fused is None else fused.chunk(3)[2]
+    assert_close(values.T @ state[f"{attention}proj.weight"].T, -0.4 * torch.eye(32), atol=1e-5, rtol=1e-5)
+
+
+def test_wrong_options_are_refused():
+    with pytest.raises(UserError, match=r"alpha_vo: expected a number in \[0, 1\], got 2"):
+        Mimetic(alpha_vo=2.0)
+    with pytest.raises(UserError, match=r"an embed_dim that 4 divides, got 6; .* positions: random"):
+        initialize(NETWORK.replace(embed_dim=6), Mimetic())
+
+
+def test_commands_start_without_a_source(fit, tmp_path):
+    given = ["init", "--arch", ARCH, "--method", "mimetic"]
+    for name in ("a", "b"):
+        result = lgx(*given, "--num_classes", 3, "--out", tmp_path / name)
+        assert (result.code, "method    mimetic" in result.out) == (0, True), result.err
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("a", "b")]
+    assert weights[0] == weights[1]
+    model = timm.create_model(f"local-dir:{tmp_path / 'a'}", pretrained=True)
+    assert model(torch.randn(1, 3, 16, 16)).shape == (1, 3)
+    refused = lgx(*given, "--source", tmp_path / "a", "--out", tmp_path / "c")
+    assert (refused.code, "method mimetic takes nothing from" in refused.sentence) == (2, True)
+    trained = fit("Finetune", "--model.initializer=Mimetic", f"--model.arch={ARCH}", "--name=mimetic")
+    assert trained.code == 0, trained.err
+    assert "mimetic" in (tmp_path / "runs/test/mimetic/seed0/results.csv").read_text()
