@@ -21,11 +21,11 @@ def main(argv: list[str]) -> None:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
     from lgx.commands.run import call
-    from lgx.commands.size import size_options
+    from lgx.commands.size import with_options_of
     from lgx.methods.initializers import initializer_options
     from lgx.training.migrations import rename_options
 
-    call("lgx init", init, rename_options(argv, _RENAMED), [*size_options(), *initializer_options()])
+    call("lgx init", init, rename_options(argv, _RENAMED), with_options_of(initializer_options()))
 
 
 def init(

@@ -1,7 +1,7 @@
 """The size of a descendant by budget, for ``lgx init``."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
@@ -115,11 +115,30 @@ def size_options() -> "list[InitializerOption]":
     return [InitializerOption(f.name, kinds[f.name], " ".join(helps[f.name].split())) for f in fields(SizeOptions)]
 
 
+def with_options_of(initializers: "Sequence[InitializerOption]") -> "list[InitializerOption]":
+    """The options of a budget and those of the initializers; what both have (``data``) is one option."""
+    own = {option.name: option for option in size_options()}
+    for option in initializers:
+        both = own.get(option.name)
+        own[option.name] = option if both is None else both._replace(help=f"{both.help} {option.help}")
+    return list(own.values())
+
+
 def split_options(options: Mapping[str, Any]) -> tuple[SizeOptions, dict[str, Any]]:
-    """Divide the options of ``lgx init`` into those of a budget and those of an initializer."""
+    """Divide the options of ``lgx init`` into those of a budget and those of an initializer.
+
+    What both have goes to each that uses it: to a budget that is given, and to a method that takes it.
+    """
+    from lgx.methods.initializers import takes_option
+
     names = {field.name for field in fields(SizeOptions)}
     own = {name: value for name, value in options.items() if name in names}
-    return SizeOptions(**own), {name: value for name, value in options.items() if name not in names}
+    rest = {name: value for name, value in options.items() if name not in names}
+    if takes_option(options.get("method"), "data"):
+        rest["data"] = own["data"]
+        if not (own["params"] or own["macs"] or own["latency"]):
+            own["data"] = None
+    return SizeOptions(**own), rest
 
 
 def _device(accelerator: str | None) -> str:

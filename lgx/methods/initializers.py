@@ -64,6 +64,11 @@ def methods_for_any_model() -> list[str]:
     return [name for name in names_with_initializer() if _class_of(name).starts_any_model]
 
 
+def takes_option(method: str | None, option: str) -> bool:
+    """Whether the initializer of a known method takes an option; False where no method is named."""
+    return method in names_with_initializer() and _takes(_class_of(str(method)), option)
+
+
 def initializer_for(
     source: str | None = None, method: str | None = None, seed: int | None = None, **options: Any
 ) -> Initializer:

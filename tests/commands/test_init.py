@@ -257,3 +257,12 @@ def test_help_lists_every_method_and_every_option_of_an_initializer():
 def test_an_option_of_another_method_names_the_methods_that_take_it(sws, tmp_path):
     result = start(sws, tmp_path / "model", "--noise", "0.1")
     assert "--noise: method sws does not take it; use --method ghn3 or logah" in result.sentence
+
+
+def test_images_go_to_the_method_that_measures_on_them_and_to_a_budget(ancestor, images, tmp_path):
+    base = ["init", "--source", ancestor / "best.learngene.safetensors", "--data", images]
+    measured = [*base, "--method", "weight_subcloning", "--out"]
+    assert lgx(*measured, tmp_path / "a", "--arch", ARCH.replace("depth=4", "depth=3")).code == 0
+    assert "k-NN" in lgx(*measured, tmp_path / "b", "--params", "10k").out
+    refused = lgx(*base, "--out", tmp_path / "c", "--arch", ARCH)
+    assert "--data: orders the sizes that meet a budget" in refused.sentence
