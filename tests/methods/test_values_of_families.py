@@ -1,0 +1,90 @@
+"""Which values of a network of each family of ViTs its descendants start with, compared with naive loops."""
+
+import numpy as np
+import pytest
+import torch
+from timm.layers import resample_abs_pos_embed
+
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.initialization import initialize
+from lgx.methods import Pretrained, VanillaLG, WeightSelection
+from tests.support.families import FORMS, tiny
+
+HEADS = ("head.", "head_dist.")
+
+
+@pytest.fixture(params=FORMS)
+def source(request, tmp_path):
+    """A file of a network of 4 layers of width 32 for 32 px, its tensors, and its architecture."""
+    architecture = tiny(request.param, depth=4, img_size=32, num_classes=5)
+    torch.manual_seed(0)
+    tensors = {name: torch.randn(tensor.shape) for name, tensor in architecture.build().state_dict().items()}
+    path = tmp_path / f"best{SUFFIX}"
+    Learngene("ancestor", architecture, tensors, task={"name": "x", "mean": [0.5] * 3, "std": [0.5] * 3}).save(path)
+    return str(path), tensors, architecture
+
+
+def spaced(source, target):
+    if source % target == 0:
+        return [i * (source // target) for i in range(target)]
+    return [round(i * (source - 1) / (target - 1)) for i in range(target)]
+
+
+def parts_of(name, shapes):
+    """Fused parts, one after the other along the first dimension."""
+    if ".qkv." in name:
+        return 3
+    if ".kv." in name:
+        return 2
+    if ".fc1." in name:  # a gated MLP: twice as many outputs as the second layer has inputs
+        return shapes[name][0] // shapes[name.rpartition("fc1.")[0] + "fc2.weight"][1]
+    return 1
+
+
+def selected(tensors, shapes):
+    found = {}
+    for name, shape in shapes.items():
+        parts = parts_of(name, {key: tuple(tensor.shape) for key, tensor in tensors.items()})
+        chunks = tensors[name].chunk(parts) if parts > 1 else [tensors[name]]
+        wanted = (shape[0] // parts, *shape[1:])
+        grids = [np.ix_(*map(spaced, chunk.shape, wanted)) for chunk in chunks]
+        found[name] = torch.from_numpy(np.concatenate([c.numpy()[g] for c, g in zip(chunks, grids, strict=True)]))
+    return found
+
+
+@pytest.mark.parametrize("change", [{"embed_dim": 24, "num_heads": 1}, {"depth": 3, "embed_dim": 16, "mlp_ratio": 1.5}])
+def test_weight_selection_takes_the_same_elements_in_every_family(source, change):
+    path, tensors, architecture = source
+    start = initialize(architecture.replace(**change), WeightSelection(path))
+    state = start.model.state_dict()
+    expected = selected(tensors, {name: tuple(tensor.shape) for name, tensor in state.items()})
+    assert not start.random
+    assert [name for name, tensor in state.items() if not torch.equal(tensor, expected[name])] == []
+    assert start.model.eval()(torch.randn(1, 3, 32, 32)).isfinite().all()
+
+
+@pytest.mark.parametrize("initializer", [Pretrained, WeightSelection])
+def test_prefix_tokens_keep_their_positions_at_another_image_size_and_a_new_head_is_random(source, initializer):
+    path, tensors, architecture = source
+    start = initialize(architecture.replace(img_size=16, num_classes=3), initializer(path), head="new")
+    state = start.model.state_dict()
+    if "pos_embed" in tensors:
+        prefix = tensors["pos_embed"].shape[1] - 16
+        assert torch.equal(state["pos_embed"][:, :prefix], tensors["pos_embed"][:, :prefix])
+        resampled = resample_abs_pos_embed(tensors["pos_embed"], [2, 2], num_prefix_tokens=prefix)
+        torch.testing.assert_close(state["pos_embed"], resampled)
+        assert state["pos_embed"].shape[1] == prefix + 4
+    assert set(start.random) == {name for name in state if name.startswith(HEADS)}
+    others = [name for name in state if name != "pos_embed" and not name.startswith(HEADS)]
+    assert [name for name in others if not torch.equal(state[name], tensors[name])] == []
+    assert start.model.eval()(torch.randn(1, 3, 16, 16)).shape == (1, 3)
+
+
+def test_vanilla_lg_takes_the_last_layers_alone(source):
+    path, tensors, architecture = source
+    start = initialize(architecture.replace(depth=3, img_size=16), VanillaLG(path, layers=2), head="new")
+    state = start.model.state_dict()
+    assert {name.split(".")[1] for name in start.taken} == {"0", "1"}
+    for name in start.taken:
+        _, layer, rest = name.split(".", 2)
+        assert torch.equal(state[name], tensors[f"blocks.{int(layer) + 2}.{rest}"])
