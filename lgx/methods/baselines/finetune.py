@@ -6,18 +6,16 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.metadata_schema import TASK
 from lgx.core.batch import Batch
-from lgx.core.schema import check_fields
 from lgx.core.task import Normalization
 from lgx.initialization import Head, Initializer, initialize
-from lgx.methods.base import Method, Trained
+from lgx.methods.base import Trained
 from lgx.methods.baselines.random import RandomStart
 from lgx.methods.baselines.spec import ANCESTOR, PRETRAINED
-from lgx.methods.normalization import follow_normalization
+from lgx.methods.normalization import StartedMethod
 
 
-class Finetune(Method):
+class Finetune(StartedMethod):
     """Train a descendant with labels, from the start that an initializer gives it.
 
     Images are normalized as the start was trained to read them, unless ``data.mean`` and ``data.std`` are given. A
@@ -38,39 +36,17 @@ class Finetune(Method):
         super().__init__(**kwargs)
         self.initializer = initializer or RandomStart()
         self.head: Head = head
-        self._printed: set[str] = set()
 
     @property
     def method(self) -> str:
         """The initializer's method."""
         return self.initializer.named(self.architecture)
 
-    def learn_tasks(self) -> None:
-        """See :class:`Method`; images follow the normalization of the start."""
-        super().learn_tasks()
-        if self.initializer.reads_source and not self.weights_follow:
-            self._follow(self.initializer.normalization(self.task), f"the start ({self.method})")
-
-    def _follow(self, wanted: Normalization | None, start: str) -> None:
-        line = follow_normalization(self.data_module(), wanted, start)
-        if line and line not in self._printed:  # a run that is tested learns its tasks again
-            self.print(line)
-        self._printed.add(line)
-        super().learn_tasks()
-
-    def describe(self) -> dict[str, Any]:
-        """See :class:`Method`; with the normalization of the images."""
-        used = {task.normalization for task in self.tasks.values() if task.kind != "text"}
-        own = {key: list(values) for key, values in used.pop()._asdict().items()} if len(used) == 1 else None
-        return {**super().describe(), "normalization": own}
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """See :class:`Method`; images follow the normalization that the checkpoint's network was trained with."""
-        super().on_load_checkpoint(checkpoint)
-        own = checkpoint["lgx"].get("normalization")  # checkpoints of lgx 0.1.0 were trained with the data set's own
-        if self._trainer is not None and own is not None:
-            own = check_fields(own, {key: TASK[key] for key in ("mean", "std")}, "--ckpt_path: normalization", True)
-            self._follow(Normalization(tuple(own["mean"]), tuple(own["std"])), "the checkpoint's network")
+    def start_normalization(self) -> tuple[Normalization | None, str] | None:
+        """That of the initializer's source."""
+        if not self.initializer.reads_source:
+            return None
+        return self.initializer.normalization(self.task), f"the start ({self.method})"
 
     def build_network(self) -> nn.Module:
         """The descendant with its start; without reading the source where a checkpoint is loaded next."""

@@ -9,16 +9,16 @@ from torch import Tensor, nn
 
 from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, feature_losses, read_features
 from lgx.components.losses import agreement_with, distillation_loss
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.core.batch import Batch
-from lgx.core.task import AGREEMENT, Task
+from lgx.core.task import AGREEMENT, Normalization, Task
 from lgx.errors import UserError
-from lgx.methods.base import Method
 from lgx.methods.distillation.spec import SIMPLE_LG
 from lgx.methods.distillation.start import Start, stage_shares, start_from_ancestor
+from lgx.methods.normalization import StartedMethod
 from lgx.methods.options import check_positive, check_share
 
 Guidance = Literal["logits", "features"]
@@ -27,7 +27,7 @@ _PROJECTION = "projection."
 """Where the trained network has its projection, which is no part of the learngene."""
 
 
-class Distill(Method):
+class Distill(StartedMethod):
     """Train a network on labels and on the predictions or features of a frozen ancestor.
 
     ``loss = (1 - α) CE(p_s, y) + α CE(softmax(p_s / τ), softmax(p_t / τ))`` with the network's logits p_s and the
@@ -103,6 +103,17 @@ class Distill(Method):
         """The method's name, with the start where it is not the papers': ``sws``, ``sws_from_middle``."""
         return f"{self.spec.name}_from_{self.start}" if self.is_from_ancestor else self.spec.name
 
+    @cached_property
+    def source(self) -> PretrainedNetwork:
+        """The ancestor as it was stored; deleted when the network has its start."""
+        return load_pretrained(self.ancestor or "")
+
+    def start_normalization(self) -> tuple[Normalization | None, str] | None:
+        """The ancestor's normalization where its layers are the start; of a built network it is known already."""
+        if not self.is_from_ancestor or hasattr(self, "network"):
+            return None
+        return Normalization(self.source.mean, self.source.std), f"the start ({self.method})"
+
     # -- task and teacher -----------------------------------------------------------------------------------------
 
     @cached_property
@@ -129,7 +140,8 @@ class Distill(Method):
         return self.own_architecture
 
     def assume_missing_files(self, tasks: Mapping[str, Task]) -> tuple[str, ...]:
-        """Plan without the ancestor whose classes the network predicts."""
+        """Plan without the ancestor, whose layers and classes the network may have."""
+        self.weights_follow = True
         try:
             self.own_architecture  # noqa: B018  # reads the ancestor where its classes are needed
         except UserError:
@@ -163,9 +175,9 @@ class Distill(Method):
         """The network at its start; without reading the ancestor's layers where a checkpoint is loaded next."""
         network = self.random_network()
         if self.is_from_ancestor and self._trainer is not None and not self.weights_follow:
-            ancestor = load_pretrained(self.ancestor or "")
-            shares = self.ancestor_shares(ancestor.require_known("model.start").depth)
-            self.print(start_from_ancestor(network, self.architecture, ancestor, shares).describe())
+            shares = self.ancestor_shares(self.source.require_known("model.start").depth)
+            self.print(start_from_ancestor(network, self.architecture, self.source, shares).describe())
+            del self.source
         if self.guidance == "features" and (self.teacher is not None or self._is_fitting):
             if self.teacher is None:  # Lightning's averaging of weights asks for the network before setup
                 request = cast(TeacherRequest, self.teacher_request())

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from lgx.architectures import parse_any_architecture
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
 from lgx.initialization import initialize
@@ -155,3 +156,27 @@ def test_a_start_that_the_ancestor_cannot_give_is_refused(fit, ancestor_file, mo
     result = fit(model, *given, command="test" if "--untrained" in given else "fit")
     assert result.code == 2
     assert all(word in result.err for word in words), result.err
+
+
+def test_images_are_normalized_as_the_ancestor_reads_them_also_after_a_resume(fit, ancestor_file, tmp_path):
+    arch = "depth=6,embed_dim=24,num_heads=3,patch_size=4,img_size=16"
+    options = (
+        "Distill",
+        "--name=n",
+        "--model.start=middle",
+        f"--model.ancestor={ancestor_file}",
+        f"--model.arch={arch}",
+    )
+    options += ("--data.labels=false", "--model.scheduler=null", STILL)
+    assert fit(*options).code == 0
+    resumed = fit(*options, "--trainer.max_epochs=2", "--ckpt_path=last")
+    assert resumed.code == 0, resumed.err
+    assert "normalize  mean 0.4, 0.5, 0.6, std 0.2, 0.2, 0.2" in resumed.out
+    run = tmp_path / "runs/test/n/seed0"
+    stored = load_checkpoint(run / "checkpoints/last.ckpt")["lgx"]["normalization"]
+    assert stored == {"mean": [0.4, 0.5, 0.6], "std": [0.2, 0.2, 0.2]}
+    # The untrained network is its own ancestor: both read the same images, before and after.
+    agreement = [row.value for row in read_rows(run / "results.csv") if row.metric == "agreement"]
+    divergence = [row.value for row in read_rows(run / "results.csv") if (row.split, row.metric) == ("val", "loss")]
+    assert agreement == [1.0, 1.0]
+    assert divergence == pytest.approx([0, 0], abs=1e-6)
