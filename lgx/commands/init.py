@@ -56,7 +56,8 @@ def init(
         arch: The descendant: a name (6-Small), a specification (depth=6,embed_dim=384,num_heads=6,img_size=224), or a
             model of timm or torchvision (timm:resnet34; timm:resnet34,img_size=64,in_chans=1; torchvision:resnet34).
             For text a name (6-GPT2) or a specification (gpt2:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
-            budget (--params, --macs, --latency) the sizes that it leaves alone: depth=6, or img_size=64,patch_size=8.
+            budget (--params, --macs, --latency) what it leaves alone: depth=6, or form and inputs of a model of timm,
+            timm:vit_small_patch14_dinov2,img_size=56.
         source: Learngene file, folder, checkpoint of a run, or timm model name; without it the start is random, or a
             --method that needs none.
         head: Number of classes of a new head that is initialized at random; by default the source's head is kept.

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from docstring_parser import parse as parse_docstring
@@ -63,9 +64,8 @@ class SizeOptions:
             raise UserError("--data: orders the sizes that meet a budget; give --params, --macs or --latency, too")
         if budgets:
             classes = num_classes or initializer.origin().num_classes or None
-            return self._chosen(
-                initializer, budgets, Space.of(initializer.sizes(), initializer.method, arch, classes), seed
-            )
+            space = Space.of(initializer.sizes(), initializer.method, arch, classes)
+            return self._chosen(initializer, budgets, space, seed)
         if arch is None:
             raise UserError("--arch: name the descendant (6-Small), or give a budget: --params, --macs or --latency")
         return arch
@@ -136,8 +136,9 @@ def split_options(options: Mapping[str, Any]) -> tuple[SizeOptions, dict[str, An
     rest = {name: value for name, value in options.items() if name not in names}
     if takes_option(options.get("method"), "data"):
         rest["data"] = own["data"]
-        if not (own["params"] or own["macs"] or own["latency"]):
-            own["data"] = None
+        is_budget = own["params"] or own["macs"] or own["latency"]
+        if own["data"] and not (is_budget and (Path(own["data"]) / "train").is_dir()):
+            own["data"] = None  # the method also measures on images without classes, which order no sizes
     return SizeOptions(**own), rest
 
 

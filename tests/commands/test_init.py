@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 import timm
@@ -130,6 +131,11 @@ def test_of_sizes_that_meet_a_budget_the_start_with_the_best_features_is_written
     assert scores == sorted(scores, reverse=True)
     assert f"--arch depth={rows[0][0]},embed_dim={rows[0][1]}," in result.out
     (tmp_path / "bare").mkdir()
+    for image in images.glob("test/*/00*.png"):
+        shutil.copy(image, tmp_path / "bare")
+    subcloned = lgx(*given, "--data", tmp_path / "bare", "--method", "weight_subcloning")  # ranks parts by the images
+    assert subcloned.code == 0, subcloned.err
+    assert "k-NN" not in subcloned.out
     result = lgx(*given, "--data", tmp_path / "bare")
     assert result.code == 2
     assert "no folder train/" in result.sentence

@@ -12,6 +12,7 @@ from lgx.initialization import Sizes
 from lgx.initialization.sizing import Budget, Space, find_sizes, parse_budgets
 from lgx.initialization.sizing.counts import law_of
 from lgx.initialization.sizing.latency import Clock, Latency
+from tests.support.families import FORMS, tiny
 
 TINY = ViTArchitecture(6, 48, 3, patch_size=4, img_size=16, num_classes=5)
 SPACES = {
@@ -19,6 +20,30 @@ SPACES = {
     "depth": Space.of(Sizes.of_any_depth(TINY, 2), "expansion"),
     "free": Space.of(Sizes.free(TINY), "random"),
 }
+
+
+QUICK = ("dinov2_registers", "eva02", "siglip", "deit_distilled")
+"""Families whose networks differ most from the plain ViT."""
+
+
+@pytest.mark.parametrize("family", [f if f in QUICK else pytest.param(f, marks=pytest.mark.slow) for f in FORMS])
+def test_the_law_holds_for_every_family(family):
+    like = tiny(family, embed_dim=64, num_heads=4, mlp_ratio=4.0)
+    network = like.replace(depth=3, embed_dim=48, num_heads=3, mlp_ratio=2.5)
+    assert law_of(like).cost(3, 48, 2.5) == (network.count_parameters(), network.count_macs())
+    budget = Budget("params", 0.7 * like.count_parameters())
+    first = find_sizes(Space.of(Sizes.within(like), family), [budget]).candidates[0].architecture
+    assert first.form == like.form
+    assert first.num_prefix_tokens == like.num_prefix_tokens
+    assert budget.least <= first.count_parameters() <= budget.most
+
+
+def test_a_random_start_may_have_the_form_of_a_model_of_timm():
+    arch = "timm:vit_small_patch14_reg4_dinov2,img_size=28,depth=2"
+    space = Space.of(Sizes.free(), "random", arch, num_classes=3)
+    network = find_sizes(space, parse_budgets(params="500k")).candidates[0].architecture
+    assert (network.form, network.patch_size, network.img_size) == ("vit_small_patch14_reg4_dinov2", 14, 28)
+    assert network.depth == 2
 
 
 @settings(max_examples=6)

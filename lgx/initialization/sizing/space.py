@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.errors import UserError
 from lgx.initialization.sizes import Sizes
 
@@ -47,7 +47,8 @@ class Space:
         Args:
             sizes: What the start can fill.
             owner: Whose sizes they are, for messages.
-            arch: Sizes that the user fixes, e.g. ``depth=6,img_size=64``; None for none.
+            arch: What the user fixes, e.g. ``depth=6,img_size=64`` or ``timm:vit_small_patch14_dinov2``; None for
+                nothing.
             num_classes: Classes of the head; None for the source's.
 
         Raises:
@@ -96,7 +97,8 @@ class Space:
     def shapes(self, embed_dim: int) -> Iterator[Shape]:
         """Every MLP of a width, from the largest to the smallest."""
         least, most = self.sizes.mlp_ratio
-        steps = math.gcd(_STEP, embed_dim)  # the hidden width is a whole number
+        half = embed_dim // 2 if embed_dim % 2 == 0 else embed_dim
+        steps = math.gcd(_STEP, half)  # the hidden width is whole, and even, because gated MLPs halve it
         between = range(math.ceil(least * steps), math.floor(most * steps) + 1)
         for ratio in sorted({least, most, *(count / steps for count in between)}, reverse=True):
             yield Shape(embed_dim, embed_dim // self.head, ratio)
@@ -148,7 +150,12 @@ class Space:
 
 
 def _parsed(text: str, family: type[ViTArchitecture]) -> dict[str, Any]:
-    """Values of ``key=value,...``."""
+    """Values of ``key=value,...``; a leading ``timm:NAME`` gives the form and the inputs of that model."""
+    name, _, others = text.partition(",")
+    if name.startswith("timm:"):
+        like = parse_architecture(name)
+        of_model = {key: getattr(like, key) for key in family.shared_keys}
+        return of_model | (_parsed(others, family) if others else {})
     known = [key for key in family.__dataclass_fields__ if key not in ("kind", "num_classes", "stages")]
     fixed: dict[str, Any] = {}
     for option in text.split(","):
