@@ -81,7 +81,8 @@ def evenly(source: Axis, target: Axis) -> list[int]:
 def heads_whole(source: Axis, target: Axis) -> list[int]:
     """Evenly spaced elements, of attentions evenly spaced heads, and of heads of another width the same elements.
 
-    Keeping heads whole keeps the products of queries and keys; across heads, weight selection mixes them.
+    Keeping heads whole keeps the products of queries and keys; across heads, weight selection mixes them. Networks with
+    rotary positions turn the elements of narrower heads by other angles than those of the source.
 
     Raises:
         UserError: If the target has more heads, or wider ones.

@@ -40,7 +40,7 @@ class WeightSubcloning(FromSource):
 
     Heads: the paper does not say how heads are dropped. Ours: whole heads, if the width of a head stays; where the
     descendant's heads are narrower, the same elements of all heads of an attention are kept, those with the highest
-    mean importance.
+    mean importance. Networks with rotary positions then turn these elements by the angles of the narrower heads.
 
     Samragh et al., "Weight subcloning: direct initialization of transformers using larger pretrained ones", 2023,
     https://arxiv.org/abs/2312.09299
