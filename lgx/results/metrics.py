@@ -1,6 +1,6 @@
 """How metrics are shown: in percent or as they are, and which direction is better."""
 
-_SHARES = ("acc", "acc1", "acc5", "f1", "knn_acc", "linear_acc", "mcc", "miou")
+_SHARES = ("acc", "acc1", "acc5", "agreement", "f1", "knn_acc", "linear_acc", "mcc", "miou")
 _LOWER_IS_BETTER = ("loss", "time", "error", "perplexity", "params", "flops")
 
 
