@@ -38,6 +38,14 @@ def test_the_law_holds_for_every_family(family):
     assert budget.least <= first.count_parameters() <= budget.most
 
 
+def test_a_gated_mlp_keeps_an_even_hidden_width():
+    like = tiny("dinov2_swiglu", embed_dim=64, num_heads=4, depth=4, mlp_ratio=8 / 3)
+    space = Space.of(Sizes.within(like), "selection")
+    for share in (0.3, 0.6, 0.95):
+        for candidate in find_sizes(space, [Budget("params", share * like.count_parameters())]).candidates:
+            assert candidate.parameters == candidate.architecture.count_parameters()
+
+
 def test_a_random_start_may_have_the_form_of_a_model_of_timm():
     arch = "timm:vit_small_patch14_reg4_dinov2,img_size=28,depth=2"
     space = Space.of(Sizes.free(), "random", arch, num_classes=3)

@@ -99,8 +99,9 @@ class Space:
         least, most = self.sizes.mlp_ratio
         half = embed_dim // 2 if embed_dim % 2 == 0 else embed_dim
         steps = math.gcd(_STEP, half)  # the hidden width is whole, and even, because gated MLPs halve it
+        ends = {ratio for ratio in (least, most) if embed_dim == self.like.embed_dim or int(embed_dim * ratio) % 2 == 0}
         between = range(math.ceil(least * steps), math.floor(most * steps) + 1)
-        for ratio in sorted({least, most, *(count / steps for count in between)}, reverse=True):
+        for ratio in sorted({*ends, *(count / steps for count in between)}, reverse=True):
             yield Shape(embed_dim, embed_dim // self.head, ratio)
 
     def widths(self) -> Iterator[int]:
