@@ -9,6 +9,7 @@ import pytest
 import timm
 import torch
 from PIL import Image
+from safetensors.torch import save_file
 
 from lgx.architectures import GPT2Architecture, name_of, parse_architecture
 from lgx.artifacts.learngene import Learngene
@@ -29,6 +30,7 @@ from tests.support.fake_text import write_sets, write_vocabulary
 from tests.support.images import write_images
 from tests.support.paths import ROOT
 
+FOLDERS = ("ancestor", "small_network")
 ARCH = "depth=12,embed_dim=48,num_heads=3,patch_size=8,img_size=32"
 
 
@@ -123,7 +125,8 @@ def workplace(tmp_path, monkeypatch):
     (tmp_path / "runs/demo_sws/mine/seed0/config.yaml").write_text(
         (ROOT / "experiments/sws/demo/descendant.yaml").read_text()
     )
-    shutil.copytree("runs/demo_sws/mine", "runs/mine/eight")
+    for name in ("eight", "small"):
+        shutil.copytree("runs/demo_sws/mine", f"runs/mine/{name}")
     known = {f"pocket_{name}": {"num_classes": 10} for name in ("digits", "motions")}
     embeddings = TaskEmbeddings({name: torch.randn(8) for name in known}, tasks=known)
     config = HypernetConfig(
@@ -146,6 +149,7 @@ def workplace(tmp_path, monkeypatch):
     state = {f"network.{k}": v for k, v in network.state_dict().items()}
     torch.save({"lgx": about, "state_dict": state}, "runs/lsamd_pocket/lsamd/seed0/checkpoints/best.ckpt")
     _write_text(tmp_path)
+    write_deit_tiny(tmp_path / "deit_tiny.safetensors")
     (tmp_path / "my_images").mkdir()
     Image.new("RGB", (40, 40), "red").save(tmp_path / "my_images/1.png")
     rows = [
@@ -156,6 +160,11 @@ def workplace(tmp_path, monkeypatch):
         write_rows(f"{row.run}/results.csv", [row])
         shutil.copy(ROOT / "experiments/sws/demo/descendant.yaml", f"{row.run}/config.yaml")
     return tmp_path
+
+
+def write_deit_tiny(path: Path) -> None:
+    """A file of weights of timm's DeiT-Tiny, as timm publishes it, with random weights."""
+    save_file(timm.create_model("deit_tiny_patch16_224").state_dict(), path)
 
 
 def _write_text(folder: Path) -> None:
@@ -239,3 +248,25 @@ def test_the_five_commands_from_images_to_a_network_do_what_they_say(tmp_path):
         assert result.code == 0, f"{line}: {result.sentence}"
     model = timm.create_model(f"local-dir:{tmp_path / 'my_network'}", pretrained=True)
     assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 3)
+
+
+def test_the_four_commands_from_a_file_of_weights_to_a_small_network_do_what_they_say(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    write_deit_tiny(tmp_path / "deit_tiny.safetensors")
+    write_images(tmp_path / "my_images", {"train": 40})
+    section = (ROOT / "README.md").read_text().split("## A pretrained ViT")[1].split("\n## ")[0]
+    block, _ = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    lines = block.replace("\\\n", " ").strip().splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        words = ["3" if word == "5" else word for word in shlex.split(line)[1:]]  # classes
+        words += ["--trainer.max_epochs=1"] if words[0] == "fit" else []
+        result = lgx(*words)
+        assert result.code == 0, f"{line}: {result.sentence}"
+    ancestor, small = (
+        timm.create_model(f"local-dir:{name}", pretrained=True) for name in ("ancestor", "small_network")
+    )
+    assert small(torch.zeros(1, 3, 64, 64)).shape == (1, 3)
+    assert 2 * len(small.blocks) == len(ancestor.blocks)
+    assert small.pretrained_cfg["mean"] == ancestor.pretrained_cfg["mean"]
