@@ -155,7 +155,7 @@ def test_a_folder_of_transformers_runs_no_code(tmp_path):
     (folder / "config.json").write_text(json.dumps(about))
     (folder / "model.safetensors").rename(folder / "elsewhere.safetensors")
     torch.save({"x": Payload(tmp_path / "evidence")}, folder / "pytorch_model.bin")
-    assert "no such file" in lgx("export", folder, "--out", tmp_path / "out").sentence
+    assert "it was not loaded" in lgx("export", folder, "--out", tmp_path / "out").sentence
     assert not (tmp_path / "evidence").exists()
 
 

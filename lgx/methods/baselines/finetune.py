@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from lgx.artifacts.learngene import Learngene
 from lgx.core.batch import Batch
-from lgx.core.task import Normalization
+from lgx.core.task import Normalization, Task
 from lgx.initialization import Head, Initializer, initialize
 from lgx.methods.base import Trained
 from lgx.methods.baselines.random import RandomStart
@@ -47,6 +47,11 @@ class Finetune(StartedMethod):
         if not self.initializer.reads_source:
             return None
         return self.initializer.normalization(self.task), f"the start ({self.method})"
+
+    def assume_missing_files(self, tasks: Mapping[str, Task]) -> tuple[str, ...]:
+        """Plan without the source: weights and normalization do not change the cost."""
+        self.weights_follow = True
+        return ()
 
     def build_network(self) -> nn.Module:
         """The descendant with its start; without reading the source where a checkpoint is loaded next."""
