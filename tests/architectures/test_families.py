@@ -21,9 +21,7 @@ from lgx.errors import UserError
 from lgx.hypernet.architecture_graph import computational_graph
 from lgx.initialization import initialize
 from lgx.methods.baselines.pretrained import Pretrained
-from tests.support.families import FORMS, tiny
-
-FAMILIES = list(FORMS)
+from tests.support.families import EACH, tiny
 
 
 def _random(architecture: ViTArchitecture) -> nn.Module:
@@ -39,7 +37,7 @@ def _images(size: int = 16) -> Tensor:
     return torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EACH)
 def test_a_description_is_read_off_the_network_and_survives_text_and_json(family: str) -> None:
     architecture = tiny(family)
     assert parse_architecture(architecture.spec(), num_classes=5) == architecture
@@ -49,7 +47,7 @@ def test_a_description_is_read_off_the_network_and_survives_text_and_json(family
     assert described == architecture
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EACH)
 def test_an_exported_network_gives_the_same_logits_in_plain_timm_and_when_it_is_read_again(
     family: str, tmp_path: Path
 ) -> None:
@@ -65,7 +63,7 @@ def test_an_exported_network_gives_the_same_logits_in_plain_timm_and_when_it_is_
         torch.testing.assert_close(network.model(_images()), expected, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EACH)
 def test_a_descendant_of_another_image_size_takes_all_weights_and_resampled_positions(
     family: str, tmp_path: Path
 ) -> None:
@@ -85,7 +83,7 @@ def test_a_descendant_of_another_image_size_takes_all_weights_and_resampled_posi
     assert torch.isfinite(start.model.eval()(_images(32))).all()
 
 
-@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "deit_distilled"])
+@pytest.mark.parametrize("family", [each for each in EACH if each != "deit_distilled"])
 def test_a_segmentation_network_takes_the_weights_of_a_classifier_but_its_head_and_pooling(
     family: str, tmp_path: Path
 ) -> None:
@@ -108,7 +106,7 @@ def test_a_distilled_network_cannot_segment() -> None:
         tiny("deit_distilled", kind="segmentation")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EACH)
 def test_macs_and_parameters_are_those_of_all_products(family: str) -> None:
     architecture = tiny(family)
     model = architecture.build().eval()

@@ -6,10 +6,10 @@ from torch import nn
 
 from lgx.architectures import parse_any_architecture
 from lgx.architectures.meta_device import building_on
-from tests.support.families import FORMS, tiny
+from tests.support.families import EACH, tiny
 
 
-@pytest.mark.parametrize("family", FORMS)
+@pytest.mark.parametrize("family", EACH)
 def test_shapes_are_those_of_the_network_with_values(family: str) -> None:
     for architecture in (tiny(family), parse_any_architecture("gpt2:depth=1,embed_dim=16,num_heads=2,max_len=8")):
         meta, real = architecture.build("meta").state_dict(), architecture.build().state_dict()

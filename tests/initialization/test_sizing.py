@@ -12,7 +12,7 @@ from lgx.initialization import Sizes
 from lgx.initialization.sizing import Budget, Space, find_sizes, parse_budgets
 from lgx.initialization.sizing.counts import law_of
 from lgx.initialization.sizing.latency import Clock, Latency
-from tests.support.families import FORMS, tiny
+from tests.support.families import EACH, tiny
 
 TINY = ViTArchitecture(6, 48, 3, patch_size=4, img_size=16, num_classes=5)
 SPACES = {
@@ -22,11 +22,7 @@ SPACES = {
 }
 
 
-QUICK = ("dinov2_registers", "eva02", "siglip", "deit_distilled")
-"""Families whose networks differ most from the plain ViT."""
-
-
-@pytest.mark.parametrize("family", [f if f in QUICK else pytest.param(f, marks=pytest.mark.slow) for f in FORMS])
+@pytest.mark.parametrize("family", EACH)
 def test_the_law_holds_for_every_family(family):
     like = tiny(family, embed_dim=64, num_heads=4, mlp_ratio=4.0)
     network = like.replace(depth=3, embed_dim=48, num_heads=3, mlp_ratio=2.5)
@@ -190,11 +186,11 @@ def test_a_fixed_size_that_the_start_cannot_fill_is_refused(arch, words):
 
 def test_latency_is_measured_and_kept():
     space = Space.of(Sizes.free(TINY), "random", "embed_dim=32,mlp_ratio=4")
-    found = find_sizes(space, parse_budgets(latency="40ms"), batch=2)
+    found = find_sizes(space, parse_budgets(latency="15ms"), batch=2)
     for candidate in found.candidates:
         assert candidate.latency is not None
         assert candidate.latency.low <= candidate.latency.seconds <= candidate.latency.high
-        assert candidate.latency.seconds <= 1.02 * 0.04
+        assert candidate.latency.seconds <= 1.02 * 0.015
         assert candidate.parameters == candidate.architecture.count_parameters()
     assert found.candidates[0].architecture.depth > 1
 

@@ -11,7 +11,7 @@ from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import SUFFIX
 from lgx.initialization import Initializer, initialize
 from lgx.methods import registry
-from tests.support.families import FORMS, tiny
+from tests.support.families import EACH, tiny
 from tests.support.learngenes import save_source
 
 CLASSES = registry.initializer_classes()
@@ -40,7 +40,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize("family", FORMS)
+@pytest.mark.parametrize("family", EACH)
 def test_the_most_changed_descendant_trains_and_gives_the_same_logits_in_plain_timm(
     name: str, family: str, tmp_path: Path
 ) -> None:
@@ -49,7 +49,7 @@ def test_the_most_changed_descendant_trains_and_gives_the_same_logits_in_plain_t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FORMS)
+@pytest.mark.parametrize("family", EACH)
 def test_every_descendant_trains_and_gives_the_same_logits_in_plain_timm(
     name: str, family: str, tmp_path: Path
 ) -> None:

@@ -8,12 +8,12 @@ from timm.layers import resample_abs_pos_embed
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.initialization import initialize
 from lgx.methods import Pretrained, VanillaLG, WeightSelection
-from tests.support.families import FORMS, tiny
+from tests.support.families import EACH, tiny
 
 HEADS = ("head.", "head_dist.")
 
 
-@pytest.fixture(params=FORMS)
+@pytest.fixture(params=EACH)
 def source(request, tmp_path):
     """A file of a network of 4 layers of width 32 for 32 px, its tensors, and its architecture."""
     architecture = tiny(request.param, depth=4, img_size=32, num_classes=5)

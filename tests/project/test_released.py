@@ -64,7 +64,7 @@ def deprecations(result):
 
 
 def numbers(path):
-    """Rows of results without their origin; losses of another CPU differ in their last bits, of another torch in more."""
+    """Rows of results without their origin; losses of another CPU differ in the last bits, of another torch in more."""
     with open(path, newline="") as file:
         rows = [{key: value for key, value in row.items() if key not in ORIGIN} for row in csv.DictReader(file)]
     summary = json.loads((make.HERE / RUN.format("sws") / "summary.json").read_text())

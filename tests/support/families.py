@@ -1,5 +1,7 @@
 """One form of each family of ViTs, in sizes that a test can afford."""
 
+import pytest
+
 from lgx.architectures import ViTArchitecture
 
 FORMS = {
@@ -28,3 +30,9 @@ def tiny(family: str, **changes: object) -> ViTArchitecture:
         "num_classes": 5, "form": FORMS[family],
     }  # fmt: skip
     return ViTArchitecture.from_dict({**sizes, **changes})
+
+
+_QUICK = ("plain", "deit_distilled", "dinov2_registers", "dinov3", "eva02", "siglip")
+
+EACH = [family if family in _QUICK else pytest.param(family, marks=pytest.mark.slow) for family in FORMS]
+"""Values of a test's parameter: every family, those that differ most from one another in the fast tests."""

@@ -18,7 +18,7 @@ from lgx.methods import SWS, TLEG, Distill, MiniDeiT
 from lgx.methods.distillation.start import start_from_ancestor
 from lgx.methods.initializers import initializer_for
 from lgx.methods.mini_deit.network import MultiplexedMlp
-from tests.support.families import FORMS, tiny
+from tests.support.families import EACH, tiny
 
 UNKNOWN_TO_MINI_DEIT = {
     "dinov2_swiglu": "MLP", "dinov3": "attention", "eva": "attention", "eva02": "attention", "aimv2": "MLP",
@@ -43,7 +43,7 @@ def images() -> Tensor:
     return torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("family", FORMS)
+@pytest.mark.parametrize("family", EACH)
 @pytest.mark.parametrize("cls", [SWS, TLEG])
 def test_a_descendant_of_the_auxiliary_nets_depth_has_its_function(cls: Any, family: str, tmp_path: Path) -> None:
     options = {"stages": (2, 2)} if cls is SWS else {}
@@ -60,7 +60,7 @@ def test_a_descendant_of_the_auxiliary_nets_depth_has_its_function(cls: Any, fam
     assert all(p.grad is not None for name, p in network.named_parameters() if p.requires_grad)
 
 
-@pytest.mark.parametrize("family", FORMS)
+@pytest.mark.parametrize("family", EACH)
 def test_a_start_with_all_layers_of_the_ancestor_is_the_ancestor(family: str) -> None:
     method = method_for(Distill, tiny(family), start="middle", ancestor="ancestor")
     ancestor = moved(method.architecture.build())
@@ -71,7 +71,7 @@ def test_a_start_with_all_layers_of_the_ancestor_is_the_ancestor(family: str) ->
     assert_close(network(images()), ancestor(images()))
 
 
-@pytest.mark.parametrize("family", FORMS)
+@pytest.mark.parametrize("family", EACH)
 def test_features_of_every_family_are_compared_through_a_projection(family: str) -> None:
     teacher, student = (moved(tiny(family, num_classes=classes).build()) for classes in (0, 5))
     wanted, _ = read_features(teacher, images())
@@ -82,7 +82,7 @@ def test_features_of_every_family_are_compared_through_a_projection(family: str)
     assert losses.shape == (2,)
 
 
-@pytest.mark.parametrize("family", FORMS)
+@pytest.mark.parametrize("family", EACH)
 def test_mini_deit_transforms_the_image_tokens_of_a_family_or_names_what_it_cannot(family: str) -> None:
     architecture = tiny(family)
     method = method_for(MiniDeiT, architecture, stages=(2, 2))

@@ -13,7 +13,7 @@ from lgx.initialization import initialize
 from lgx.methods import Mimetic
 from lgx.methods.mimetic.initializer import factors
 from tests.support.command_line import ARCH, lgx
-from tests.support.families import FORMS, tiny
+from tests.support.families import EACH, tiny
 
 NETWORK = ViTArchitecture(2, 48, 3, patch_size=4, img_size=16, num_classes=5)
 
@@ -59,7 +59,7 @@ def test_positions_are_sinusoidal_and_other_parameters_are_random():
     assert "pos_embed" in initialize(NETWORK, Mimetic(positions="random")).random
 
 
-@pytest.mark.parametrize("family", FORMS)
+@pytest.mark.parametrize("family", EACH)
 def test_networks_of_every_family_start(family):
     architecture = tiny(family)
     start = initialize(architecture, Mimetic(alpha_vo=0.0))

@@ -13,7 +13,7 @@ from lgx.methods import WeightSubcloning
 from lgx.methods.weight_subcloning.depth import without_the_least_change, without_the_middle
 from lgx.methods.weight_subcloning.importance import on_images
 from tests.support.command_line import lgx
-from tests.support.families import FORMS, tiny
+from tests.support.families import EACH, tiny
 
 WIDE = ViTArchitecture(5, 24, 3, patch_size=4, img_size=16, num_classes=5, mlp_ratio=2.0)
 SMALL = WIDE.replace(depth=3, embed_dim=16, num_heads=2, mlp_ratio=1.5)
@@ -169,7 +169,7 @@ def test_commands_write_and_train_a_subcloned_descendant(sparse, images, fit, tm
     assert "weight_subcloning" in (tmp_path / "runs/test/cloned/seed0/results.csv").read_text()
 
 
-@pytest.mark.parametrize("family", FORMS)
+@pytest.mark.parametrize("family", EACH)
 def test_networks_of_every_family_are_measured_on_images(family, images, tmp_path):
     source = tiny(family, depth=3)
     network, path = source.build(), tmp_path / f"best{SUFFIX}"
