@@ -2,21 +2,30 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from data_modules.base import Split
+from data_modules.base import Split, process_of
 from data_modules.images import Images, LabeledImages
 from data_modules.options import ImageOptions
+from data_modules.pixel_cache import PixelCache, identity
+from data_modules.pixel_examples import PixelExamples
 from data_modules.samplers import TransformedExamples
-from data_modules.single import SingleSet
+from data_modules.single import AnnouncedExamples, SingleSet
 from data_modules.splits import stratified_order
-from data_modules.transforms import eval_transform, train_transform
+from data_modules.transforms import CropFlip, normalized, train_transform
 from lgx.core.batch import Batch
 from lgx.core.task import AGREEMENT, Task
+
+_NOT_OF_PIXELS = {
+    *("root", "batch_size", "eval_batch_size", "num_workers", "worker_timeout", "seed", "augment", "mean", "std"),
+    *("cache_gib", "labels", "limit_train", "split_seed", "val_fraction"),
+}
+"""Options that change no pixel of an image; which images a split has, and where they lie, is compared itself."""
 
 
 class ImageDataModule(ImageOptions, SingleSet[Images]):
@@ -26,6 +35,10 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
     overrides :meth:`transformed`, :meth:`collate` and :meth:`first`. The three splits are disjoint, and validation
     never reads the test split.
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._caches: dict[Split, PixelCache | None] = {}
 
     # -- what a subclass provides -------------------------------------------------------------------------------
 
@@ -54,20 +67,61 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             train: Whether to augment them as ``augment`` says.
             seed: Seed of the augmentation; by default the module's.
         """
-        if not train:
-            return TransformedExamples(examples, eval_transform(self.task))
-        seed, random = self.seed if seed is None else seed, self.augment != "none"
-        return TransformedExamples(examples, train_transform(self.task, self.augment), seed, random=random)
+        seed, task = self.seed if seed is None else seed, self.task
+        if train and self.augment == "randaugment":
+            return TransformedExamples(examples, train_transform(task, self.augment), seed, random=True)
+        crop = CropFlip(task.img_size) if train and self.augment == "crop_flip" else None
+        if isinstance(examples, LabeledImages) and (cache := self._cache(examples.source)):
+            return PixelExamples(examples, task, crop, seed, cache, examples.indices)
+        return PixelExamples(examples, task, crop, seed, self._cache(examples))
 
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
-        """Make a batch of transformed examples."""
+        """Make a batch of transformed examples; pixels are normalized here, unless a GPU does it."""
         images, labels = zip(*examples, strict=True)
-        return Batch(torch.stack(images), torch.tensor(labels), self.info.name)
+        batch = Batch(torch.stack(images), torch.tensor(labels), self.info.name)
+        on_gpu = self.trainer is not None and self.trainer.strategy.root_device.type != "cpu"
+        return batch if on_gpu else self.normalize(batch)
+
+    def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
+        """Normalize pixels on the device of the network, to which a quarter of the bytes was moved."""
+        return self.normalize(batch)
+
+    def normalize(self, batch: Batch) -> Batch:
+        """The batch with normalized images, where its images are still pixels, uint8 (B, C, H, W)."""
+        if batch.inputs.dtype != torch.uint8:
+            return batch
+        return batch._replace(inputs=normalized(batch.inputs, self.task))
 
     def first(self, examples: Images, count: int, split: Split) -> Images:
         """The first ``count`` examples of a class-stratified, seeded draw."""
         chosen = stratified_order(examples.labels, self.split_seed)[:count]
         return LabeledImages(examples, np.asarray(examples.labels)[chosen], f"{self.info.name} {split}", chosen)
+
+    def _cache(self, examples: Any) -> PixelCache | None:
+        """The cache of the pixels of a split; None if ``examples`` are not a whole split, or nothing is to be kept."""
+        split = next((split for split, known in self._splits.items() if known is examples), None)
+        if split is None or isinstance(examples, AnnouncedExamples):
+            return None
+        if split not in self._caches:
+            self._caches[split] = self._open_cache(examples, split)
+        return self._caches[split]
+
+    def _open_cache(self, examples: Images, split: Split) -> PixelCache | None:
+        task = self.task
+        size = len(examples) * task.in_chans * task.img_size**2
+        if size > self.cache_gib * 2**30 or (parts := identity(examples, self.folder)) is None:
+            return None
+        options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NOT_OF_PIXELS}
+        own = f"{type(self).__module__}.{type(self).__qualname__} {sorted(options.items())}".encode()
+        cache = PixelCache(len(examples), (task.in_chans, task.img_size, task.img_size), [own, *parts])
+        if self.trainer is not None and (failure := cache.open()) and process_of(self)[0] == 0:
+            print(f"data       {self.info.name} {split}: images are decoded in each epoch; {cache.path}: {failure}")
+        elif self.trainer is not None and split == "train" and process_of(self)[0] == 0:
+            print(
+                f"data       {self.info.name}: {len(examples):,} training images are decoded once; their pixels take "
+                f"{size / 2**20:,.1f} MiB in {cache.path.parent} (--data.cache_gib)"
+            )
+        return cache
 
     def follow_normalization(self, mean: Sequence[float], std: Sequence[float]) -> bool:
         """See :class:`~data_modules.base.TaskDataModule`; gray statistics serve RGB images, and the reverse."""

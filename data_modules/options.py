@@ -83,6 +83,9 @@ class ImageOptions(DataOptions):
         mean: Mean of each channel with which images are normalized, in units of pixel value / 255; default that of the
             network's start where it is known, else the data set's own.
         std: Standard deviation of each channel, likewise; give both or neither.
+        cache_gib: Decode the images of a split once if their pixels take at most so many GiB, and keep them in a file
+            that processes and runs share: below ``$LGX_CACHE``, or ``~/.cache/lgx``. 0 decodes them in each epoch, as
+            ``randaugment``, masks and streams always do.
         labels: ``false`` gives the images without their labels, for methods that learn from an ancestor alone.
     """
 
@@ -91,12 +94,13 @@ class ImageOptions(DataOptions):
     augment: Augment = "none"
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    cache_gib: float = 2.0
     labels: bool = True
 
     def check_options(self) -> None:
         """See :class:`DataOptions`."""
         super().check_options()
-        check_least(self, {"img_size": 1})
+        check_least(self, {"img_size": 1, "cache_gib": 0})
         if (self.mean is None) != (self.std is None):
             raise UserError("data.mean and data.std: give both or neither")
         for option, values, least in (("mean", self.mean, -1.0), ("std", self.std, 0.0)):

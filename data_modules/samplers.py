@@ -5,7 +5,7 @@ number of processes that share it.
 """
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -284,3 +284,7 @@ class TransformedExamples(Dataset[tuple[torch.Tensor, int]]):
             return self.transform(example), label
         with seeded_rng(mix_seed(self.seed, epoch, index)):
             return self.transform(example), label
+
+    def __getitems__(self, keys: Sequence[int | Key]) -> list[tuple[torch.Tensor, Any]]:
+        """The examples of a batch; DataLoader calls it in place of one call per example."""
+        return [self[key] for key in keys]

@@ -123,7 +123,13 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
     def setup(self, stage: str) -> None:
         """Read the splits that ``stage`` needs (``fit``, ``validate``, ``test``)."""
         for module in self.sets.values():
+            module.trainer = self.trainer
             module.setup(stage)
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        """Let the set of the batch finish it on the device of the network."""
+        module = self.sets.get(batch.task) if isinstance(batch, Batch) else None
+        return batch if module is None else module.on_after_batch_transfer(batch, dataloader_idx)
 
     def train_dataloader(self) -> TaskLoader:
         """Batches of drawn tasks; the loader can resume in the middle of an epoch."""

@@ -153,11 +153,22 @@ class TaskExamples(Dataset[tuple[torch.Tensor, int, int]]):
         return int(self.offsets[-1])
 
     def __getitem__(self, key: int | Key) -> tuple[torch.Tensor, int, int]:
+        task, own = self._own(key)
+        image, label = self.parts[task][own]
+        return image, label, task
+
+    def __getitems__(self, keys: Sequence[int | Key]) -> list[tuple[torch.Tensor, int, int]]:
+        """The examples of a batch, which are of one task."""
+        owned = [self._own(key) for key in keys]
+        examples = self.parts[owned[0][0]].__getitems__([key for _, key in owned])
+        return [(image, label, task) for (image, label), (task, _) in zip(examples, owned, strict=True)]
+
+    def _own(self, key: int | Key) -> tuple[int, int | Key]:
+        """The task of an example, and the example's key within it."""
         number, index = (None, key) if isinstance(key, int) else key
         task = int(np.searchsorted(self.offsets, index, side="right")) - 1
         own = index - int(self.offsets[task])
-        image, label = self.parts[task][own if number is None else (number, own)]
-        return image, label, task
+        return task, own if number is None else (number, own)
 
 
 class TaskLoader(ResumableLoader):

@@ -1,5 +1,6 @@
 """Image transforms, alone or together with masks, from timm's and torchvision's factories."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -7,6 +8,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from timm.data.transforms_factory import create_transform
+from torch import Tensor
+from torch.nn import functional
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
@@ -51,6 +54,57 @@ class _Resize:
         return resized
 
 
+def pixel_transform(task: Task) -> "v2.Compose":
+    """PIL image -> pixels, uint8 (C, H, W): short side to ``img_size``, center crop."""
+    return v2.Compose([_Mode(task.in_chans), _Resize(task.img_size), v2.PILToTensor()])
+
+
+def normalized(pixels: Tensor, task: Task) -> Tensor:
+    """Normalize pixels, uint8 (..., C, H, W), with the task's mean and std."""
+    inputs: Tensor = v2.functional.normalize(
+        v2.functional.to_dtype(pixels, torch.float32, scale=True), list(task.mean), list(task.std)
+    )
+    return inputs
+
+
+class CropFlip:
+    """The augmentation ``crop_flip`` of a batch of pixels: each image has its own crop and flip.
+
+    It gives the same images as :func:`train_transform`, which treats them one by one.
+
+    Args:
+        img_size: Height and width, pixels.
+    """
+
+    def __init__(self, img_size: int) -> None:
+        self.img_size, self.padding = img_size, crop_padding(img_size)
+
+    def __call__(self, pixels: Tensor, seeds: Sequence[int]) -> Tensor:
+        """Crop and flip.
+
+        Args:
+            pixels: (B, C, H, W), uint8.
+            seeds: Seed of each image.
+
+        Returns:
+            (B, C, H, W), uint8.
+        """
+        size, generator = self.img_size, torch.Generator()
+        padded = functional.pad(pixels, [self.padding] * 4)
+        result = torch.empty_like(pixels)
+        for image, source, seed in zip(result, padded, seeds, strict=True):
+            generator.manual_seed(seed)
+            top, left = (int(torch.randint(0, 2 * self.padding + 1, (), generator=generator)) for _ in range(2))
+            crop = source[:, top : top + size, left : left + size]
+            image.copy_(crop.flip(-1) if torch.rand(1, generator=generator) < 0.5 else crop)
+        return result
+
+
+def crop_padding(img_size: int) -> int:
+    """Pixels by which ``crop_flip`` pads each side: an eighth of the image."""
+    return max(1, img_size // 8)
+
+
 def eval_transform(task: Task) -> "v2.Compose":
     """PIL image -> normalized float tensor (C, H, W): short side to ``img_size``, center crop."""
     return v2.Compose([_Mode(task.in_chans), _Resize(task.img_size), *_to_tensor(task)])
@@ -66,7 +120,7 @@ def train_transform(task: Task, augment: Augment) -> "v2.Compose":
         return eval_transform(task)
     if augment == "crop_flip":
         size = task.img_size
-        crop = [v2.RandomCrop(size, padding=max(1, size // 8)), v2.RandomHorizontalFlip()]
+        crop = [v2.RandomCrop(size, padding=crop_padding(size)), v2.RandomHorizontalFlip()]
         return v2.Compose([_Mode(task.in_chans), _Resize(size), *crop, *_to_tensor(task)])
     timm_transform = create_transform(
         input_size=(task.in_chans, task.img_size, task.img_size),
@@ -106,7 +160,7 @@ class MaskTransform:
         # v2 treats an untyped tensor beside a mask as the image.
         self.mode, self.joint = _Mode(task.in_chans), v2.Compose([*geometry, *_to_tensor(task), v2.ToPureTensor()])
 
-    def __call__(self, image: Image.Image, mask: NDArray[np.uint8]) -> tuple[torch.Tensor, torch.Tensor]:
+    def __call__(self, image: Image.Image, mask: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
         """Transform both."""
         inputs, targets = self.joint(self.mode(image), tv_tensors.Mask(torch.from_numpy(mask)))
         return inputs, targets.long()

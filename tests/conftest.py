@@ -21,6 +21,12 @@ settings.register_profile("lgx", deadline=None, derandomize=True, database=None)
 settings.load_profile("lgx")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep pixels in a temporary folder, not in the user's."""
+    os.environ["LGX_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     """Seed torch, so that random numbers do not depend on earlier tests."""

@@ -109,9 +109,9 @@ def test_a_stalled_loader_process_ends_the_run(fit, monkeypatch, wait):
     started = time.perf_counter()
     if wait:  # 0 waits as long as it takes
         assert fit("Ancestor", "--data.num_workers=1", "--data.worker_timeout=0", "--data.batch_size=1",
-                   "--data.limit_train=1", "--trainer.limit_val_batches=0").code == 0  # fmt: skip
+                   "--data.limit_train=1", "--trainer.limit_val_batches=0", "--data.cache_gib=0").code == 0  # fmt: skip
         return
-    result = fit("Ancestor", "--data.num_workers=1", "--data.worker_timeout=2")
+    result = fit("Ancestor", "--data.num_workers=1", "--data.worker_timeout=2", "--data.cache_gib=0")
     assert (result.code, "Traceback" in result.err) == (1, False)
     assert result.sentence.startswith("lgx fit: the data loading processes gave no batch")
     assert "data.worker_timeout" in result.sentence

@@ -17,7 +17,9 @@ COMMON: dict[str, Any] = {
     "root": "data", "batch_size": 128, "eval_batch_size": None, "num_workers": 0, "worker_timeout": 60,
     "val_fraction": 0.1, "split_seed": 0, "seed": 0, "limit_train": None,
 }  # fmt: skip
-IMAGES = COMMON | {"img_size": None, "in_chans": None, "augment": "none", "mean": None, "std": None, "labels": True}
+IMAGES = COMMON | {
+    "img_size": None, "in_chans": None, "augment": "none", "mean": None, "std": None, "cache_gib": 2.0, "labels": True,
+}  # fmt: skip
 SHARDS = IMAGES | {"in_memory": True, "shuffle_buffer": 1000}
 TEXTS = COMMON | {
     "batch_size": 32, "tokenizer": None, "source": "files", "max_len": 128, "too_long": "cut", "vocab_size": 50257,

@@ -30,6 +30,7 @@ _SHOWN = (
 
 _MECHANICS = (
     "data.root",
+    "data.cache_gib",
     "data.in_memory",
     "data.num_workers",
     "data.worker_timeout",

@@ -1,0 +1,175 @@
+"""Decoded pixels of a split, kept in a file that processes and runs share."""
+
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import PIL
+from numpy.typing import NDArray
+
+from data_modules.images import ImageFiles, LabeledImages
+from lgx.core.system_failures import os_reason
+
+_VERSION = 1
+_MOST = 16 * 2**30
+"""Bytes of all caches together; the ones that were used least recently make room for a new one."""
+
+
+def cache_folder() -> Path:
+    """Folder of the caches: ``pixels`` below ``$LGX_CACHE``, else below ``lgx`` in the user's cache folder."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lgx"
+    return Path(os.environ.get("LGX_CACHE") or default) / "pixels"
+
+
+class PixelCache:
+    """The pixels of the images of a split, as far as they were decoded before.
+
+    The file is mapped into memory: processes share it, and the operating system takes the memory back when it needs it.
+    Each image has a checksum, so that what a crash left behind is decoded again. Without a place for the file (no
+    permission, no space) nothing is kept.
+
+    Args:
+        count: Number of images, N.
+        shape: Shape of an image, (C, H, W).
+        identity: What identifies the images and how they are decoded.
+    """
+
+    def __init__(self, count: int, shape: tuple[int, int, int], identity: Iterable[bytes]) -> None:
+        digest = hashlib.sha256(f"{_VERSION} {PIL.__version__} {count} {shape}".encode())
+        for part in identity:
+            digest.update(part)
+        self.count, self.shape = count, shape
+        self.path = cache_folder() / f"{digest.hexdigest()[:32]}.pixels"
+        self._opened = False
+        self._reset()
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the file."""
+        return self.count * (int(np.prod(self.shape)) + 4)
+
+    def open(self) -> str:
+        """Make the file, unless it is there already.
+
+        Returns:
+            Why nothing can be kept; empty if it can.
+        """
+        if self._opened:
+            return ""
+        self._opened = True
+        try:
+            if not self.path.exists() or self.path.stat().st_size != self.num_bytes:
+                self._create()
+            self._map()
+        except OSError as error:
+            self._reset()
+            return os_reason(error, self.path)
+        return ""
+
+    def read(self, index: int, out: NDArray[np.uint8]) -> bool:
+        """Copy the pixels of an image, (C, H, W), to ``out``; False if they are not known."""
+        self.open()
+        if self._pixels is None or self._checksums is None:
+            return False
+        out[...] = self._pixels[index]
+        if not self._known[index]:
+            self._known[index] = self._checksums[index] == _checksum(out)
+        return bool(self._known[index])
+
+    def write(self, index: int, pixels: NDArray[np.uint8]) -> None:
+        """Keep the pixels of an image, (C, H, W)."""
+        if self._pixels is not None and self._checksums is not None and self._pixels.flags.writeable:
+            self._pixels[index] = pixels
+            self._checksums[index] = _checksum(pixels)
+            self._known[index] = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the mapped file, which each process opens itself."""
+        return {"count": self.count, "shape": self.shape, "path": self.path}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _opened=False)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pixels: NDArray[np.uint8] | None = None
+        self._checksums: NDArray[np.uint32] | None = None
+        self._known: NDArray[np.bool_] = np.zeros(0, bool)
+
+    def _map(self) -> None:
+        mode: Literal["r", "r+"] = "r+" if os.access(self.path, os.W_OK) else "r"
+        self._checksums = np.memmap(self.path, np.uint32, mode, 0, (self.count,))
+        self._pixels = np.memmap(self.path, np.uint8, mode, 4 * self.count, (self.count, *self.shape))
+        self._known = np.zeros(self.count, bool)
+        with suppress(OSError):
+            os.utime(self.path)  # says that it was used
+
+    def _create(self) -> None:
+        folder = self.path.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        if 2 * self.num_bytes > shutil.disk_usage(folder).free:
+            raise OSError(errno.ENOSPC, "the pixels would take more than half of the free space")
+        _make_room(folder, self.num_bytes)
+        handle, temporary = tempfile.mkstemp(".tmp", dir=folder)
+        try:
+            # The space is taken now: writing to a mapped file on a full disk would kill the process.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(handle, 0, self.num_bytes)
+            else:
+                os.write(handle, bytes(self.num_bytes))
+            if self.path.exists() and self.path.stat().st_size != self.num_bytes:
+                self.path.unlink()
+            with suppress(FileExistsError):  # another process made it meanwhile
+                os.link(temporary, self.path)
+        finally:
+            os.close(handle)
+            os.unlink(temporary)
+
+
+def identity(images: Any, folder: Path) -> Iterable[bytes] | None:
+    """What identifies the images of a split: names, sizes and times of files, and positions in them.
+
+    Args:
+        images: The images, as a data module holds them.
+        folder: Folder of the set, whose files are compared where ``images`` does not name its own.
+
+    Returns:
+        None if the images do not come from files.
+    """
+    if isinstance(images, ImageFiles):
+        paths = [images.path(index) for index in range(len(images))]
+        return [os.fsencode(images.folder.resolve()), *(_stamp(path) for path in paths)]
+    if isinstance(images, LabeledImages) and type(images) is LabeledImages:
+        source = identity(images.source, folder)
+        return None if source is None else [images.indices.tobytes(), *source]
+    paths = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+    return [os.fsencode(folder.resolve()), *(_stamp(path) for path in paths)] if paths else None
+
+
+def _stamp(path: Path) -> bytes:
+    state = path.stat()
+    return os.fsencode(path) + f" {state.st_size} {state.st_mtime_ns}\n".encode()
+
+
+def _checksum(pixels: NDArray[np.uint8]) -> int:
+    """Checksum of an image; never 0, which stands for an image that was not decoded."""
+    return zlib.crc32(pixels.data) or 1
+
+
+def _make_room(folder: Path, needed: int) -> None:
+    """Remove the caches that were used least recently, until ``needed`` more bytes are within the limit."""
+    files = sorted(((path.stat(), path) for path in folder.glob("*.pixels")), key=lambda entry: entry[0].st_mtime)
+    total = sum(state.st_size for state, _ in files) + needed
+    for state, path in files:
+        if total <= _MOST:
+            break
+        path.unlink(missing_ok=True)
+        total -= state.st_size

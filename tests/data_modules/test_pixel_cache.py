@@ -1,0 +1,212 @@
+"""Pixels that are decoded once: the same tensors as decoding each time, whatever happens to the file."""
+
+import csv
+import multiprocessing
+import os
+import shutil
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from data_modules import ImageFolderData, MultiTask, pixel_cache
+from data_modules.images import ImageFiles
+from data_modules.pixel_cache import PixelCache, cache_folder
+from data_modules.samplers import mix_seed, seeded_rng
+from data_modules.transforms import CropFlip, normalized, train_transform
+from lgx.core.task import Task
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LGX_CACHE", str(tmp_path / "cache"))
+
+
+def opened(images: Path, **options: object) -> ImageFolderData:
+    given = {"img_size": 24, "batch_size": 8, "augment": "crop_flip", **options}
+    module = ImageFolderData(root=str(images), **given)  # type: ignore[arg-type]
+    module.setup("fit")
+    module.setup("test")
+    return module
+
+
+def epochs(module: ImageFolderData, count: int = 2) -> list[Tensor]:
+    """All tensors of the training batches of some epochs, and of validation and test."""
+    found = []
+    loader = module.train_dataloader()
+    for epoch in range(count):
+        loader.batch_sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+        found += [part for batch in loader for part in (batch.inputs, batch.targets)]  # type: ignore[attr-defined]
+    for evaluation in (module.val_dataloader(), module.test_dataloader()):
+        found += [part for batch in evaluation for part in (batch.inputs, batch.targets)]
+    return found
+
+
+def same(left: list[Tensor], right: list[Tensor]) -> bool:
+    return len(left) == len(right) and all(map(torch.equal, left, right))
+
+
+def caches() -> list[Path]:
+    return sorted(cache_folder().glob("*"))
+
+
+@pytest.fixture
+def no_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every image that is decoded from now on fail the test."""
+
+    def refuse(self: ImageFiles, index: int) -> None:
+        raise AssertionError(f"{self.path(index)} was decoded")
+
+    monkeypatch.setattr(ImageFiles, "__getitem__", refuse)
+
+
+@pytest.mark.parametrize("augment", ["none", "crop_flip"])
+def test_kept_pixels_give_the_tensors_of_decoding_each_time(images: Path, augment: str) -> None:
+    plain = epochs(opened(images, augment=augment, cache_gib=0))
+    assert not caches()
+    assert same(plain, epochs(opened(images, augment=augment)))
+    assert same(plain, epochs(opened(images, augment=augment)))
+    assert same(plain, epochs(opened(images, augment=augment, num_workers=2)))
+    assert len(caches()) == 3  # train, val, test
+
+
+def test_a_second_run_decodes_no_image(images: Path, request: pytest.FixtureRequest) -> None:
+    first = epochs(opened(images))
+    request.getfixturevalue("no_decoding")
+    assert same(first, epochs(opened(images)))
+    assert same(first[:24], epochs(opened(images, num_workers=1))[:24])
+
+
+def test_processes_that_start_at_the_same_time_share_the_file(images: Path) -> None:
+    plain = epochs(opened(images, cache_gib=0))
+    context = multiprocessing.get_context("fork")
+    with context.Pool(4) as pool:
+        found = pool.map(_sums, [str(images)] * 8)
+    assert found == [[float(part.float().sum()) for part in plain]] * 8
+    assert not [path for path in caches() if path.suffix != ".pixels"]
+
+
+def _sums(images: str) -> list[float]:
+    return [float(part.float().sum()) for part in epochs(opened(Path(images)))]
+
+
+def test_the_batch_is_augmented_as_torchvision_augments_each_image() -> None:
+    task = Task("x", 2, in_chans=3, img_size=24, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.25))
+    rng = np.random.default_rng(0)
+    pictures = [Image.fromarray(rng.integers(0, 256, (24, 24, 3), np.uint8)) for _ in range(40)]
+    seeds = [mix_seed(3, 1, k) for k in range(40)]
+    one_by_one = []
+    for picture, seed in zip(pictures, seeds, strict=True):
+        with seeded_rng(seed):
+            one_by_one.append(train_transform(task, "crop_flip")(picture))
+    pixels = torch.stack([torch.from_numpy(np.asarray(picture).copy()).permute(2, 0, 1) for picture in pictures])
+    assert torch.equal(normalized(CropFlip(24)(pixels, seeds), task), torch.stack(one_by_one))
+
+
+def test_replaced_images_are_decoded_again(images: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "images"
+    shutil.copytree(images, folder)
+    epochs(opened(folder))
+    path = next((folder / "train").rglob("*.png"))
+    Image.new("RGB", (16, 16), "red").save(path)
+    assert same(epochs(opened(folder)), epochs(opened(folder, cache_gib=0)))
+
+
+@pytest.mark.parametrize("damage", ["zeros", "noise", "short", "empty"])
+def test_a_damaged_file_is_decoded_again(images: Path, damage: str) -> None:
+    plain = epochs(opened(images, cache_gib=0))
+    epochs(opened(images))
+    for path in caches():
+        size = path.stat().st_size
+        content = {"zeros": bytes(size), "noise": os.urandom(size), "short": bytes(size // 2), "empty": b""}[damage]
+        path.write_bytes(content)
+    assert same(plain, epochs(opened(images)))
+    assert same(plain, epochs(opened(images)))
+
+
+def test_without_a_place_for_the_file_images_are_decoded_each_time(fit, images, tmp_path, monkeypatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    monkeypatch.setenv("LGX_CACHE", str(blocked))
+    result = fit("Ancestor", "--trainer.max_epochs=2")
+    assert result.code == 0, result.err
+    assert "shapes train: images are decoded in each epoch" in result.out
+    monkeypatch.setenv("LGX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(pixel_cache.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1))
+    result = fit("Ancestor", "--trainer.max_epochs=2", "--name=full")
+    assert "more than half of the free space" in result.out
+
+
+def test_fit_says_what_the_pixels_take(fit) -> None:
+    result = fit("Ancestor")
+    assert result.out.count("48 training images are decoded once") == 1
+    assert "decoded" not in fit("Ancestor", "--data.cache_gib=0", "--name=each").out
+
+
+def test_the_least_used_caches_make_room(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kept(marker: bytes) -> PixelCache:
+        cache = PixelCache(10, (3, 8, 8), [marker])
+        assert cache.open() == ""
+        return cache
+
+    monkeypatch.setattr(pixel_cache, "_MOST", 3 * kept(b"0").num_bytes)
+    os.utime(kept(b"1").path, (1, 1))
+    os.utime(kept(b"0").path, (2, 2))
+    kept(b"2")
+    kept(b"3")
+    assert {path.name for path in caches()} == {PixelCache(10, (3, 8, 8), [m]).path.name for m in (b"0", b"2", b"3")}
+
+
+def test_subsets_of_a_split_read_its_pixels(images: Path, request: pytest.FixtureRequest) -> None:
+    module = opened(images)
+    epochs(module)
+    expected = [batch.inputs for batch in opened(images, cache_gib=0).reference_dataloader(10)]
+    request.getfixturevalue("no_decoding")
+    assert same(expected, [batch.inputs for batch in module.reference_dataloader(10)])
+
+
+def test_several_sets_keep_their_pixels(images: Path, tmp_path: Path) -> None:
+    root = str(tmp_path / "data")
+
+    def batches(**options: object) -> list[Tensor]:
+        tasks = ("pocket_digits", str(images))
+        module = MultiTask(tasks, root=root, img_size=16, batch_size=8, augment="crop_flip", **options)  # type: ignore[arg-type]
+        module.prepare_data()
+        module.setup("fit")
+        return [batch.inputs for batch in islice(module.train_dataloader(), 12)]
+
+    plain = batches(cache_gib=0)
+    assert same(plain, batches())
+    assert same(plain, batches())
+
+
+def test_pixels_that_a_gpu_normalizes_become_the_same_inputs(images: Path) -> None:
+    module = opened(images)
+    examples = module.transformed(module.examples("train")).__getitems__([0, 1])
+    assert examples[0][0].dtype == torch.uint8
+    inputs = module.collate(examples)
+
+    class OnGpu:
+        class strategy:
+            root_device = torch.device("cuda")
+
+    module.trainer = OnGpu()  # type: ignore[assignment]
+    moved = module.collate(examples)
+    assert moved.inputs.dtype == torch.uint8
+    assert torch.equal(module.on_after_batch_transfer(moved, 0).inputs, inputs.inputs)
+
+
+def test_a_run_trains_with_equal_losses_from_kept_pixels(fit, tmp_path: Path) -> None:
+    rows = []
+    for name, gib in (("each", 0), ("once", 1)):
+        result = fit("Ancestor", "--data.augment=crop_flip", f"--data.cache_gib={gib}", f"--name={name}")
+        assert result.code == 0, result.err
+        with (tmp_path / "runs" / "test" / name / "seed0" / "results.csv").open() as file:
+            rows.append([(row["metric"], row["value"]) for row in csv.DictReader(file) if row["metric"] != "seconds"])
+    assert rows[0] == rows[1]
+    assert len(rows[0]) > 1
