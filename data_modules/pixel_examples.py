@@ -48,10 +48,10 @@ class PixelExamples(TransformedExamples):
         pixels, labels = np.empty((len(pairs), *self.shape), np.uint8), self.examples.labels
         for out, (_, index) in zip(pixels, pairs, strict=True):
             self._read(index, out)
-        batch = torch.from_numpy(pixels)
         if self.crop is not None:
-            batch = self.crop(batch, [mix_seed(self.seed, epoch, index) for epoch, index in pairs])
-        return [(image, int(labels[index])) for image, (_, index) in zip(batch, pairs, strict=True)]
+            pixels = self.crop(pixels, [mix_seed(self.seed, epoch, index) for epoch, index in pairs])
+        own = [int(labels[index]) for _, index in pairs]
+        return list(zip(torch.from_numpy(pixels).unbind(), own, strict=True))
 
     def _read(self, index: int, out: Any) -> None:
         place = index if self.positions is None else int(self.positions[index])

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from PIL import Image
 from timm.data.transforms_factory import create_transform
 from torch import Tensor
-from torch.nn import functional
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
@@ -79,24 +78,24 @@ class CropFlip:
     def __init__(self, img_size: int) -> None:
         self.img_size, self.padding = img_size, crop_padding(img_size)
 
-    def __call__(self, pixels: Tensor, seeds: Sequence[int]) -> Tensor:
+    def __call__(self, pixels: NDArray[np.uint8], seeds: Sequence[int]) -> NDArray[np.uint8]:
         """Crop and flip.
 
         Args:
-            pixels: (B, C, H, W), uint8.
+            pixels: (B, C, H, W).
             seeds: Seed of each image.
 
         Returns:
-            (B, C, H, W), uint8.
+            A new array, (B, C, H, W).
         """
-        size, generator = self.img_size, torch.Generator()
-        padded = functional.pad(pixels, [self.padding] * 4)
-        result = torch.empty_like(pixels)
+        size, padding, generator = self.img_size, self.padding, torch.Generator()
+        padded = np.pad(pixels, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+        result = np.empty_like(pixels)
         for image, source, seed in zip(result, padded, seeds, strict=True):
             generator.manual_seed(seed)
-            top, left = (int(torch.randint(0, 2 * self.padding + 1, (), generator=generator)) for _ in range(2))
+            top, left = (int(torch.randint(0, 2 * padding + 1, (), generator=generator)) for _ in range(2))
             crop = source[:, top : top + size, left : left + size]
-            image.copy_(crop.flip(-1) if torch.rand(1, generator=generator) < 0.5 else crop)
+            image[...] = crop[..., ::-1] if torch.rand(1, generator=generator) < 0.5 else crop
         return result
 
 

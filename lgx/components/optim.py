@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from timm.optim import param_groups_weight_decay
 from torch import nn
 from torch.optim import Optimizer
@@ -69,3 +70,22 @@ def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
         if group["weight_decay"]:
             del group["weight_decay"]  # so that the optimizer's value applies
     return [group for group in groups if group["params"]]
+
+
+def fuse(optimizer: Optimizer) -> None:
+    """Let an optimizer update its parameters with torch's fused kernels, its fastest implementation, where it can.
+
+    An optimizer stays as it is if it is not torch's own, if ``fused`` or ``foreach`` was given, or if a parameter lies
+    on a device without these kernels or is shared among processes.
+
+    Args:
+        optimizer: Any optimizer that has not made a step yet.
+    """
+    if type(optimizer) not in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
+        return
+    if any(optimizer.defaults.get(option) is not None for option in ("fused", "foreach")):
+        return
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if all(type(p) is nn.Parameter and p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters):
+        for group in optimizer.param_groups:
+            group["fused"] = True
