@@ -17,11 +17,15 @@ _COMMON = ("size", "what", "seconds", "ratio", "peak_mb")
 def bench(
     size: str = "tiny,small,base",
     batch: str = "8",
-    suite: Literal["hypernet", "shared_layers"] = "hypernet",
+    suite: Literal["hypernet", "shared_layers", "fit", "data"] = "hypernet",
     precision: str = "32",
     meta_batch: int = 1,
     decoder: Literal["low_rank", "conv"] = "low_rank",
     layout: Literal["official", "residual", "aligned"] = "official",
+    config: str | None = None,
+    steps: int = 40,
+    img_size: int = 64,
+    num_workers: int = 0,
     repeats: int = 8,
     json: str | None = None,
     force: bool = False,
@@ -41,6 +45,12 @@ def bench(
     per layer); distilled_step trains with soft labels of a teacher of the same size; forward is the teacher's forward
     pass alone.
 
+    Suite fit measures a step of lgx fit with a configuration of yours, and compares it with a bare loop over the same
+    losses and optimizer: lgx bench --suite fit --config my.yaml --repeats 3.
+
+    Suite data measures how many images per second lgx reads from class folders, shards and decoded pixels, beside
+    torchvision's ImageFolder and a plain pipeline of webdataset: lgx bench --suite data --batch 64 --num_workers 2.
+
     Args:
         size: ViTs to measure, comma-separated: tiny, small, base. All have 12 layers and read images of 224 px.
         batch: Images per step; several values comma-separated.
@@ -49,6 +59,10 @@ def bench(
         meta_batch: Architectures per step of the hypernetwork. This option, decoder and layout are for suite hypernet.
         decoder: Decoder of the hypernetwork: low_rank (LoGAH) or conv (GHN-3 with width 128 and max_shape 64).
         layout: How the low-rank decoder computes its factors: official (as published), residual or aligned.
+        config: For suite fit: a configuration of lgx fit whose data are prepared.
+        steps: For suite fit: timed steps of each repetition.
+        img_size: For suite data: height and width of the inputs, pixels.
+        num_workers: For suite data: loader processes.
         repeats: Timed rounds. Two rounds before them are not timed.
         json: File for the results: a JSON list of objects with size, what, seconds, ratio, peak_mb and the options.
         force: Replace a file that another command or program wrote.
@@ -59,18 +73,26 @@ def bench(
     from lgx.benchmark.training_step import PRECISIONS, device
     from lgx.core.allocator import keep_freed_memory
     from lgx.core.files import atomic_path
+    from lgx.errors import UserError
 
     sizes, batches = _choices("size", size, SIZES), _positive_numbers("batch", batch)
     precisions = _choices("precision", precision, PRECISIONS)
-    for option, count in (("meta_batch", meta_batch), ("repeats", repeats)):
+    for option, count in (("meta_batch", meta_batch), ("steps", steps), ("img_size", img_size), ("repeats", repeats)):
         _positive_numbers(option, str(count))
     _check_place(json, force)
-    config = _config(decoder, layout) if suite == "hypernet" else None
+    if suite == "fit" and config is None:
+        raise UserError("--config: suite fit measures a configuration of lgx fit; name its file")
     if device() == "cpu":
         keep_freed_memory()
     rows: list[dict[str, Any]] = []
-    for images, number in product(batches, precisions):
-        rows += _measure(sizes, config, images, meta_batch, number, repeats)
+    if suite == "fit":
+        rows = _measure_fit(str(config), steps, repeats)
+    elif suite == "data":
+        rows = [row for images in batches for row in _measure_loaders(img_size, images, num_workers, repeats)]
+    else:
+        hypernet = _config(decoder, layout) if suite == "hypernet" else None
+        for images, number in product(batches, precisions):
+            rows += _measure(sizes, hypernet, images, meta_batch, number, repeats)
     if json:
         with atomic_path(json) as temporary:
             temporary.write_text(json_module.dumps(rows, indent=2) + "\n", encoding="utf-8")
@@ -104,6 +126,33 @@ def _measure(
     if config is not None:
         setting |= {"meta_batch": meta_batch, **config.to_dict()}
     return [{**row, **setting} for row in rows]
+
+
+def _measure_fit(config: str, steps: int, repeats: int) -> list[dict[str, Any]]:
+    """Measure the steps of a configuration and print a table."""
+    from pathlib import Path
+
+    import torch
+    from rich.console import Console
+
+    from lgx.benchmark.fit_steps import measure_fit_steps
+    from lgx.benchmark.training_step import device
+
+    rows = [{"size": Path(config).stem, **row} for row in measure_fit_steps(config, steps, repeats)]
+    _print_table(Console(), f"{config}, {device()}, {torch.get_num_threads()} threads", rows)
+    return [{**row, "config": config, "steps": steps, "repeats": repeats, "device": device()} for row in rows]
+
+
+def _measure_loaders(img_size: int, batch: int, num_workers: int, repeats: int) -> list[dict[str, Any]]:
+    """Measure the ways to read images and print a table."""
+    from rich.console import Console
+
+    from lgx.benchmark.loaders import measure_loaders
+
+    measured = measure_loaders(img_size, batch, num_workers, repeats)
+    rows = [{"size": f"{img_size} px", **row} for row in measured]
+    _print_table(Console(), f"batches of {batch}, {num_workers} loader processes", rows)
+    return [{**row, "batch": batch, "num_workers": num_workers, "repeats": repeats} for row in rows]
 
 
 def _config(
@@ -148,7 +197,8 @@ def _print_table(console: Any, title: str, rows: list[dict[str, Any]]) -> None:
 def _more(row: dict[str, Any]) -> str:
     """Values of a row that not all rows have."""
     own = {key: value for key, value in row.items() if key not in _COMMON}
-    return ", ".join(f"{k.removeprefix('share_')} {v:.{0 if k.endswith('_mb') else 2}f}" for k, v in own.items())
+    whole = ("_mb", "_per_s")
+    return ", ".join(f"{k.removeprefix('share_')} {v:.{0 if k.endswith(whole) else 2}f}" for k, v in own.items())
 
 
 def _choices(option: str, text: str, known: dict[str, Any]) -> list[str]:

@@ -36,3 +36,32 @@ def test_bench_of_shared_layers_reports_ratios(tmp_path):
     assert result.code == 0, result.err
     rows = json.loads((tmp_path / "bench.json").read_text())
     assert [row["what"] for row in rows] == ["ordinary_step", "shared_step", "distilled_step", "forward"]
+
+
+def test_bench_of_fit_compares_a_configuration_with_a_bare_loop(fit, tmp_path):
+    assert fit("Ancestor", "--name=measured").code == 0
+    config = tmp_path / "runs" / "test" / "measured" / "seed0" / "config.yaml"
+    result = lgx("bench", "--suite=fit", "--config", config, "--steps=3", "--repeats=1", "--json", tmp_path / "b.json")
+    assert result.code == 0, result.err
+    rows = {row["what"]: row for row in json.loads((tmp_path / "b.json").read_text())}
+    assert set(rows) == {"bare_loop", "fit_step"}
+    assert rows["fit_step"]["ratio"] == rows["fit_step"]["seconds"] / rows["bare_loop"]["seconds"]
+    assert not [path for path in (tmp_path / "runs" / "test").iterdir() if path.name != "measured"]
+
+
+def test_bench_of_fit_names_what_is_missing(tmp_path):
+    assert lgx("bench", "--suite=fit").sentence.endswith(
+        "--config: suite fit measures a configuration of lgx fit; name its file"
+    )
+    assert "nothing.yaml: no such file" in lgx("bench", "--suite=fit", "--config=nothing.yaml").sentence
+
+
+def test_bench_of_data_measures_all_ways_to_read_images(tmp_path, monkeypatch):
+    monkeypatch.setattr("lgx.benchmark.loaders._IMAGES", 64)
+    options = ("--batch=16", "--repeats=1", "--img_size=16")
+    result = lgx("bench", "--suite=data", *options, "--json", tmp_path / "b.json")
+    assert result.code == 0, result.err
+    rows = {row["what"]: row for row in json.loads((tmp_path / "b.json").read_text())}
+    assert set(rows) == {"torchvision", "webdataset", "folder", "shards", "cache"}
+    assert rows["torchvision"]["ratio"] == 1
+    assert all(row["images_per_s"] > 0 for row in rows.values())
