@@ -60,8 +60,12 @@ slurm-programs:
 	  command -v $$program > /dev/null || { echo "make slurm: $$program is missing; apt-get install slurm-wlm munge"; exit 1; }; \
 	done
 
-gpu: $(READY) ## the tests that need a GPU
+gpu: $(READY) ## on a machine with a GPU: its tests, one measured run, all measurements to runs/gpu.json; 20 minutes
 	$(BIN)/pytest -m gpu
+	$(BIN)/lgx data prepare pocket --root data
+	$(BIN)/lgx sweep experiments/sws/demo.yaml
+	$(BIN)/lgx bench --suite kit --json runs/gpu.json --force \
+	  --config experiments/sws/demo/ancestor.yaml,experiments/sws/demo/sws.yaml,experiments/sws/demo/descendant.yaml
 
 bench: $(READY) ## time and memory of training steps, as ratios to an ordinary step
 	$(BIN)/lgx bench --size tiny,small,base --batch 8

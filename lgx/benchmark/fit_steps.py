@@ -75,13 +75,13 @@ def _round(config: str, steps: int) -> dict[str, float]:
         cli.trainer.callbacks.append(times)  # type: ignore[attr-defined]
         cli.run()
     if times.batch is None or len(times.starts) < WARM_UP + 2:
-        raise UserError(f"--config {config}: its run has {len(times.starts)} steps, too few to be timed")
+        raise UserError(f"config {config}: its run has {len(times.starts)} steps, too few to be timed")
     return {"bare_loop": _bare_loop(cli, times.batch, steps), "fit_step": _median(times.starts[WARM_UP:])}
 
 
 def _arguments(config: str, folder: str, steps: int) -> list[str]:
     if not Path(config).is_file():
-        raise UserError(f"--config {config}: no such file; give a configuration of lgx fit")
+        raise UserError(f"config {config}: no such file; give a configuration of lgx fit")
     quiet = ("enable_progress_bar=false", "enable_model_summary=false", "num_sanity_val_steps=0")
     limits = (f"max_steps={steps}", "max_epochs=-1", "limit_val_batches=0", "devices=1")
     options = [f"--trainer.{option}" for option in (*quiet, *limits)]

@@ -23,7 +23,13 @@ NORM_WEIGHT = 3e-5
 
 
 def measure_hypernet_steps(
-    architecture: ViTArchitecture, config: HypernetConfig, batch: int, meta_batch: int, precision: str, repeats: int
+    architecture: ViTArchitecture,
+    config: HypernetConfig,
+    batch: int,
+    meta_batch: int,
+    precision: str,
+    repeats: int,
+    compiled: bool = False,
 ) -> list[dict[str, Any]]:
     """Measure a hypernetwork's training step and predictions.
 
@@ -43,13 +49,37 @@ def measure_hypernet_steps(
         meta_batch: Architectures of a step.
         precision: A key of :data:`~lgx.benchmark.training_step.PRECISIONS`.
         repeats: Timed rounds.
+        compiled: Whether the ViT of the reference and the encoder of the hypernetwork are compiled.
 
     Returns:
         One row for each step: ``what``, ``seconds``, ``ratio`` and ``peak_mb``, see
         :class:`~lgx.benchmark.timing.Cost`, and the values above.
     """
     hypernet = Hypernet(config).to(device())
+    if compiled:
+        hypernet.compile()
     inputs, targets = random_images(architecture, batch)
+    steps = _steps(hypernet, architecture, inputs, targets, meta_batch, precision)
+    steps["ordinary_step"] = ordinary_step(architecture, batch, precision, compiled)
+    costs = measure(steps, reference="ordinary_step", repeats=repeats)
+    rows: dict[str, dict[str, Any]] = {
+        what: {"what": what, "seconds": cost.seconds, "ratio": cost.ratio, "peak_mb": cost.peak_mb}
+        for what, cost in costs.items()
+    }
+    rows["hyper_step"]["ratio"] /= meta_batch
+    rows["hyper_step"] |= _shares(hypernet, architecture, inputs, targets, precision, repeats)
+    rows["hyper_step"]["factored_mb"] = peak_mb(lambda: hypernet.predict(architecture, dense=False))
+    rows["hyper_step"]["dense_mb"] = 4 * architecture.count_parameters() / 2**20
+    if "products" in rows:
+        rows["predict"]["to_products"] = costs["predict"].seconds / costs["products"].seconds
+        del rows["products"]
+    return list(rows.values())
+
+
+def _steps(
+    hypernet: Hypernet, architecture: ViTArchitecture, inputs: Tensor, targets: Tensor, meta_batch: int, precision: str
+) -> dict[str, Callable[[], object]]:
+    """What is measured: the hypernetwork's step, its prediction, the graph, and the bare products of its factors."""
     with torch.no_grad():
         factors = [p for p in hypernet.predict(architecture, dense=False).values() if isinstance(p, LowRankTensor)]
 
@@ -60,26 +90,13 @@ def measure_hypernet_steps(
         return losses + NORM_WEIGHT * norms
 
     steps: dict[str, Callable[[], object]] = {
-        "ordinary_step": ordinary_step(architecture, batch, precision),
         "hyper_step": training_step(hypernet, loss, precision),
         "predict": torch.no_grad()(lambda: hypernet.predict(architecture)),
         "graph": lambda: _build_graph(architecture),
     }
     if factors:
         steps["products"] = lambda: [factor.to_dense() for factor in factors]
-    costs = measure(steps, reference="ordinary_step", repeats=repeats)
-    rows: dict[str, dict[str, Any]] = {
-        what: {"what": what, "seconds": cost.seconds, "ratio": cost.ratio, "peak_mb": cost.peak_mb}
-        for what, cost in costs.items()
-    }
-    rows["hyper_step"]["ratio"] /= meta_batch
-    rows["hyper_step"] |= _shares(hypernet, architecture, inputs, targets, precision, repeats)
-    rows["hyper_step"]["factored_mb"] = peak_mb(lambda: hypernet.predict(architecture, dense=False))
-    rows["hyper_step"]["dense_mb"] = 4 * architecture.count_parameters() / 2**20
-    if factors:
-        rows["predict"]["to_products"] = costs["predict"].seconds / costs["products"].seconds
-        del rows["products"]
-    return list(rows.values())
+    return steps
 
 
 def _build_graph(architecture: ViTArchitecture) -> None:

@@ -1,7 +1,7 @@
 """Training steps to measure, and the ordinary step that others are compared with."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from lgx.architectures import ViTArchitecture
 
-PRECISIONS = {"32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-"""Name of a precision -> type that autocast computes with; ``32`` is without autocast."""
+PRECISIONS = {"32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+"""Name of a precision -> type that autocast computes with; ``32`` and ``tf32`` are without autocast."""
 
 
 def device() -> str:
@@ -24,7 +24,22 @@ def autocast(precision: str) -> AbstractContextManager[None]:
     Args:
         precision: A key of :data:`PRECISIONS`.
     """
-    return torch.autocast(device(), dtype=PRECISIONS[precision], enabled=precision != "32")
+    return torch.autocast(device(), dtype=PRECISIONS[precision], enabled=PRECISIONS[precision] != torch.float32)
+
+
+@contextmanager
+def matrix_products(precision: str) -> Iterator[None]:
+    """Context in which matrix products of float32 are computed in TF32 if that is the precision, else in float32.
+
+    Args:
+        precision: A key of :data:`PRECISIONS`.
+    """
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def random_images(architecture: ViTArchitecture, batch: int) -> tuple[Tensor, Tensor]:
@@ -66,17 +81,22 @@ def training_step(module: nn.Module, loss: Callable[[], Tensor], precision: str)
     return step
 
 
-def ordinary_step(architecture: ViTArchitecture, batch: int, precision: str) -> Callable[[], None]:
+def ordinary_step(
+    architecture: ViTArchitecture, batch: int, precision: str, compiled: bool = False
+) -> Callable[[], None]:
     """The reference: a training step of timm's ViT on random images and labels.
 
     Args:
         architecture: The ViT.
         batch: Number of images.
         precision: A key of :data:`PRECISIONS`.
+        compiled: Whether the ViT is compiled with ``torch.compile``.
 
     Returns:
         A function that runs one step.
     """
     model = architecture.build().to(device())
+    if compiled:
+        model.compile()
     inputs, targets = random_images(architecture, batch)
     return training_step(model, lambda: F.cross_entropy(model(inputs), targets), precision)

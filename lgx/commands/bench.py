@@ -1,68 +1,66 @@
-"""``lgx bench``: time and memory of training steps, as ratios to an ordinary step in the same run."""
+"""``lgx bench``: time and memory of training steps and loaders, as ratios to a reference in the same run."""
 
-import json as json_module
+from collections.abc import Callable
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lgx.hypernet import HypernetConfig
+    from lgx.architectures import ViTArchitecture
 
 SIZES = {"tiny": "12-Tiny", "small": "12-Small", "base": "12-Base"}
-_COMMON = ("size", "what", "seconds", "ratio", "peak_mb")
-"""Keys of every row of results."""
 
 
-def bench(
+def main(argv: list[str]) -> None:
+    """Run the suite that ``--suite`` names; each has its own options.
+
+    Raises:
+        UserError: If there is no such suite, or for whatever is wrong with its options.
+    """
+    from lgx.commands.run import call
+    from lgx.errors import UserError
+
+    words = [part for word in argv for part in (word.split("=", 1) if word.startswith("--suite=") else [word])]
+    place = words.index("--suite") if "--suite" in words else None
+    name = "hypernet" if place is None else "".join(words[place + 1 : place + 2])
+    if name not in SUITES:
+        raise UserError(f"--suite: expected one of {', '.join(SUITES)}, got {name or 'nothing'}")
+    if place is None and {"-h", "--help"} & set(words):
+        print("lgx bench --suite NAME measures one of:")
+        print("\n".join(f"  {suite:<14}{str(function.__doc__).splitlines()[0]}" for suite, function in SUITES.items()))
+        print("\nwithout --suite:\n")
+    rest = words if place is None else words[:place] + words[place + 2 :]
+    call(f"lgx bench --suite {name}", SUITES[name], rest)
+
+
+def hypernet(
     size: str = "tiny,small,base",
     batch: str = "8",
-    suite: Literal["hypernet", "shared_layers", "fit", "data"] = "hypernet",
     precision: str = "32",
     meta_batch: int = 1,
     decoder: Literal["low_rank", "conv"] = "low_rank",
     layout: Literal["official", "residual", "aligned"] = "official",
-    config: str | None = None,
-    steps: int = 40,
-    img_size: int = 64,
-    num_workers: int = 0,
     repeats: int = 8,
     json: str | None = None,
     force: bool = False,
 ) -> None:
-    """Measure training steps and compare each with an ordinary training step of the same ViT in the same run.
+    """Training steps and predictions of a hypernetwork, compared with an ordinary training step of the same ViT.
 
     Example: lgx bench --size tiny --batch 8,32 --json bench.json. An ordinary step is forward pass, backward pass and
     AdamW on random images. Ratios depend less on the machine than seconds, which are those of a step's fastest round.
 
-    Suite hypernet measures a hypernetwork of LoGAH's size (width 128, rank 90, 21 M parameters): hyper_step trains it
-    (ratio per architecture; with the shares of graph, encode, decode and execute in its time, and the memory of the
-    factored prediction and of the same weights as dense tensors); predict computes all weights as dense tensors
-    (to_products: its time divided by the time of the bare products of the factors); graph builds the computational
-    graph without the cache.
-
-    Suite shared_layers measures stage-wise weight sharing: shared_step trains 16 layers of which 5 are stored (ratio
-    per layer); distilled_step trains with soft labels of a teacher of the same size; forward is the teacher's forward
-    pass alone.
-
-    Suite fit measures a step of lgx fit with a configuration of yours, and compares it with a bare loop over the same
-    losses and optimizer: lgx bench --suite fit --config my.yaml --repeats 3.
-
-    Suite data measures how many images per second lgx reads from class folders, shards and decoded pixels, beside
-    torchvision's ImageFolder and a plain pipeline of webdataset: lgx bench --suite data --batch 64 --num_workers 2.
+    The hypernetwork has LoGAH's size (width 128, rank 90, 21 M parameters). hyper_step trains it (ratio per
+    architecture; with the shares of graph, encode, decode and execute in its time, and the memory of the factored
+    prediction and of the same weights as dense tensors); predict computes all weights as dense tensors (to_products:
+    its time divided by the time of the bare products of the factors); graph builds the computational graph without the
+    cache.
 
     Args:
         size: ViTs to measure, comma-separated: tiny, small, base. All have 12 layers and read images of 224 px.
         batch: Images per step; several values comma-separated.
-        suite: What to measure.
-        precision: Precision of autocast, comma-separated: 32 (off), bf16, fp16.
-        meta_batch: Architectures per step of the hypernetwork. This option, decoder and layout are for suite hypernet.
+        precision: Precision of autocast, comma-separated: 32 (off), tf32 (on GPUs), bf16, fp16.
+        meta_batch: Architectures per step.
         decoder: Decoder of the hypernetwork: low_rank (LoGAH) or conv (GHN-3 with width 128 and max_shape 64).
         layout: How the low-rank decoder computes its factors: official (as published), residual or aligned.
-        config: For suite fit: a configuration of lgx fit whose data are prepared.
-        steps: For suite fit: timed steps of each repetition.
-        img_size: For suite data: height and width of the inputs, pixels.
-        num_workers: For suite data: loader processes.
         repeats: Timed rounds. Two rounds before them are not timed.
         json: File for the results: a JSON list of objects with size, what, seconds, ratio, peak_mb and the options.
         force: Replace a file that another command or program wrote.
@@ -70,151 +68,222 @@ def bench(
     Raises:
         UserError: If a size or precision is unknown, a number is below 1, or the file exists and holds no such results.
     """
-    from lgx.benchmark.training_step import PRECISIONS, device
-    from lgx.core.allocator import keep_freed_memory
-    from lgx.core.files import atomic_path
-    from lgx.errors import UserError
-
-    sizes, batches = _choices("size", size, SIZES), _positive_numbers("batch", batch)
-    precisions = _choices("precision", precision, PRECISIONS)
-    for option, count in (("meta_batch", meta_batch), ("steps", steps), ("img_size", img_size), ("repeats", repeats)):
-        _positive_numbers(option, str(count))
-    _check_place(json, force)
-    if suite == "fit" and config is None:
-        raise UserError("--config: suite fit measures a configuration of lgx fit; name its file")
-    if device() == "cpu":
-        keep_freed_memory()
-    rows: list[dict[str, Any]] = []
-    if suite == "fit":
-        rows = _measure_fit(str(config), steps, repeats)
-    elif suite == "data":
-        rows = [row for images in batches for row in _measure_loaders(img_size, images, num_workers, repeats)]
-    else:
-        hypernet = _config(decoder, layout) if suite == "hypernet" else None
-        for images, number in product(batches, precisions):
-            rows += _measure(sizes, hypernet, images, meta_batch, number, repeats)
-    if json:
-        with atomic_path(json) as temporary:
-            temporary.write_text(json_module.dumps(rows, indent=2) + "\n", encoding="utf-8")
-
-
-def _measure(
-    sizes: list[str], config: "HypernetConfig | None", batch: int, meta_batch: int, precision: str, repeats: int
-) -> list[dict[str, Any]]:
-    """Measure all sizes and print a table; suite hypernet if there is a configuration, else suite shared_layers."""
-    import torch
-    from rich.console import Console
-
-    from lgx.architectures import parse_architecture
     from lgx.benchmark.hypernet_steps import measure_hypernet_steps
-    from lgx.benchmark.shared_layers import measure_shared_layers
-    from lgx.benchmark.training_step import device
-
-    console = Console()
-    title = f"batch {batch}, precision {precision}, {device()}, {torch.get_num_threads()} threads"
-    rows: list[dict[str, Any]] = []
-    for name in sizes:
-        architecture = parse_architecture(SIZES[name])
-        with console.status(f"{name}, {title}", refresh_per_second=1):  # rarely, to take no time from the steps
-            if config is None:
-                measured = measure_shared_layers(architecture, batch, precision, repeats)
-            else:
-                measured = measure_hypernet_steps(architecture, config, batch, meta_batch, precision, repeats)
-        rows += [{"size": name, **row} for row in measured]
-    _print_table(console, title, rows)
-    setting: dict[str, Any] = {"batch": batch, "precision": precision, "repeats": repeats, "device": device()}
-    if config is not None:
-        setting |= {"meta_batch": meta_batch, **config.to_dict()}
-    return [{**row, **setting} for row in rows]
-
-
-def _measure_fit(config: str, steps: int, repeats: int) -> list[dict[str, Any]]:
-    """Measure the steps of a configuration and print a table."""
-    from pathlib import Path
-
-    import torch
-    from rich.console import Console
-
-    from lgx.benchmark.fit_steps import measure_fit_steps
-    from lgx.benchmark.training_step import device
-
-    rows = [{"size": Path(config).stem, **row} for row in measure_fit_steps(config, steps, repeats)]
-    _print_table(Console(), f"{config}, {device()}, {torch.get_num_threads()} threads", rows)
-    return [{**row, "config": config, "steps": steps, "repeats": repeats, "device": device()} for row in rows]
-
-
-def _measure_loaders(img_size: int, batch: int, num_workers: int, repeats: int) -> list[dict[str, Any]]:
-    """Measure the ways to read images and print a table."""
-    from rich.console import Console
-
-    from lgx.benchmark.loaders import measure_loaders
-
-    measured = measure_loaders(img_size, batch, num_workers, repeats)
-    rows = [{"size": f"{img_size} px", **row} for row in measured]
-    _print_table(Console(), f"batches of {batch}, {num_workers} loader processes", rows)
-    return [{**row, "batch": batch, "num_workers": num_workers, "repeats": repeats} for row in rows]
-
-
-def _config(
-    decoder: Literal["low_rank", "conv"], layout: Literal["official", "residual", "aligned"]
-) -> "HypernetConfig":
+    from lgx.benchmark.kit import LARGEST
+    from lgx.benchmark.options import positive
     from lgx.hypernet import HypernetConfig
 
-    largest = (64, 64, 16, 16) if decoder == "conv" else (2048, 2048, 16, 16)
-    return HypernetConfig(decoder=decoder, layout=layout, max_shape=largest)
+    positive("meta_batch", meta_batch)
+    config = HypernetConfig(decoder=decoder, layout=layout, max_shape=LARGEST[decoder])
+    _steps(
+        lambda vit, b, p: measure_hypernet_steps(vit, config, b, meta_batch, p, repeats),
+        size, batch, precision, {"repeats": repeats, "meta_batch": meta_batch, **config.to_dict()}, json, force,
+    )  # fmt: skip
 
 
-def _check_place(json: str | None, force: bool) -> None:
-    from lgx.core.outputs import check_file
+def shared_layers(
+    size: str = "tiny,small,base",
+    batch: str = "8",
+    precision: str = "32",
+    repeats: int = 8,
+    json: str | None = None,
+    force: bool = False,
+) -> None:
+    """Training steps with stage-wise weight sharing, and distillation, compared with an ordinary training step.
 
-    if json:
-        check_file(json, "lgx bench", _is_own, force=force, option="--json")
+    shared_step trains 16 layers of which 5 are stored (ratio per layer); distilled_step trains with soft labels of a
+    teacher of the same size; forward is the teacher's forward pass alone.
 
+    Args:
+        size: ViTs to measure, comma-separated: tiny, small, base. All have 12 layers and read images of 224 px.
+        batch: Images per step; several values comma-separated.
+        precision: Precision of autocast, comma-separated: 32 (off), tf32 (on GPUs), bf16, fp16.
+        repeats: Timed rounds. Two rounds before them are not timed.
+        json: File for the results: a JSON list of objects with size, what, seconds, ratio, peak_mb and the options.
+        force: Replace a file that another command or program wrote.
 
-def _is_own(file: "Path") -> bool:
-    """Whether a file holds results of this command."""
-    from lgx.core.json_files import read_json
-    from lgx.errors import UserError
+    Raises:
+        UserError: If a size or precision is unknown, a number is below 1, or the file exists and holds no such results.
+    """
+    from lgx.benchmark.shared_layers import measure_shared_layers
 
-    try:
-        rows = read_json(file, "")
-    except UserError:
-        return False
-    rows = rows if isinstance(rows, list) else []
-    return bool(rows) and all(isinstance(row, dict) and {*_COMMON} <= row.keys() for row in rows)
-
-
-def _print_table(console: Any, title: str, rows: list[dict[str, Any]]) -> None:
-    from rich.table import Column, Table
-
-    table = Table("size", Column("what", no_wrap=True), "seconds", "ratio", "peak MB", "more", title=title)
-    for row in rows:
-        cells = f"{row['seconds']:.4f}", f"{row['ratio']:.3f}", f"{row['peak_mb']:.0f}"
-        table.add_row(row["size"], row["what"], *cells, _more(row))
-    console.print(table)
-
-
-def _more(row: dict[str, Any]) -> str:
-    """Values of a row that not all rows have."""
-    own = {key: value for key, value in row.items() if key not in _COMMON}
-    whole = ("_mb", "_per_s")
-    return ", ".join(f"{k.removeprefix('share_')} {v:.{0 if k.endswith(whole) else 2}f}" for k, v in own.items())
+    _steps(
+        lambda vit, b, p: measure_shared_layers(vit, b, p, repeats),
+        size, batch, precision, {"repeats": repeats}, json, force,
+    )  # fmt: skip
 
 
-def _choices(option: str, text: str, known: dict[str, Any]) -> list[str]:
-    from lgx.errors import UserError
+def fit(config: str, steps: int = 40, repeats: int = 3, json: str | None = None, force: bool = False) -> None:
+    """A step of lgx fit with a configuration of yours, compared with a bare loop over the same losses and optimizer.
 
-    names = text.split(",")
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise UserError(f"--{option}: unknown value {', '.join(unknown)}; choose from {', '.join(known)}")
-    return names
+    Example: lgx bench --suite fit my.yaml
+
+    Args:
+        config: A configuration of lgx fit whose data are prepared.
+        steps: Timed steps of each repetition.
+        repeats: Repetitions; the fastest counts.
+        json: File for the results: a JSON list of objects with size, what, seconds, ratio, peak_mb and the options.
+        force: Replace a file that another command or program wrote.
+
+    Raises:
+        UserError: As lgx fit; also if a number is below 1, or the file exists and holds no such results.
+    """
+    from pathlib import Path
+
+    from lgx.benchmark.fit_steps import measure_fit_steps
+    from lgx.benchmark.options import positive
+    from lgx.benchmark.report import check_place, print_table, save
+    from lgx.benchmark.training_step import device
+
+    positive("steps", steps)
+    positive("repeats", repeats)
+    check_place(json, force)
+    setting = {"config": config, "steps": steps, "repeats": repeats, "device": device()}
+    rows = [{"size": Path(config).stem, **row} for row in measure_fit_steps(config, steps, repeats)]
+    print_table(f"{config}, {device()}", rows)
+    save([{**row, **setting} for row in rows], json)
 
 
-def _positive_numbers(option: str, text: str) -> list[int]:
-    from lgx.errors import UserError
+def data(
+    img_size: int = 64,
+    batch: str = "64",
+    num_workers: int = 0,
+    repeats: int = 3,
+    json: str | None = None,
+    force: bool = False,
+) -> None:
+    """Images per second from class folders, shards and decoded pixels, beside torchvision and webdataset.
 
-    parts = text.split(",")
-    if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise UserError(f"--{option}: must be at least 1, got {text}")
-    return list(map(int, parts))
+    The images are 1,024 random JPEG files of 128 px. All ways resize, crop, flip and normalize alike.
+
+    Args:
+        img_size: Height and width of the inputs, pixels.
+        batch: Images of a batch; several values comma-separated.
+        num_workers: Loader processes.
+        repeats: Repetitions; the fastest counts.
+        json: File for the results: a JSON list of objects with size, what, seconds, ratio, peak_mb and the options.
+        force: Replace a file that another command or program wrote.
+
+    Raises:
+        UserError: If a number is below 1, or the file exists and holds no such results.
+    """
+    from lgx.benchmark.loaders import measure_loaders
+    from lgx.benchmark.options import positive
+    from lgx.benchmark.report import check_place, print_table, save
+
+    positive("img_size", img_size)
+    positive("repeats", repeats)
+    check_place(json, force)
+    found = []
+    for images in positive("batch", batch):
+        measured = measure_loaders(img_size, images, num_workers, repeats)
+        rows = [{"size": f"{img_size} px", **row} for row in measured]
+        print_table(f"batches of {images}, {num_workers} loader processes", rows)
+        found += [{**row, "batch": images, "num_workers": num_workers, "repeats": repeats} for row in rows]
+    save(found, json)
+
+
+def kit(
+    config: str = "",
+    size: str = "tiny,small,base",
+    batch: str = "64,8,256",
+    precision: str = "bf16,32,tf32,fp16",
+    img_size: int = 224,
+    repeats: int = 8,
+    minutes: float = 12.0,
+    json: str | None = None,
+    force: bool = False,
+) -> None:
+    """All other suites on a machine with a GPU, the most important measurement first; `make gpu` runs it.
+
+    Args:
+        config: Configurations of lgx fit whose data are prepared, for suite fit; several are comma-separated.
+        size: ViTs to measure, comma-separated: tiny, small, base.
+        batch: Images per step, the most important first.
+        precision: Precisions, comma-separated, the most important first.
+        img_size: Height and width of the inputs of suite data, pixels.
+        repeats: Timed rounds.
+        minutes: No measurement begins after so many minutes.
+        json: File for the results, which is written after each measurement.
+        force: Replace a file that another command or program wrote.
+
+    Raises:
+        UserError: If a size or precision is unknown, a number is below 1, or the file exists and holds no such results.
+    """
+    from lgx.benchmark.kit import Plan, run
+    from lgx.benchmark.options import positive
+    from lgx.benchmark.report import check_place, line, save
+
+    positive("img_size", img_size)
+    positive("repeats", repeats)
+    check_place(json, force)
+    printed = 0
+
+    def report(rows: list[dict[str, Any]]) -> None:
+        nonlocal printed
+        for row in rows[printed:]:
+            print(line(row), flush=True)
+        printed = len(rows)
+        save(rows, json)
+
+    configs = config.split(",") if config else []
+    plan = Plan(_vits(size), positive("batch", batch), _precisions(precision), img_size, repeats, configs)
+    save(run(plan, minutes, report), json)
+
+
+SUITES: dict[str, Callable[..., None]] = {
+    "hypernet": hypernet, "shared_layers": shared_layers, "fit": fit, "data": data, "kit": kit,
+}  # fmt: skip
+
+
+def _steps(
+    measure: "Callable[[ViTArchitecture, int, str], list[dict[str, Any]]]",
+    size: str,
+    batch: str,
+    precision: str,
+    options: dict[str, Any],
+    json: str | None,
+    force: bool,
+) -> None:
+    """Measure steps of all sizes, batches and precisions; print a table for each batch and precision."""
+    import torch
+    from rich.console import Console
+
+    from lgx.benchmark.options import positive
+    from lgx.benchmark.report import check_place, print_table, save
+    from lgx.benchmark.training_step import device, matrix_products
+    from lgx.core.allocator import keep_freed_memory
+
+    vits, batches, precisions = _vits(size), positive("batch", batch), _precisions(precision)
+    positive("repeats", options["repeats"])
+    check_place(json, force)
+    if device() == "cpu":
+        keep_freed_memory()
+    found: list[dict[str, Any]] = []
+    for images, number in product(batches, precisions):
+        title = f"batch {images}, precision {number}, {device()}, {torch.get_num_threads()} threads"
+        rows: list[dict[str, Any]] = []
+        for name, vit in vits.items():
+            status = Console().status(
+                f"{name}, {title}", refresh_per_second=1
+            )  # rarely, to take no time from the steps
+            with status, matrix_products(number):
+                rows += [{"size": name, **row} for row in measure(vit, images, number)]
+        print_table(title, rows)
+        found += [{**row, "batch": images, "precision": number, "device": device(), **options} for row in rows]
+    save(found, json)
+
+
+def _vits(text: str) -> "dict[str, ViTArchitecture]":
+    from lgx.architectures import ViTArchitecture, parse_architecture
+    from lgx.benchmark.options import choices
+
+    found = {name: parse_architecture(SIZES[name]) for name in choices("size", text, SIZES)}
+    return {name: vit for name, vit in found.items() if isinstance(vit, ViTArchitecture)}
+
+
+def _precisions(text: str) -> list[str]:
+    from lgx.benchmark.options import choices
+    from lgx.benchmark.training_step import PRECISIONS
+
+    return choices("precision", text, PRECISIONS)

@@ -41,7 +41,7 @@ def test_bench_of_shared_layers_reports_ratios(tmp_path):
 def test_bench_of_fit_compares_a_configuration_with_a_bare_loop(fit, tmp_path):
     assert fit("Ancestor", "--name=measured").code == 0
     config = tmp_path / "runs" / "test" / "measured" / "seed0" / "config.yaml"
-    result = lgx("bench", "--suite=fit", "--config", config, "--steps=3", "--repeats=1", "--json", tmp_path / "b.json")
+    result = lgx("bench", "--suite=fit", config, "--steps=3", "--repeats=1", "--json", tmp_path / "b.json")
     assert result.code == 0, result.err
     rows = {row["what"]: row for row in json.loads((tmp_path / "b.json").read_text())}
     assert set(rows) == {"bare_loop", "fit_step"}
@@ -50,10 +50,13 @@ def test_bench_of_fit_compares_a_configuration_with_a_bare_loop(fit, tmp_path):
 
 
 def test_bench_of_fit_names_what_is_missing(tmp_path):
-    assert lgx("bench", "--suite=fit").sentence.endswith(
-        "--config: suite fit measures a configuration of lgx fit; name its file"
+    assert "config" in lgx("bench", "--suite=fit").sentence
+    assert "nothing.yaml: no such file" in lgx("bench", "--suite=fit", "nothing.yaml").sentence
+    assert (
+        "--suite: expected one of hypernet, shared_layers, fit, data, kit, got all"
+        in lgx("bench", "--suite", "all").sentence
     )
-    assert "nothing.yaml: no such file" in lgx("bench", "--suite=fit", "--config=nothing.yaml").sentence
+    assert "shared_layers" in lgx("bench", "--help").out
 
 
 def test_bench_of_data_measures_all_ways_to_read_images(tmp_path, monkeypatch):
