@@ -23,7 +23,7 @@ def main(argv: list[str]) -> None:
     place = words.index("--suite") if "--suite" in words else None
     name = "hypernet" if place is None else "".join(words[place + 1 : place + 2])
     if name not in SUITES:
-        raise UserError(f"--suite: expected one of {', '.join(SUITES)}, got {name or 'nothing'}")
+        raise UserError(f"suite: expected one of {', '.join(map(repr, SUITES))}, got {name or 'nothing'}")
     if place is None and {"-h", "--help"} & set(words):
         print("lgx bench --suite NAME measures one of:")
         print("\n".join(f"  {suite:<14}{str(function.__doc__).splitlines()[0]}" for suite, function in SUITES.items()))

@@ -32,6 +32,28 @@ def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None)
     return y.view(*x.shape[:-1], len(a))
 
 
+THIN = 1.2
+"""Time of a multiplication with a thin factor, compared with one of a dense product.
+
+Measured on two CPU cores with ranks 64 and 90 and layers from 64 x 64 to 384 x 1,536.
+"""
+
+
+def dense_is_faster(rows: int, outputs: int, inputs: int, rank: int) -> bool:
+    """Whether a layer is computed faster with the product W = A B than with its factors.
+
+    The forward pass costs ``rows`` x out x in multiplications, and the product ``rank`` x out x in, against ``rows`` x
+    ``rank`` x (out + in); the backward pass costs twice as much in both.
+
+    Args:
+        rows: Rows of the layer's input, n.
+        outputs: Rows of W.
+        inputs: Columns of W.
+        rank: r.
+    """
+    return outputs * inputs * (rows + rank) < THIN * rows * rank * (outputs + inputs)
+
+
 class _FactoredLinear(torch.autograd.Function):
     """See :func:`factored_linear`.
 

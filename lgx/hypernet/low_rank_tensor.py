@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.utils._pytree import tree_map
 
-from lgx.hypernet.factored_linear import factored_linear
+from lgx.hypernet.factored_linear import dense_is_faster, factored_linear
 
 _METADATA_GETTERS = {
     getattr(Tensor, name).__get__
@@ -22,10 +22,10 @@ _METADATA_GETTERS = {
 class LowRankTensor(Tensor):
     """A matrix W = A B, (out, in), stored as its factors.
 
-    Three functions use the factors and never compute W: ``F.linear(x, W)`` computes ``(x Bᵀ) Aᵀ``;
-    ``torch.addmm(bias, x, W)``, which ``Conv1D`` of transformers calls, does likewise; ``F.embedding(i, W)`` looks up
-    rows of A and multiplies them by B. Every other function receives the dense W, with its gradient. In-place functions
-    therefore change a copy, and under autocast W has autocast's precision.
+    Three functions use the factors: ``F.linear(x, W)`` computes ``(x Bᵀ) Aᵀ``, unless the rank is so near the size of W
+    that computing W is faster; ``torch.addmm(bias, x, W)``, which ``Conv1D`` of transformers calls, does likewise;
+    ``F.embedding(i, W)`` looks up rows of A and multiplies them by B. Every other function receives the dense W, with
+    its gradient. In-place functions therefore change a copy, and under autocast W has autocast's precision.
 
     Args:
         a: A, (out, r).
@@ -95,8 +95,13 @@ class LowRankTensor(Tensor):
             named = {**dict(zip(("input", "weight", "bias"), args, strict=False)), **kwargs}
             weight = named["weight"]
             if isinstance(weight, LowRankTensor) and not isinstance(named["input"], LowRankTensor):
+                if _is_dense_faster(named["input"], weight):
+                    return F.linear(named["input"], weight.to_dense(), named.get("bias"))
                 return factored_linear(named["input"], weight.b, weight.a, named.get("bias"))
-        if func is torch.addmm and len(args) == 3 and not kwargs and _only_last(args) and args[0].ndim == 1:
+        if (
+            func is torch.addmm and len(args) == 3 and not kwargs and _only_last(args) and args[0].ndim == 1
+            and not _is_dense_faster(args[1], args[2])
+        ):  # fmt: skip
             return factored_linear(args[1], args[2].a.T, args[2].b.T, args[0])
         if func is F.embedding and _only_last(args) and {**_PLAIN_LOOKUP, **kwargs} == _PLAIN_LOOKUP:
             return F.embedding(args[0], args[1].a) @ args[1].b
@@ -145,6 +150,10 @@ _PLAIN_LOOKUP = {"padding_idx": None, "max_norm": None, "norm_type": 2.0, "scale
 def _only_last(args: Sequence[Any]) -> bool:
     """Whether the last argument, and no other, is a :class:`LowRankTensor`."""
     return [isinstance(argument, LowRankTensor) for argument in args] == [False] * (len(args) - 1) + [True]
+
+
+def _is_dense_faster(x: Tensor, weight: LowRankTensor) -> bool:
+    return dense_is_faster(x.numel() // x.shape[-1], weight.a.shape[0], weight.b.shape[1], weight.a.shape[1])
 
 
 def _dense(value: Any) -> Any:

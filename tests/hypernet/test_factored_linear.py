@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from lgx.hypernet import low_rank_tensor
+from lgx.hypernet.factored_linear import dense_is_faster, factored_linear
 from lgx.hypernet.low_rank_tensor import LowRankTensor
 
 
@@ -68,3 +70,27 @@ def test_autocast_computes_in_low_precision(pair):
     torch.testing.assert_close(a.grad, (x @ b.T).sum(0).expand(6, 3).detach(), rtol=0.05, atol=0.1)
     with torch.autocast("cpu", torch.bfloat16):
         assert F.linear(x.double(), LowRankTensor(*pair), bias.double()).dtype == torch.double
+
+
+@pytest.mark.parametrize(("rank", "calls"), [(24, 0), (4, 1)], ids=["near the size", "far below"])
+def test_a_layer_whose_rank_is_near_its_size_is_computed_with_the_product(monkeypatch, rank, calls):
+    used = []
+    monkeypatch.setattr(low_rank_tensor, "factored_linear", lambda *args: used.append(args) or factored_linear(*args))
+    a = torch.randn(32, rank, dtype=torch.double, requires_grad=True)
+    b = torch.randn(rank, 32, dtype=torch.double, requires_grad=True)
+    x, bias = torch.randn(200, 32, dtype=torch.double), torch.randn(32, dtype=torch.double)
+    for weight in (LowRankTensor(a, b), a @ b):
+        y = F.linear(x, weight, bias)
+        gradients = torch.autograd.grad(y.square().sum(), (a, b))
+        expected = torch.autograd.grad(F.linear(x, a @ b, bias).square().sum(), (a, b))
+        for found, wanted in zip(gradients, expected, strict=True):
+            torch.testing.assert_close(found, wanted)
+    transposed = torch.addmm(bias, x, LowRankTensor(a, b))
+    torch.testing.assert_close(transposed, torch.addmm(bias, x, a @ b))
+    assert len(used) == 2 * calls
+
+
+def test_few_rows_do_not_pay_for_the_product():
+    assert not dense_is_faster(1, 192, 192, 90)
+    assert dense_is_faster(4096, 64, 64, 64)
+    assert not dense_is_faster(4096, 768, 768, 90)
