@@ -69,6 +69,82 @@ def test_descendants_of_deit_tiny() -> None:
     assert len(found) == 2 * 2 * (3 * 6 + 1)
 
 
+def test_the_text_about_deit_tiny_follows_from_the_rows() -> None:
+    text = (EXPERIMENTS / "README.md").read_text()
+    for task, name in TASKS.items():
+        whole = {
+            int(row["seed"]): float(row["value"])
+            for row in rows("deit_tiny.csv")
+            if f"/ancestor-{task}/" in row["run"] and (row["metric"], row["split"]) == ("acc", "test")
+        }
+        assert f"{percent(whole)} % on {name}" in text
+    found = deit_tiny()
+    columns = [("acc", task, size) for task in TASKS for size in SIZES]
+    mean = {column: {start: sum(found[*column, start].values()) / 3 for start in STARTS if (*column, start) in found}
+            for column in columns}  # fmt: skip
+    gains = [
+        100 * (mean[column][start] - mean[column]["random"])
+        for column in columns
+        for start in ("weight_selection", "sws", "sws_features")
+    ]
+    assert f"worth {min(gains):.0f} to {max(gains):.0f} points" in text
+    assert f"{min(gains):.0f} to {max(gains):.0f} points above a random start" in (
+        EXPERIMENTS.parent / "README.md"
+    ).read_text().replace("\n", " ")
+    assert sum(max(starts, key=lambda start: starts[start]) == "weight_subcloning" for starts in mean.values()) == 5
+    for task in TASKS:
+        for start in ("weight_selection", "weight_subcloning", "sws", "sws_features"):
+            assert mean["acc", task, "depth"][start] > mean["acc", task, "width"][start]
+
+
+def seconds(names: Sequence[str]) -> str:
+    """Mean seconds of the runs called so, over all seeds."""
+    found = [float(row["seconds"]) for row in rows("deit_tiny_seconds.csv") if row["run"] in names]
+    assert len(found) == 3 * len(names), names
+    return f"{sum(found) / len(found):.0f}"
+
+
+def test_seconds_of_descendants_of_deit_tiny() -> None:
+    body = []
+    for start, name in STARTS.items():
+        learned = {
+            "sws": [f"{seconds(['sws-flowers12'])} + {seconds(['ancestor-flowers12'])}"],
+            "sws_features": [seconds(["sws_features-flowers12"])],
+        }.get(start, ["–"])
+        sizes = ["depth"] if start == "vanilla_lg" else list(SIZES)
+        tuned = [seconds([f"flowers12-{size}-{start}"]) if size in sizes else "–" for size in SIZES]
+        body.append([name, *learned, *tuned])
+    text = (EXPERIMENTS / "README.md").read_text()
+    for line in markdown(["start", "learngene", *SIZES.values()], body):
+        assert line in text, line
+
+
+def differences(metric: str, better: str, baseline: str) -> list[str]:
+    """Paired differences in points for each task and size that both have."""
+    found = deit_tiny()
+    cells = [(metric, task, size) for task in TASKS for size in SIZES if (metric, task, size, baseline) in found]
+    return [
+        f"{summary.mean:+.1f} ± {summary.half_width:.1f}"
+        for cell in cells
+        for summary in [summarize([100 * (found[*cell, better][s] - found[*cell, baseline][s]) for s in (0, 1, 2)])]
+    ]
+
+
+def test_differences_between_starts_of_deit_tiny() -> None:
+    body = [
+        [f"{STARTS[better]} − {STARTS[baseline]}", *differences("acc", better, baseline)]
+        for better, baseline in (
+            ("weight_selection", "random"), ("sws", "random"), ("sws_features", "random"), ("mimetic", "random"),
+            ("weight_subcloning", "weight_selection"), ("sws", "weight_selection"),
+            ("sws_features", "weight_selection"), ("sws_features", "sws"),
+        )
+    ]  # fmt: skip
+    head = ["difference", *(f"{task}, {size}" for task in TASKS.values() for size in SIZES.values())]
+    text = (EXPERIMENTS / "README.md").read_text()
+    for line in markdown(head, body):
+        assert line in text, line
+
+
 def test_starts_of_sws() -> None:
     found: dict[tuple[str, str, str, str], dict[int, float]] = defaultdict(dict)
     for row in rows("sws_starts.csv"):
