@@ -1,6 +1,7 @@
 """Shared fixtures: tiny images on disk, trained networks, and a function that trains."""
 
 import os
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,10 +22,10 @@ settings.register_profile("lgx", deadline=None, derandomize=True, database=None)
 settings.load_profile("lgx")
 
 
-@pytest.fixture(autouse=True, scope="session")
-def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep pixels in a temporary folder, not in the user's."""
-    os.environ["LGX_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+@pytest.fixture(autouse=True)
+def cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the pixels of each test in a folder of its own, which is made when it is needed."""
+    monkeypatch.setenv("LGX_CACHE", str(tmp_path_factory.getbasetemp() / "caches" / uuid.uuid4().hex))
 
 
 @pytest.fixture(autouse=True)

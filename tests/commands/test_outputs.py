@@ -3,7 +3,6 @@
 import pytest
 
 from lgx.artifacts.learngene import Learngene
-from lgx.commands import bench
 from lgx.components.figures import make_panels, write_svg
 from lgx.errors import UserError
 from tests.planning.helpers import BASE
@@ -93,10 +92,10 @@ def test_a_figure_that_analyze_drew_is_drawn_again(tmp_path):
 
 
 def test_results_of_bench_are_replaced_by_bench(tmp_path, monkeypatch):
-    row = {"size": "tiny", "what": "step", "seconds": 1.0, "ratio": 1.0, "peak_mb": 1.0}
-    monkeypatch.setattr(bench, "_measure", lambda *given: [row])
+    row = {"what": "step", "seconds": 1.0, "ratio": 1.0, "peak_mb": 1.0}
+    monkeypatch.setattr("lgx.benchmark.fit_steps.measure_fit_steps", lambda *given: [row])
     for _ in range(2):
-        assert lgx("bench", "--json", tmp_path / "x.json").code == 0
+        assert lgx("bench", "--suite=fit", "a.yaml", "--json", tmp_path / "x.json").code == 0
 
 
 def test_a_plan_is_replaced_by_a_plan_but_its_configuration_never(tmp_path):
