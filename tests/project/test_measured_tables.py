@@ -169,3 +169,7 @@ def test_starts_of_sws() -> None:
     text = (EXPERIMENTS / "README.md").read_text()
     for line in markdown(head, body):
         assert line in text, line
+    for start in ("middle", "mean"):
+        cell = "loss", "test", "8"
+        gain = {seed: found["random", *cell][seed] - found[start, *cell][seed] for seed in (0, 1, 2)}
+        assert plain(gain) in text
