@@ -93,8 +93,8 @@ def test_help_names_every_option():
         assert option in done.out
 
 
-def _plans(path: Path) -> None:
-    planned = plan("--config", path, "--gpus=8", "--nodes=1", "--tflops=312")
+def _plans(path: Path, *options: str) -> None:
+    planned = plan("--config", path, *options, "--gpus=8", "--nodes=1", "--tflops=312")
     assert planned.steps.total > 0
     assert planned.memory.activations > 0
     assert planned.flops.total > 0
@@ -109,9 +109,10 @@ def test_configurations_can_be_planned(name, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(EXPERIMENTS)))
-def test_every_configuration_can_be_planned(path, monkeypatch):
+def test_every_configuration_can_be_planned(path, monkeypatch, images):
     monkeypatch.chdir(EXPERIMENTS.parent)
-    _plans(path)
+    reads_own_images = "root: my_images" in path.read_text()
+    _plans(path, *([f"--data.root={images}", "--data.batch_size=4"] if reads_own_images else []))
 
 
 def test_the_hours_of_a_sweep_are_those_of_its_runs(tmp_path):

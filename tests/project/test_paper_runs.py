@@ -97,6 +97,9 @@ def test_a_configuration_of_the_papers_scale_does_two_steps(name, tmp_path, monk
     make, options = CONFIGS[name]
     create = timm.create_model
     monkeypatch.setattr(timm, "create_model", lambda *args, **kwargs: create(*args, **{**kwargs, "pretrained": False}))
+    monkeypatch.setattr(
+        "lgx.artifacts.timm_models.cached_weights", lambda name: None
+    )  # random weights stand for timm's
     config = EXPERIMENTS / f"{name}.yaml"
     if "task_embeddings:" in config.read_text():
         options = [*options, f"--model.task_embeddings={embeddings(tmp_path / 'tasks.safetensors')}"]
