@@ -5,8 +5,9 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -25,8 +26,10 @@ _MOST = 16 * 2**30
 
 def cache_folder() -> Path:
     """Folder of the caches: ``pixels`` below ``$LGX_CACHE``, else below ``lgx`` in the user's cache folder."""
-    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lgx"
-    return Path(os.environ.get("LGX_CACHE") or default) / "pixels"
+    if own := os.environ.get("LGX_CACHE"):
+        return Path(own) / "pixels"
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(tempfile.gettempdir() if home.startswith("~") else home) / "lgx" / "pixels"  # a user without a home
 
 
 class PixelCache:
@@ -48,7 +51,7 @@ class PixelCache:
             digest.update(part)
         self.count, self.shape = count, shape
         self.path = cache_folder() / f"{digest.hexdigest()[:32]}.pixels"
-        self._opened = False
+        self._failure: str | None = None  # not opened yet
         self._reset()
 
     @property
@@ -62,17 +65,16 @@ class PixelCache:
         Returns:
             Why nothing can be kept; empty if it can.
         """
-        if self._opened:
-            return ""
-        self._opened = True
-        try:
-            if not self.path.exists() or self.path.stat().st_size != self.num_bytes:
-                self._create()
-            self._map()
-        except OSError as error:
-            self._reset()
-            return os_reason(error, self.path)
-        return ""
+        if self._failure is None:
+            self._failure = ""
+            try:
+                if not self.path.exists() or self.path.stat().st_size != self.num_bytes:
+                    self._create()
+                self._map()
+            except OSError as error:
+                self._reset()
+                self._failure = os_reason(error, self.path)
+        return self._failure
 
     def read(self, index: int, out: NDArray[np.uint8]) -> bool:
         """Copy the pixels of an image, (C, H, W), to ``out``; False if they are not known."""
@@ -96,7 +98,7 @@ class PixelCache:
         return {"count": self.count, "shape": self.shape, "path": self.path}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _opened=False)
+        self.__dict__.update(state, _failure=None)
         self._reset()
 
     def _reset(self) -> None:
@@ -124,14 +126,19 @@ class PixelCache:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(handle, 0, self.num_bytes)
             else:
-                os.write(handle, bytes(self.num_bytes))
+                for start in range(0, self.num_bytes, 2**20):
+                    os.write(handle, bytes(min(2**20, self.num_bytes - start)))
             if self.path.exists() and self.path.stat().st_size != self.num_bytes:
                 self.path.unlink()
-            with suppress(FileExistsError):  # another process made it meanwhile
-                os.link(temporary, self.path)
+            try:
+                os.link(temporary, self.path)  # unlike a renaming, it fails if another process made it meanwhile
+            except FileExistsError:
+                pass
+            except OSError:  # a file system without hard links
+                os.replace(temporary, self.path)
         finally:
             os.close(handle)
-            os.unlink(temporary)
+            Path(temporary).unlink(missing_ok=True)
 
 
 def identity(images: Any, folder: Path) -> Iterable[bytes] | None:
@@ -150,12 +157,27 @@ def identity(images: Any, folder: Path) -> Iterable[bytes] | None:
     if isinstance(images, LabeledImages) and type(images) is LabeledImages:
         source = identity(images.source, folder)
         return None if source is None else [images.indices.tobytes(), *source]
-    paths = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+    paths = sorted(_files(folder))
     return [os.fsencode(folder.resolve()), *(_stamp(path) for path in paths)] if paths else None
 
 
+def _files(folder: Path) -> Iterator[Path]:
+    """The files in a folder and in all folders below it, also behind links."""
+    seen = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        if real in seen:  # a link to a folder above
+            folders.clear()
+            continue
+        seen.add(real)
+        yield from (Path(place, name) for name in names)
+
+
 def _stamp(path: Path) -> bytes:
-    state = path.stat()
+    try:
+        state = path.stat()
+    except OSError:  # reading it will say what is wrong
+        return os.fsencode(path) + b" absent\n"
     return os.fsencode(path) + f" {state.st_size} {state.st_mtime_ns}\n".encode()
 
 
@@ -165,7 +187,13 @@ def _checksum(pixels: NDArray[np.uint8]) -> int:
 
 
 def _make_room(folder: Path, needed: int) -> None:
-    """Remove the caches that were used least recently, until ``needed`` more bytes are within the limit."""
+    """Remove the caches that were used least recently, until ``needed`` more bytes are within the limit.
+
+    Temporary files that killed processes left are removed after a day.
+    """
+    for path in folder.glob("*.tmp"):
+        if time.time() - path.stat().st_mtime > 24 * 3600:
+            path.unlink(missing_ok=True)
     files = sorted(((path.stat(), path) for path in folder.glob("*.pixels")), key=lambda entry: entry[0].st_mtime)
     total = sum(state.st_size for state, _ in files) + needed
     for state, path in files:

@@ -210,3 +210,33 @@ def test_a_run_trains_with_equal_losses_from_kept_pixels(fit, tmp_path: Path) ->
             rows.append([(row["metric"], row["value"]) for row in csv.DictReader(file) if row["metric"] != "seconds"])
     assert rows[0] == rows[1]
     assert len(rows[0]) > 1
+
+
+def test_files_behind_links_are_compared_and_circles_end(tmp_path: Path) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "set"
+    elsewhere.mkdir()
+    folder.mkdir()
+    (elsewhere / "part.tar").write_bytes(b"1")
+    (folder / "part").symlink_to(elsewhere)
+    (elsewhere / "back").symlink_to(folder)
+    (folder / "gone").symlink_to(tmp_path / "nothing")
+    before = pixel_cache.identity(None, folder)
+    (elsewhere / "part.tar").write_bytes(b"22")
+    after = pixel_cache.identity(None, folder)
+    assert before is not None
+    assert after is not None
+    assert list(before) != list(after)
+    assert pixel_cache.identity(None, tmp_path / "nothing") is None
+
+
+def test_a_file_system_without_hard_links_and_left_files(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(source: str, target: Path) -> None:
+        raise PermissionError("no hard links here")
+
+    monkeypatch.setattr(pixel_cache.os, "link", refuse)
+    cache_folder().mkdir(parents=True)
+    left = cache_folder() / "left.tmp"
+    left.write_bytes(b"1")
+    os.utime(left, (1, 1))
+    assert same(epochs(opened(images, cache_gib=0)), epochs(opened(images)))
+    assert [path.suffix for path in caches()] == [".pixels"] * 3
