@@ -169,6 +169,12 @@ def test_starts_of_sws() -> None:
     text = (EXPERIMENTS / "README.md").read_text()
     for line in markdown(head, body):
         assert line in text, line
+    after = {
+        Path(row["run"]).parts[-2]: f"{float(row['value']):.2f}"
+        for row in rows("sws_starts.csv")
+        if (row["metric"], row["split"], row["epochs"]) == ("loss", "test", "39")
+    }
+    assert f"is {after['random-1000']} from a random start and {after['middle-1000']} from the middle" in text
     for start in ("middle", "mean"):
         cell = "loss", "test", "8"
         gain = {seed: found["random", *cell][seed] - found[start, *cell][seed] for seed in (0, 1, 2)}
