@@ -18,6 +18,9 @@ from lgx.hypernet.hypernet import add_class_token
 from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
 from lgx.hypernet.meta_batch import meta_batch_loss
 
+LARGEST = {"conv": (64, 64, 16, 16), "low_rank": (2048, 2048, 16, 16)}
+"""Decoder -> largest weight that is predicted, (out, in, height, width): those of GHN-3 and LoGAH."""
+
 NORM_WEIGHT = 3e-5
 """Weight of the penalty on the norms of predicted parameters, as in GHN-3."""
 

@@ -5,24 +5,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from lgx.architectures import ViTArchitecture
 from lgx.benchmark.fit_steps import measure_fit_steps
-from lgx.benchmark.hypernet_steps import measure_hypernet_steps
+from lgx.benchmark.hypernet_steps import LARGEST, measure_hypernet_steps
 from lgx.benchmark.loaders import measure_loaders
+from lgx.benchmark.report import Rows
 from lgx.benchmark.shared_layers import measure_shared_layers
 from lgx.benchmark.training_step import device, matrix_products
 from lgx.core.provenance import commit, hardware
 from lgx.core.system_failures import is_full_memory
 from lgx.hypernet import HypernetConfig
-
-Rows = list[dict[str, Any]]
-LARGEST = {"conv": (64, 64, 16, 16), "low_rank": (2048, 2048, 16, 16)}
-"""Decoder -> largest weight that is predicted, of which others are cropped or tiled: those of GHN-3 and LoGAH."""
-
 
 _FAILED = {"what": "", "seconds": None, "ratio": None, "peak_mb": None}
 
@@ -110,8 +106,10 @@ def run(plan: Plan, minutes: float, report: Callable[[Rows], None]) -> Rows:
     return rows
 
 
-def _hypernet(plan: Plan, size: str, batch: int, precision: str, decoder: str, compiled: bool = False) -> Entry:
-    config = HypernetConfig(decoder=decoder, max_shape=LARGEST[decoder])  # type: ignore[arg-type]
+def _hypernet(
+    plan: Plan, size: str, batch: int, precision: str, decoder: Literal["low_rank", "conv"], compiled: bool = False
+) -> Entry:
+    config = HypernetConfig(decoder=decoder, max_shape=LARGEST[decoder])
 
     def measure() -> Rows:
         with matrix_products(precision):

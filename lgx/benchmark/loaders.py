@@ -18,6 +18,7 @@ from torchvision.transforms import v2
 
 from data_modules import ImageFolderData
 from data_modules.image_module import ImageDataModule
+from data_modules.samplers import ResumableLoader
 from data_modules.sharded import ShardedData
 from data_modules.shards import write_shards
 
@@ -103,11 +104,12 @@ def _ways(root: Path, img_size: int, batch: int, num_workers: int) -> dict[str, 
 
 
 def _epochs(module: ImageDataModule) -> Way:
-    loader: Any = module.train_dataloader()
+    loader = module.train_dataloader()
+    assert isinstance(loader, ResumableLoader)
 
     def batches(epoch: int) -> Iterable[Any]:
         loader.batch_sampler.set_epoch(epoch)
-        return loader  # type: ignore[no-any-return]
+        return loader
 
     return batches
 

@@ -68,8 +68,7 @@ def hypernet(
     Raises:
         UserError: If a size or precision is unknown, a number is below 1, or the file exists and holds no such results.
     """
-    from lgx.benchmark.hypernet_steps import measure_hypernet_steps
-    from lgx.benchmark.kit import LARGEST
+    from lgx.benchmark.hypernet_steps import LARGEST, measure_hypernet_steps
     from lgx.benchmark.options import positive
     from lgx.hypernet import HypernetConfig
 
@@ -264,9 +263,8 @@ def _steps(
         title = f"batch {images}, precision {number}, {device()}, {torch.get_num_threads()} threads"
         rows: list[dict[str, Any]] = []
         for name, vit in vits.items():
-            status = Console().status(
-                f"{name}, {title}", refresh_per_second=1
-            )  # rarely, to take no time from the steps
+            # Refreshed rarely, to take no time from the steps.
+            status = Console().status(f"{name}, {title}", refresh_per_second=1)
             with status, matrix_products(number):
                 rows += [{"size": name, **row} for row in measure(vit, images, number)]
         print_table(title, rows)

@@ -75,15 +75,16 @@ def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
 def fuse(optimizer: Optimizer) -> None:
     """Let an optimizer update its parameters with torch's fused kernels, its fastest implementation, where it can.
 
-    An optimizer stays as it is if it is not torch's own, if ``fused`` or ``foreach`` was given, or if a parameter lies
-    on a device without these kernels or is shared among processes.
+    An optimizer stays as it is if it is not torch's own, if ``fused`` or ``foreach`` was given, if it is
+    differentiable, or if a parameter lies on a device without these kernels or is shared among processes.
 
     Args:
         optimizer: Any optimizer that has not made a step yet.
     """
     if type(optimizer) not in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
         return
-    if any(optimizer.defaults.get(option) is not None for option in ("fused", "foreach")):
+    given = optimizer.defaults
+    if given.get("fused") is not None or given.get("foreach") is not None or given.get("differentiable"):
         return
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if all(type(p) is nn.Parameter and p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters):

@@ -18,6 +18,7 @@ def test_optimizers_of_torch_are_fused_unless_an_option_says_otherwise(kind: typ
     assert fused(kind)
     assert not fused(kind, fused=False)
     assert not fused(kind, foreach=True)
+    assert not fused(kind, differentiable=True)
 
 
 def test_other_optimizers_and_parameters_stay_as_they_are() -> None:
