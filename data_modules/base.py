@@ -104,6 +104,11 @@ class TaskDataModule(LightningDataModule, ABC):
     def train_dataloader(self) -> TrainLoader:
         """Training batches of one epoch."""
 
+    @property
+    def is_augmented(self) -> bool:
+        """Whether a training example may differ from epoch to epoch."""
+        return any(module.is_augmented for module in self.members() if module is not self)
+
     def reference_dataloader(self, limit: int) -> Iterable[Batch]:
         """Training examples as they are evaluated: each once, without augmentation; after ``setup("fit")``.
 

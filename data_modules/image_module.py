@@ -140,6 +140,11 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         return followed or (self.info.mean, self.info.std)
 
     @property
+    def is_augmented(self) -> bool:
+        """See :class:`~data_modules.base.TaskDataModule`."""
+        return self.augment != "none"
+
+    @property
     def num_classes(self) -> int:
         """Number of classes, known before any file is read; 0 without labels."""
         return super().num_classes if self.labels else 0

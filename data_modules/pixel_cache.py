@@ -5,7 +5,6 @@ import hashlib
 import os
 import shutil
 import tempfile
-import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -17,19 +16,15 @@ import PIL
 from numpy.typing import NDArray
 
 from data_modules.images import ImageFiles, LabeledImages
+from lgx.core.cache import cache_root, make_room
 from lgx.core.system_failures import os_reason
 
 _VERSION = 1
-_MOST = 16 * 2**30
-"""Bytes of all caches together; the ones that were used least recently make room for a new one."""
 
 
 def cache_folder() -> Path:
-    """Folder of the caches: ``pixels`` below ``$LGX_CACHE``, else below ``lgx`` in the user's cache folder."""
-    if own := os.environ.get("LGX_CACHE"):
-        return Path(own) / "pixels"
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(tempfile.gettempdir() if home.startswith("~") else home) / "lgx" / "pixels"  # a user without a home
+    """Folder of the caches: ``pixels`` below :func:`~lgx.core.cache.cache_root`."""
+    return cache_root() / "pixels"
 
 
 class PixelCache:
@@ -119,7 +114,7 @@ class PixelCache:
         folder.mkdir(parents=True, exist_ok=True)
         if 2 * self.num_bytes > shutil.disk_usage(folder).free:
             raise OSError(errno.ENOSPC, "the pixels would take more than half of the free space")
-        _make_room(folder, self.num_bytes)
+        make_room(folder, "pixels", self.num_bytes)
         handle, temporary = tempfile.mkstemp(".tmp", dir=folder)
         try:
             # The space is taken now: writing to a mapped file on a full disk would kill the process.
@@ -184,20 +179,3 @@ def _stamp(path: Path) -> bytes:
 def _checksum(pixels: NDArray[np.uint8]) -> int:
     """Checksum of an image; never 0, which stands for an image that was not decoded."""
     return zlib.crc32(pixels.data) or 1
-
-
-def _make_room(folder: Path, needed: int) -> None:
-    """Remove the caches that were used least recently, until ``needed`` more bytes are within the limit.
-
-    Temporary files that killed processes left are removed after a day.
-    """
-    for path in folder.glob("*.tmp"):
-        if time.time() - path.stat().st_mtime > 24 * 3600:
-            path.unlink(missing_ok=True)
-    files = sorted(((path.stat(), path) for path in folder.glob("*.pixels")), key=lambda entry: entry[0].st_mtime)
-    total = sum(state.st_size for state, _ in files) + needed
-    for state, path in files:
-        if total <= _MOST:
-            break
-        path.unlink(missing_ok=True)
-        total -= state.st_size

@@ -25,8 +25,8 @@ class ShardedImages(ImageDataModule):
     """Base of the data modules that read shards.
 
     Args:
-        in_memory: Keep the encoded images in memory and draw them at random, which makes order and resume exact for
-            any number of processes. False streams the shards, for sets that are larger than memory.
+        in_memory: Draw images at random, so that order and resume are exact for any number of processes; fast where
+            the system can keep the shards in memory. False streams them, for larger sets.
         shuffle_buffer: Examples in each loader process's shuffle buffer when streaming.
     """
 

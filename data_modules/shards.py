@@ -22,6 +22,7 @@ from data_modules.archives import BoundedInfo
 from data_modules.base import DatasetInfo, Split
 from data_modules.images import DataError, Images, one_line, open_photo
 from data_modules.shard_index import INDEX, Shard, load_index
+from data_modules.shard_table import ShardTable
 from data_modules.splits import Indices
 from lgx.core.files import atomic_path
 from lgx.errors import UserError
@@ -88,11 +89,12 @@ def write_shards(
     return directory / INDEX
 
 
-def read_shard(shard: Shard) -> Iterator[dict[str, Any]]:
+def read_shard(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
     """Read the raw samples of a shard, in order, through webdataset's tar reader.
 
     Args:
         shard: The shard.
+        contents: Whether to read the images; otherwise each is a pair of its position in the file and its size.
 
     Yields:
         Dictionaries of ``__key__`` and bytes per suffix.
@@ -103,7 +105,7 @@ def read_shard(shard: Shard) -> Iterator[dict[str, Any]]:
     path, count = shard.path, 0
     remedy = "write the shards again (`lgx data prepare` resumes)"
     try:
-        for sample in wds.tariterators.group_by_keys(_members(path)):
+        for sample in wds.tariterators.group_by_keys(_members(path, contents)):
             if not 0 <= (label := int(sample["cls"])) < shard.classes:
                 raise ValueError(f"class {label} of {shard.classes}")
             count += 1
@@ -118,7 +120,7 @@ def read_shard(shard: Shard) -> Iterator[dict[str, Any]]:
         raise DataError(f"shard {path} holds {count} examples instead of {shard.count}; {remedy}")
 
 
-def _members(path: Path) -> Iterator[dict[str, Any]]:
+def _members(path: Path, contents: bool) -> Iterator[dict[str, Any]]:
     """Files of a tar file, in order, as webdataset groups them.
 
     webdataset's own reader is not used: it unpacks compressed and sparse files, of which a kilobyte may expand to a
@@ -131,7 +133,12 @@ def _members(path: Path) -> Iterator[dict[str, Any]]:
         for member in tar:
             if member.issparse() or member.size > size:
                 raise ValueError(f"{member.name} is larger than the file")
-            if member.isreg() and (content := tar.extractfile(member)):
+            if not member.isreg():
+                continue
+            is_image = member.name.lower().endswith(IMAGE_KEYS)
+            if is_image and not contents and member.offset_data + member.size <= size:
+                yield {"fname": member.name, "data": (member.offset_data, member.size), "__url__": str(path)}
+            elif content := tar.extractfile(member):
                 yield {"fname": member.name, "data": content.read(), "__url__": str(path)}
 
 
@@ -154,23 +161,47 @@ def decode(sample: dict[str, Any], where: str) -> tuple[Image.Image, int]:
 
 
 class ShardImages:
-    """All examples of some shards, encoded in memory and decoded one by one.
+    """All examples of some shards, read and decoded one by one.
 
     Args:
         shards: The shards.
         where: Set and split, for error messages.
+
+    Raises:
+        UserError: If a shard is missing, damaged, or holds another number of examples than the index says.
     """
 
     def __init__(self, shards: Iterable[Shard], where: str) -> None:
-        self.where = where
-        self.samples = [sample for shard in shards for sample in read_shard(shard)]
-        self.labels: Indices = np.array([int(sample["cls"]) for sample in self.samples], np.int64)
+        self.where, self.shards = where, list(shards)
+        self.tables = [ShardTable.of(shard, read_shard(shard, contents=False)) for shard in self.shards]
+        self.labels: Indices = np.concatenate([np.zeros(0, np.int64), *(table.labels for table in self.tables)])
+        self._ends = np.cumsum([len(table.labels) for table in self.tables])
 
     def __len__(self) -> int:
-        return len(self.samples)
+        return len(self.labels)
 
     def __getitem__(self, index: int) -> tuple[Image.Image, int]:
-        return decode(self.samples[index], self.where)
+        return decode(self.sample(index), self.where)
+
+    def sample(self, index: int) -> dict[str, Any]:
+        """An example as :func:`read_shard` gives it.
+
+        Raises:
+            UserError: If its shard cannot be read any more.
+        """
+        number = int(np.searchsorted(self._ends, index, side="right"))
+        shard, table = self.shards[number], self.tables[number]
+        row = index - (int(self._ends[number - 1]) if number else 0)
+        image: dict[str, bytes] = {}
+        if suffix := str(table.suffixes[row]):
+            try:
+                with shard.path.open("rb") as file:
+                    file.seek(int(table.offsets[row]))
+                    image[suffix] = file.read(int(table.sizes[row]))
+            except OSError as error:
+                raise DataError(f"shard {shard.path} cannot be read ({error.strerror or error})") from error
+        label = str(table.labels[row]).encode()
+        return {"__key__": str(table.keys[row]), "__url__": str(shard.path), **image, "cls": label}
 
 
 def _write_tar(path: Path, images: Images, part: Indices, split: Split, start: int) -> None:

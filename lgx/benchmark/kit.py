@@ -24,7 +24,7 @@ _FAILED = {"what": "", "seconds": None, "ratio": None, "peak_mb": None}
 
 
 @dataclass(frozen=True)
-class Plan:
+class Kit:
     """What is measured.
 
     Attributes:
@@ -57,30 +57,30 @@ class Entry:
     measure: Callable[[], Rows]
 
 
-def entries(plan: Plan) -> Iterator[Entry]:
-    """The measurements of a plan, in order."""
-    for config in plan.configs:
-        yield _fit(plan, config)
+def entries(kit: Kit) -> Iterator[Entry]:
+    """The measurements of a kit, in order."""
+    for config in kit.configs:
+        yield _fit(kit, config)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for workers in (0, min(cores, 16)):
-        yield _loaders(plan, workers)
-    for batch in plan.batches:
-        for precision in plan.precisions:
-            for size in plan.sizes:
-                yield _hypernet(plan, size, batch, precision, "low_rank")
-    for size in list(plan.sizes)[:2]:
-        for precision in plan.precisions:
-            yield _hypernet(plan, size, plan.batches[0], precision, "conv")
-    for size in plan.sizes:
-        yield _hypernet(plan, size, plan.batches[0], "bf16", "low_rank", compiled=True)
-        yield _shared(plan, size)
+        yield _loaders(kit, workers)
+    for batch in kit.batches:
+        for precision in kit.precisions:
+            for size in kit.sizes:
+                yield _hypernet(kit, size, batch, precision, "low_rank")
+    for size in list(kit.sizes)[:2]:
+        for precision in kit.precisions:
+            yield _hypernet(kit, size, kit.batches[0], precision, "conv")
+    for size in kit.sizes:
+        yield _hypernet(kit, size, kit.batches[0], "bf16", "low_rank", compiled=True)
+        yield _shared(kit, size)
 
 
-def run(plan: Plan, minutes: float, report: Callable[[Rows], None]) -> Rows:
-    """Measure a plan until the time is over; what does not fit into the memory of the GPU is noted.
+def run(kit: Kit, minutes: float, report: Callable[[Rows], None]) -> Rows:
+    """Measure a kit until the time is over; what does not fit into the memory of the GPU is noted.
 
     Args:
-        plan: What to measure.
+        kit: What to measure.
         minutes: No measurement begins after so many minutes; the others are noted as not measured.
         report: Called with all rows after each measurement.
 
@@ -90,7 +90,7 @@ def run(plan: Plan, minutes: float, report: Callable[[Rows], None]) -> Rows:
     started = time.monotonic()
     common = {"device": hardware(on_gpu=device() == "cuda"), "torch": torch.__version__, "commit": commit()}
     rows: Rows = []
-    for entry in entries(plan):
+    for entry in entries(kit):
         if time.monotonic() - started > 60 * minutes:
             rows.append(entry.setting | _FAILED | {"failure": f"not measured within {minutes:g} minutes"} | common)
             continue
@@ -107,30 +107,30 @@ def run(plan: Plan, minutes: float, report: Callable[[Rows], None]) -> Rows:
 
 
 def _hypernet(
-    plan: Plan, size: str, batch: int, precision: str, decoder: Literal["low_rank", "conv"], compiled: bool = False
+    kit: Kit, size: str, batch: int, precision: str, decoder: Literal["low_rank", "conv"], compiled: bool = False
 ) -> Entry:
     config = HypernetConfig(decoder=decoder, max_shape=LARGEST[decoder])
 
     def measure() -> Rows:
         with matrix_products(precision):
-            return measure_hypernet_steps(plan.sizes[size], config, batch, 1, precision, plan.repeats, compiled)
+            return measure_hypernet_steps(kit.sizes[size], config, batch, 1, precision, kit.repeats, compiled)
 
     setting = {"suite": "hypernet", "size": size, "batch": batch, "precision": precision}
     return Entry({**setting, "decoder": decoder, "compile": compiled}, measure)
 
 
-def _shared(plan: Plan, size: str) -> Entry:
-    batch = plan.batches[0]
+def _shared(kit: Kit, size: str) -> Entry:
+    batch = kit.batches[0]
     setting = {"suite": "shared_layers", "size": size, "batch": batch, "precision": "bf16"}
-    return Entry(setting, lambda: measure_shared_layers(plan.sizes[size], batch, "bf16", plan.repeats))
+    return Entry(setting, lambda: measure_shared_layers(kit.sizes[size], batch, "bf16", kit.repeats))
 
 
-def _fit(plan: Plan, config: str) -> Entry:
+def _fit(kit: Kit, config: str) -> Entry:
     setting = {"suite": "fit", "size": Path(config).stem, "config": config}
-    return Entry(setting, lambda: measure_fit_steps(config, 20, min(plan.repeats, 3)))
+    return Entry(setting, lambda: measure_fit_steps(config, 20, min(kit.repeats, 3)))
 
 
-def _loaders(plan: Plan, workers: int) -> Entry:
-    pixels, batch = plan.loader_pixels, plan.batches[0]
+def _loaders(kit: Kit, workers: int) -> Entry:
+    pixels, batch = kit.loader_pixels, kit.batches[0]
     setting = {"suite": "data", "size": f"{pixels} px", "batch": batch, "num_workers": workers}
-    return Entry(setting, lambda: measure_loaders(pixels, batch, workers, min(plan.repeats, 3)))
+    return Entry(setting, lambda: measure_loaders(pixels, batch, workers, min(kit.repeats, 3)))

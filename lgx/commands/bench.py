@@ -209,7 +209,7 @@ def kit(
     Raises:
         UserError: If a size or precision is unknown, a number is below 1, or the file exists and holds no such results.
     """
-    from lgx.benchmark.kit import Plan, run
+    from lgx.benchmark.kit import Kit, run
     from lgx.benchmark.options import positive
     from lgx.benchmark.report import check_place, line, save
 
@@ -226,8 +226,8 @@ def kit(
         save(rows, json)
 
     configs = config.split(",") if config else []
-    plan = Plan(_vits(size), positive("batch", batch), _precisions(precision), img_size, repeats, configs)
-    save(run(plan, minutes, report), json)
+    kit = Kit(_vits(size), positive("batch", batch), _precisions(precision), img_size, repeats, configs)
+    save(run(kit, minutes, report), json)
 
 
 SUITES: dict[str, Callable[..., None]] = {

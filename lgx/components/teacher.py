@@ -2,6 +2,8 @@
 
 import copy
 import shlex
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +13,7 @@ from lgx.architectures import ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import Features, read_features
 from lgx.components.normalization import renormalize
+from lgx.components.teacher_cache import Answer, TeacherCache
 from lgx.core.task import Task
 from lgx.errors import UserError
 
@@ -22,11 +25,13 @@ class TeacherRequest(NamedTuple):
         source: What :func:`lgx.artifacts.pretrained.load_pretrained` reads.
         task: The task that it teaches.
         features_only: Whether only its features are compared, so that its classes do not matter.
+        cached: Whether its answers are kept on disk.
     """
 
     source: str
     task: Task
     features_only: bool = False
+    cached: bool = False
 
 
 class Teacher:
@@ -42,6 +47,7 @@ class Teacher:
 
     Attributes:
         name: Name or path that the network was loaded from.
+        cache: The answers that are kept; None where none are.
     """
 
     def __init__(self, source: PretrainedNetwork, task: Task) -> None:
@@ -49,6 +55,7 @@ class Teacher:
         self._model: Any = source.model.requires_grad_(False).eval()
         self._mean, self._std = source.mean, source.std
         self._task = task
+        self.cache: TeacherCache | None = None
 
     @classmethod
     def load(cls, name: str, task: Task, *, features_only: bool = False) -> "Teacher":
@@ -76,6 +83,18 @@ class Teacher:
                 f"ancestor {name}: cannot read {task.in_chans} channels of {task.img_size} px "
                 f"({str(error).splitlines()[0]}); set data.img_size and data.in_chans to what it was trained on"
             ) from error
+        return teacher
+
+    @classmethod
+    def answering(cls, request: TeacherRequest) -> "Teacher":
+        """The teacher that a method asks for.
+
+        Raises:
+            UserError: See :meth:`load`.
+        """
+        teacher = cls.load(request.source, request.task, features_only=request.features_only)
+        if request.cached:
+            teacher.cache = TeacherCache(teacher.model)
         return teacher
 
     @property
@@ -109,8 +128,7 @@ class Teacher:
         Returns:
             Logits, (B, K), or (B, K, H, W) for segmentation, without gradient.
         """
-        logits: Tensor = self._model_on(inputs.device)(self._renormalized(inputs))
-        return logits
+        return self._answer("logits", inputs, lambda model, own: (model(own),))[0]
 
     @torch.no_grad()
     def features(self, inputs: Tensor) -> Tensor:
@@ -127,12 +145,9 @@ class Teacher:
         Returns:
             Features, (B, T), without gradient.
         """
-        model = self._model_on(inputs.device)
         if self._task.kind == "text":
-            mean: Tensor = model.mean_features(inputs)
-            return mean
-        features: Tensor = model.forward_head(model.forward_features(self._renormalized(inputs)), pre_logits=True)
-        return features
+            return self._answer("mean", inputs, lambda model, own: (model.mean_features(own),))[0]
+        return self._answer("features", inputs, _before_head)[0]
 
     @torch.no_grad()
     def image_features(self, images: Tensor) -> Features:
@@ -147,13 +162,17 @@ class Teacher:
         Raises:
             UserError: If the network has no grid of patches.
         """
-        return read_features(self._model_on(images.device), self._renormalized(images))[0]
+        return Features(*self._answer("patches", images, lambda model, own: read_features(model, own)[0]))
 
     def for_task(self, task: Task) -> "Teacher":
         """A teacher with the same network for inputs that are normalized for another task."""
         other = copy.copy(self)
         other._task = task
         return other
+
+    def _answer(self, part: str, inputs: Tensor, compute: Callable[[Any, Tensor], Answer]) -> Answer:
+        model, own = self._model_on(inputs.device), self._renormalized(inputs)
+        return self.cache.answer(part, own, partial(compute, model)) if self.cache else compute(model, own)
 
     def _renormalized(self, inputs: Tensor) -> Tensor:
         return renormalize(inputs, self._task, self._mean, self._std)
@@ -162,6 +181,10 @@ class Teacher:
         if next(self._model.parameters()).device != device:
             self._model.to(device)
         return self._model
+
+
+def _before_head(model: Any, images: Tensor) -> Answer:
+    return (model.forward_head(model.forward_features(images), pre_logits=True),)
 
 
 def _check_kind(source: PretrainedNetwork, task: Task, name: str, features_only: bool) -> None:

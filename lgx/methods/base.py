@@ -25,6 +25,7 @@ from lgx.methods.evaluation import EvaluatedModule
 from lgx.methods.optimization import OptimizedModule, SchedulerCallable
 from lgx.methods.options import check_kind, check_share
 from lgx.methods.spec import MethodSpec
+from lgx.methods.teaching import load_teacher
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -210,7 +211,7 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         needs_teacher = stage == "fit" or (self.evaluates_with_teacher and stage != "plan")
         request = self.teacher_request() if needs_teacher else None
         if request is not None:
-            self.teacher = Teacher.load(request.source, request.task, features_only=request.features_only)
+            self.teacher = load_teacher(request, self.data_module().is_augmented or self.mix is not None, self.print)
 
     def learn_tasks(self) -> None:
         """Learn the tasks from the data module and check that the architecture reads them.

@@ -198,7 +198,7 @@ def test_one_task_can_be_prepared_alone_and_imagenet_later(tmp_path: Path, downl
     shards = ShardedData(name="decathlon_dtd_shards", root=str(tmp_path))
     assert shards.task.name == "decathlon_dtd"
     assert [len(shards.read(s)) for s in SPLITS] == [11, 1, 6]
-    assert "jpg" in shards.read("test").samples[0]  # type: ignore[union-attr]
+    assert "jpg" in shards.read("test").sample(0)  # type: ignore[union-attr]
     prepare("decathlon_imagenet", root=str(tmp_path), source=str(downloads))
     assert Decathlon.is_present(tmp_path, "imagenet")
 

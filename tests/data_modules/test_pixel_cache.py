@@ -19,6 +19,7 @@ from data_modules.images import ImageFiles
 from data_modules.pixel_cache import PixelCache, cache_folder
 from data_modules.samplers import mix_seed, seeded_rng
 from data_modules.transforms import CropFlip, normalized, train_transform
+from lgx.core import cache
 from lgx.core.task import Task
 
 
@@ -150,11 +151,11 @@ def test_fit_says_what_the_pixels_take(fit) -> None:
 
 def test_the_least_used_caches_make_room(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def kept(marker: bytes) -> PixelCache:
-        cache = PixelCache(10, (3, 8, 8), [marker])
-        assert cache.open() == ""
-        return cache
+        pixels = PixelCache(10, (3, 8, 8), [marker])
+        assert pixels.open() == ""
+        return pixels
 
-    monkeypatch.setattr(pixel_cache, "_MOST", 3 * kept(b"0").num_bytes)
+    monkeypatch.setattr(cache, "_MOST", 3 * kept(b"0").num_bytes)
     os.utime(kept(b"1").path, (1, 1))
     os.utime(kept(b"0").path, (2, 2))
     kept(b"2")

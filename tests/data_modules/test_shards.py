@@ -1,9 +1,12 @@
 """Shards: writing, resuming, exact reading, and refusal of damaged ones."""
 
 import json
+import os
 import shutil
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import ANY
 
 import pytest
@@ -12,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from data_modules import shards
 from data_modules.base import DatasetInfo
 from data_modules.images import ImageFiles, LabeledImages
-from data_modules.shard_index import INDEX, read_index
+from data_modules.shard_index import INDEX, Shard, read_index
 from data_modules.sharded import ShardedData
 from data_modules.shards import ShardImages, write_shards
 from lgx.errors import UserError
@@ -100,6 +104,51 @@ def test_interrupted_writing_resumes_without_writing_good_shards_again(tmp_path:
     write_shards(whole, tmp_path, "train", fake_data.TOY, shard_size=5)
     assert (tmp_path / "train-000000.tar").stat().st_mtime_ns == before[tmp_path / "train-000000.tar"]
     assert len(ShardImages(read_index(tmp_path)[1]["train"], "toy")) == 23
+
+
+def test_the_headers_of_an_unchanged_shard_are_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    splits = read_index(folder)[1]
+    first = ShardImages(splits["train"], "toy")
+    read: list[str] = []
+    original = shards.read_shard
+
+    def read_and_note(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
+        read.append(shard.path.name)
+        yield from original(shard, contents)
+
+    monkeypatch.setattr(shards, "read_shard", read_and_note)
+    again = ShardImages(splits["train"], "toy")
+    assert read == []
+    assert [again.sample(i) for i in range(23)] == [first.sample(i) for i in range(23)]
+    assert again.sample(0) == next(original(splits["train"][0]))
+    changed = splits["train"][1].path
+    os.utime(changed, ns=(1, 1))
+    ShardImages(splits["train"], "toy")
+    assert read == [changed.name]
+
+
+@pytest.mark.parametrize("damage", [b"", b"no archive", None])
+def test_a_damaged_or_absent_place_for_headers_does_no_harm(
+    folder: Path, damage: bytes | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LGX_CACHE", str(tmp_path / "cache"))
+    parts = read_index(folder)[1]["train"]
+    labels = ShardImages(parts, "toy").labels.tolist()
+    for file in (tmp_path / "cache" / "shards").glob("*.npz"):
+        file.unlink() if damage is None else file.write_bytes(damage)
+    if damage is None:
+        (tmp_path / "cache" / "shards").rmdir()
+        (tmp_path / "cache" / "shards").write_text("in the way")
+    assert ShardImages(parts, "toy").labels.tolist() == labels
+
+
+def test_a_shard_that_vanishes_ends_with_a_sentence(tmp_path: Path) -> None:
+    write_shards(fake_data.numbered(6), tmp_path, "train", fake_data.TOY, shard_size=5)
+    back = ShardImages(read_index(tmp_path)[1]["train"], "toy")
+    (tmp_path / "train-000001.tar").unlink()
+    assert back[0]
+    with pytest.raises(UserError, match=r"train-000001\.tar cannot be read"):
+        back[5]
 
 
 def test_another_set_does_not_overwrite_shards(folder: Path) -> None:

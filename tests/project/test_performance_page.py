@@ -6,16 +6,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance"
-BEFORE, BETWEEN = "0ccd4be", "73b9469"
+BEFORE, BETWEEN, EARLIER = "0ccd4be", "73b9469", "a3f12aa"
 STEPS = "LoGAH step / ordinary step, ViT-{}", "dense prediction / bare products, ViT-{}"
 
 
-def values() -> dict[tuple[str, str], list[float]]:
-    """(what, ``before``, ``between`` or ``now``) -> measured values."""
+def values(name: str = "cpu.csv") -> dict[tuple[str, str], list[float]]:
+    """(what, ``before``, ``between``, ``earlier`` or ``now``) -> measured values."""
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
-    with (PAGE / "cpu.csv").open() as file:
+    with (PAGE / name).open() as file:
         for row in csv.DictReader(file):
-            when = {BEFORE: "before", BETWEEN: "between"}.get(row["code"], "now")
+            when = {BEFORE: "before", BETWEEN: "between", EARLIER: "earlier"}.get(row["code"], "now")
             found[row["what"], when].append(float(row["value"]))
     return found
 
@@ -56,6 +56,23 @@ def test_the_table_of_the_page_gives_the_measured_ranges() -> None:
         what = f"TAL step / ordinary step, 5 layers of width {width}, rank 64"
         now, before = (span(found[what, when]) for when in ("now", "between"))
         assert f"{now} instead of {before}" in sentences
+
+
+def test_the_table_of_the_second_machine_gives_the_measured_ranges() -> None:
+    found, text = values("second_machine.csv"), (PAGE / "README.md").read_text()
+    epoch, headers = "further run of one epoch in a sweep", "headers of 45,000 images, {} run"
+    before = {when: span(found[headers.format(when), "earlier"]) for when in ("first", "later")}
+    now = {when: span(found[headers.format(when), "now"]) for when in ("first", "later")}
+    teacher = [
+        span(found[f"step of SWS, features of DeiT-Tiny {how}", "now"]) for how in ("asked in each step", "kept")
+    ]
+    assert f"(300 images of 64 px), s | {span(found[epoch, 'before'])} | {span(found[epoch, 'now'])} |" in text
+    assert f"first run | {float(before['first']):.1f} | {float(now['first']):.1f} |" in text
+    assert f"later runs | {before['later']} | {now['later']} |" in text
+    assert f"as teacher, ms | {teacher[0]} | {teacher[1]} with `model.cache_ancestor` |" in text
+    for method in ("Finetune", "SWS", "TLEG", "LSAMD", "TAL, stage 1", "TAL, stage 2"):
+        ratio, step = (span(found[f"{what}, {method}", "now"]) for what in ("step / bare loop", "step"))
+        assert f"| {method} | {step} | {ratio} |" in text, (method, step, ratio)
 
 
 def test_the_readme_gives_the_measured_costs() -> None:

@@ -56,6 +56,9 @@ class Distill(StartedMethod):
             ancestor layer in the ``middle`` of its i-th L-th, or the ``mean`` of that part. Everything outside the
             layers is then the ancestor's as well, the head if the classes agree. Of a wider ancestor, evenly spaced
             elements are taken, as in weight selection. The method's name says so: ``simple_lg_from_middle``.
+        cache_ancestor: Whether to keep the ancestor's answers on disk, below ``$LGX_CACHE`` (``~/.cache/lgx``). It then
+            reads each image once for all epochs and runs. Training images must not be augmented. Costs in tables and
+            plans count the ancestor as if it read them every time.
         kwargs: Arguments of every method.
     """
 
@@ -70,12 +73,14 @@ class Distill(StartedMethod):
         temperature: float = 1.0,
         guidance: Guidance = "logits",
         start: Start = "random",
+        cache_ancestor: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_share("alpha", alpha, closed=True)
         check_positive("temperature", temperature)
         self.ancestor, self.alpha, self.temperature, self.guidance = ancestor, alpha, temperature, guidance
+        self.cache_ancestor = cache_ancestor
         self.has_labels = self.parsed_architecture.num_classes > 0
         if guidance == "features" and ancestor is None:
             raise UserError("model.guidance: features are those of an ancestor; give model.ancestor")
@@ -167,7 +172,8 @@ class Distill(StartedMethod):
         """The ancestor, where there is one."""
         if self.ancestor is None or self.task is None:
             return None
-        return TeacherRequest(self.ancestor, self.task, not self.has_labels or self.guidance == "features")
+        features_only = not self.has_labels or self.guidance == "features"
+        return TeacherRequest(self.ancestor, self.task, features_only, self.cache_ancestor)
 
     # -- network --------------------------------------------------------------------------------------------------
 
@@ -181,7 +187,7 @@ class Distill(StartedMethod):
         if self.guidance == "features" and (self.teacher is not None or self._is_fitting):
             if self.teacher is None:  # Lightning's averaging of weights asks for the network before setup
                 request = cast(TeacherRequest, self.teacher_request())
-                self.teacher = Teacher.load(request.source, request.task, features_only=True)
+                self.teacher = Teacher.answering(request)
             self._project(network, *self.teacher.widths)
         return network
 

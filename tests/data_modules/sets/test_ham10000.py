@@ -110,7 +110,7 @@ def test_zips_are_unpacked_and_sharded(root: Path, downloads: Path, tmp_path_fac
     prepare("ham10000", root=str(other), source=str(downloads), shards=True)
     assert contents(HAM10000(root=str(other))) == contents(HAM10000(root=str(root)))
     shards = ShardedData(name="ham10000_shards", root=str(other)).read("test")
-    assert "jpg" in shards.samples[0]  # type: ignore[union-attr]
+    assert "jpg" in shards.sample(0)  # type: ignore[union-attr]
     assert isinstance(open_set("ham10000", str(other)), HAM10000)
 
 

@@ -1,0 +1,133 @@
+"""Answers of a frozen network, kept on disk for images that come again."""
+
+import errno
+import hashlib
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from lgx.core.cache import cache_root, make_room
+
+_VERSION = 1
+_TABLE = "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, value BLOB)"
+_PATIENCE = 30.0
+"""Seconds that a process waits for the others that write to the same file."""
+_MOST_VALUES = 512
+"""Values of one SQL statement; SQLite allows at least 999."""
+
+Answer = tuple[Tensor, ...]
+"""Tensors whose first dimension is the batch, (B, …)."""
+
+
+class TeacherCache:
+    """Keeps what a network answered to each input, by the content of the input.
+
+    The answer of an input is the one of the first batch that had it; in a batch of another size rounding may differ in
+    the last bits. Processes and runs share the file, a database of SQLite: what a crash leaves behind is complete.
+    Without a place for it (no permission, no space) nothing is kept.
+
+    Args:
+        model: The network.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.path = cache_root() / "teachers" / f"{_fingerprint(model)}.sqlite"
+        self.failure = ""
+        self.asked = self.known = 0
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_room(self.path.parent, "sqlite", 0)
+            self._run(lambda file: file.execute(_TABLE))
+            self.path.touch()  # says that it was used
+        except (OSError, sqlite3.Error) as error:
+            self.failure = str(error)
+
+    def answer(self, part: str, inputs: Tensor, compute: Callable[[Tensor], Answer]) -> Answer:
+        """Answer a batch; only inputs that never came before are computed.
+
+        Args:
+            part: What is asked for, e.g. ``logits``.
+            inputs: The batch, (B, …).
+            compute: Computes the answer of a part of the batch.
+        """
+        if self.failure:
+            return compute(inputs)
+        keys = _keys(part, inputs)
+        known = self._read(keys)
+        self.asked += len(keys)
+        self.known += sum(key in known for key in keys)
+        missing = [row for row, key in enumerate(keys) if key not in known]
+        if missing:
+            # Contiguous, like what is read back: sums over another memory layout round differently.
+            computed = tuple(t.contiguous() for t in compute(inputs if len(missing) == len(keys) else inputs[missing]))
+            rows = list(zip(*(tensor.unbind() for tensor in computed), strict=True))
+            self._write((keys[row], answer) for row, answer in zip(missing, rows, strict=True))
+            if len(missing) == len(keys):
+                return computed
+            known.update({keys[row]: answer for row, answer in zip(missing, rows, strict=True)})
+        answers = [known[key] for key in keys]
+        return tuple(torch.stack([part.to(inputs.device) for part in parts]) for parts in zip(*answers, strict=True))
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
+        def select(file: sqlite3.Connection) -> dict[bytes, Answer]:
+            found: dict[bytes, Answer] = {}
+            for start in range(0, len(keys), _MOST_VALUES):
+                some = keys[start : start + _MOST_VALUES]
+                places = ",".join("?" * len(some))
+                for key, value in file.execute(f"SELECT key, value FROM answers WHERE key IN ({places})", some):
+                    tensors = load(value)
+                    found[key] = tuple(tensors[name] for name in sorted(tensors))
+            return found
+
+        return self._try(select) or {}
+
+    def _write(self, answers: Iterable[tuple[bytes, Answer]]) -> None:
+        records = [(key, save({str(i): t.cpu() for i, t in enumerate(parts)})) for key, parts in answers]
+
+        def insert(file: sqlite3.Connection) -> None:
+            if self.path.stat().st_size > shutil.disk_usage(self.path).free:
+                raise OSError(errno.ENOSPC, "the answers would take more than half of the free space")
+            file.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?)", records)
+
+        self._try(insert)
+
+    def _try(self, use: Callable[[sqlite3.Connection], Any]) -> Any:
+        """Use the file; None where it fails, after which nothing is kept any more."""
+        try:
+            return self._run(use)
+        except (OSError, sqlite3.Error) as error:
+            self.failure = str(error)
+            return None
+
+    def _run(self, use: Callable[[sqlite3.Connection], Any]) -> Any:
+        with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as file, file:
+            return use(file)
+
+
+def _fingerprint(model: nn.Module) -> str:
+    """What identifies a network: its class, its text form, which names activations and norms, and its weights."""
+    digest = hashlib.sha256(f"{_VERSION} {torch.__version__} {type(model).__qualname__} {model}".encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()[:32]
+
+
+def _keys(part: str, inputs: Tensor) -> list[bytes]:
+    """What identifies the answer to each input: its content, and the precision of the computation."""
+    kind = inputs.device.type
+    precision = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else inputs.dtype
+    start = hashlib.sha256(f"{part} {kind} {precision} {inputs.dtype} {tuple(inputs.shape[1:])}".encode())
+    rows = inputs.detach().contiguous().cpu().flatten(1).view(torch.uint8).numpy()
+    keys = []
+    for row in rows:
+        digest = start.copy()
+        digest.update(row.data)
+        keys.append(digest.digest()[:20])
+    return keys
