@@ -113,7 +113,10 @@ def parameters(
 
 
 def paths(*, runs: str, out: str = "paths.svg", json: bool = False, force: bool = False) -> None:
-    """Draw which blocks the data sets of a selection prefer, and list what two selections share (LSAMD, Fig. 7).
+    """Draw which blocks the data sets of a selection prefer, and compare selections with chance (LSAMD, Fig. 7).
+
+    A selection found something only if it finds it again: κ and ρ compare every two runs, for example of two seeds;
+    χ² compares the usage of the layers with coin flips.
 
     Args:
         runs: Folders of runs of LSAMD, or checkpoints, separated by commas. For two runs with the same data sets, for
@@ -143,6 +146,8 @@ def paths(*, runs: str, out: str = "paths.svg", json: bool = False, force: bool 
         print_paths(selection)
     for task, layers in found.common.items():
         print(f"both      {task}: {' '.join(map(str, layers)) or 'no layer'}")
+    for line in found.statistics_lines():
+        print(line)
     print(f"written   {out}")
 
 

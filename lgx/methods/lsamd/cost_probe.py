@@ -24,7 +24,7 @@ class LSAMDProbe(CostProbe):
         base.reset_classifier(0)
         tasks = list(self.method.tasks.values())
         self.method.base_mean, self.method.base_std = tasks[0].mean, tasks[0].std
-        return _OwnBlocks(base, tasks, "batch")
+        return _OwnBlocks(base, tasks, "batch", self.method.gating.gate)
 
 
 class _OwnBlocks(SuperAncestor):

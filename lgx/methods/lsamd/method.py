@@ -1,6 +1,6 @@
 """LSAMD: selection of the ancestor's layers that many data sets share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
@@ -16,16 +16,18 @@ from lgx.components.normalization import renormalize
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
+from lgx.core.seed import run_seed
 from lgx.core.task import Task, shared_metric
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods.base import Method
 from lgx.methods.baselines.pretrained import Pretrained
 from lgx.methods.lsamd.cost_probe import LSAMDProbe
-from lgx.methods.lsamd.preference import Preference
+from lgx.methods.lsamd.gating import Gating, swapped_paths
+from lgx.methods.lsamd.preference import Preference, SwapRise
 from lgx.methods.lsamd.selection import SelectionRun, extract
 from lgx.methods.lsamd.spec import LSAMD as SPEC
-from lgx.methods.lsamd.super_ancestor import Routing, SuperAncestor
+from lgx.methods.lsamd.super_ancestor import Gate, Routing, SuperAncestor, Token, with_swap_rises_of
 from lgx.methods.options import check_at_least
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ class LSAMD(Method):
     (``MultiTask``), or each has a run of its own, and ``lgx extract`` merges the runs. With one run per data set, the
     device holds only that data set's blocks, as many parameters as the ancestor's layers have.
 
-    [0]: Shi et al., "Learngene Search Across Multiple Datasets for Building Variable-Sized Models", 2026,
+    [0]: Shi et al., "Learngene Gating Across Multiple Datasets for Building Variable-Sized Models", 2026,
     https://arxiv.org/abs/2605.08209
 
     Args:
@@ -52,6 +54,15 @@ class LSAMD(Method):
         routing: ``batch`` (the paper's choice) or ``image`` (its Table 3).
         threshold: τ: more than this many data sets use a layer of the learngene; by default half of them.
         learning_rates: Learning rate of some data sets by name, instead of the optimizer's (the paper's Table 5).
+        gate: How the adapters learn, see ``SuperAncestor``; the paper does not say. ``chosen`` compares nothing,
+            ``compared`` and ``soft`` compare the two blocks of a layer.
+        token: What the adapters read: the ``class`` token, or the ``mean`` of all tokens.
+        price: λ of ``loss + λ Σ_i P(h_i^D)``, ours. What is trained is hardly ever worse than what is frozen: without a
+            price, a gate that compares chooses the own block in every layer.
+        random_paths: Share of the training, from its start, in which each layer takes a random block, as in single-path
+            one-shot search (Guo et al., 2020), so that the own blocks learn beside base blocks too; ours.
+        measure_swaps: Whether each validation also measures how much each data set needs its own block in each layer:
+            the rise of the loss without it. Costs as many further validations as there are layers.
         kwargs: Arguments of every method. ``arch`` is the ancestor's architecture.
     """
 
@@ -64,6 +75,11 @@ class LSAMD(Method):
         routing: Routing = "batch",
         threshold: float | None = None,
         learning_rates: dict[str, float] | None = None,
+        gate: Gate = "chosen",
+        token: Token = "class",
+        price: float = 0.0,
+        random_paths: float = 0.0,
+        measure_swaps: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -74,6 +90,9 @@ class LSAMD(Method):
             raise UserError("model.drop_path_rate: a layer that is left out chooses no block; leave it at 0")
         self.ancestor, self.routing, self.threshold = ancestor, routing, threshold
         self.learning_rates = learning_rates or {}
+        self.gating = Gating(gate, token, price, random_paths)
+        self.measure_swaps = measure_swaps
+        self.steps_of_run = 0  # known where random paths need it
         self.base_mean: tuple[float, ...] = ()
         self.base_std: tuple[float, ...] = ()
 
@@ -108,11 +127,13 @@ class LSAMD(Method):
         """Refuse averaged weights: the selection is measured with one network, and another one would be stored.
 
         Raises:
-            UserError: If a callback averages weights.
+            UserError: If a callback averages weights, or random paths have a share of a training without an end.
         """
         trainer: Any = self.trainer  # its attributes come from connectors that have no types
         if any(isinstance(callback, WeightAveraging) for callback in trainer.callbacks):
             raise UserError("trainer.callbacks: a selection does not average weights; leave WeightAveraging out")
+        if self.gating.random_paths:
+            self.steps_of_run = self.total_steps()
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
         """Select on these data sets, each by its name.
@@ -134,6 +155,7 @@ class LSAMD(Method):
             {f"{split}_metrics_{number}": metrics_for(task) for split in ("val", "test") for number, task in numbered}
         )
         self.preferences = nn.ModuleList(Preference(self.architecture.depth) for _ in tasks)
+        self.swap_rises = nn.ModuleList(SwapRise(self.architecture.depth) for _ in tasks)
 
     def build_network(self) -> nn.Module:
         """The ancestor with a branch for every data set."""
@@ -144,7 +166,8 @@ class LSAMD(Method):
         architecture = self.architecture.replace(kind="classification")  # the base has no head of its own
         base = cast(ViTNetwork, initialize(architecture, ancestor, head="new").model)
         base.reset_classifier(0)
-        network = SuperAncestor(base, list(self.tasks.values()), self.routing)
+        gate, token = self.gating.gate, self.gating.token
+        network = SuperAncestor(base, list(self.tasks.values()), self.routing, gate, token, self.measure_swaps)
         trained = sum(p.numel() for p in network.branch(0).parameters())
         self.print(f"selecting  {len(self.tasks)} data set(s), {trained:,} parameters trained for each")
         return network
@@ -159,19 +182,26 @@ class LSAMD(Method):
 
     # -- training and evaluation --------------------------------------------------------------------------------
 
-    def route(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Logits (B, K) of a batch, and P(h^B|x) of every layer and image (L, B)."""
+    def route(self, batch: Batch, path: Sequence[bool] | None = None) -> tuple[Tensor, Tensor]:
+        """Logits (B, K) of a batch, and P(h^B|x) of every layer and image (L, B); ``path`` as in ``SuperAncestor``."""
         images = renormalize(batch.inputs, self.tasks[batch.task], self.base_mean, self.base_std)
-        return cast(tuple[Tensor, Tensor], self.network(images, self.number(batch.task)))
+        return cast(tuple[Tensor, Tensor], self.network(images, self.number(batch.task), path))
 
     def number(self, task: str) -> int:
         """Position of a data set."""
         return list(self.tasks).index(task)
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Cross-entropy with labels."""
-        logits, _ = self.route(batch)
-        return {"loss": self.label_loss(logits, batch.targets)}
+        """Cross-entropy with labels; with a price ``loss``, and its parts ``loss_labels`` and ``loss_price``."""
+        path = None
+        if self.steps_of_run:
+            path = self.gating.random_path(self.global_step, self.steps_of_run, self.architecture.depth, run_seed())
+        logits, probabilities = self.route(batch, path)
+        labels = self.label_loss(logits, batch.targets)
+        if not self.gating.price:
+            return {"loss": labels}
+        price = self.gating.price_of(probabilities) if path is None else torch.zeros_like(labels)
+        return {"loss": labels + price, "loss_labels": labels, "loss_price": price}
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Class probabilities, (B, K)."""
@@ -189,6 +219,10 @@ class LSAMD(Method):
             self.log(f"{tag}/{name}", metric, prog_bar=tag == split and name == main, on_step=False, on_epoch=True)
         if split == "val":
             cast(Metric, self.preferences[number]).update(probabilities)
+            if self.measure_swaps:
+                paths = swapped_paths(self.architecture.depth)
+                losses = [self.label_loss(self.route(batch, path)[0], batch.targets) for path in paths]
+                cast(Metric, self.swap_rises[number]).update(torch.stack(losses), len(batch.inputs))
 
     def on_validation_epoch_end(self) -> None:
         """Store which blocks each data set prefers, and log the mean score, which chooses the best checkpoint.
@@ -206,6 +240,10 @@ class LSAMD(Method):
             branch = self.super_ancestor.branch(number)
             branch.base_share.copy_(share)
             branch.probability.copy_(probability)
+            if self.measure_swaps:
+                rise = cast(Metric, self.swap_rises[number])
+                branch.swap_rise = rise.compute()
+                rise.reset()
             self.log(f"{self.tag('val', name)}/base_blocks", (share >= 0.5).float().sum())
         trainer: Any = self.trainer
         if unseen and not (trainer.sanity_checking or trainer.fast_dev_run):
@@ -250,6 +288,7 @@ class LSAMD(Method):
                 f"--ckpt_path: holds a selection over {', '.join(stored)}, this run is over {', '.join(self.tasks)}; "
                 f"give the same data sets in the same order"
             )
+        checkpoint["state_dict"] = with_swap_rises_of(self.state_dict(), checkpoint["state_dict"])
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene | None:
         """The selected base blocks and all parameters outside the layers; None where τ selects none or all."""

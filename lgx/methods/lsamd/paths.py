@@ -1,10 +1,12 @@
 """The paths of several runs of LSAMD: which base blocks each data set uses, and what two runs have in common."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lgx.methods.lsamd.agreement import Agreement, Chance, against_chance, agreement, ranked_layers
 from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers
 
 if TYPE_CHECKING:
@@ -47,10 +49,48 @@ class RunPaths:
         titled = short if len(short) == len(self.selections) else self.selections
         return routing_figure({f"{name} ({s.routing})": s.base_share for name, s in titled.items()})
 
+    @property
+    def chance(self) -> dict[str, Chance | None]:
+        """Usage of each run compared with coin flips."""
+        return {run: against_chance(selection) for run, selection in self.selections.items()}
+
+    @property
+    def agreements(self) -> dict[tuple[str, str], Agreement]:
+        """What every two runs with a common data set have in common."""
+        pairs = combinations(self.selections.items(), 2)
+        return {(a, b): agreement(x, y) for (a, x), (b, y) in pairs if x.paths.keys() & y.paths.keys()}
+
+    @property
+    def ranked(self) -> list[int]:
+        """The layers from the one whose own block is needed least; empty where swaps were not measured."""
+        return ranked_layers(list(self.selections.values()))
+
+    def statistics_lines(self) -> list[str]:
+        """Sentences on what the runs found."""
+        lines = []
+        for run, chance in self.chance.items():
+            found = "one kind of block alone" if chance is None else f"χ² {chance.statistic:.1f}, p = {chance.p:.3f}"
+            lines.append(f"{run}: usage against coin flips: {found}")
+        for (one, other), both in self.agreements.items():
+            kappa, rho = ("not defined" if value is None else f"{value:+.2f}" for value in (both.kappa, both.rho))
+            lines.append(f"{one} and {other}: κ of the paths {kappa}, Spearman's ρ of the swap profiles {rho}")
+        if self.ranked:
+            lines.append(f"layers from the one whose own block is needed least: {' '.join(map(str, self.ranked))}")
+        return lines
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain types: usage and paths of each run, and what two runs have in common."""
-        runs = {run: {"usage": found.usage, "paths": found.paths} for run, found in self.selections.items()}
-        return {"runs": runs, "common": self.common}
+        """Plain types: usage, paths and swap profile of each run, and what two runs have in common."""
+        runs = {
+            run: {
+                "usage": found.usage,
+                "paths": found.paths,
+                "swap_rise": {task: list(rise) for task, rise in found.swap_rise.items()},
+                "chance": None if (chance := self.chance[run]) is None else asdict(chance),
+            }
+            for run, found in self.selections.items()
+        }
+        agreements = [{"runs": list(pair), **asdict(both)} for pair, both in self.agreements.items()]
+        return {"runs": runs, "common": self.common, "agreements": agreements, "ranked": self.ranked}
 
 
 def path_lines(selection: Selection) -> list[list[str]]:

@@ -1,7 +1,7 @@
 """The selection: which of the ancestor's layers each data set uses, and which of them form the learngene."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from math import isfinite
 from pathlib import Path
@@ -38,10 +38,12 @@ class Selection:
     Attributes:
         base_share: For every data set and layer, the share of the validation examples that prefer the base block.
         routing: ``batch`` or ``image``.
+        swap_rise: For the data sets where it was measured, how much the loss rises in each layer without the own block.
     """
 
     base_share: Mapping[str, Sequence[float]]
     routing: str
+    swap_rise: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.base_share or len({len(shares) for shares in self.base_share.values()}) != 1:
@@ -95,7 +97,7 @@ class Selection:
             raise UserError(f"selection: data set {', '.join(sorted(twice))} is in two runs; give one run of it")
         if self.routing != other.routing:
             raise UserError(f"selection: one run routed by {self.routing}, another by {other.routing}; do not mix them")
-        return Selection({**self.base_share, **other.base_share}, self.routing)
+        return Selection({**self.base_share, **other.base_share}, self.routing, {**self.swap_rise, **other.swap_rise})
 
     def to_dict(self, threshold: float | None = None) -> dict[str, Any]:
         """Plain types, with what the threshold selects."""
@@ -106,6 +108,7 @@ class Selection:
             "paths": self.paths,
             "base_share": {task: list(shares) for task, shares in self.base_share.items()},
             "routing": self.routing,
+            **({"swap_rise": {task: list(rise) for task, rise in self.swap_rise.items()}} if self.swap_rise else {}),
         }
 
 
@@ -167,15 +170,20 @@ class SelectionRun:
             raise UserError(f"{place}: {wrong} is not a tensor of floating-point numbers; {AGAIN}")
         layers = check_shapes(self.base, vit_only(architecture, place).replace(kind="classification"), place)
         for i, task in enumerate(self.about["tasks"]):
-            for what in ("base_share", "probability"):
+            for what in ("base_share", "probability", "swap_rise"):
                 measured = self.state.get(f"branches.{i}.{what}")
+                if measured is None and what == "swap_rise":  # checkpoints of earlier versions
+                    continue
                 if measured is None or measured.shape != (architecture.depth,) or layers != architecture.depth:
                     raise UserError(f"{place}: lacks the {what} of {task} in {architecture.depth} layers; {AGAIN}")
 
     @property
     def selection(self) -> Selection:
         """The paths of its data sets in its last validation."""
-        return Selection(self._measured("base_share"), str(self.about["routing"]))
+        names = [f"branches.{i}.swap_rise" for i in range(len(self.about["tasks"]))]
+        known = all(name in self.state and bool(self.state[name].isfinite().all()) for name in names)
+        rise = self._measured("swap_rise") if known else {}
+        return Selection(self._measured("base_share"), str(self.about["routing"]), rise)
 
     @property
     def probability(self) -> dict[str, list[float]]:
@@ -197,7 +205,7 @@ class SelectionRun:
 
 
 def _is_read(name: str) -> bool:
-    return name.startswith(BASE) or name.endswith((".base_share", ".probability"))
+    return name.startswith(BASE) or name.endswith((".base_share", ".probability", ".swap_rise"))
 
 
 def extract(runs: Sequence[SelectionRun], threshold: float | None = None) -> Learngene:

@@ -1,7 +1,7 @@
 """The super ancestor of LSAMD: an ancestor whose every layer has a second block for each data set."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal, cast
 
@@ -15,6 +15,8 @@ from lgx.architectures.vit_model import decode_linearly, embed_images
 from lgx.core.task import Task
 
 Routing = Literal["batch", "image"]
+Gate = Literal["chosen", "compared", "soft"]
+Token = Literal["class", "mean"]
 
 Layer = Callable[[Tensor], Tensor]
 """A layer with all arguments but its tokens, (B, N, D) -> (B, N, D)."""
@@ -23,19 +25,19 @@ Layer = Callable[[Tensor], Tensor]
 class DatasetAdapter(nn.Module):
     """Which block of a layer an image prefers: ``P(h^D|x), P(h^B|x) = softmax(x W1 + softplus(x W2))`` (Eq. 1).
 
-    The paper says neither which token x is nor where noise is added. Ours reads the class token, as heads do, and the
-    mean of the tokens where the ancestor has no class token. In training it scales ``softplus(x W2)`` by 1 + ε with
-    ε ~ N(0, 1), as Shazeer et al., 2017 do; evaluation is Eq. 1 without noise. Both matrices start at zero, so that an
-    untrained adapter prefers no block.
+    The paper says neither which token x is nor where noise is added. Ours reads the class token, as heads do, or the
+    mean of the tokens: in front of the first layer the class token has seen no image. In training it scales
+    ``softplus(x W2)`` by 1 + ε with ε ~ N(0, 1), as Shazeer et al., 2017 do; evaluation is Eq. 1 without noise. Both
+    matrices start at zero, so that an untrained adapter prefers no block.
 
     Args:
         embed_dim: Width of the tokens, D.
-        has_class_token: Whether the first token is the class token.
+        reads_class_token: Whether it reads the first token, else the mean of all.
     """
 
-    def __init__(self, embed_dim: int, has_class_token: bool = True) -> None:
+    def __init__(self, embed_dim: int, reads_class_token: bool = True) -> None:
         super().__init__()
-        self.has_class_token = has_class_token
+        self.reads_class_token = reads_class_token
         self.score = nn.Linear(embed_dim, 2, bias=False)
         self.spread = nn.Linear(embed_dim, 2, bias=False)
         nn.init.zeros_(self.score.weight)
@@ -43,7 +45,7 @@ class DatasetAdapter(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """P(h^B|x) of each image, (B,), from the tokens in front of a layer, (B, N, D)."""
-        token = tokens[:, 0] if self.has_class_token else tokens.mean(dim=1)
+        token = tokens[:, 0] if self.reads_class_token else tokens.mean(dim=1)
         spread = F.softplus(self.spread(token).float())
         if self.training:
             spread = spread * (1 + torch.randn_like(spread))
@@ -57,22 +59,28 @@ class Branch(nn.Module):
     Args:
         base: The ancestor; the blocks start as copies of its own.
         num_classes: Outputs of the head.
+        token: What the adapters read; the mean where the ancestor has no class token.
+        measures_swaps: Whether it stores how much the loss rises in each layer without the own block.
     """
 
     base_share: Tensor
     probability: Tensor
+    swap_rise: Tensor | None
 
-    def __init__(self, base: ViTNetwork, num_classes: int) -> None:
+    def __init__(
+        self, base: ViTNetwork, num_classes: int, token: Token = "class", measures_swaps: bool = False
+    ) -> None:
         super().__init__()
         self.blocks = copy.deepcopy(base.blocks).requires_grad_(True)
-        has_class_token = base.cls_token is not None
-        self.adapters = nn.ModuleList(DatasetAdapter(base.embed_dim, has_class_token) for _ in base.blocks)
+        reads_class_token = token == "class" and base.cls_token is not None
+        self.adapters = nn.ModuleList(DatasetAdapter(base.embed_dim, reads_class_token) for _ in base.blocks)
         self.head = nn.Linear(base.embed_dim, num_classes)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         # Measured by the last validation, per layer; stored with the weights that it was measured on.
         self.register_buffer("base_share", torch.full((len(base.blocks),), 0.5))
         self.register_buffer("probability", torch.full((len(base.blocks),), 0.5))
+        self.register_buffer("swap_rise", torch.full((len(base.blocks),), torch.nan) if measures_swaps else None)
 
 
 class SuperAncestor(nn.Module):
@@ -80,34 +88,51 @@ class SuperAncestor(nn.Module):
 
     The branches share no trained parameter, so that training them together equals training each alone.
 
-    The paper does not say how the adapters learn. Ours get their gradient through a straight-through gate: a layer
-    returns ``h(x) + (P − sg(P)) sg(h(x) − x)`` with the chosen block h, its probability P, and sg for "without
-    gradient". Its value is exactly ``h(x)``. Its gradient with respect to P says whether the block's residual helps.
+    The paper does not say how the adapters learn. Here a layer with base block h^B, own block h^D and probabilities P,
+    of which sg means "without gradient", returns in training
+
+    - ``chosen``: ``h(x) + (P − sg(P)) sg(h(x) − x)`` with the chosen block h and its probability. Its value is exactly
+      ``h(x)``. Its gradient says whether the residual of the *chosen* block helps, and compares nothing.
+    - ``compared``: ``h(x) + (P^B − sg(P^B)) sg(h^B(x) − h^D(x))``. Its value is ``h(x)`` too; its gradient compares the
+      two blocks, which both run.
+    - ``soft``: ``P^B h^B(x) + P^D h^D(x)``, so that the own block always learns. Evaluation takes the preferred block.
 
     Args:
         base: The ancestor; frozen here.
         tasks: The data sets, classification or segmentation.
         routing: ``batch`` sends the batch through the block that more than half of its images prefer, ``image`` each
             image through its own.
+        gate: How the adapters learn.
+        token: What they read.
+        measures_swaps: Whether the branches store the rise of the loss without each of their blocks.
     """
 
-    def __init__(self, base: ViTNetwork, tasks: Sequence[Task], routing: Routing) -> None:
+    def __init__(
+        self,
+        base: ViTNetwork,
+        tasks: Sequence[Task],
+        routing: Routing,
+        gate: Gate = "chosen",
+        token: Token = "class",
+        measures_swaps: bool = False,
+    ) -> None:
         super().__init__()
         self.base = base.requires_grad_(False)
-        self.branches = nn.ModuleList(Branch(base, task.num_classes) for task in tasks)
+        self.branches = nn.ModuleList(Branch(base, task.num_classes, token, measures_swaps) for task in tasks)
         self.kinds = [task.kind for task in tasks]
-        self.routing = routing
+        self.routing, self.gate = routing, gate
 
     def branch(self, number: int) -> Branch:
         """The branch of data set ``number``."""
         return cast(Branch, self.branches[number])
 
-    def forward(self, images: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    def forward(self, images: Tensor, number: int, path: Sequence[bool] | None = None) -> tuple[Tensor, Tensor]:
         """Route images of one data set.
 
         Args:
             images: (B, C, H, W), normalized as the ancestor's are.
             number: Which data set.
+            path: For each layer whether the base block processes all images, whatever the adapters prefer.
 
         Returns:
             Logits (B, K), or (B, K, H, W) for segmentation, and P(h^B|x) of every layer and image, (L, B).
@@ -115,9 +140,10 @@ class SuperAncestor(nn.Module):
         base, branch = self.base, self.branch(number)
         x, shared = embed_images(base, images)
         probabilities = []
-        for block, own, adapter in zip(base.blocks, branch.blocks, branch.adapters, strict=True):
+        for layer, (block, own, adapter) in enumerate(zip(base.blocks, branch.blocks, branch.adapters, strict=True)):
             p_base = adapter(x)
-            x = self._route(x, p_base, partial(block, **shared), partial(own, **shared))
+            blocks = partial(block, **shared), partial(own, **shared)
+            x = self._route(x, p_base, *blocks) if path is None else blocks[0 if path[layer] else 1](x)
             probabilities.append(p_base)
         tokens = base.norm(x)
         if self.kinds[number] == "segmentation":
@@ -128,18 +154,28 @@ class SuperAncestor(nn.Module):
 
     def _route(self, x: Tensor, p_base: Tensor, base: Layer, own: Layer) -> Tensor:
         """One layer, (B, N, D) -> (B, N, D)."""
+        learns = self.training and torch.is_grad_enabled()
+        p = p_base[:, None, None]
+        if learns and self.gate == "soft":
+            of_base, of_own = base(x), own(x)
+            share = p.to(of_base.dtype)
+            return share * of_base + (1 - share) * of_own
         prefers_base = p_base.detach() >= 0.5  # a tie goes to the base block, as in Eq. 3
-        if self.routing == "batch":
-            wins = self._majority(prefers_base)
-            routed: Tensor = base(x) if wins else own(x)
-            chosen_p = p_base if wins else 1 - p_base
-        else:
+        majority = self._majority(prefers_base) if self.routing == "batch" else None
+        if majority is not None:
+            prefers_base = torch.full_like(prefers_base, majority)
+        if learns and self.gate == "compared":
+            of_base, of_own = base(x), own(x)
+            gate = (p - p.detach()).to(of_base.dtype)  # 0 in value, 1 in gradient
+            return torch.where(prefers_base[:, None, None], of_base, of_own) + gate * (of_base - of_own).detach()
+        if majority is None:
             routed = _each_through_its_own(x, prefers_base, base, own)
-            chosen_p = torch.where(prefers_base, p_base, 1 - p_base)
+        else:
+            routed = base(x) if majority else own(x)
         if not torch.is_grad_enabled():
             return routed
-        gate = (chosen_p - chosen_p.detach())[:, None, None].to(routed.dtype)  # 0 in value, 1 in gradient
-        return routed + gate * (routed - x).detach()
+        chosen_p = torch.where(prefers_base, p_base, 1 - p_base)
+        return routed + (chosen_p - chosen_p.detach())[:, None, None].to(routed.dtype) * (routed - x).detach()
 
     def _majority(self, prefers_base: Tensor) -> bool:
         """Whether at least half of the batch prefers the base block; in training, of all processes' batch."""
@@ -159,3 +195,9 @@ def _each_through_its_own(x: Tensor, prefers_base: Tensor, base: Layer, own: Lay
     for chosen, block in ((prefers_base, base), (~prefers_base, own)):
         routed[chosen] = block(x[chosen]).to(x.dtype)
     return routed
+
+
+def with_swap_rises_of(network: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A stored state dict with the swap rises that a network has: missing ones are its own, others go."""
+    own = {name: value for name, value in network.items() if name.endswith(".swap_rise")}
+    return own | {name: value for name, value in stored.items() if name in own or not name.endswith(".swap_rise")}

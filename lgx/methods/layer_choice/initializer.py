@@ -1,0 +1,120 @@
+"""Descendants of an ancestor's layers that a rule or a list names."""
+
+import random
+from collections.abc import Sequence
+from typing import Literal
+
+from torch import Tensor
+
+from lgx.architectures import Architecture
+from lgx.core.task import Task
+from lgx.errors import UserError
+from lgx.initialization import Sizes
+from lgx.initialization.expansion import Repeat, selected, take_layers
+from lgx.methods.baselines.from_source import FromSource, check_heads
+
+Rule = Literal["first", "last", "even", "random"]
+
+
+class LayerChoice(FromSource):
+    """Copy some of the ancestor's layers, and repeat some of them where the descendant has more layers.
+
+    Everything outside the layers is the ancestor's; the head starts at random. It is the control of a selection such as
+    LSAMD's: one that is worth its cost finds better layers than a rule that looks at nothing.
+
+    Args:
+        source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
+        choice: The layers, counted from 0, as ``0 3 5``; or a rule: the ``first``, the ``last``, ``even``ly spaced ones
+            from the first to the last, or ``random`` ones.
+        count: How many layers a rule takes; by default as many as the descendant has.
+        seed: Seed of ``random``.
+        priority: Stages of adjacent layers that grow, in the order of growth, see ``SelectedExpansion``.
+        repeat: ``neighbor`` repeats a stage's last layer, ``cyclic`` the stage's layers in order.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        choice: str = "even",
+        count: int | None = None,
+        seed: int = 0,
+        priority: str = "last_middle_first",
+        repeat: Repeat = "neighbor",
+    ) -> None:
+        super().__init__(source)
+        self.choice, self.count, self.seed = choice, count, seed
+        self.priority: str = priority
+        self.repeat: Repeat = repeat
+
+    @property
+    def method(self) -> str:
+        """``layer_choice``."""
+        return "layer_choice"
+
+    def named(self, architecture: Architecture) -> str:
+        """``layer_choice_even``; ``layer_choice`` for a list."""
+        return f"{self.method}_{self.choice}" if self._is_rule else self.method
+
+    @property
+    def _is_rule(self) -> bool:
+        return self.choice in ("first", "last", "even", "random")
+
+    @property
+    def stored_parameters(self) -> int:
+        """Parameters of the layers (without a count all), and of everything outside the layers but the head."""
+        taken = self.chosen(self.loaded.require_vit(self.method).depth)
+        tensors = take_layers(self.loaded.tensors, taken)
+        return sum(tensor.numel() for name, tensor in tensors.items() if not name.startswith("head."))
+
+    def sizes(self) -> Sizes:
+        """Any depth from the number of layers."""
+        of_source = self.loaded.require_vit(self.method)
+        return Sizes.of_any_depth(of_source, 1 if self._is_rule and self.count is None else len(self.chosen(1)))
+
+    def chosen(self, depth: int) -> list[int]:
+        """The ancestor's layers for a descendant of ``depth`` layers, increasing.
+
+        Raises:
+            UserError: If they do not exist, or are more than the descendant has.
+        """
+        of_source = self.loaded.require_vit(self.method).depth
+        if not self._is_rule:
+            return _listed(self.choice, of_source)
+        count = min(depth, of_source) if self.count is None else self.count
+        if not 1 <= count <= of_source:
+            raise UserError(
+                f"{self.method}: count must be between 1 and {of_source}, the ancestor's depth, got {count}"
+            )
+        return _by_rule(self.choice, count, of_source, self.seed)
+
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
+        """The layers, expanded to the descendant's depth."""
+        check_heads(self.method, self.source, self.loaded.require_vit(self.method), architecture)
+        layers = self.chosen(architecture.depth)
+        places = selected(layers, architecture.depth, self.priority, self.repeat)
+        return take_layers(self.loaded.tensors, [layers[place] for place in places])
+
+
+def _by_rule(rule: str, count: int, depth: int, seed: int) -> list[int]:
+    if rule == "random":
+        return sorted(random.Random(seed).sample(range(depth), count))
+    if rule == "even":
+        return [round(i * (depth - 1) / (count - 1)) for i in range(count)] if count > 1 else [depth // 2]
+    return list(range(count)) if rule == "first" else list(range(depth - count, depth))
+
+
+def _listed(text: str, depth: int) -> list[int]:
+    """Layers of a list such as ``0 3 5``.
+
+    Raises:
+        UserError: If it is no list of the ancestor's layers in increasing order.
+    """
+    words: Sequence[str] = text.replace(",", " ").split()
+    if words and all(word.isdigit() for word in words):
+        layers = [int(word) for word in words]
+        if layers == sorted(set(layers)) and layers[-1] < depth:
+            return layers
+    raise UserError(
+        f"choice: expected first, last, even, random, or different layers from 0 to {depth - 1} in their order, "
+        f"as '0 3 5', got {text!r}"
+    )

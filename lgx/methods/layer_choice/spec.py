@@ -1,0 +1,13 @@
+"""The declaration of named layers."""
+
+from lgx.methods.spec import ORANGE, Look, MethodSpec
+
+LAYER_CHOICE = MethodSpec(
+    name="layer_choice",
+    paper="Layers of the ancestor by a rule or a list: the control of a selection; no paper",
+    url="https://github.com/huggingface/pytorch-image-models",
+    looks=(Look("layer_choice", "named layers", ORANGE, "--"),),
+    initializer="lgx.methods.layer_choice.initializer:LayerChoice",
+    order=55,
+)
+SPECS = (LAYER_CHOICE,)

@@ -1,0 +1,56 @@
+"""How a selection finds the layers that a data set can share."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from lgx.methods.lsamd.super_ancestor import Gate, Token
+from lgx.methods.options import check_at_least, check_share
+
+
+@dataclass(frozen=True)
+class Gating:
+    """Options of a selection that the paper does not state.
+
+    Attributes:
+        gate: How the adapters learn.
+        token: What they read.
+        price: λ of the price that a data set pays for its own blocks.
+        random_paths: Share of the training in which every layer takes a random block.
+    """
+
+    gate: Gate = "chosen"
+    token: Token = "class"
+    price: float = 0.0
+    random_paths: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_at_least("price", self.price, 0)
+        check_share("random_paths", self.random_paths)
+
+    def random_path(self, step: int, steps: int, depth: int, seed: int) -> list[bool] | None:
+        """The block of each layer in one step, True for the base block; None where the adapters choose.
+
+        All processes draw the same path, and so does a resumed run.
+
+        Args:
+            step: Number of the step.
+            steps: Steps of the training.
+            depth: Number of layers.
+            seed: Seed of the run.
+        """
+        if step >= self.random_paths * steps:
+            return None
+        draw = random.Random(f"{seed} {step}")
+        return [draw.random() < 0.5 for _ in range(depth)]
+
+    def price_of(self, probabilities: Tensor) -> Tensor:
+        """λ Σ_i P(h_i^D), in the mean over the images; probabilities are P(h^B|x), (L, B)."""
+        return self.price * (1 - probabilities).mean(dim=1).sum()
+
+
+def swapped_paths(depth: int) -> list[Sequence[bool]]:
+    """The path of own blocks alone, then for each layer the one in which its base block replaces the own one."""
+    return [[layer == swapped for layer in range(depth)] for swapped in range(-1, depth)]

@@ -1,0 +1,92 @@
+"""Layers of an ancestor by a rule or a list, the controls of a selection."""
+
+import pytest
+import torch
+
+from lgx.architectures import parse_architecture
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.errors import UserError
+from lgx.initialization import initialize
+from lgx.methods import LayerChoice
+from tests.support.command_line import lgx
+
+ARCH = "depth={},embed_dim=16,num_heads=2,patch_size=4,img_size=16"
+
+
+@pytest.fixture(scope="module")
+def ancestor(tmp_path_factory):
+    """An ancestor of six layers, of which each has its own number as the bias of its first norm."""
+    architecture = parse_architecture(ARCH.format(6), num_classes=3)
+    state = architecture.build().state_dict()
+    for layer in range(6):
+        state[f"blocks.{layer}.norm1.bias"].fill_(layer)
+    path = tmp_path_factory.mktemp("ancestor") / f"a{SUFFIX}"
+    Learngene("ancestor", architecture, state).save(path)
+    return str(path)
+
+
+def layers_of(initializer, depth):
+    state = initializer(parse_architecture(ARCH.format(depth), num_classes=3))
+    return [int(state[f"blocks.{i}.norm1.bias"][0]) for i in range(depth)]
+
+
+@pytest.mark.parametrize(
+    ("options", "depth", "layers"),
+    [
+        ({"choice": "first"}, 4, [0, 1, 2, 3]),
+        ({"choice": "last"}, 4, [2, 3, 4, 5]),
+        ({"choice": "even"}, 3, [0, 2, 5]),
+        ({"choice": "even", "count": 1}, 2, [3, 3]),
+        ({"choice": "first", "count": 2}, 4, [0, 1, 1, 1]),
+        ({"choice": "0 3 5"}, 3, [0, 3, 5]),
+        ({"choice": "0,3,5"}, 5, [0, 3, 3, 5, 5]),
+        ({"choice": "0 3", "priority": "first"}, 4, [0, 0, 0, 3]),
+        ({"choice": "first"}, 8, [0, 1, 2, 3, 4, 5, 5, 5]),
+    ],
+)
+def test_a_descendant_has_the_named_layers(ancestor, options, depth, layers):
+    assert layers_of(LayerChoice(ancestor, **options), depth) == layers
+
+
+def test_random_layers_depend_on_their_seed_alone(ancestor):
+    drawn = {seed: layers_of(LayerChoice(ancestor, "random", seed=seed), 3) for seed in range(8)}
+    assert drawn == {seed: layers_of(LayerChoice(ancestor, "random", seed=seed), 3) for seed in range(8)}
+    assert len({tuple(layers) for layers in drawn.values()}) > 3
+    assert all(layers == sorted(set(layers)) for layers in drawn.values())
+
+
+def test_everything_outside_the_layers_is_the_ancestors(ancestor):
+    start = LayerChoice(ancestor, "last")
+    model = initialize(parse_architecture(ARCH.format(3), num_classes=5), start, head="new").model
+    source = Learngene.load(ancestor).tensors
+    assert torch.equal(model.patch_embed.proj.weight, source["patch_embed.proj.weight"])
+    assert torch.equal(model.pos_embed, source["pos_embed"])
+    assert torch.equal(model.norm.bias, source["norm.bias"])
+    assert model.head.out_features == 5
+    assert start.named(model) == "layer_choice_last"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"choice": "middle"}, "choice: expected first, last, even, random, or different layers from 0 to 5"),
+        ({"choice": "3 0"}, "choice: expected first"),
+        ({"choice": "0 6"}, "choice: expected first"),
+        ({"choice": ""}, "choice: expected first"),
+        ({"choice": "first", "count": 7}, "count must be between 1 and 6"),
+        ({"choice": "0 1 2"}, "depth"),
+    ],
+)
+def test_impossible_layers_are_refused(ancestor, options, sentence):
+    with pytest.raises(UserError, match=sentence):
+        layers_of(LayerChoice(ancestor, **options), 2)
+
+
+def test_the_command_line_names_layers(ancestor, tmp_path):
+    out = tmp_path / "descendant"
+    result = lgx(
+        "init", "--method", "layer_choice", "--source", ancestor, "--choice", "0 3 5", "--arch", ARCH.format(3),
+        "--out", out,
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    assert (out / "model.safetensors").is_file()

@@ -1,0 +1,243 @@
+"""The selections of LSAMD: gates, price, random paths, swaps, and whether two of them agree beyond chance."""
+
+import json
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.metrics import cohen_kappa_score
+from torch import nn
+
+from lgx.architectures import parse_architecture
+from lgx.artifacts.learngene import Learngene
+from lgx.core.task import Task
+from lgx.errors import UserError
+from lgx.methods.lsamd.agreement import against_chance, agreement, ranked_layers
+from lgx.methods.lsamd.gating import Gating, swapped_paths
+from lgx.methods.lsamd.selection import Selection, SelectionRun
+from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
+from tests.support.command_line import lgx
+
+ARCH = "depth=3,embed_dim=16,num_heads=2,patch_size=8,img_size=32"
+PATHS = st.lists(st.booleans(), min_size=4, max_size=4)
+
+
+def super_ancestor(gate="compared", routing="batch", token="mean"):
+    """One data set whose blocks and adapters differ from the ancestor's."""
+    torch.manual_seed(0)
+    net = SuperAncestor(parse_architecture(ARCH, num_classes=3).build(), [Task("a", 3)], routing, gate, token)
+    for name, parameter in net.named_parameters():
+        if name.startswith("branches."):
+            nn.init.normal_(parameter, std=1.0 if "adapters" in name else 0.1)
+    return net
+
+
+def images(count=6):
+    return torch.randn(count, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("p", [0.9, 0.2])
+def test_the_compared_gate_has_the_chosen_blocks_value_and_the_gradient_of_both(p):
+    net = super_ancestor().train()
+    base, own = net.base.blocks[0], net.branches[0].blocks[0]
+    x, probabilities = torch.randn(5, 17, 16), torch.full((5,), p, requires_grad=True)
+    routed = net._route(x, probabilities, base, own)
+    assert torch.equal(routed, (base if p > 0.5 else own)(x))
+    (gradient,) = torch.autograd.grad(routed.square().sum(), probabilities, retain_graph=True)
+    expected = (2 * routed * (base(x) - own(x))).sum(dim=(1, 2))
+    torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-3)
+    blocks = torch.autograd.grad(routed.sum(), list(own.parameters()), allow_unused=True)
+    assert any(g is not None and bool(g.abs().sum() > 0) for g in blocks) == (p < 0.5)
+
+
+@pytest.mark.parametrize("routing", ["batch", "image"])
+def test_the_soft_gate_mixes_in_training_and_chooses_in_evaluation(routing):
+    net = super_ancestor("soft", routing)
+    base, own = net.base.blocks[0], net.branches[0].blocks[0]
+    x, p = torch.randn(4, 17, 16), torch.tensor([0.9, 0.6, 0.8, 0.3])
+    mixed = p[:, None, None] * base(x) + (1 - p)[:, None, None] * own(x)
+    torch.testing.assert_close(net.train()._route(x, p, base, own), mixed)
+    chosen = base(x) if routing == "batch" else torch.cat([base(x[:3]), own(x[3:])])
+    torch.testing.assert_close(net.eval()._route(x, p, base, own), chosen)
+
+
+def test_an_adapter_may_read_the_mean_of_the_tokens():
+    adapter, tokens = DatasetAdapter(16, reads_class_token=False).eval(), torch.randn(3, 5, 16)
+    nn.init.normal_(adapter.score.weight)
+    torch.testing.assert_close(adapter(tokens), adapter(tokens.mean(dim=1, keepdim=True)))
+    torch.testing.assert_close(adapter(tokens), adapter(tokens.flip(1)))
+
+
+@given(path=st.lists(st.booleans(), min_size=3, max_size=3))
+def test_a_given_path_is_taken_whatever_the_adapters_prefer(path):
+    net = super_ancestor().eval()
+    blocks = [(net.base if is_base else net.branches[0]).blocks[i] for i, is_base in enumerate(path)]
+    x = net.base._pos_embed(net.base.patch_embed(images()))
+    for block in blocks:
+        x = block(x)
+    expected = net.branches[0].head(net.base.norm(x)[:, 0])
+    torch.testing.assert_close(net(images(), 0, path)[0], expected, atol=1e-5, rtol=1e-4)
+
+
+def test_swapped_paths_replace_one_own_block_each():
+    assert swapped_paths(2) == [[False, False], [True, False], [False, True]]
+
+
+@given(st.integers(0, 99), st.integers(1, 12), st.integers(0, 9))
+def test_random_paths_fill_their_share_of_the_training_and_depend_on_seed_and_step_alone(step, depth, seed):
+    gating = Gating(random_paths=0.4)
+    path = gating.random_path(step, 100, depth, seed)
+    assert path == gating.random_path(step, 100, depth, seed)
+    assert (path is None) == (step >= 40)
+    assert path is None or len(path) == depth
+
+
+def test_random_paths_take_both_blocks_equally_often():
+    gating = Gating(random_paths=0.5)
+    drawn = [used for step in range(500) for used in gating.random_path(step, 1000, 12, 0)]
+    assert 0.47 < sum(drawn) / len(drawn) < 0.53
+
+
+def test_the_price_is_the_expected_number_of_own_blocks():
+    probabilities = torch.tensor([[1.0, 0.0], [0.25, 0.25]])
+    assert Gating(price=2.0).price_of(probabilities) == pytest.approx(2 * (0.5 + 0.75))
+
+
+@pytest.mark.parametrize("options", [{"price": -1.0}, {"random_paths": 1.0}, {"random_paths": -0.1}])
+def test_impossible_options_are_refused(options):
+    with pytest.raises(UserError, match=f"model.{next(iter(options))}"):
+        Gating(**options)
+
+
+# -- agreement --------------------------------------------------------------------------------------------------------
+
+
+def selection(*paths, rise=None):
+    return Selection({f"t{i}": [float(used) for used in path] for i, path in enumerate(paths)}, "batch", rise or {})
+
+
+@given(st.lists(st.tuples(PATHS, PATHS), min_size=1, max_size=5))
+def test_kappa_is_that_of_scikit_learn(pairs):
+    one, other = selection(*(a for a, _ in pairs)), selection(*(b for _, b in pairs))
+    first, second = ([used for path in s.paths.values() for used in path] for s in (one, other))
+    kappa = agreement(one, other).kappa
+    if len(set(first)) < 2 or len(set(second)) < 2:
+        assert kappa is None
+    else:
+        assert kappa == pytest.approx(cohen_kappa_score(first, second))
+
+
+def test_coin_flips_agree_with_chance_and_a_common_path_does_not():
+    common = against_chance(selection(*[[True, True, False, False]] * 6))
+    assert common.p < 0.001
+    assert common.statistic == pytest.approx(sum((g - 3) ** 2 for g in (6, 6, 0, 0)) / (6 * 0.25))
+    even = against_chance(selection([True, False, True, False], [False, True, False, True]))
+    assert (even.statistic, even.p) == (0, 1)
+    assert against_chance(selection([True] * 4)) is None
+
+
+def test_swap_profiles_are_compared_by_rank_within_each_data_set():
+    one = selection([True] * 4, [True] * 4, rise={"t0": [0.4, 0.1, 0.2, 0.3], "t1": [1.0, 2.0, 3.0, 4.0]})
+    other = selection([True] * 4, [True] * 4, rise={"t0": [40, 10, 20, 30], "t1": [1.0, 2.0, 4.0, 3.0]})
+    expected = (1 + stats.spearmanr([1, 2, 3, 4], [1, 2, 4, 3]).statistic) / 2
+    assert agreement(one, other).rho == pytest.approx(expected)
+    assert agreement(one, selection([True] * 4)).rho is None
+    assert ranked_layers([one]) == [1, 0, 2, 3]
+    assert ranked_layers([]) == []
+
+
+# -- runs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ancestor(tmp_path_factory):
+    torch.manual_seed(3)
+    architecture = parse_architecture(ARCH, num_classes=10)
+    path = tmp_path_factory.mktemp("ancestor") / "a.learngene.safetensors"
+    Learngene("ancestor", architecture, architecture.build().state_dict()).save(path)
+    return path
+
+
+def run(ancestor, runs, name, *more):
+    return lgx(
+        "fit", "--model", "LSAMD", f"--model.ancestor={ancestor}", f"--model.arch={ARCH}", "--model.threshold=0",
+        "--model.optimizer=torch.optim.AdamW", "--model.optimizer.lr=1e-2", "--model.token=mean",
+        "--data=MultiTask", "--data.tasks=[pocket_digits,pocket_persons]", "--data.img_size=32",
+        "--data.batch_size=16", f"--data.root={ancestor.parent / 'data'}", "--data.limit_train=96",
+        "--data.limit_eval=40", f"--runs_dir={runs}", "--experiment=t", f"--name={name}", "--trainer.max_epochs=2",
+        "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", *more,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def selections(ancestor, tmp_path_factory):
+    """Folders of three selections: at a high price, at none, and after random paths."""
+    runs = tmp_path_factory.mktemp("selections") / "runs"
+    options = {
+        "dear": ("--model.gate=compared", "--model.price=100"),
+        "free": ("--model.gate=compared", "--model.measure_swaps=true"),
+        "drawn": ("--model.gate=soft", "--model.price=0.01", "--model.random_paths=0.5", "--model.measure_swaps=true"),
+    }
+    for name, given_options in options.items():
+        result = run(ancestor, runs, name, *given_options)
+        assert result.code == 0, result.err
+    return runs / "t"
+
+
+def test_a_high_price_leaves_no_own_block(selections):
+    paths = SelectionRun.load(selections / "dear/seed0").selection.paths
+    assert all(all(path) for path in paths.values())
+
+
+def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
+    from data_modules.multi_task import MultiTask
+    from lgx.methods.base import label_loss
+
+    stored = SelectionRun.load(selections / "free/seed0")
+    net = SuperAncestor(parse_architecture(ARCH, num_classes=10).build(), [Task("", n) for n in (10, 2)], "batch", measures_swaps=True)
+    net.base.reset_classifier(0)
+    net.load_state_dict(dict(stored.state))
+    net.eval()
+    multi = MultiTask(
+        ("pocket_digits", "pocket_persons"), str(ancestor.parent / "data"), img_size=32, batch_size=16, limit_eval=40
+    )
+    multi.setup("fit")
+    sums = torch.zeros(2, 4)
+    with torch.no_grad():
+        for batch in multi.val_dataloader():
+            number = list(multi.all_tasks).index(batch.task)
+            losses = [label_loss(net(batch.inputs, number, p)[0], batch.targets, 0.0) for p in swapped_paths(3)]
+            sums[number] += torch.stack(losses) * len(batch.inputs) / 40
+    expected = (sums[:, 1:] - sums[:, :1]).tolist()
+    for rise, name in zip(expected, ("pocket_digits", "pocket_persons"), strict=True):
+        assert stored.selection.swap_rise[name] == pytest.approx(rise, abs=2e-3)
+
+
+def test_analyze_compares_the_selections(selections, tmp_path, capsys):
+    runs = [str(selections / name / "seed0") for name in ("dear", "free", "drawn")]
+    text = lgx("analyze", "paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}")
+    assert text.code == 0, text.err
+    assert f"{runs[0]}: usage against coin flips: one kind of block alone" in text.out
+    assert "Spearman's ρ of the swap profiles" in text.out
+    assert "layers from the one whose own block is needed least: " in text.out
+    found = json.loads(
+        lgx("analyze", "paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}", "--json", "true").out
+    )
+    assert len(found["agreements"]) == 3
+    assert sorted(found["ranked"]) == [0, 1, 2]
+    assert found["runs"][runs[1]]["swap_rise"].keys() == {"pocket_digits", "pocket_persons"}
+
+
+def test_a_checkpoint_without_swaps_is_read(selections, tmp_path):
+    file = selections / "dear/seed0/checkpoints/best.ckpt"
+    checkpoint = torch.load(file, weights_only=True)
+    for name in [name for name in checkpoint["state_dict"] if name.endswith("swap_rise")]:
+        del checkpoint["state_dict"][name]
+    old = tmp_path / "old.ckpt"
+    torch.save(checkpoint, old)
+    assert SelectionRun.load(old).selection.swap_rise == {}
+    config = selections / "dear/seed0/config.yaml"
+    tested = lgx("validate", f"--config={config}", f"--ckpt_path={old}")
+    assert tested.code == 0, tested.err
