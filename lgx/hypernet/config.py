@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from lgx.errors import UserError
 from lgx.hypernet.graph import Convention
 from lgx.hypernet.low_rank_decoder import Layout
+from lgx.hypernet.shape_embedding import SizeEmbedding
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class HypernetConfig:
         vocab_size: Number of tokens with rows of their own in the low-rank decoder; only with layout ``residual`` or
             ``aligned``. With None a token embedding is tiled like every weight larger than ``max_shape``, as in LoGAH's
             code: tokens i and i + 2048 then share one embedding.
+        size_embedding: How the encoder reads the sizes of a parameter: ``table`` as published, or ``fourier``, see
+            :class:`~lgx.hypernet.shape_embedding.FourierShapeEmbedding`.
         attention_gain: Factor g of :func:`~lgx.hypernet.attention_gain.apply_attention_gain`. 1 is as published.
 
     Raises:
@@ -54,6 +57,7 @@ class HypernetConfig:
     class_position_std: float = 0.0
     vocab_size: int | None = None
     attention_gain: float = 1.0
+    size_embedding: SizeEmbedding = "table"
 
     def __post_init__(self) -> None:
         for key in ("width", "layers", "heads", "num_classes", "rank", "max_size"):
@@ -90,7 +94,16 @@ class HypernetConfig:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
 
-_CHOICES = {"decoder": ("conv", "low_rank"), "layout": get_args(Layout), "convention": get_args(Convention)}
+_CHOICES = {
+    "decoder": ("conv", "low_rank"),
+    "layout": get_args(Layout),
+    "convention": get_args(Convention),
+    "size_embedding": get_args(SizeEmbedding),
+}
+
+
+_LARGEST_INTEGER = 2**53
+"""Integers up to this one are exact as floats; far larger ones overflow."""
 
 
 def _is_size(value: Any) -> bool:
@@ -98,4 +111,6 @@ def _is_size(value: Any) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    if type(value) is int:
+        return abs(value) <= _LARGEST_INTEGER
+    return type(value) is float and math.isfinite(value)

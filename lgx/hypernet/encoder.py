@@ -15,67 +15,11 @@ from torch.nn import functional as F
 
 from lgx.hypernet.graph import PRIMITIVES
 from lgx.hypernet.graph_batch import GraphBatch
+from lgx.hypernet.shape_embedding import SizeEmbedding, shape_embedding
 from lgx.hypernet.shortest_paths import MAX_PATH
 
 MAX_DEGREE, MAX_INPUT_DISTANCE = 100, 1000
 """Largest degree of a node, and largest distance from the input, with an embedding of its own, as in GHN-3."""
-
-
-class ShapeEmbedding(nn.Module):
-    """Embedding of a parameter's shape: out, in, kernel height and kernel width, D / 4 features each.
-
-    The sizes in the tables are those of GHN-2 and GHN-3. A size without a row uses the row of the nearest size, or of
-    the smaller one if two are equally near. Exceptions: 4 to 7 channels use the row of 8, and kernel size 2 that of 3.
-    Nodes without a parameter have a row of their own.
-
-    Args:
-        width: D, a multiple of 4.
-        num_classes: Number of classes of the hypernetwork; this channel size always has a row.
-        max_kernel: Largest kernel side.
-    """
-
-    channel_rows: Tensor
-    kernel_rows: Tensor
-
-    def __init__(self, width: int, num_classes: int, max_kernel: int) -> None:
-        super().__init__()
-        channels = {1, 3, num_classes, *range(8, 64, 8), *range(64, 4096, 16), *range(4096, 8193, 32)}
-        kernels = {*range(1, max(12, max_kernel), 2), 14, 16}
-        self.channels = nn.Embedding(len(channels) + 1, width // 4)
-        self.kernels = nn.Embedding(len(kernels) + 1, width // 4)
-        channel_rows, kernel_rows = _nearest(sorted(channels)), _nearest(sorted(kernels))
-        eight = channel_rows[8].clone()
-        absent = torch.tensor([size not in channels for size in range(4, 8)])
-        channel_rows[4:8] = torch.where(absent, eight, channel_rows[4:8])
-        kernel_rows[2] = kernel_rows[3]
-        self.register_buffer("channel_rows", channel_rows, persistent=False)
-        self.register_buffer("kernel_rows", kernel_rows, persistent=False)
-
-    def forward(self, shapes: Tensor) -> Tensor:
-        """Embed shapes.
-
-        Args:
-            shapes: (out, in, kernel height, kernel width), int64, (..., 4); zeros for a node without a parameter.
-
-        Returns:
-            (..., D).
-        """
-        channels = self._look_up(self.channel_rows, self.channels, shapes[..., :2])
-        kernels = self._look_up(self.kernel_rows, self.kernels, shapes[..., 2:])
-        return rearrange(torch.cat([channels, kernels], dim=-2), "... four quarter -> ... (four quarter)")
-
-    @staticmethod
-    def _look_up(rows: Tensor, table: nn.Embedding, sizes: Tensor) -> Tensor:
-        known = rows[sizes.clamp(max=len(rows) - 1)]
-        none = table.num_embeddings - 1
-        embedded: Tensor = table(torch.where(sizes > 0, known, none))
-        return embedded
-
-
-def _nearest(sizes: list[int]) -> Tensor:
-    """For each integer up to the largest size the index of the nearest size; the first of two equally near."""
-    table, wanted = torch.tensor(sizes), torch.arange(sizes[-1] + 1)
-    return (wanted[:, None] - table[None, :]).abs().argmin(dim=1)
 
 
 class EdgeBias(nn.Module):
@@ -199,14 +143,22 @@ class Encoder(nn.Module):
         num_classes: Number of classes of the hypernetwork.
         max_kernel: Largest kernel side.
         task_width: T; None without task conditioning.
+        size_embedding: How the sizes of a parameter are embedded.
     """
 
     def __init__(
-        self, width: int, layers: int, heads: int, num_classes: int, max_kernel: int, task_width: int | None = None
+        self,
+        width: int,
+        layers: int,
+        heads: int,
+        num_classes: int,
+        max_kernel: int,
+        task_width: int | None = None,
+        size_embedding: SizeEmbedding = "table",
     ) -> None:
         super().__init__()
         self.ops = nn.Embedding(len(PRIMITIVES), width)
-        self.shapes = ShapeEmbedding(width, num_classes, max_kernel)
+        self.shapes = shape_embedding(size_embedding, width, num_classes, max_kernel)
         self.in_degrees = nn.Embedding(MAX_DEGREE + 1, width)
         self.out_degrees = nn.Embedding(MAX_DEGREE + 1, width)
         self.input_distances = nn.Embedding(MAX_INPUT_DISTANCE + 1, width)

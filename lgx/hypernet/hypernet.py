@@ -42,7 +42,13 @@ class Hypernet(nn.Module):
         super().__init__()
         self.config = config
         self.encoder = Encoder(
-            config.width, config.layers, config.heads, config.num_classes, config.max_shape[3], config.task_width
+            config.width,
+            config.layers,
+            config.heads,
+            config.num_classes,
+            config.max_shape[3],
+            config.task_width,
+            config.size_embedding,
         )
         self.decoder: Decoder
         if config.decoder == "conv":

@@ -22,7 +22,9 @@ from lgx.core.seed import run_seed
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.meta_batch import meta_batch_loss
+from lgx.hypernet.shape_embedding import SizeEmbedding
 from lgx.methods.hypernetworks.cost_probe import HypernetProbe
 from lgx.methods.hypernetworks.panel_evaluation import PanelEvaluation
 from lgx.methods.options import check_at_least
@@ -56,6 +58,8 @@ class HypernetMethod(PanelEvaluation):
         max_shape: Largest (out, in, kernel height, kernel width) that is predicted; larger targets are tiled.
         attention_gain: Factor on the contribution of attention in predicted networks, relative to the other
             contributions; 1 as published, 6 for short texts.
+        size_embedding: How the encoder reads the sizes of a parameter: ``table`` as published, with a row for each
+            size, or ``fourier``, ours, a smooth function that also serves sizes between those of training.
         kwargs: Arguments of every method.
     """
 
@@ -75,6 +79,7 @@ class HypernetMethod(PanelEvaluation):
         heads: int = 16,
         max_shape: tuple[int, int, int, int] = (2048, 2048, 16, 16),
         attention_gain: float = 1.0,
+        size_embedding: SizeEmbedding = "table",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -93,6 +98,7 @@ class HypernetMethod(PanelEvaluation):
         self.bad_steps = 0
         self._config_options: dict[str, Any] = {
             "width": width, "layers": layers, "heads": heads, "max_shape": max_shape, "attention_gain": attention_gain,
+            "size_embedding": size_embedding,
         }  # fmt: skip
 
     @cached_property
@@ -255,7 +261,9 @@ class HypernetMethod(PanelEvaluation):
             UserError: If the checkpoint is of another configuration; the sentence names what differs.
         """
         super().on_load_checkpoint(checkpoint)
-        check_same_options("a hypernetwork", checkpoint["lgx"].get("hypernet", {}), self.config.to_dict())
+        # Read as a configuration, so that options that later versions added have the value that they had then.
+        stored = read_config(checkpoint["lgx"].get("hypernet", {}), "--ckpt_path")
+        check_same_options("a hypernetwork", stored.to_dict(), self.config.to_dict())
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The hypernetwork."""

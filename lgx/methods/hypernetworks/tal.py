@@ -74,6 +74,9 @@ class TAL(HypernetMethod):
         rank: Rank r of every predicted weight.
         max_size: Largest number of rows or columns of the low-rank decoder's factors.
         layout: Layout of its factors.
+        cache_ancestor: Whether to keep the ancestor's answers on disk, below ``$LGX_CACHE`` (``~/.cache/lgx``). It then
+            reads each image once for all epochs and runs. Training images must not be augmented. Costs in tables and
+            plans count the ancestor as if it read them every time.
         kwargs: Arguments of ``HypernetMethod`` and of every method.
     """
 
@@ -94,6 +97,7 @@ class TAL(HypernetMethod):
         rank: int = 90,
         max_size: int = 32768,
         layout: Layout = "official",
+        cache_ancestor: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -106,7 +110,7 @@ class TAL(HypernetMethod):
         self._decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
         self.ancestor, self.alpha, self.guidance, self.temperature = ancestor, alpha, guidance, temperature
         self.start, self.freeze_encoder, self.loss_temperature = start, freeze_encoder, loss_temperature
-        self.task_embeddings = task_embeddings
+        self.task_embeddings, self.cache_ancestor = task_embeddings, cache_ancestor
 
     @cached_property
     def embeddings(self) -> TaskEmbeddings | None:
@@ -183,7 +187,8 @@ class TAL(HypernetMethod):
             raise UserError(
                 "model.guidance: logits needs an ancestor of the task's own classes; several tasks have none"
             )
-        return TeacherRequest(self.ancestor, next(iter(self.tasks.values())), self.guidance != "logits")
+        task = next(iter(self.tasks.values()))
+        return TeacherRequest(self.ancestor, task, self.guidance != "logits", self.cache_ancestor)
 
     def task_embedding(self, task: str) -> Tensor | None:
         """The task's embedding, (T,); None without task information."""
