@@ -12,15 +12,17 @@ ALL = "all"
 
 
 def main(argv: list[str]) -> None:
-    """Reproduce one table, or list all tables and figures.
+    """Reproduce one table, or list all tables and figures with the claims about them.
 
     Args:
-        argv: ``--list``, or the arguments of :func:`reproduce`.
+        argv: ``--list``, ``--claims``, or the arguments of :func:`reproduce`.
     """
     from lgx.commands.run import call
 
     if argv == ["--list"]:
         _list()
+    elif argv == ["--claims"]:
+        _print_claims()
     else:
         call("lgx reproduce", reproduce, argv or ["--help"])
 
@@ -36,8 +38,9 @@ def reproduce(
     out: str | None = None,
     force: bool = False,
 ) -> None:
-    """Run what a table or figure of the papers needs, and judge the paper's claims; --list lists them all.
+    """Run what a table or figure of the papers needs, and judge the paper's claims.
 
+    --list lists all tables and figures, and the verdict on each claim; --claims prints the verdicts as Markdown.
     Finished steps are skipped, so that a stopped command can be repeated. Scale pocket takes minutes on a CPU and
     downloads nothing; mini takes hours on a CPU, with small real data sets; paper takes as long as the paper, on GPUs.
     Runs are written below runs/.
@@ -71,7 +74,7 @@ def reproduce(
         if dry_run:
             _print_steps(how, tflops, mfu, samples)
         else:
-            _make(recipe, how, measured, folder, force)
+            _make(recipe, scale, measured, folder, force)
 
 
 def _print_steps(how: "Scale", tflops: float | None, mfu: float, samples: str | None) -> None:
@@ -85,11 +88,11 @@ def _print_steps(how: "Scale", tflops: float | None, mfu: float, samples: str | 
             print(f"      {planned.runs} runs that train, {planned.hours:,.3g} GPU hours", flush=True)
 
 
-def _make(recipe: "Recipe", how: "Scale", measured: bool, out: Path, force: bool) -> None:
+def _make(recipe: "Recipe", scale: str, measured: bool, out: Path, force: bool) -> None:
     """Run the steps, compare the results, and draw the figures."""
+    how = recipe.at(scale)
     from lgx.cli import run_command
     from lgx.commands.compare import compare_runs
-    from lgx.results.comparison import Options
     from lgx.results.reproduction import run_steps
 
     results = how.measured if measured else how.results
@@ -98,10 +101,7 @@ def _make(recipe: "Recipe", how: "Scale", measured: bool, out: Path, force: bool
     if not measured:
         run_steps(how.steps, run_command)
     if results:
-        options = Options(
-            how.metric, how.split, recipe.numbers, methods=how.methods, tasks=how.tasks, claims=recipe.claims
-        )
-        compare_runs(results, options, str(out), force)
+        compare_runs(results, recipe.options(scale), str(out), force)
     if not measured:
         out.mkdir(parents=True, exist_ok=True)
         for words in shown:
@@ -134,12 +134,28 @@ def _list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from lgx.results.reproduction import load_recipes
+    from lgx.results.reproduction import JudgedClaim, judged_claims, load_recipes
 
+    recipes = load_recipes()
     table = Table(title="Tables and figures")
     for heading in ("name", "shows", "scales", "claims"):
         table.add_column(heading, justify="right" if heading == "claims" else "left", overflow="fold")
-    for recipe in load_recipes().values():
+    for recipe in recipes.values():
         scales = [scale + " (measured)" * bool(how.measured) for scale, how in recipe.scales.items()]
         table.add_row(recipe.name, recipe.title, ", ".join(scales), str(len(recipe.claims)))
-    Console(width=None if sys.stdout.isatty() else 150).print(table)
+    claims = Table(title="Claims of the papers, measured at mini scale")
+    for heading in JudgedClaim.headings:
+        claims.add_column(
+            heading, justify="left" if heading in ("table", "claim", "verdict") else "right", overflow="fold"
+        )
+    for judged in judged_claims(recipes.values(), "mini"):
+        claims.add_row(*judged.cells())
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    console.print(table)
+    console.print(claims)
+
+
+def _print_claims() -> None:
+    from lgx.results.reproduction import claims_as_markdown, judged_claims, load_recipes
+
+    print(claims_as_markdown(judged_claims(load_recipes().values(), "mini")))

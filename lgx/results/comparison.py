@@ -1,19 +1,21 @@
 """Compare runs: which rows count, and the tables and verdicts made of them."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.averages import average, averages_of_paper
-from lgx.results.claims import Claim, Verdict, judge
+from lgx.results.claims import Claim
 from lgx.results.epochs import count_whole_runs, last_epochs
 from lgx.results.health import health_section
 from lgx.results.merging import Merged, merge
 from lgx.results.method_costs import method_costs
+from lgx.results.metrics import Metrics
 from lgx.results.paper import PaperTable, load_table
 from lgx.results.sections import Section, claim_section, cost_section, difference_section, table_section
+from lgx.results.verdicts import Verdict, judge
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Options:
 
     Attributes:
         metric: Metric; ``acc`` is shown in percent.
+        task_metrics: Metric of tasks that are judged on another one, by their names.
         split: ``test``, ``val`` or ``train``.
         paper: Name of a paper's table to show beside the measurements; None for none.
         baseline: Method that all others are compared with; None for none.
@@ -41,6 +44,12 @@ class Options:
     average: bool = False
     cost: bool = False
     claims: tuple[Claim, ...] = ()
+    task_metrics: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> Metrics:
+        """The metric of each task."""
+        return Metrics(self.metric, self.task_metrics)
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,7 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
     Raises:
         UserError: If there are no such rows or methods.
     """
-    metric, split = options.metric, options.split
+    split = options.split
     merged = merge(files)
     chosen = _chosen(merged.rows, options)
     of_paper = {row.epochs or 0 for row in table.rows} if table else set()
@@ -99,15 +108,18 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
     if split == "test":
         shown, earlier = count_whole_runs(shown, merged.rows, of_paper)
         notes += earlier
-    verdicts = [judge(claim, shown, metric, table) for claim in options.claims]
+    judged = chosen if split == "train" else shown  # a claim about training is one about all of its epochs
+    verdicts = [judge(claim, judged, table, options.metrics) for claim in options.claims]
     if options.average:
         shown, incomplete = average(shown)
         notes += incomplete
     means = averages_of_paper(shown, table) if table else []
     sections = [claim_section(verdicts)] if verdicts else []
-    sections.append(table_section([*shown, *means], metric, split, table))
+    for metric in dict.fromkeys((options.metric, *sorted({row.metric for row in shown}))):
+        if own := [row for row in [*shown, *means] if row.metric == metric]:
+            sections.append(table_section(own, metric, split, table))
     if options.baseline:
-        sections.append(difference_section(shown, metric, options.baseline))
+        sections.append(difference_section(shown, options.metric, options.baseline))
     if options.cost:
         costs, unknown = method_costs(chosen, merged.rows, merged.folders)
         notes += unknown
@@ -120,7 +132,7 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
 def _chosen(rows: Sequence[Row], options: Options) -> list[Row]:
     """Rows of the metric, split, methods and tasks that were asked for."""
     metric, split, baseline = options.metric, options.split, options.baseline
-    of_metric = [row for row in rows if row.metric == metric]
+    of_metric = [row for row in rows if row.metric == options.metrics.of(row.task)]
     if not of_metric:
         raise UserError(f"no {metric} was measured; give --metric {_listed((row.metric for row in rows), ' or ')}")
     chosen = [row for row in of_metric if row.split == split]

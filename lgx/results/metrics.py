@@ -1,7 +1,27 @@
 """How metrics are shown: in percent or as they are, and which direction is better."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 _SHARES = ("acc", "acc1", "acc5", "agreement", "f1", "knn_acc", "linear_acc", "mcc", "miou")
 _LOWER_IS_BETTER = ("loss", "time", "error", "perplexity", "params", "flops")
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """On which metric each task is judged.
+
+    Attributes:
+        default: The metric of every other task.
+        by_task: Metric of some tasks, by their names.
+    """
+
+    default: str = "acc"
+    by_task: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, task: str) -> str:
+        """The metric of a task."""
+        return self.by_task.get(task, self.default)
 
 
 def is_share(metric: str) -> bool:

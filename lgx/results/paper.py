@@ -22,6 +22,8 @@ AVERAGE = "average"
 """Name of a mean over tasks, or over architectures."""
 _OF_TRAINING = "train_"
 _TASKS, _ALL = ".tasks", "all"
+_ROLES = ("Aux-", "Super-")
+"""Networks that a paper names by their role; those of two methods differ."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,23 @@ class PaperRow:
     value: float | None
     remark: str
 
+    @property
+    def result_name(self) -> str:
+        """Name in results of the method with its variant: ``lsamd_image``, ``lsamd_last_middle``."""
+        if not self.is_named_variant or self.variant in self._default_variants:
+            return self.method
+        return f"{self.method}_{self.variant.partition('=')[2].replace('-', '_')}"
+
+    @property
+    def is_named_variant(self) -> bool:
+        """Whether the variant is a part of the method's name in results."""
+        return self.variant.partition("=")[0] in {default.partition("=")[0] for default in self._default_variants}
+
+    @property
+    def _default_variants(self) -> tuple[str, ...]:
+        spec = registry.find_spec(self.method)
+        return spec.variants if spec else ()
+
 
 @dataclass(frozen=True)
 class PaperTable:
@@ -74,16 +93,18 @@ class PaperTable:
     def find(self, method: str, architecture: str, task: str, epochs: int, metric: str) -> float | None:
         """The paper's number for a measured value, in the paper's unit; None unless there is exactly one.
 
-        Two names of one architecture (``Des-B-12``, ``12-Base``) match. After training, a start also matches the name
-        that papers give it then, see :func:`paper_names`. Numbers whose epochs the paper does not state match every
-        number of epochs but 0.
+        Two names of one architecture (``Des-B-12``, ``12-Base``) match, and an auxiliary net or super ancestor
+        (``Aux-B``, ``Super-B``) matches whatever network the method trained. A variant matches the name that results
+        have for it: ``priority=last`` of LSAMD is ``lsamd_last``. After training, a start also matches the name that
+        papers give it then, see :func:`paper_names`. Numbers whose epochs the paper does not state match every number
+        of epochs but 0.
         """
         methods = paper_names(method) if epochs else {method}
         found = [
             row.value
             for row in self.rows
-            if row.method in methods
-            and same_architecture(row.architecture, architecture)
+            if (row.result_name if row.is_named_variant else row.method) in methods
+            and (row.architecture.startswith(_ROLES) or same_architecture(row.architecture, architecture))
             and row.task == self.task_name(task)
             and row.metric == metric
             and (row.epochs == epochs or (row.epochs is None and epochs > 0))
@@ -112,7 +133,7 @@ def paper_names(method: str) -> set[str]:
 
 def same_architecture(one: str, other: str) -> bool:
     """Whether two names mean one architecture, like ``Des-S-6`` and ``6-Small``."""
-    return _plain_name(one) == _plain_name(other)
+    return plain_name(one) == plain_name(other)
 
 
 def load_table(name: str, path: str | Path | None = None) -> PaperTable:
@@ -147,7 +168,8 @@ def table_names(path: str | Path | None = None) -> list[str]:
     return _names(_read(_find_file(path)))
 
 
-def _plain_name(architecture: str) -> str:
+def plain_name(architecture: str) -> str:
+    """The name in results of a paper's architecture: ``6-Small`` for ``Des-S-6``."""
     named = re.fullmatch(r"Des-([TSB])-(\d+)", architecture)
     return f"{named[2]}-{_SIZES[named[1]]}" if named else architecture
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from lgx.core.rows import Row
 from lgx.methods import registry
-from lgx.results.claims import Verdict
 from lgx.results.cost import MethodCost, epochs_table, macs_table, storage_table
 from lgx.results.looks import label_of, method_order
 from lgx.results.metrics import heading
 from lgx.results.paper import PaperTable
 from lgx.results.statistics import caveat
 from lgx.results.tables import NONE, Cell, Table, arrange, differences, measured, printed
+from lgx.results.verdicts import Verdict
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,22 @@ def claim_section(verdicts: Sequence[Verdict]) -> Section:
         verdicts: One for each claim, not empty.
     """
     text = (
-        "Lead of the first method over the second, mean over all tasks, architectures and epochs that both have: in "
-        "the paper's table, and as measured, paired by seed, with half of a 95 % interval. A claim holds, or does not "
-        "hold, where the interval excludes 0. Otherwise it is open, which is always the case with one seed."
+        "Lead of the first method over the second, mean over all tasks, architectures and epochs that both have (own "
+        "epochs: each after its last; own networks: each in the mean over its own architectures): in the paper's "
+        "table, and as measured, paired by seed, with half of a 95 % interval. A claim holds, or does not hold, where "
+        "the interval excludes 0. Otherwise it is open, which is always the case with one seed."
     )
     columns = ("paper", "measured", "seeds", "cells", "verdict")
     rows = tuple((str(verdict.claim), _verdict_cells(verdict)) for verdict in verdicts)
-    return Section("The paper's claims", [text], [Table("", columns, rows, first="claim")])
+    notes = [f"{verdict.claim}: {verdict.differs}." for verdict in verdicts if verdict.differs]
+    notes += [
+        f"{verdict.claim}: {verdict.seeds_needed} seeds would decide, if mean and deviation stayed as measured."
+        for verdict in verdicts
+        if verdict.seeds_needed is not None
+    ]
+    if any(verdict.undated for verdict in verdicts):
+        notes.append("Some of the compared values name no commit, so that their code is unknown.")
+    return Section("The paper's claims", [text, *notes], [Table("", columns, rows, first="claim")])
 
 
 def _verdict_cells(verdict: Verdict) -> tuple[Cell, ...]:

@@ -84,7 +84,7 @@ def test_vanilla_lg_takes_the_last_layers_alone(source):
     path, tensors, architecture = source
     start = initialize(architecture.replace(depth=3, img_size=16), VanillaLG(path, layers=2), head="new")
     state = start.model.state_dict()
-    assert {name.split(".")[1] for name in start.taken} == {"0", "1"}
+    assert {name.split(".")[1] for name in start.taken} == {"1", "2"}
     for name in start.taken:
         _, layer, rest = name.split(".", 2)
-        assert torch.equal(state[name], tensors[f"blocks.{int(layer) + 2}.{rest}"])
+        assert torch.equal(state[name], tensors[f"blocks.{int(layer) + 1}.{rest}"])

@@ -155,6 +155,20 @@ def test_find_returns_none_for_other_variants() -> None:
     assert load_table("lsamd/table4").find("lsamd", "Des-B-6", "pets", 50, "acc") is None
 
 
+@pytest.mark.parametrize(
+    ("table", "measured", "number"),
+    [
+        ("lsamd/table4", ("lsamd_middle", "6-Base", "cifar10", 50), 96.0),
+        ("lsamd/table3", ("lsamd_image", "12-Base", "food101", 50), 61.14),
+        ("lsamd/table3", ("lsamd", "12-Base", "food101", 50), 80.92),
+        ("sws/table5", ("mini_deit", "12-Base,stages=2-2-2-2-2-2", "imagenet", 100), 80.9),
+        ("sws/table5", ("sws_222222_no_ancestor", "Aux-B", "imagenet", 100), 77.7),
+    ],
+)
+def test_find_reads_variants_and_roles(table: str, measured: tuple[str, str, str, int], number: float) -> None:
+    assert load_table(table).find(*measured, "acc") == number
+
+
 def test_unstated_epochs_match_any_positive_number_of_epochs() -> None:
     table = load_table("sws/table2")
     assert table.find("sws", "Des-B-6", "cifar100", 7, "acc") == 88.11

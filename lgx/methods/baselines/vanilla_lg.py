@@ -15,9 +15,9 @@ from lgx.methods.baselines.from_source import FromSource, check_heads
 class VanillaLG(FromSource):
     """The ancestor's last k layers, the rest random (Vanilla-LG).
 
-    By default the layers are the descendant's first ones, below randomly initialized layers (``position: front``). The
-    literature is not clear about the position, hence the option. Only whole layers are taken: patch embedding, position
-    embedding and head stay random, as in the descendants that SWS compares with.
+    They are the descendant's last layers, behind a variable number of randomly initialized ones, as LSAMD's section on
+    related work says. ``position: front`` makes them the first ones, as earlier versions did. Only whole layers are
+    taken: patch embedding, position embedding and head stay random, as in the descendants that SWS compares with.
 
     Wang et al., "Learngene: From Open-World to Your Learning Task", AAAI 2022, https://arxiv.org/abs/2106.06788
 
@@ -27,7 +27,7 @@ class VanillaLG(FromSource):
         position: Their place in the descendant.
     """
 
-    def __init__(self, source: str, layers: int = 3, position: Literal["front", "back"] = "front") -> None:
+    def __init__(self, source: str, layers: int = 3, position: Literal["front", "back"] = "back") -> None:
         super().__init__(source)
         self.layers, self.position = layers, position
 

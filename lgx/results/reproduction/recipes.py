@@ -2,21 +2,22 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lgx.core.plain_yaml import read_yaml
 from lgx.errors import UserError
 from lgx.results.claims import Claim
+from lgx.results.comparison import Options
 from lgx.results.paper import table_names
 from lgx.results.reproduction.steps import Step
 
 FILE = Path("experiments/index.yaml")
 SCALES = ("pocket", "mini", "paper")
-_KEYS = {"title", "numbers", "claims", *SCALES}
+_KEYS = {"title", "numbers", "claims", "controls", *SCALES}
 _LISTS = ("results", "measured", "tasks", "methods", "show")
-_SCALE_KEYS = {"steps", "metric", "split", *_LISTS}
+_SCALE_KEYS = {"steps", "metric", "metrics", "split", *_LISTS}
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Scale:
         tasks: Names of the tasks to compare; empty for all.
         methods: Names of the methods to compare; empty for all.
         metric: Metric that is compared.
+        metrics: Metric of tasks that are judged on another one, by their names.
         split: Split on which it is measured.
         show: Command lines that draw figures; ``{out}`` is the folder of the results.
     """
@@ -42,6 +44,7 @@ class Scale:
     metric: str = "acc"
     split: str = "test"
     show: tuple[str, ...] = ()
+    metrics: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Recipe:
         title: What it shows.
         numbers: Its table in ``experiments/paper_numbers.yaml``; None for a figure without printed numbers.
         claims: The paper's claims about it.
+        controls: Comparisons in the form of claims that the paper does not make.
         scales: Its reproduction at each scale.
     """
 
@@ -60,6 +64,7 @@ class Recipe:
     title: str
     numbers: str | None
     claims: tuple[Claim, ...]
+    controls: tuple[Claim, ...]
     scales: Mapping[str, Scale]
 
     def at(self, scale: str) -> Scale:
@@ -71,6 +76,18 @@ class Recipe:
         if scale not in self.scales:
             raise UserError(f"--scale {scale}: {self.name} has {', '.join(self.scales)}")
         return self.scales[scale]
+
+    def options(self, scale: str) -> Options:
+        """How its measurements at a scale are compared.
+
+        Raises:
+            UserError: If there is no such scale.
+        """
+        how = self.at(scale)
+        return Options(
+            how.metric, how.split, self.numbers,
+            methods=how.methods, tasks=how.tasks, claims=self.claims + self.controls, task_metrics=how.metrics,
+        )  # fmt: skip
 
 
 def load_recipes(file: Path = FILE) -> dict[str, Recipe]:
@@ -115,17 +132,20 @@ def _recipe(name: str, entry: Any, known: set[str]) -> Recipe:
     numbers = entry.get("numbers", name if name in known else None)
     if numbers is not None and numbers not in known:
         raise UserError(f"numbers {numbers!r}: no such table in the papers' numbers")
-    claims = tuple(map(Claim.parse, entry.get("claims", ())))
+    claims, controls = (tuple(map(Claim.parse, entry.get(key, ()))) for key in ("claims", "controls"))
     scales = {scale: _scale(scale, entry[scale]) for scale in SCALES if scale in entry}
     if not scales or "title" not in entry:
         raise UserError("expected a title and at least one of pocket, mini and paper")
-    return Recipe(name, str(entry["title"]), numbers, claims, scales)
+    return Recipe(name, str(entry["title"]), numbers, claims, controls, scales)
 
 
 def _scale(name: str, entry: Any) -> Scale:
     _check(entry, _SCALE_KEYS, name)
     given: dict[str, Any] = {key: tuple(map(str, _flat(entry[key]))) for key in _LISTS if key in entry}
     given |= {key: str(entry[key]) for key in ("metric", "split") if key in entry}
+    if "metrics" in entry:
+        _check(entry["metrics"], entry["metrics"], "metrics")
+        given["metrics"] = {str(task): str(metric) for task, metric in entry["metrics"].items()}
     return Scale(tuple(map(Step.parse, _flat(entry.get("steps", ())))), **given)
 
 

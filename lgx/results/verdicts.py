@@ -1,0 +1,171 @@
+"""Whether measurements agree with a paper's claims."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+from lgx.core.rows import Row
+from lgx.results.claims import Claim, Pairing
+from lgx.results.metrics import Metrics, lower_is_better, scale_of
+from lgx.results.paper import AVERAGE, PaperRow, PaperTable, paper_names, plain_name
+from lgx.results.statistics import Difference, paired_difference, pairs_needed
+
+_ACCURACY = Metrics()
+Answer = Literal["holds", "does not hold", "open", "not measured"]
+
+
+class Cell(NamedTuple):
+    """Where a value was measured or printed, and where two methods are compared.
+
+    Attributes:
+        task: Name of the task.
+        architecture: Name of the architecture; empty for all.
+        epochs: Epochs of training; None for the last.
+        variant: What else distinguishes two numbers of a paper.
+    """
+
+    task: str
+    architecture: str
+    epochs: int | None
+    variant: str = ""
+
+    def paired(self, pairing: Pairing) -> "Cell":
+        """The cell in which a pairing compares this value."""
+        architecture = "" if pairing == "own networks" else self.architecture
+        return self._replace(architecture=architecture, epochs=self.epochs if pairing == "same networks" else None)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the measurements support a claim.
+
+    Attributes:
+        claim: The claim.
+        paper: Lead of the better method in the paper's table, in its unit, mean over all numbers that both have; None
+            where the paper has none.
+        measured: Measured lead, paired by seed, mean over the cells; None where one of the two was not measured.
+        cells: Number of cells in which both were measured.
+        answer: ``holds`` or ``does not hold`` where the 95 % interval excludes 0, else ``open``.
+        differs: What the two sides do not share, in words: ``tal: 100 epochs, random: 200``; empty where all is equal.
+        undated: Whether some of the values name no commit, so that their code is unknown.
+    """
+
+    claim: Claim
+    paper: float | None
+    measured: Difference | None
+    cells: int
+    answer: Answer
+    differs: str = ""
+    undated: bool = False
+
+    @property
+    def seeds_needed(self) -> int | None:
+        """Seeds that would decide an open claim, if mean and deviation stayed as measured; None for the others."""
+        return pairs_needed(self.measured.summary) if self.measured and self.answer == "open" else None
+
+
+def judge(claim: Claim, rows: Iterable[Row], paper: PaperTable | None = None, metrics: Metrics = _ACCURACY) -> Verdict:
+    """Compare two methods seed by seed, by the mean over all cells that both have for every seed.
+
+    Args:
+        claim: The claim.
+        rows: Rows of one split; one metric for each task. Shares are in [0, 1].
+        paper: The paper's table.
+        metrics: The metric of its numbers that counts for each task.
+
+    Returns:
+        The verdict. Differences are positive where the claim is right, and in percent where the metric is a share.
+    """
+    ahead = _in_paper(claim, paper, metrics) if paper else None
+    own = [row for row in rows if claim.covers(row.epochs)]
+    one, other = _by_seed(own, claim, claim.better), _by_seed(own, claim, claim.worse)
+    seeds = sorted(one.keys() & other.keys())
+    cells = set.intersection(*(one[s].keys() & other[s].keys() for s in seeds)) if seeds else set()
+    if not cells:
+        return Verdict(claim, ahead, None, 0, "not measured")
+    means = [{s: fmean(values[s][cell] for cell in cells) for s in seeds} for values in (one, other)]
+    difference = paired_difference(*means)
+    assert difference is not None, "there are common seeds"
+    answer: Answer = "open"
+    if difference.claimable:
+        answer = "holds" if difference.summary.mean > 0 else "does not hold"
+    undated = any(not row.commit for row in own if row.method in (claim.better, claim.worse))
+    return Verdict(claim, ahead, difference, len(cells), answer, _differs(own, claim, cells), undated)
+
+
+def _by_seed(rows: Sequence[Row], claim: Claim, method: str) -> dict[int, dict[Cell, float]]:
+    """Seed -> cell -> value, positive where more is better."""
+    found: dict[int, dict[Cell, float]] = {}
+    for row in rows:
+        if row.method == method:
+            sign = -1 if lower_is_better(row.metric) else 1
+            value = sign * scale_of(row.metric) * row.value
+            found.setdefault(row.seed, {})[Cell(row.task, row.architecture, row.epochs)] = value
+    return {seed: _cells(values, claim.pairing) for seed, values in found.items()}
+
+
+def _cells(values: Mapping[Cell, float], pairing: Pairing) -> dict[Cell, float]:
+    """The value of each cell: that of the last epochs, in the mean over the architectures that the cell holds."""
+    last: dict[tuple[str, str, str], int] = {}
+    for cell in values:
+        network = cell.task, cell.architecture, cell.variant
+        last[network] = max(cell.epochs or 0, last.get(network, 0))
+    groups: dict[Cell, list[float]] = {}
+    for cell, value in values.items():
+        is_last = (cell.epochs or 0) == last[cell.task, cell.architecture, cell.variant]
+        if pairing == "same networks" or is_last:
+            groups.setdefault(cell.paired(pairing), []).append(value)
+    return {cell: fmean(own) for cell, own in groups.items()}
+
+
+def _differs(rows: Sequence[Row], claim: Claim, cells: Collection[Cell]) -> str:
+    """What each side ran in the compared cells, where a claim allows that to differ."""
+    if claim.pairing == "same networks":
+        return ""
+    places = {
+        method: {
+            place
+            for row in rows
+            if row.method == method
+            and (place := Cell(row.task, row.architecture, row.epochs)).paired(claim.pairing) in cells
+        }
+        for method in (claim.better, claim.worse)
+    }
+    names = sorted({place.architecture for own in places.values() for place in own})
+    common = set.intersection(*(set(name.split(",")) for name in names))
+    sides = {}
+    for method, own in places.items():
+        last: dict[tuple[str, str], int] = {}
+        for place in own:
+            last[place.task, place.architecture] = max(place.epochs or 0, last.get(place[:2], 0))
+        counts = sorted(set(last.values()))
+        sides[method] = f"{' or '.join(map(str, counts))} epoch{'s' * (counts != [1])}"
+        if claim.pairing == "own networks" and len(names) > 1:
+            short = {",".join(p for p in place.architecture.split(",") if p not in common) or "plain" for place in own}
+            sides[method] += f" of {' and '.join(sorted(short))}"
+    return "" if len(set(sides.values())) == 1 else "; ".join(f"{method}: {side}" for method, side in sides.items())
+
+
+def _in_paper(claim: Claim, paper: PaperTable, metrics: Metrics) -> float | None:
+    own = Metrics(metrics.default, {paper.task_name(task): metric for task, metric in metrics.by_task.items()})
+    rows = [row for row in paper.rows if row.metric == own.of(row.task) and claim.covers(row.epochs)]
+    rows = [row for row in rows if AVERAGE not in (row.task, row.architecture)] or rows
+    one, other = (
+        _cells(
+            {
+                _place(row): -row.value if lower_is_better(row.metric) else row.value
+                for row in rows
+                if row.result_name in paper_names(name) and row.value is not None
+            },
+            claim.pairing,
+        )
+        for name in (claim.better, claim.worse)
+    )
+    common = one.keys() & other.keys()
+    return fmean(one[cell] - other[cell] for cell in common) if common else None
+
+
+def _place(row: PaperRow) -> Cell:
+    """What two numbers of a paper must share, with the variant unless the method's name includes it."""
+    return Cell(row.task, plain_name(row.architecture), row.epochs, "" if row.is_named_variant else row.variant)
