@@ -196,7 +196,8 @@ def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
     from lgx.methods.base import label_loss
 
     stored = SelectionRun.load(selections / "free/seed0")
-    net = SuperAncestor(parse_architecture(ARCH, num_classes=10).build(), [Task("", n) for n in (10, 2)], "batch", measures_swaps=True)
+    base = parse_architecture(ARCH, num_classes=10).build()
+    net = SuperAncestor(base, [Task("", n) for n in (10, 2)], "batch", measures_swaps=True)
     net.base.reset_classifier(0)
     net.load_state_dict(dict(stored.state))
     net.eval()
