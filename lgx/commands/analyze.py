@@ -119,8 +119,9 @@ def paths(*, runs: str, out: str = "paths.svg", json: bool = False, force: bool 
     χ² compares the usage of the layers with coin flips.
 
     Args:
-        runs: Folders of runs of LSAMD, or checkpoints, separated by commas. For two runs with the same data sets, for
-            example routed by batch and by image, the layers whose base block both use are listed too.
+        runs: Folders of runs of LSAMD, or checkpoints, separated by commas; runs that are joined by + are one
+            selection over all of their data sets. For two with the same data sets, for example routed by batch and by
+            image, the layers whose base block both use are listed too.
         out: Figure to write, ending in .svg.
         json: Print JSON instead of tables.
         force: Replace what another command or program wrote; what this command reads is never replaced.

@@ -123,7 +123,7 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
     if options.cost:
         costs, unknown = method_costs(chosen, merged.rows, merged.folders)
         notes += unknown
-        sections.append(cost_section(costs))
+        sections.append(cost_section(costs, table))
     if (health := health_section(shown, merged.folders)) is not None:
         sections.append(health)
     return Comparison(options, merged, shown, [_overview(shown), *merged.notes, *notes], sections, verdicts)

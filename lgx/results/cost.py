@@ -182,8 +182,8 @@ def epochs_table(costs: Sequence[MethodCost]) -> Table:
     return _table("Training in epochs", columns, costs, cells)
 
 
-def macs_table(costs: Sequence[MethodCost]) -> Table:
-    """Training in multiply-accumulates, and its hours."""
+def macs_table(costs: Sequence[MethodCost], paper_hours: Mapping[str, float] | None = None) -> Table:
+    """Training in multiply-accumulates, and its hours; beside them the hours that a paper prints, by method."""
     works = [work for cost in costs for work in (cost.ancestor, cost.total) if work.macs]
     unit, name = _unit(max((work.macs or 0 for work in works), default=0))
 
@@ -194,9 +194,11 @@ def macs_table(costs: Sequence[MethodCost]) -> Table:
         others = (cost.scratch, cost.separately)
         ratios = (_ratio(other.macs if other else None, cost.total.macs) for other in others)
         hours = NONE if cost.total.seconds is None else f"{cost.total.seconds / 3600:.3g}"
-        return [*(amount(work.macs) for work in (cost.ancestor, cost.learning, cost.tuning)), *ratios, hours]
+        printed = [f"{paper_hours[cost.method]:g}" if cost.method in paper_hours else NONE] if paper_hours else []
+        return [*(amount(work.macs) for work in (cost.ancestor, cost.learning, cost.tuning)), *ratios, hours, *printed]
 
-    columns = ("ancestor", "learngene", "tuning", "scratch needs", "pretraining each needs", "hours")
+    columns: tuple[str, ...] = ("ancestor", "learngene", "tuning", "scratch needs", "pretraining each needs", "hours")
+    columns += ("paper's hours",) if paper_hours else ()
     return _table(f"Training in image passes x MACs, {name}", columns, costs, cells)
 
 

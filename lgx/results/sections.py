@@ -139,12 +139,14 @@ def difference_section(rows: Sequence[Row], metric: str, baseline: str) -> Secti
     return Section(title, [text], arrange(entries, metric, mark_best=False))
 
 
-def cost_section(costs: Sequence[MethodCost]) -> Section:
+def cost_section(costs: Sequence[MethodCost], paper: PaperTable | None = None) -> Section:
     """Cost of the descendants with each method.
 
     Args:
         costs: The cost of at least one method.
+        paper: Table whose hours of training stand beside ours, where it has any.
     """
+    hours = {row.method: row.value for row in paper.rows if row.unit == "hours" and row.value} if paper else {}
     text = [
         "Stored are the parameters that start all architectures, compared with a pretrained network for each of them.",
         "Tuning is the training of all descendants, one per architecture and task. The last columns compare two other "
@@ -155,7 +157,9 @@ def cost_section(costs: Sequence[MethodCost]) -> Section:
         "network, which includes the backward pass, and one forward pass of the teacher if there is one. A dash means "
         "not measured or unknown, for example the MACs of a hypernetwork, whose networks change with every step.",
     ]
-    return Section("Cost", text, [storage_table(costs), epochs_table(costs), macs_table(costs)])
+    if paper and hours:
+        text.append(" ".join([f"{paper.source}: {paper.title}.", *paper.notes]))
+    return Section("Cost", text, [storage_table(costs), epochs_table(costs), macs_table(costs, hours)])
 
 
 def method_section(names: Iterable[str]) -> Section:

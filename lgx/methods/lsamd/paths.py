@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import reduce
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,12 +29,13 @@ class RunPaths:
         """Read the paths of at least one run.
 
         Args:
-            runs: Folders of runs, or checkpoints.
+            runs: Folders of runs, or checkpoints. Several that are joined by ``+`` are one selection: runs over other
+                data sets with the same routing.
 
         Raises:
-            UserError: If one is not a run of LSAMD.
+            UserError: If one is not a run of LSAMD, or those of one selection do not fit together.
         """
-        return cls({run: SelectionRun.load(run).selection for run in runs})
+        return cls({joined: _selection(_parts(joined)) for joined in runs})
 
     @property
     def common(self) -> dict[str, list[int]]:
@@ -45,7 +47,7 @@ class RunPaths:
         """Draw the preferences of all runs side by side (LSAMD, Fig. 7)."""
         from lgx.methods.lsamd.figure import routing_figure
 
-        short = {"/".join(Path(run).parts[-2:]): selection for run, selection in self.selections.items()}
+        short = {_title(run): selection for run, selection in self.selections.items()}
         titled = short if len(short) == len(self.selections) else self.selections
         return routing_figure({f"{name} ({s.routing})": s.base_share for name, s in titled.items()})
 
@@ -91,6 +93,20 @@ class RunPaths:
         }
         agreements = [{"runs": list(pair), **asdict(both)} for pair, both in self.agreements.items()]
         return {"runs": runs, "common": self.common, "agreements": agreements, "ranked": self.ranked}
+
+
+def _parts(joined: str) -> list[str]:
+    """The runs of one selection; a folder may have a ``+`` in its own name."""
+    return [joined] if Path(joined).exists() else joined.split("+")
+
+
+def _selection(runs: Sequence[str]) -> Selection:
+    return reduce(Selection.merged, (SelectionRun.load(run).selection for run in runs))
+
+
+def _title(joined: str) -> str:
+    first, *others = _parts(joined)
+    return f"{'/'.join(Path(first).parts[-2:])}{f' and {len(others)} more' if others else ''}"
 
 
 def path_lines(selection: Selection) -> list[list[str]]:

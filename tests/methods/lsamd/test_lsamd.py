@@ -355,6 +355,12 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, caps
     main(["analyze", "paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}"])
     assert "usage" in capsys.readouterr().out
     assert "<svg" in (tmp_path / "p.svg").read_text()
+    main(["analyze", "paths", f"--runs={'+'.join(runs)}", f"--out={tmp_path / 'p.svg'}", "--json", "true"])
+    ((_, found),) = json.loads(capsys.readouterr().out)["runs"].items()
+    assert (list(found["paths"]), found["usage"]) == (["pocket_digits", "pocket_persons"], usage)
+    with pytest.raises(SystemExit):
+        main(["analyze", "paths", f"--runs={runs[0]}+{runs[0]}", f"--out={tmp_path / 'p.svg'}"])
+    assert "data set pocket_digits is in two runs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
