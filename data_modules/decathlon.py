@@ -116,7 +116,7 @@ class Decathlon(ImageDataModule):
     the labels, ``test_split="test"`` gives the three official splits (``val_fraction`` has no effect then).
 
     The official split of ``gtsrb`` is by image, not by track, so its test figures are too high. A mirrored sign,
-    character or digit has another meaning: use the augmentation ``none`` for ``gtsrb``, ``omniglot`` and ``svhn``.
+    character or digit has another meaning: use the augmentation ``crop`` for ``gtsrb``, ``omniglot`` and ``svhn``.
 
     Args:
         task: The task, one of ten.

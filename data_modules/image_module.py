@@ -68,9 +68,10 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             seed: Seed of the augmentation; by default the module's.
         """
         seed, task = self.seed if seed is None else seed, self.task
-        if train and self.augment == "randaugment":
-            return TransformedExamples(examples, train_transform(task, self.augment), seed, random=True)
-        crop = CropFlip(task.img_size) if train and self.augment == "crop_flip" else None
+        augment = self.augment if train else "none"
+        if augment in ("resized_crop", "randaugment"):
+            return TransformedExamples(examples, train_transform(task, augment), seed, random=True)
+        crop = None if augment == "none" else CropFlip(task.img_size, flips=augment == "crop_flip")
         if isinstance(examples, LabeledImages) and (cache := self._cache(examples.source)):
             return PixelExamples(examples, task, crop, seed, cache, examples.indices)
         return PixelExamples(examples, task, crop, seed, self._cache(examples))

@@ -78,14 +78,16 @@ class ImageOptions(DataOptions):
     Args:
         img_size: Height and width of the images in pixels; default the data set's own.
         in_chans: 1 (gray) or 3 (RGB) channels; default the data set's own.
-        augment: Training augmentation: ``none``, ``crop_flip``, or ``randaugment`` (timm's
-            ``rand-m9-mstd0.5-inc1`` with random-resized crops).
+        augment: Training augmentation: ``none``; ``crop`` (random crops of the padded image) or ``crop_flip`` (the same
+            with flips) for small images; ``resized_crop`` (crops of 8 % to all of the area, with flips) or
+            ``randaugment`` (the same with timm's ``rand-m9-mstd0.5-inc1``) for large ones. Where a mirrored image has
+            another class, as digits and signs have, take ``none`` or ``crop``.
         mean: Mean of each channel with which images are normalized, in units of pixel value / 255; default that of the
             network's start where it is known, else the data set's own.
         std: Standard deviation of each channel, likewise; give both or neither.
         cache_gib: Decode the images of a split once if their pixels take at most so many GiB, and keep them in a file
             that processes and runs share: below ``$LGX_CACHE``, or ``~/.cache/lgx``. 0 decodes them in each epoch, as
-            ``randaugment``, masks and streams always do.
+            ``resized_crop``, ``randaugment``, masks and streams always do.
         labels: ``false`` gives the images without their labels, for methods that learn from an ancestor alone.
     """
 

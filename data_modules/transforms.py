@@ -15,7 +15,7 @@ from torchvision.transforms import v2
 from lgx.core.task import Task
 from lgx.errors import UserError
 
-Augment = Literal["none", "crop_flip", "randaugment"]
+Augment = Literal["none", "crop", "crop_flip", "resized_crop", "randaugment"]
 
 
 def _to_tensor(task: Task) -> list[Any]:
@@ -67,16 +67,17 @@ def normalized(pixels: Tensor, task: Task) -> Tensor:
 
 
 class CropFlip:
-    """The augmentation ``crop_flip`` of a batch of pixels: each image has its own crop and flip.
+    """The augmentations ``crop`` and ``crop_flip`` of a batch of pixels: each image has its own crop and flip.
 
     It gives the same images as :func:`train_transform`, which treats them one by one.
 
     Args:
         img_size: Height and width, pixels.
+        flips: Whether half of the images are flipped.
     """
 
-    def __init__(self, img_size: int) -> None:
-        self.img_size, self.padding = img_size, crop_padding(img_size)
+    def __init__(self, img_size: int, flips: bool = True) -> None:
+        self.img_size, self.padding, self.flips = img_size, crop_padding(img_size), flips
 
     def __call__(self, pixels: NDArray[np.uint8], seeds: Sequence[int]) -> NDArray[np.uint8]:
         """Crop and flip.
@@ -95,12 +96,13 @@ class CropFlip:
             generator.manual_seed(seed)
             top, left = (int(torch.randint(0, 2 * padding + 1, (), generator=generator)) for _ in range(2))
             crop = source[:, top : top + size, left : left + size]
-            image[...] = crop[..., ::-1] if torch.rand(1, generator=generator) < 0.5 else crop
+            flipped = self.flips and torch.rand(1, generator=generator) < 0.5
+            image[...] = crop[..., ::-1] if flipped else crop
         return result
 
 
 def crop_padding(img_size: int) -> int:
-    """Pixels by which ``crop_flip`` pads each side: an eighth of the image."""
+    """Pixels by which ``crop`` and ``crop_flip`` pad each side: an eighth of the image."""
     return max(1, img_size // 8)
 
 
@@ -112,20 +114,24 @@ def eval_transform(task: Task) -> "v2.Compose":
 def train_transform(task: Task, augment: Augment) -> "v2.Compose":
     """PIL image -> normalized float tensor (C, H, W) with the chosen augmentation.
 
-    ``crop_flip`` pads by an eighth, crops at random and flips, as usual for small images;
-    ``randaugment`` is timm's training transform with DeiT's ``rand-m9-mstd0.5-inc1`` and random erasing 0.25.
+    ``crop`` pads by an eighth and crops at random, as usual for small images, and ``crop_flip`` also flips.
+    ``resized_crop`` is timm's training transform, a crop of 8 % to all of the area and a flip. ``randaugment`` adds
+    DeiT's ``rand-m9-mstd0.5-inc1`` and random erasing 0.25.
     """
     if augment == "none":
         return eval_transform(task)
-    if augment == "crop_flip":
+    if augment in ("crop", "crop_flip"):
         size = task.img_size
-        crop = [v2.RandomCrop(size, padding=crop_padding(size)), v2.RandomHorizontalFlip()]
+        flip = [v2.RandomHorizontalFlip()] if augment == "crop_flip" else []
+        crop = [v2.RandomCrop(size, padding=crop_padding(size)), *flip]
         return v2.Compose([_Mode(task.in_chans), _Resize(size), *crop, *_to_tensor(task)])
+    heavy = augment == "randaugment"
     timm_transform = create_transform(
         input_size=(task.in_chans, task.img_size, task.img_size),
         is_training=True,
-        auto_augment="rand-m9-mstd0.5-inc1",
-        re_prob=0.25,
+        auto_augment="rand-m9-mstd0.5-inc1" if heavy else None,
+        color_jitter=0.0,
+        re_prob=0.25 if heavy else 0.0,
         interpolation="bicubic",
         mean=task.mean,
         std=task.std,
@@ -145,13 +151,13 @@ class MaskTransform:
             its area, in a shape between 3:4 and 4:3, resizes the crop to the square and flips half of the crops.
 
     Raises:
-        UserError: If ``augment`` is ``randaugment``, whose operations change an image but not its mask.
+        UserError: If ``augment`` is another one, whose operations change an image but not its mask.
     """
 
     def __init__(self, task: Task, augment: Augment = "none") -> None:
-        if augment == "randaugment":
+        if augment not in ("none", "crop_flip"):
             raise UserError(
-                f"data.augment: randaugment changes images of {task.name} but not their masks; use crop_flip or none"
+                f"data.augment: {augment} changes images of {task.name} but not their masks; use crop_flip or none"
             )
         size, bilinear = (task.img_size, task.img_size), v2.InterpolationMode.BILINEAR
         crop = [v2.RandomResizedCrop(size, scale=(0.25, 1.0), interpolation=bilinear), v2.RandomHorizontalFlip()]

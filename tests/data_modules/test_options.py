@@ -35,7 +35,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "PocketDecathlon": SHARDS | {"task": "world"},
     "MiniDecathlon": SHARDS | {"task": "tiny_imagenet"},
     "Decathlon": IMAGES | {"task": "aircraft", "test_split": "val"},
-    "MultiTask": IMAGES | SEVERAL | {"img_size": 224, "in_chans": 3},
+    "MultiTask": IMAGES | SEVERAL | {"img_size": 224, "in_chans": 3, "augment_of": {}},
     "CoLA": TEXTS,
     "PocketReviews": TEXTS,
     "MultiText": TEXTS | SEVERAL,
@@ -107,6 +107,10 @@ def test_members_of_several_sets_take_over_the_options() -> None:
         assert isinstance(member, ImageDataModule)
         assert (member.root, member.task.img_size, member.augment) == ("somewhere", 24, "crop_flip")
         assert (member.limit_train, member.val_fraction) == (7, 0.1)
+    own = MultiTask(("cifar10", "svhn"), "somewhere", augment="crop_flip", augment_of={"svhn": "crop"})
+    assert {name: member.augment for name, member in own.sets.items()} == {"cifar10": "crop_flip", "svhn": "crop"}  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match="augment_of: mnist is no task of this run, which has cifar10, svhn"):
+        MultiTask(("cifar10", "svhn"), "somewhere", augment_of={"mnist": "crop"})
     texts = MultiText(("cola", "rte"), vocab_size=99, max_len=12, too_long="refuse")
     assert {(one.task.vocab_size, one.task.max_len) for one in texts.sets.values()} == {(99, 12)}
 

@@ -7,6 +7,7 @@ import shutil
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from data_modules import ImageFolderData, MultiTask, pixel_cache
 from data_modules.images import ImageFiles
 from data_modules.pixel_cache import PixelCache, cache_folder
 from data_modules.samplers import mix_seed, seeded_rng
-from data_modules.transforms import CropFlip, normalized, train_transform
+from data_modules.transforms import Augment, CropFlip, normalized, train_transform
 from lgx.core import cache
 from lgx.core.task import Task
 
@@ -96,7 +97,8 @@ def _sums(images: str) -> list[float]:
     return [float(part.float().sum()) for part in epochs(opened(Path(images)))]
 
 
-def test_the_batch_is_augmented_as_torchvision_augments_each_image() -> None:
+@pytest.mark.parametrize("augment", ["crop", "crop_flip"])
+def test_the_batch_is_augmented_as_torchvision_augments_each_image(augment: Augment) -> None:
     task = Task("x", 2, in_chans=3, img_size=24, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.25))
     rng = np.random.default_rng(0)
     pictures = [Image.fromarray(rng.integers(0, 256, (24, 24, 3), np.uint8)) for _ in range(40)]
@@ -104,9 +106,28 @@ def test_the_batch_is_augmented_as_torchvision_augments_each_image() -> None:
     one_by_one = []
     for picture, seed in zip(pictures, seeds, strict=True):
         with seeded_rng(seed):
-            one_by_one.append(train_transform(task, "crop_flip")(picture))
-    pixels = CropFlip(24)(np.stack([np.asarray(picture).transpose(2, 0, 1) for picture in pictures]), seeds)
+            one_by_one.append(train_transform(task, augment)(picture))
+    crop = CropFlip(24, flips=augment == "crop_flip")
+    pixels = crop(np.stack([np.asarray(picture).transpose(2, 0, 1) for picture in pictures]), seeds)
     assert torch.equal(normalized(torch.from_numpy(pixels), task), torch.stack(one_by_one))
+
+
+def test_augmentations_without_flips_never_mirror_and_resized_crops_change_the_size(images: Path) -> None:
+    half = Image.new("L", (32, 32), 0)
+    half.paste(255, (16, 0, 32, 32))  # dark on the left
+    task = Task("x", 2, in_chans=1, img_size=32, mean=(0.5,), std=(0.5,))
+    found = {}
+    for augment in get_args(Augment):
+        transform, bright, share = train_transform(task, augment), [], set()
+        for seed in range(30):
+            with seeded_rng(seed):
+                made = transform(half)[0]
+            bright.append(float(made[:, 20:].mean() - made[:, :12].mean()) > 0)
+            share.add(round(float((made > made.mean()).float().mean()), 2))
+        found[augment] = (all(bright), len(share) > 8)
+    assert [found[name] for name in ("none", "crop")] == [(True, False)] * 2
+    assert found["crop_flip"] == (False, False)
+    assert found["resized_crop"] == (False, True)
 
 
 def test_replaced_images_are_decoded_again(images: Path, tmp_path: Path) -> None:
