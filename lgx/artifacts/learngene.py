@@ -15,7 +15,7 @@ from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, wri
 from lgx.artifacts.tensor_checks import check_shapes, count_layers
 from lgx.core.json_files import parse_json
 from lgx.core.non_finite import refuse_non_finite
-from lgx.core.schema import CLASSES, LINE, MAPPING, NUMBER, check_fields, list_of, mapping_of, one_of
+from lgx.core.schema import CLASSES, LINE, MAPPING, NUMBER, at_most, check_fields, list_of, mapping_of, one_of
 from lgx.errors import UserError
 
 SUFFIX = ".learngene.safetensors"
@@ -32,7 +32,11 @@ _DESCRIPTION = {
     "task": MAPPING,
     "metrics": mapping_of(NUMBER),
 }
-_ADDED_LATER = {"tasks": mapping_of(MAPPING), "content": one_of(*get_args(Content))}
+_ADDED_LATER = {
+    "tasks": mapping_of(MAPPING),
+    "content": one_of(*get_args(Content)),
+    "trained_widths": list_of(at_most(2**20)),
+}
 _SELECTION = {
     "layers": list_of(CLASSES),
     "base_share": mapping_of(list_of(NUMBER)),
@@ -56,6 +60,7 @@ class Learngene:
         tasks: Tasks that a hypernetwork was tuned on, by name, as ``Task.to_dict`` gives them. Their embeddings are the
             tensors ``task_embeddings.<name>``.
         selection: The selected layers and the evidence for the selection; None if nothing was selected.
+        trained_widths: Widths of the networks that a hypernetwork was trained on; empty where unknown.
         content: What the tensors are. None is replaced by what :func:`~lgx.artifacts.content.content_of` finds; a
             method that stores as many layers as its architecture has, but not the network's own, must give it.
         lgx_version: Version of lgx that wrote the file.
@@ -70,6 +75,7 @@ class Learngene:
     hypernet: dict[str, Any] | None = None
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
     selection: dict[str, Any] | None = None
+    trained_widths: tuple[int, ...] = ()
     content: Content | None = None
     lgx_version: str = lgx.__version__
 
@@ -120,6 +126,7 @@ class Learngene:
             "hypernet": self.hypernet,
             "tasks": self.tasks,
             "selection": self.selection,
+            "trained_widths": list(self.trained_widths),
             "content": self.content,
             "lgx_version": self.lgx_version,
         }
@@ -219,6 +226,7 @@ def _described(text: str, tensors: dict[str, Tensor], path: str) -> Learngene:
         hypernet=hypernet,
         tasks={name: check_fields(task, TASK, f"{place}: task {name!r}") for name, task in tasks.items()},
         selection=selection,
+        trained_widths=tuple(about.get("trained_widths", ())),
         content=content,
         lgx_version=about["lgx_version"],
     )

@@ -1,5 +1,6 @@
 """Embeddings of the shapes of parameters: a row for each size (GHN-3), or a smooth function of the size."""
 
+from collections.abc import Collection
 from typing import Literal
 
 import torch
@@ -65,6 +66,11 @@ class ShapeEmbedding(nn.Module):
         channels = self._look_up(self.channel_rows, self.channels, shapes[..., :2])
         kernels = self._look_up(self.kernel_rows, self.kernels, shapes[..., 2:])
         return rearrange(torch.cat([channels, kernels], dim=-2), "... four quarter -> ... (four quarter)")
+
+    def has_row_of(self, channels: int, others: Collection[int]) -> bool:
+        """Whether a number of channels has the row of one of the others, so that it is trained where they are."""
+        rows = self.channel_rows[torch.tensor([channels, *others]).clamp(max=len(self.channel_rows) - 1)].tolist()
+        return rows[0] in rows[1:]
 
     @staticmethod
     def _look_up(rows: Tensor, table: nn.Embedding, sizes: Tensor) -> Tensor:

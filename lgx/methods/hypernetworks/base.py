@@ -126,6 +126,11 @@ class HypernetMethod(PanelEvaluation):
             raise UserError(f"model.set: {self._set} has no architecture beside those of model.panel")
         return left
 
+    @property
+    def trained_widths(self) -> tuple[int, ...]:
+        """Widths of the networks that the hypernetwork is trained on."""
+        return tuple(sorted({architecture.embed_dim for architecture in self.set}))
+
     @cached_property
     def config(self) -> HypernetConfig:
         """The hypernetwork's configuration."""
@@ -267,4 +272,10 @@ class HypernetMethod(PanelEvaluation):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The hypernetwork."""
-        return Learngene(self.method, self.architecture, dict(state), hypernet=self.config.to_dict())
+        return Learngene(
+            self.method,
+            self.architecture,
+            dict(state),
+            hypernet=self.config.to_dict(),
+            trained_widths=self.trained_widths,
+        )

@@ -16,6 +16,7 @@ from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
 from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, tiled_parameters, trace
 from lgx.hypernet.checkpoints import read_config
+from lgx.hypernet.shape_embedding import ShapeEmbedding
 from lgx.initialization import Head, Initializer, Origin, Sizes
 
 
@@ -200,10 +201,22 @@ class HypernetPrediction(Initializer):
         return tensors, self.tiled(graph, tensors)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
-        """Which weights were tiled, and whether another ancestor may have made the task embedding."""
+        """Which weights were tiled, whether the width is new, and whether another ancestor made the task embedding."""
         return (
             *self.tiled(computational_graph(architecture, self.loaded.config.convention), taken),
+            *self._untrained_width(architecture.embed_dim),
             *self._foreign_ancestor(),
+        )
+
+    def _untrained_width(self, width: int) -> tuple[str, ...]:
+        """One line where no network of this width was trained on, and its row in the table of sizes is still random."""
+        trained, shapes = self.learngene.trained_widths if self.learngene else (), self.loaded.encoder.shapes
+        if not trained or not isinstance(shapes, ShapeEmbedding) or shapes.has_row_of(width, trained):
+            return ()
+        widths = " and ".join(map(str, trained)) if len(trained) < 5 else f"{trained[0]} to {trained[-1]}"
+        return (
+            f"check     width {width}: the hypernetwork was trained on {widths}, other sizes are random to it; choose one "
+            f"of these, or train it with model.size_embedding fourier",
         )
 
     def _foreign_ancestor(self) -> tuple[str, ...]:

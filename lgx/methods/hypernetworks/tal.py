@@ -137,6 +137,12 @@ class TAL(HypernetMethod):
             )
         return replace(config, task_width=width)
 
+    @property
+    def trained_widths(self) -> tuple[int, ...]:
+        """See :class:`HypernetMethod`; also those of the stage that this one starts from."""
+        earlier = Learngene.load(self.start).trained_widths if self.start else ()
+        return tuple(sorted({*super().trained_widths, *earlier}))
+
     def decoder_options(self) -> dict[str, Any]:
         """Rank, size and layout."""
         return self._decoder_options
@@ -258,5 +264,6 @@ class TAL(HypernetMethod):
             tensors,
             ancestor=self.ancestor or (self.embeddings.ancestor if self.embeddings else ""),
             hypernet=self.config.to_dict(),
+            trained_widths=self.trained_widths,
             tasks={name: task.to_dict() for name, task in self.tasks.items()},
         )

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import warnings
+from dataclasses import replace
 
 import pytest
 import timm
@@ -53,6 +54,22 @@ def test_a_learngene_of_logah_starts_descendants_of_any_size(logah, tmp_path):
         assert result.code == 0, result.err
         model = timm.create_model(f"local-dir:{tmp_path / 'd'}", pretrained=True).eval()
         assert model(torch.randn(1, 3, 16, 16)).isfinite().all()
+
+
+def test_init_says_that_a_width_was_never_trained(logah, tmp_path):
+    source = logah / "best.learngene.safetensors"
+    learngene = Learngene.load(source)
+    trained = learngene.trained_widths
+    assert trained
+    assert 40 not in trained
+    smooth = tmp_path / "smooth.learngene.safetensors"
+    config = HypernetConfig(**learngene.hypernet | {"size_embedding": "fourier"})
+    replace(learngene, tensors=Hypernet(config).state_dict(), hypernet=config.to_dict()).save(smooth)
+    for path, width, warned in ((source, 40, True), (source, trained[0], False), (smooth, 40, False)):
+        arch = f"depth=1,embed_dim={width},num_heads=1,patch_size=4,img_size=16"
+        result = lgx("init", "--source", path, "--arch", arch, "--out", tmp_path / "d", "--force", "true")
+        assert result.code == 0, result.err
+        assert (f"check     width {width}: the hypernetwork was trained on" in result.out) == warned
 
 
 @pytest.mark.parametrize("options", [["--trainer.precision=bf16-mixed"], ["--model.meta_batch=2"]])
