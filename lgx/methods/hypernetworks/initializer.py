@@ -215,8 +215,8 @@ class HypernetPrediction(Initializer):
             return ()
         widths = " and ".join(map(str, trained)) if len(trained) < 5 else f"{trained[0]} to {trained[-1]}"
         return (
-            f"check     width {width}: the hypernetwork was trained on {widths}, other sizes are random to it; choose one "
-            f"of these, or train it with model.size_embedding fourier",
+            f"check     width {width}: the hypernetwork was trained on {widths}, other sizes are random to it; choose "
+            f"one of these, or train it with model.size_embedding fourier",
         )
 
     def _foreign_ancestor(self) -> tuple[str, ...]:
