@@ -68,7 +68,6 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         evaluates_starts: Whether evaluation measures untrained descendants: epoch 0 in the results.
         trains: What a run trains.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
-        step_losses: The named losses of the last training step.
     """
 
     spec: ClassVar[MethodSpec]
@@ -117,7 +116,6 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         self.task = None
         self.tasks = {}
         self.teacher: Teacher | None = None
-        self.step_losses: dict[str, Tensor] = {}
         self.eval_metrics = nn.ModuleDict()
 
     # -- what a subclass provides -------------------------------------------------------------------------------
@@ -194,9 +192,9 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
             inputs, targets = self.mix(batch.inputs, batch.targets)
             batch = Batch(inputs, targets, batch.task)
         losses = self.training_losses(batch)
-        self.step_losses = {name: value.detach() for name, value in losses.items()}
-        for name, value in self.step_losses.items():
-            self.log(f"train/{name}", value, prog_bar=name == "loss", batch_size=len(batch.inputs))
+        self.step_losses = losses
+        for name, value in losses.items():
+            self.log(f"train/{name}", value.detach(), prog_bar=name == "loss", batch_size=len(batch.inputs))
         return losses["loss"]
 
     # -- Lightning hooks ----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import OptimizerCallable
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -31,13 +31,19 @@ class OptimizedModule(LightningModule):
         network: What is trained.
         optimizer: Parameter groups -> optimizer.
         scheduler: (optimizer, total steps) -> schedule; None keeps the learning rate constant.
+        step_losses: The named losses of the last training step; with their graphs until its backward pass has ended.
         resumed_optimizers: Class names of the optimizers of the checkpoint that the run resumes from.
     """
 
     network: nn.Module
     optimizer: OptimizerCallable
     scheduler: SchedulerCallable | None
+    step_losses: dict[str, Tensor]
     resumed_optimizers: list[str] | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step_losses = {}
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Seed the step by (seed, epoch, batch, rank), so that a resumed run draws the same random numbers."""
@@ -45,6 +51,10 @@ class OptimizedModule(LightningModule):
         state = np.random.SeedSequence(parts).generate_state(2)
         _seed_torch(int(state[0]))
         np.random.seed(int(state[1]))
+
+    def on_after_backward(self) -> None:
+        """Let go of the step's graph."""
+        self.step_losses = {name: loss.detach() for name, loss in self.step_losses.items()}
 
     def configure_optimizers(self) -> Any:
         """Optimizer over two groups (with and without weight decay); the schedule is stepped after every update.

@@ -1,4 +1,4 @@
-"""Callbacks that every run of lgx has."""
+"""Callbacks: those that every run of lgx has, and ``GradientNorms`` for those who ask for it."""
 
 from lgx.training.callbacks.announce import Announce
 from lgx.training.callbacks.averaging import BuildNetwork, FinalWeights, ResumeAveraging
@@ -7,6 +7,7 @@ from lgx.training.callbacks.checkpoint_io import AtomicCheckpointIO
 from lgx.training.callbacks.config import SaveConfig
 from lgx.training.callbacks.contract import KeepContract
 from lgx.training.callbacks.figures import DrawFigures
+from lgx.training.callbacks.gradient_norms import GradientNorms
 from lgx.training.callbacks.health import TrainingHealth
 from lgx.training.callbacks.last_checkpoint import LastCheckpoint
 from lgx.training.callbacks.learngene import SaveLearngene
@@ -18,6 +19,6 @@ from lgx.training.callbacks.results import SaveResults
 
 __all__ = [
     "Announce", "AtomicCheckpointIO", "BuildNetwork", "CheckRestored", "DrawFigures", "FinalWeights", "FollowMovedRun",
-    "KeepContract", "LastCheckpoint", "Preemption", "ResumeAveraging", "RunProbe", "SaveConfig", "SaveLearngene",
-    "SavePredictions", "SaveResults", "TrainingHealth",
+    "GradientNorms", "KeepContract", "LastCheckpoint", "Preemption", "ResumeAveraging", "RunProbe", "SaveConfig",
+    "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
 ]  # fmt: skip

@@ -1,0 +1,48 @@
+"""The callback that measures the gradient of each part of a loss."""
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lgx.artifacts.checkpoints import load_checkpoint
+
+NORMS = ["--trainer.callbacks+=GradientNorms", "--trainer.callbacks.every_n_steps=1", "--trainer.log_every_n_steps=1"]
+
+
+def curves(run):
+    events = EventAccumulator(str(run))
+    events.Reload()
+    return {tag: [event.value for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def test_the_parts_of_a_loss_are_measured_and_the_training_stays_the_same(fit, ancestor, tmp_path):
+    options = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/best.learngene.safetensors", "--model.alpha=0.25"]
+    options.append("--trainer.log_every_n_steps=1")
+    for name, more in (("with", NORMS), ("without", [])):
+        done = fit("SWS", f"--name={name}", *options, *more)
+        assert done.code == 0, done.err
+    one, other = (tmp_path / f"runs/test/{name}/seed0" for name in ("with", "without"))
+    states = [load_checkpoint(run / "checkpoints/last.ckpt")["state_dict"] for run in (one, other)]
+    assert all(torch.equal(states[0][key], states[1][key]) for key in states[1])
+    found = curves(one)
+    parts = sorted(tag for tag in found if tag.startswith("gradients/"))
+    assert parts == ["gradients/loss_distillation", "gradients/loss_labels"]
+    assert not [tag for tag in curves(other) if tag.startswith("gradients/")]
+    labels, distill, whole = (found[tag] for tag in (parts[1], parts[0], "train/gradient_norm"))
+    assert len(labels) == len(distill) == len(whole) == 3
+    for a, b, c in zip(labels, distill, whole, strict=True):  # loss = 0.75 labels + 0.25 distill
+        assert a > 0
+        assert b > 0
+        assert c <= 0.75 * a + 0.25 * b + 1e-5
+
+
+@pytest.mark.parametrize("options", [["--trainer.precision=bf16-mixed"], ["--trainer.accumulate_grad_batches=3"]])
+def test_it_works_with_other_ways_to_train(fit, tmp_path, options):
+    done = fit("TLEG", "--name=t", *NORMS, *options)
+    assert done.code == 0, done.err
+
+
+def test_a_wrong_interval_is_one_sentence(fit):
+    done = fit("TLEG", "--trainer.callbacks+=GradientNorms", "--trainer.callbacks.every_n_steps=0")
+    assert done.code == 2
+    assert "GradientNorms.every_n_steps: expected at least 1, got 0" in done.sentence
