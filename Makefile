@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/installed
 SLURM := slurmctld slurmd munged srun
 
-.PHONY: help demo demo-sws test lint types pytest slow nightly soak chaos slurm slurm-programs gpu bench tensorboard clean
+.PHONY: help demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly soak chaos slurm slurm-programs gpu bench tensorboard clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -14,14 +14,23 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
 	touch $(READY)
 
-demo: $(READY) ## example of TAL on pocket data, without a download: table, runs/demo/report.html
+DEMO := runs/demo/ancestor/seed0/best.learngene.safetensors
+DEMO_TASKS := pocket_digits,pocket_motions,pocket_roses,pocket_silhouettes,pocket_clutter
+
+demo: $(READY) demo-ancestor ## TAL in three minutes, without a download: table, runs/demo/report.html
+	$(BIN)/lgx sweep experiments/tal/demo.yaml --parallel 2
+	$(BIN)/lgx compare runs/demo --methods tal,logah,random --out runs/demo
+	@echo "TAL predicted a network of a depth that it never saw: compare its rows with the random start, before and after training."
+	@echo "next      runs/demo/report.html; make demo-full and make demo-sws; the README's First steps, with your own images"
+
+demo-full: $(READY) demo-ancestor ## the same with four tasks, three sizes and a LoGAH for each task, ten minutes
+	$(BIN)/lgx sweep experiments/tal/demo_full.yaml --parallel 2
+	$(BIN)/lgx compare runs/demo_full --out runs/demo_full
+
+demo-ancestor: $(READY)
 	$(BIN)/lgx data prepare pocket --root data
-	test -e runs/demo/ancestor/seed0/best.learngene.safetensors || \
-	  $(BIN)/lgx fit --config experiments/tal/demo/ancestor.yaml --ckpt_path last
-	$(BIN)/lgx embed --ancestor runs/demo/ancestor/seed0/best.learngene.safetensors --out runs/demo/task_embeddings.safetensors \
-	  --data pocket_digits,pocket_motions,pocket_roses,pocket_silhouettes,pocket_clutter
-	$(BIN)/lgx sweep experiments/tal/demo.yaml
-	$(BIN)/lgx compare runs/demo --out runs/demo
+	test -e $(DEMO) || $(BIN)/lgx fit --config experiments/tal/demo/ancestor.yaml --trainer.max_epochs 2 --ckpt_path last
+	$(BIN)/lgx embed --ancestor $(DEMO) --data $(DEMO_TASKS) --out runs/demo/task_embeddings.safetensors
 
 demo-sws: $(READY) ## example of SWS on pocket data: table, runs/demo_sws/report.html
 	$(BIN)/lgx data prepare pocket --root data
