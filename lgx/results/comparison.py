@@ -13,7 +13,7 @@ from lgx.results.health import health_section
 from lgx.results.merging import Merged, merge
 from lgx.results.method_costs import method_costs
 from lgx.results.metrics import Metrics
-from lgx.results.paper import PaperTable, load_table
+from lgx.results.paper import HOURS, PaperTable, load_table
 from lgx.results.sections import Section, claim_section, cost_section, difference_section, table_section
 from lgx.results.verdicts import Verdict, judge
 
@@ -33,6 +33,7 @@ class Options:
         average: Show each method's mean over tasks and architectures.
         cost: Also show the cost of each method's descendants.
         claims: Claims of the paper to judge.
+        confounded: For claims whose two sides differ in more than the method, what else differs.
     """
 
     metric: str = "acc"
@@ -45,6 +46,7 @@ class Options:
     cost: bool = False
     claims: tuple[Claim, ...] = ()
     task_metrics: Mapping[str, str] = field(default_factory=dict)
+    confounded: Mapping[Claim, str] = field(default_factory=dict)
 
     @property
     def metrics(self) -> Metrics:
@@ -82,7 +84,8 @@ def load_paper(options: Options) -> PaperTable | None:
     if options.paper is None:
         return None
     table = load_table(options.paper).of_split(options.split)
-    if not any(row.metric == options.metric for row in table.rows):
+    hours = options.cost and any(row.unit == HOURS for row in table.rows)
+    if not hours and not any(row.metric == options.metric for row in table.rows):
         other = "--split test" if options.split == "train" else "--split train --metric loss"
         remedy = f"--metric {_listed((row.metric for row in table.rows), ' or ')}" if table.rows else other
         raise UserError(f"{table.name} has no {options.metric}; give {remedy}")
@@ -109,7 +112,9 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
         shown, earlier = count_whole_runs(shown, merged.rows, of_paper)
         notes += earlier
     judged = chosen if split == "train" else shown  # a claim about training is one about all of its epochs
-    verdicts = [judge(claim, judged, table, options.metrics) for claim in options.claims]
+    verdicts = [
+        judge(claim, judged, table, options.metrics, options.confounded.get(claim, "")) for claim in options.claims
+    ]
     if options.average:
         shown, incomplete = average(shown)
         notes += incomplete
@@ -117,7 +122,8 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
     sections = [claim_section(verdicts)] if verdicts else []
     for metric in dict.fromkeys((options.metric, *sorted({row.metric for row in shown}))):
         if own := [row for row in [*shown, *means] if row.metric == metric]:
-            sections.append(table_section(own, metric, split, table))
+            printed = table if table and any(row.metric == metric for row in table.rows) else None
+            sections.append(table_section(own, metric, split, printed))
     if options.baseline:
         sections.append(difference_section(shown, options.metric, options.baseline))
     if options.cost:

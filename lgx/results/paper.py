@@ -25,6 +25,9 @@ _TASKS, _ALL = ".tasks", "all"
 _ROLES = ("Aux-", "Super-")
 """Networks that a paper names by their role; those of two methods differ."""
 
+HOURS = "hours"
+"""Unit of printed training times."""
+
 
 @dataclass(frozen=True)
 class PaperRow:

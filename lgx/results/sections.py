@@ -8,7 +8,7 @@ from lgx.methods import registry
 from lgx.results.cost import MethodCost, epochs_table, macs_table, storage_table
 from lgx.results.looks import label_of, method_order
 from lgx.results.metrics import heading
-from lgx.results.paper import PaperTable
+from lgx.results.paper import HOURS, PaperTable
 from lgx.results.statistics import caveat
 from lgx.results.tables import NONE, Cell, Table, arrange, differences, measured, printed
 from lgx.results.verdicts import Verdict
@@ -146,7 +146,7 @@ def cost_section(costs: Sequence[MethodCost], paper: PaperTable | None = None) -
         costs: The cost of at least one method.
         paper: Table whose hours of training stand beside ours, where it has any.
     """
-    hours = {row.method: row.value for row in paper.rows if row.unit == "hours" and row.value} if paper else {}
+    hours = {row.method: row.value for row in paper.rows if row.unit == HOURS and row.value} if paper else {}
     text = [
         "Stored are the parameters that start all architectures, compared with a pretrained network for each of them.",
         "Tuning is the training of all descendants, one per architecture and task. The last columns compare two other "

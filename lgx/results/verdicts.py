@@ -12,7 +12,7 @@ from lgx.results.paper import AVERAGE, PaperRow, PaperTable, paper_names, plain_
 from lgx.results.statistics import Difference, paired_difference, pairs_needed
 
 _ACCURACY = Metrics()
-Answer = Literal["holds", "does not hold", "open", "not measured"]
+Answer = Literal["holds", "does not hold", "confounded", "open", "not measured"]
 
 
 class Cell(NamedTuple):
@@ -46,7 +46,8 @@ class Verdict:
             where the paper has none.
         measured: Measured lead, paired by seed, mean over the cells; None where one of the two was not measured.
         cells: Number of cells in which both were measured.
-        answer: ``holds`` or ``does not hold`` where the 95 % interval excludes 0, else ``open``.
+        answer: ``holds`` or ``does not hold`` where the 95 % interval excludes 0, else ``open``; ``confounded`` where
+            the two sides differ in more than the method.
         differs: What the two sides do not share, in words: ``tal: 100 epochs, random: 200``; empty where all is equal.
         undated: Whether some of the values name no commit, so that their code is unknown.
     """
@@ -65,7 +66,13 @@ class Verdict:
         return pairs_needed(self.measured.summary) if self.measured and self.answer == "open" else None
 
 
-def judge(claim: Claim, rows: Iterable[Row], paper: PaperTable | None = None, metrics: Metrics = _ACCURACY) -> Verdict:
+def judge(
+    claim: Claim,
+    rows: Iterable[Row],
+    paper: PaperTable | None = None,
+    metrics: Metrics = _ACCURACY,
+    confounded: str = "",
+) -> Verdict:
     """Compare two methods seed by seed, by the mean over all cells that both have for every seed.
 
     Args:
@@ -73,6 +80,7 @@ def judge(claim: Claim, rows: Iterable[Row], paper: PaperTable | None = None, me
         rows: Rows of one split; one metric for each task. Shares are in [0, 1].
         paper: The paper's table.
         metrics: The metric of its numbers that counts for each task.
+        confounded: What else than the method differs between the two sides; empty for nothing.
 
     Returns:
         The verdict. Differences are positive where the claim is right, and in percent where the metric is a share.
@@ -88,10 +96,13 @@ def judge(claim: Claim, rows: Iterable[Row], paper: PaperTable | None = None, me
     difference = paired_difference(*means)
     assert difference is not None, "there are common seeds"
     answer: Answer = "open"
-    if difference.claimable:
+    if confounded:
+        answer = "confounded"
+    elif difference.claimable:
         answer = "holds" if difference.summary.mean > 0 else "does not hold"
     undated = any(not row.commit for row in own if row.method in (claim.better, claim.worse))
-    return Verdict(claim, ahead, difference, len(cells), answer, _differs(own, claim, cells), undated)
+    differs = confounded or _differs(own, claim, cells)
+    return Verdict(claim, ahead, difference, len(cells), answer, differs, undated)
 
 
 def _by_seed(rows: Sequence[Row], claim: Claim, method: str) -> dict[int, dict[Cell, float]]:

@@ -19,7 +19,7 @@ from lgx.errors import UserError
 from lgx.results.claims import Claim
 from lgx.results.comparison import Options, compare, load_paper
 from lgx.results.paper import load_table, table_names
-from lgx.results.reproduction import Step, load_recipes
+from lgx.results.reproduction import JudgedClaim, Step, load_recipe, load_recipes
 from lgx.results.statistics import pairs_needed, summarize
 from lgx.results.verdicts import judge
 from tests.support.command_line import lgx
@@ -94,6 +94,25 @@ def test_a_claim_holds_where_the_interval_of_paired_differences_excludes_zero():
     assert judge(Claim("logah", "tal"), [*one, *other]).answer == "does not hold"
     assert judge(Claim("tal", "ghn3"), one).answer == "not measured"
     assert judge(Claim("tal", "logah"), [one[0], other[0]]).answer == "open"
+
+
+def test_a_comparison_that_is_not_of_the_methods_alone_is_no_verdict():
+    own = [*rows("tal", [0.5, 0.6, 0.7]), *rows("logah", [0.4, 0.5, 0.61])]
+    verdict = judge(Claim("tal", "logah"), own, confounded="other learning rates")
+    assert (verdict.answer, verdict.differs, verdict.seeds_needed) == ("confounded", "other learning rates", None)
+    assert verdict.measured is not None
+    assert judge(Claim("tal", "ghn3"), own, confounded="other learning rates").answer == "not measured"
+    assert JudgedClaim("tal/table2", "acc", verdict).cells()[-1] == "confounded (other learning rates)"
+
+
+def test_an_index_marks_claims_that_it_has(tmp_path):
+    entry = {"title": "x", "claims": ["tal > logah"], "mini": {"confounded": {"tal > logah": "steps"}}}
+    index = tmp_path / "index.yaml"
+    index.write_text(yaml.safe_dump({"a": entry}))
+    assert load_recipe("a", index).options("mini").confounded == {Claim("tal", "logah"): "steps"}
+    index.write_text(yaml.safe_dump({"a": entry | {"claims": []}}))
+    with pytest.raises(UserError, match="confounded: 'tal > logah' is no claim of this entry"):
+        load_recipe("a", index)
 
 
 def test_a_smaller_loss_is_better():

@@ -47,8 +47,10 @@ class JudgedClaim:
 
     def _answer(self) -> str:
         verdict = self.verdict
-        if verdict.answer != "open":
+        if verdict.answer in ("holds", "does not hold"):
             answer = f"**{verdict.answer}**"
+        elif verdict.answer == "confounded":
+            answer = "confounded"
         elif verdict.seeds_needed is None:
             answer = "open"
         else:
@@ -97,8 +99,8 @@ def claims_as_markdown(claims: Iterable[JudgedClaim]) -> str:
     rules = ["---" if kind == "left" else "---:" for kind in kinds]
     lines = [_line(JudgedClaim.headings), _line(rules), *(_line(claim.cells()) for claim in listed)]
     counts = Counter(claim.verdict.answer for claim in listed if not claim.is_control)
-    words = {"holds": "hold", "does not hold": "do not hold", "open": "are open", "not measured": "are not measured"}
-    numbers = ", ".join(f"{counts[answer]} {words[answer]}" for answer in get_args(Answer))
+    words = {"holds": "hold", "does not hold": "do not hold"}
+    numbers = ", ".join(f"{counts[answer]} {words.get(answer, f'are {answer}')}" for answer in get_args(Answer))
     if any(claim.verdict.undated for claim in listed):
         lines += ["", "† Some of the values name no commit: they were measured before rows recorded it."]
     return "\n".join([*lines, "", f"Of {counts.total()} claims {numbers}."])

@@ -17,7 +17,7 @@ FILE = Path("experiments/index.yaml")
 SCALES = ("pocket", "mini", "paper")
 _KEYS = {"title", "numbers", "claims", "controls", *SCALES}
 _LISTS = ("results", "measured", "tasks", "methods", "show")
-_SCALE_KEYS = {"steps", "metric", "metrics", "split", *_LISTS}
+_SCALE_KEYS = {"steps", "metric", "metrics", "split", "confounded", *_LISTS}
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Scale:
         metrics: Metric of tasks that are judged on another one, by their names.
         split: Split on which it is measured.
         show: Command lines that draw figures; ``{out}`` is the folder of the results.
+        confounded: For claims whose two sides differ in more than the method at this scale, what else differs.
     """
 
     steps: tuple[Step, ...]
@@ -45,6 +46,7 @@ class Scale:
     split: str = "test"
     show: tuple[str, ...] = ()
     metrics: Mapping[str, str] = field(default_factory=dict)
+    confounded: Mapping[Claim, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Recipe:
         return Options(
             how.metric, how.split, self.numbers,
             methods=how.methods, tasks=how.tasks, claims=self.claims + self.controls, task_metrics=how.metrics,
+            confounded=how.confounded,
         )  # fmt: skip
 
 
@@ -136,6 +139,9 @@ def _recipe(name: str, entry: Any, known: set[str]) -> Recipe:
     scales = {scale: _scale(scale, entry[scale]) for scale in SCALES if scale in entry}
     if not scales or "title" not in entry:
         raise UserError("expected a title and at least one of pocket, mini and paper")
+    for scale, how in scales.items():
+        if unknown := how.confounded.keys() - {*claims, *controls}:
+            raise UserError(f"{scale}: confounded: '{next(iter(unknown))}' is no claim of this entry")
     return Recipe(name, str(entry["title"]), numbers, claims, controls, scales)
 
 
@@ -146,6 +152,9 @@ def _scale(name: str, entry: Any) -> Scale:
     if "metrics" in entry:
         _check(entry["metrics"], entry["metrics"], "metrics")
         given["metrics"] = {str(task): str(metric) for task, metric in entry["metrics"].items()}
+    if "confounded" in entry:
+        _check(entry["confounded"], entry["confounded"], "confounded")
+        given["confounded"] = {Claim.parse(claim): str(reason) for claim, reason in entry["confounded"].items()}
     return Scale(tuple(map(Step.parse, _flat(entry.get("steps", ())))), **given)
 
 
