@@ -41,6 +41,7 @@ class PretrainedNetwork:
         mean: Per-channel mean of its inputs; () of a text model.
         std: Per-channel standard deviation of its inputs; () of a text model.
         has_head: Whether its head was trained; False for the body of a language model.
+        label_names: Names of the classes in index order; () if unknown.
         unknown_part: Why there is no description, in words; empty where there is one.
     """
 
@@ -50,6 +51,7 @@ class PretrainedNetwork:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     has_head: bool = True
+    label_names: tuple[str, ...] = ()
     unknown_part: str = ""
 
     @property
@@ -197,7 +199,9 @@ def _from_timm(name: str) -> PretrainedNetwork:
     model, (architecture, unknown_part), mean, std = load_timm(name)
     if architecture is not None and architecture.kind == "segmentation":  # timm's own model lacks the decoder
         return _network(name, architecture, model.state_dict(), {"mean": mean, "std": std})
-    return PretrainedNetwork(name, model, architecture, mean, std, unknown_part=unknown_part)
+    config: Any = model.pretrained_cfg
+    label_names = _label_names(config.get("label_names"), getattr(model, "num_classes", 0))
+    return PretrainedNetwork(name, model, architecture, mean, std, label_names=label_names, unknown_part=unknown_part)
 
 
 def _network(
@@ -216,8 +220,9 @@ def _network(
         first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
         raise UserError(f"{name}: its tensors are not those of {name_of(architecture)}: {first}") from error
     fill_buffers(model)
+    label_names = _label_names(task.get("class_names"), architecture.num_classes)
     if not isinstance(architecture, ViTArchitecture):
-        return PretrainedNetwork(name, model.eval(), architecture)
+        return PretrainedNetwork(name, model.eval(), architecture, label_names=label_names)
     channels = architecture.in_chans
     mean: Sequence[float] = task.get("mean") or [0.5] * channels
     std: Sequence[float] = task.get("std") or [0.5] * channels
@@ -225,4 +230,9 @@ def _network(
         raise UserError(
             f"{name}: has a mean and std of {len(mean)} and {len(std)} channels, expected {channels}; {AGAIN}"
         )
-    return PretrainedNetwork(name, model.eval(), architecture, tuple(mean), tuple(std))
+    return PretrainedNetwork(name, model.eval(), architecture, tuple(mean), tuple(std), label_names=label_names)
+
+
+def _label_names(given: Any, classes: Any) -> tuple[str, ...]:
+    """Names of the classes; none unless each class has one."""
+    return tuple(map(str, given)) if isinstance(given, list | tuple) and len(given) == classes else ()

@@ -39,6 +39,7 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
         architecture,
         network.mean,
         network.std,
+        network.label_names or None,
         card=facts,
         tokenizer=tokenizer,
         writer="lgx export",

@@ -126,6 +126,13 @@ def test_the_exported_checkpoint_is_the_network_of_the_run(ancestor, tmp_path):
     assert all(torch.equal(v, state[f"network.{k}"]) for k, v in model.state_dict().items())
     task = load_checkpoint(ancestor / "checkpoints/best.ckpt")["lgx"]["task"]
     assert list(model.pretrained_cfg["mean"]) == task["mean"]
+    for source in ("checkpoints/best.ckpt", "best.learngene.safetensors"):
+        assert lgx("export", ancestor / source, "--out", tmp_path / "model").code == 0
+        written = json.loads((tmp_path / "model/config.json").read_text())
+        assert written["label_names"] == list(task["class_names"]) == ["circle", "square", "stripe"]
+    done = lgx("init", "--source", tmp_path / "model", "--arch", ARCH, "--out", tmp_path / "again")
+    assert done.code == 0, done.err
+    assert json.loads((tmp_path / "again/config.json").read_text())["label_names"] == written["label_names"]
 
 
 def test_a_checkpoint_within_the_first_epoch_counts_as_trained(fit, tmp_path):

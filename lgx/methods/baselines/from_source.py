@@ -29,12 +29,19 @@ class FromSource(Initializer):
         return sum(p.numel() for p in self.loaded.model.parameters())
 
     def origin(self) -> Origin:
-        """The source's normalization, classes and kind."""
+        """The source's normalization, classes with their names, and kind."""
         source = self.loaded
         known = source.architecture
         classes = (known.num_classes if known else getattr(source.model, "num_classes", 0)) if source.has_head else 0
         kind = known.kind if known else "classification"
-        return Origin(num_classes=classes or None, kind=kind, mean=source.mean, std=source.std, architecture=known)
+        return Origin(
+            num_classes=classes or None,
+            kind=kind,
+            mean=source.mean,
+            std=source.std,
+            label_names=source.label_names or None,
+            architecture=known,
+        )
 
 
 def check_heads(method: str, source: str, of_source: Architecture, architecture: Architecture) -> None:
