@@ -29,6 +29,7 @@ from lgx.training.callbacks import (
     BuildNetwork,
     CheckRestored,
     DrawFigures,
+    EvaluatedStep,
     FinalWeights,
     FollowMovedRun,
     KeepContract,
@@ -240,7 +241,7 @@ def _with_averaging(given: list[Callback]) -> list[Callback]:
 def _callbacks(trainer: Any) -> list[Callback]:
     """The callbacks of every run, given the trainer's arguments."""
     callbacks: list[Callback] = [Announce(), SaveResults(), SaveLearngene(), SavePredictions()]
-    callbacks += [FollowMovedRun(), CheckRestored(), DrawFigures()]
+    callbacks += [FollowMovedRun(), CheckRestored(), DrawFigures(), EvaluatedStep()]
     if trainer.enable_progress_bar is not False:
         callbacks.append(RichProgressBar(leave=True) if sys.stdout.isatty() else TQDMProgressBar(refresh_rate=50))
     if trainer.logger and not trainer.fast_dev_run:

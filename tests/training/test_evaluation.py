@@ -1,6 +1,16 @@
 """``lgx validate``, ``lgx test`` and ``lgx predict`` on a checkpoint."""
 
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
 from lgx.core.rows import read_rows
+from tests.support.command_line import lgx
+
+
+def curves(run):
+    """Tag -> (step, value) of every point."""
+    events = EventAccumulator(str(run))
+    events.Reload()
+    return {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
 
 
 def test_predictions_name_the_right_images_in_any_order_of_loading(fit, ancestor, tmp_path):
@@ -39,3 +49,20 @@ def test_evaluation_without_a_checkpoint_is_refused(fit):
         assert "needs --ckpt_path" in result.sentence
         assert "--untrained" in result.sentence
     assert fit("Ancestor", "--untrained=true", "--name=u", command="test").code == 0
+
+
+def test_the_scores_of_a_checkpoint_stand_at_its_step_of_the_curves(fit, tmp_path):
+    run = tmp_path / "runs/test/c/seed0"
+    options = ["--name=c", "--trainer.max_epochs=2", "--trainer.log_every_n_steps=1"]
+    assert fit("Ancestor", *options, "--test_start=true").code == 0
+    before = curves(run)
+    assert [step for step, _ in before["test/acc"]] == [0]
+    for command, path in (("test", "last"), ("validate", "last")):
+        done = lgx(command, "--config", run / "config.yaml", "--ckpt_path", path)
+        assert done.code == 0, done.err
+    after = curves(run)
+    steps = max(step for step, _ in before["train/loss"]) + 1
+    assert [step for step, _ in after["test/acc"]] == [0, steps]
+    assert after["val/acc"][-1] == (steps, after["val/acc"][1][1])
+    assert [value for _, value in after["epoch"]][: len(before["epoch"])] == [value for _, value in before["epoch"]]
+    assert {value for step, value in after["epoch"] if step >= steps} <= {1.0, 2.0}

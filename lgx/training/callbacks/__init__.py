@@ -6,6 +6,7 @@ from lgx.training.callbacks.check_restored import CheckRestored
 from lgx.training.callbacks.checkpoint_io import AtomicCheckpointIO
 from lgx.training.callbacks.config import SaveConfig
 from lgx.training.callbacks.contract import KeepContract
+from lgx.training.callbacks.evaluated_step import EvaluatedStep
 from lgx.training.callbacks.figures import DrawFigures
 from lgx.training.callbacks.gradient_norms import GradientNorms
 from lgx.training.callbacks.health import TrainingHealth
@@ -18,7 +19,7 @@ from lgx.training.callbacks.probe import RunProbe
 from lgx.training.callbacks.results import SaveResults
 
 __all__ = [
-    "Announce", "AtomicCheckpointIO", "BuildNetwork", "CheckRestored", "DrawFigures", "FinalWeights", "FollowMovedRun",
-    "GradientNorms", "KeepContract", "LastCheckpoint", "Preemption", "ResumeAveraging", "RunProbe", "SaveConfig",
-    "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
+    "Announce", "AtomicCheckpointIO", "BuildNetwork", "CheckRestored", "DrawFigures", "EvaluatedStep", "FinalWeights",
+    "FollowMovedRun", "GradientNorms", "KeepContract", "LastCheckpoint", "Preemption", "ResumeAveraging", "RunProbe",
+    "SaveConfig", "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
 ]  # fmt: skip
