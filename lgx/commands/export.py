@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 
     from lgx.architectures import Architecture
     from lgx.architectures.zoo import ZooModel
+    from lgx.artifacts.start_record import StartRecord
 
 
 def export(source: str, *, out: str, tokenizer: str | None = None, force: bool = False) -> None:
@@ -78,6 +79,7 @@ def write(
     card: dict[str, Any] | None = None,
     tokenizer: str | None = None,
     writer: str = "lgx",
+    record: "StartRecord | None" = None,
 ) -> None:
     """Write a model in the format of its own library.
 
@@ -91,6 +93,7 @@ def write(
         card: Facts for the model card.
         tokenizer: Folder or name of a text model's tokenizer, which is written beside the model.
         writer: The command that writes the model.
+        record: What started the model.
 
     Raises:
         UserError: If the tokenizer cannot be read, has another vocabulary, or cannot be written beside the model.
@@ -108,10 +111,10 @@ def write(
             raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; give a folder")
         loaded = load_tokenizer(tokenizer, architecture.vocab_size, "--tokenizer") if tokenizer else None
         text_model: Any = model
-        write_text_descendant(out, text_model, loaded, label_names, card, writer)
+        write_text_descendant(out, text_model, loaded, label_names, card, writer, record)
         return
     if tokenizer:
         name = architecture.name if isinstance(architecture, ZooModel) else name_of(architecture)
         raise UserError(f"--tokenizer: is for text models, but {name} reads images; leave it out")
     ours = architecture if isinstance(architecture, ZooModel) else vit_only(architecture, "export")
-    write_descendant(out, model, ours, mean, std, label_names, card, writer)
+    write_descendant(out, model, ours, mean, std, label_names, card, writer, record)

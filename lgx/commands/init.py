@@ -83,7 +83,8 @@ def init(
         initializer = initializer_for(source, **options, seed=seed)
         arch = size.choose(initializer, arch, head or num_classes, seed)
         architecture, start = _start(arch, initializer, head, num_classes, out, seed)
-    _write(out, initializer, architecture, start, source, seed, tokenizer, keep_names=not head)
+    given = {name: value for name, value in options.items() if name != "method" and value is not None}
+    _write(out, initializer, architecture, start, source, seed, tokenizer, keep_names=not head, given=given)
     print(f"written   {out}")
 
 
@@ -96,9 +97,11 @@ def _write(
     seed: int,
     tokenizer: str | None,
     keep_names: bool,
+    given: Mapping[str, Any],
 ) -> None:
     """Report what was built, and write it with what it inherits; the names of the classes only with the head."""
     from lgx.architectures.zoo import ZooModel
+    from lgx.artifacts.start_record import StartRecord
     from lgx.commands.export import write
 
     origin = initializer.origin()
@@ -108,7 +111,9 @@ def _write(
     _print_normalization(architecture, origin, source)
     label_names = origin.label_names if keep_names else None
     card = {"method": method, "source": source, "seed": seed, "task": origin.task}
-    write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer, "lgx init")
+    read = {"source": source} if source else {}
+    record = initializer.record or StartRecord(method, type(initializer).__name__, {**read, **given})
+    write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer, "lgx init", record)
 
 
 def _print_normalization(architecture: "Architecture | ZooModel", origin: "Origin", source: str | None) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture
 from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.start_record import StartRecord
 from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
 from lgx.initialization.origin import Origin
@@ -49,6 +50,11 @@ class Initializer(ABC):
             UserError: If the source cannot be read.
         """
         return self.method
+
+    @property
+    def record(self) -> StartRecord | None:
+        """What started its source, where the weights are that network's; None where the initializer itself starts."""
+        return None
 
     @property
     def stored_parameters(self) -> int:

@@ -41,6 +41,14 @@ class Start:
         """Class of the initializer; None where no installed method declares it."""
         return registry.initializer_classes().get(self.name)
 
+    def first(self) -> "Start":
+        """The start of its source, where ``lgx init`` wrote that and this one copies it; else itself."""
+        try:
+            record = self.kind(**self.arguments).record if self.kind else None
+        except (UserError, TypeError):
+            return self
+        return Start(record.initializer, record.arguments) if record else self
+
     @property
     def is_random(self) -> bool:
         """Whether the whole start is random."""
@@ -115,7 +123,8 @@ class RunRecord:
     def start(self) -> Start:
         """The start of its descendant's weights."""
         configured = self.arguments.get("initializer") or {}
-        return Start(_class_name(configured), dict(configured.get("init_args") or {}))
+        start = Start(_class_name(configured), dict(configured.get("init_args") or {}))
+        return start.first()
 
     @property
     def teacher(self) -> str | None:

@@ -66,6 +66,25 @@ def test_what_a_learngene_costs_is_followed_back_to_the_ancestor(runs, sws):
     assert cost.total.seconds > 0
 
 
+def test_a_start_through_a_folder_of_init_costs_and_is_called_what_a_direct_one_is(runs, images, sws, tmp_path):
+    source, folder = sws / "best.learngene.safetensors", tmp_path / "start"
+    done = lgx("init", "--source", source, "--arch", arch(3), "--out", folder)
+    assert done.code == 0, done.err
+    again = tmp_path / "again"  # a copy of the start is still the start
+    assert lgx("init", "--source", folder, "--arch", arch(3), "--out", again).code == 0
+    direct = costs_of(runs)["sws"]
+    for place in (folder, again):
+        options = ["--model.initializer=Pretrained", f"--model.initializer.source={place}", f"--model.arch={arch(3)}"]
+        more = ["--trainer.max_epochs=2", f"--name=by-{place.name}", "--test_end=true", *options]
+        done = lgx(*arguments("fit", "Finetune", images, tmp_path / "runs", *more))
+        assert done.code == 0, done.err
+    found = costs_of(tmp_path / "runs")
+    assert list(found) == ["sws"]
+    assert (found["sws"].stored, found["sws"].learning, found["sws"].ancestor) == (
+        direct.stored, direct.learning, direct.ancestor,
+    )  # fmt: skip
+
+
 def test_scratch_stores_nothing_and_an_ancestor_is_taken_as_given(runs, ancestor):
     found = costs_of(runs)
     assert (found["random"].stored, found["random"].learning.epochs, found["random"].ancestor.epochs) == (0, 0, 0)

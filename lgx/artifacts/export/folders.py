@@ -5,6 +5,7 @@ from pathlib import Path
 
 from lgx.artifacts.export.card import is_card_of
 from lgx.artifacts.safetensors_files import read_metadata
+from lgx.artifacts.start_record import RECORD
 from lgx.artifacts.timm_source import file_of
 from lgx.core.outputs import check_file, check_folder
 
@@ -12,7 +13,7 @@ WRITER = "written_by"
 """Key of a weights file's metadata that names the command."""
 
 _FILES = frozenset({
-    "config.json", "model.safetensors", "pytorch_model.bin", "README.md",
+    "config.json", "model.safetensors", "pytorch_model.bin", "README.md", RECORD,
     "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
 })  # fmt: skip
 """Files of a model folder; those of the second line are a text model's."""

@@ -10,6 +10,7 @@ from lgx.architectures.meta_device import building_on
 from lgx.artifacts.export.card import model_card, quoted
 from lgx.artifacts.export.folders import WRITER, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
+from lgx.artifacts.start_record import StartRecord
 from lgx.core.extras import nlp_extra
 from lgx.core.files import atomic_path
 
@@ -24,6 +25,7 @@ def write_text_descendant(
     label_names: tuple[str, ...] | None = None,
     card: dict[str, Any] | None = None,
     writer: str = "lgx",
+    record: StartRecord | None = None,
 ) -> None:
     """Write a model as a folder that transformers' ``from_pretrained`` loads, or its weights alone.
 
@@ -35,6 +37,7 @@ def write_text_descendant(
         label_names: Class names in index order.
         card: Facts for the model card.
         writer: The command that writes the model, which the file or folder then names.
+        record: What started the model, which a folder then says.
 
     Raises:
         UserError: If the place is taken by something that is no model, cannot be written, or transformers is not
@@ -56,6 +59,8 @@ def write_text_descendant(
         if tokenizer is not None:
             tokenizer.save_pretrained(temporary)
         (temporary / "README.md").write_text(_card(out, plain, card or {}, writer), encoding="utf-8")
+        if record is not None:
+            record.write(temporary)
 
 
 def _plain(model: "PreTrainedModel") -> "PreTrainedModel":

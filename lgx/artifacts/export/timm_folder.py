@@ -15,6 +15,7 @@ from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.export.card import model_card, quoted
 from lgx.artifacts.export.folders import WRITER, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
+from lgx.artifacts.start_record import StartRecord
 from lgx.core.files import atomic_path
 from lgx.core.foreign import write_errors
 from lgx.errors import UserError
@@ -51,6 +52,7 @@ def write_descendant(
     label_names: tuple[str, ...] | None = None,
     card: dict[str, Any] | None = None,
     writer: str = "lgx",
+    record: StartRecord | None = None,
 ) -> None:
     """Write a model as a timm ``local-dir:`` folder, or its weights alone.
 
@@ -65,6 +67,7 @@ def write_descendant(
         label_names: Class names in index order.
         card: Facts for the model card.
         writer: The command that writes the model, which the file or folder then names.
+        record: What started the model, which a folder then says.
 
     Raises:
         UserError: If the place is taken by something that is no model, or cannot be written.
@@ -81,7 +84,7 @@ def write_descendant(
         inputs = {"mean": json.dumps(list(mean)), "std": json.dumps(list(std))} if mean and std else {}
         write_safetensors(out, tensors, {**metadata, **inputs, WRITER: writer})
     else:
-        _write_folder(out, tensors, architecture, _Inputs(mean, std), label_names, _Card(writer, card or {}))
+        _write_folder(out, tensors, architecture, _Inputs(mean, std), label_names, _Card(writer, card or {}), record)
 
 
 def check_place(out: str | Path, architecture: ViTArchitecture | ZooModel) -> None:
@@ -106,6 +109,7 @@ def _write_folder(
     inputs: _Inputs,
     label_names: tuple[str, ...] | None,
     card: _Card,
+    record: StartRecord | None,
 ) -> None:
     args = architecture.timm_args()
     args.pop("num_classes", None)  # timm reads it from the configuration's top level
@@ -118,6 +122,8 @@ def _write_folder(
         with write_errors():
             save_for_hf(reference, str(temporary), model_config=config, model_args=args, safe_serialization=True)
         (temporary / "README.md").write_text(_card(out, architecture, reference, card), encoding="utf-8")
+        if record is not None:
+            record.write(temporary)
 
 
 def _pretrained_config(

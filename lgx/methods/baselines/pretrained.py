@@ -10,6 +10,7 @@ from lgx.architectures import Architecture, GPT2Architecture
 from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.metadata_schema import AGAIN, TASK
 from lgx.artifacts.safetensors_files import read_safetensors
+from lgx.artifacts.start_record import StartRecord
 from lgx.artifacts.timm_source import is_timm_source
 from lgx.core.json_files import parse_json
 from lgx.core.schema import check_fields
@@ -17,6 +18,7 @@ from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.initialization import Origin, Sizes
 from lgx.methods.baselines.from_source import FromSource, check_heads
+from lgx.methods.baselines.spec import PRETRAINED
 
 
 class Pretrained(FromSource):
@@ -28,19 +30,25 @@ class Pretrained(FromSource):
     Args:
         source: Learngene file of a whole network, folder or weights file that ``lgx init`` wrote, checkpoint, or timm
             model name.
-        name: Name of the method in results, e.g. the method behind a folder that ``lgx init`` wrote.
+        name: Name of the method in results; by default the method behind a folder that ``lgx init`` wrote,
+            ``pretrained`` for other sources.
     """
 
     shared = False
 
-    def __init__(self, source: str, name: str = "pretrained") -> None:
+    def __init__(self, source: str, name: str | None = None) -> None:
         super().__init__(source)
         self.name = name
 
     @property
     def method(self) -> str:
-        """``pretrained``, or the name given."""
-        return self.name
+        """The name given, the method that started the source, or ``pretrained``."""
+        return self.name or (self.record.method if self.record else PRETRAINED.name)
+
+    @cached_property
+    def record(self) -> StartRecord | None:
+        """What started the source, a folder of ``lgx init``; None for a trained network."""
+        return StartRecord.read(self.source)
 
     @property
     def stored_parameters(self) -> int:
