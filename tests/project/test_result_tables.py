@@ -149,6 +149,13 @@ def test_trained_descendants_of_tal() -> None:
             expect((method, title), cell, f"{fmean(before.values()):.1f} → {spread(after)}" if after else "–")
 
 
+def test_layouts_of_tal_and_logah() -> None:
+    _, (head, lines) = tables("Layout, learning rate and steps of TAL and LoGAH")
+    assert [method for method, _ in lines] == ["logah_official", "tal_official", "logah_aligned", "tal_aligned"]
+    columns = [of(DECATHLON[cell], epochs=untrained) for cell in head[1:-1]]
+    check(rows("tal_layout"), lines, [*columns, lambda row: any(column(row) for column in columns)])
+
+
 def descendants(head: Sequence[str]) -> list[Chosen]:
     """Columns ``GTSRB, 5 layers``, ``7``, ``9``, ``Flowers, 5 layers``, ..., and the mean of all."""
     columns, task = [], ""
