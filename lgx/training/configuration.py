@@ -126,7 +126,7 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     """
     check_configs(argv)
     words = normalize_flags(migrate_argv(argv), parser.flags)
-    with explained():
+    with explained(parser):
         config: Namespace = parser.parse_args(words)
     check_values(config)
     return config
@@ -178,8 +178,11 @@ def method_arguments(command: str) -> list[str]:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def explained(parser: RunParser | None = None) -> Iterator[None]:
     """Turn the messages of jsonargparse and of Lightning's checks of its arguments into one sentence.
+
+    Args:
+        parser: Whose options are suggested in place of unknown ones.
 
     Raises:
         UserError: In place of their errors.
@@ -187,7 +190,8 @@ def explained() -> Iterator[None]:
     try:
         yield
     except ArgumentError as error:
-        raise UserError(explain(str(error), _BASES)) from error
+        options = [option for action in parser._actions for option in action.option_strings] if parser else []
+        raise UserError(explain(str(error), _BASES, options)) from error
     except MisconfigurationException as error:
         raise UserError(explain(str(error))) from error
 

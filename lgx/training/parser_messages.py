@@ -9,13 +9,21 @@ from lgx.training.allowed_imports import KNOWN
 
 NO_CONFIGURATION = "holds no configuration"
 
+_ELSEWHERE = {
+    "learning_rate": "--model.optimizer.lr", "lr": "--model.optimizer.lr",
+    "weight_decay": "--model.optimizer.weight_decay", "epochs": "--trainer.max_epochs",
+    "max_epochs": "--trainer.max_epochs", "batch_size": "--data.batch_size", "img_size": "--data.img_size",
+}  # fmt: skip
+"""Where an option is that many look for at the method."""
 
-def explain(message: str, bases: Mapping[str, type] | None = None) -> str:
+
+def explain(message: str, bases: Mapping[str, type] | None = None, options: Sequence[str] = ()) -> str:
     """Turn a parser's message, which lists every alternative that it tried, into one sentence.
 
     Args:
         message: Message of an ``ArgumentError``.
         bases: Key -> class whose subclasses may be its value, for suggestions.
+        options: All options of the command, for suggestions.
 
     Returns:
         One line: which key, what was wrong, what would be right.
@@ -23,9 +31,9 @@ def explain(message: str, bases: Mapping[str, type] | None = None) -> str:
     keys = re.findall(r'Parser key "([^"]*)"', message)
     key = ".".join(keys)
     known = _subclasses(bases[key]) if bases and key in bases else []
-    if (sentence := _unknown_option(message, key)) is not None:
+    if (sentence := _unknown_option(message, key, options)) is not None:
         return sentence
-    if (reason := _foreign_file(message) or _unknown_name(message, known) or _wrong_value(message)) is not None:
+    if (reason := _foreign_file(message) or _unknown_name(message, key, known) or _wrong_value(message)) is not None:
         return f"{key}: {reason}" if key else reason
     lines = [re.sub(r"\s+", " ", line).strip(" -") for line in message.splitlines()]
     return "; ".join(line for line in lines if line)[:400]
@@ -39,17 +47,19 @@ def _foreign_file(message: str) -> str | None:
     return None
 
 
-def _unknown_option(message: str, key: str) -> str | None:
+def _unknown_option(message: str, key: str, options: Sequence[str]) -> str | None:
     """The sentence for options of the command that are unknown or missing."""
     if found := re.search(r"unrecognized arguments: (.+)", message):
-        return f"unknown option {found[1]}; see --help"
+        close = difflib.get_close_matches(re.split(r"[ =]", found[1])[0], options, n=2, cutoff=0.8)
+        hint = f"did you mean {' or '.join(close)}?" if close else "see --help"
+        return f"unknown option {found[1]}; {hint}"
     if found := re.search(r"the following arguments are required: ([\w.]+(?:, [\w.]+)*)", message):
         options = ", ".join(f"--{key}.{name}" if key else f"--{name}" for name in found[1].split(", "))
         return f"{options}: missing; give it on the command line or in a --config file"
     return None
 
 
-def _unknown_name(message: str, known: Sequence[type]) -> str | None:
+def _unknown_name(message: str, key: str, known: Sequence[type]) -> str | None:
     """What is wrong with the name of a class, of one of its options, or of a key."""
     if found := re.search(r"Importing '([^']*)' is not allowed", message):
         package = found[1].split(".")[0]
@@ -60,6 +70,8 @@ def _unknown_name(message: str, known: Sequence[type]) -> str | None:
     if found := re.search(r"Option '([^']*)' is not accepted", message):
         owner = re.findall(r"Problem with given class_path '([^']*)'", message)
         name = owner[-1].rsplit(".", 1)[-1] if owner else "this command"
+        if key == "model" and found[1] in _ELSEWHERE:
+            return f"{found[1]!r} is no option of {name}; it is {_ELSEWHERE[found[1]]}"
         return f"{found[1]!r} is no option of {name}{_suggest(found[1], _options(name, known))}"
     if (reason := _not_a_number(message)) is not None:
         return reason

@@ -30,7 +30,8 @@ def parse(parser: Any, argv: list[str]) -> Namespace:
         arguments: Namespace = parser.parse_args(argv)
         return arguments
     except ArgumentError as error:
-        raise UserError(explain(str(error))) from error
+        options = [option for action in parser._actions for option in action.option_strings]
+        raise UserError(explain(str(error), options=options)) from error
 
 
 def check_configs(argv: Sequence[str]) -> None:

@@ -42,6 +42,8 @@ MISTAKES = [
     (["--data.num_workers=-1"], ("num_workers", "-1")),
     (["--data.eval_batch_size=-1"], ("eval_batch_size", "-1")),
     (["--data.augment=foo"], ("data", "crop_flip", "foo")),
+    (["--trainer.max_epoch=3"], ("unknown option --trainer.max_epoch=3", "did you mean --trainer.max_epochs")),
+    (["--model.learning_rate=1"], ("'learning_rate' is no option of Ancestor", "it is --model.optimizer.lr")),
 ]
 
 
