@@ -23,7 +23,7 @@ MISTAKES = [
     (["--model=Ancestorr"], ("Ancestorr", "did you mean Ancestor?")),
     (["--data=CIFR10"], ("CIFR10", "did you mean CIFAR10")),
     (["--model.lable_smoothing=0.1"], ("lable_smoothing", "did you mean label_smoothing?")),
-    (["--trainer.max_epoch=1"], ("--trainer.max_epoch", "--help")),
+    (["--trainer.max_epoch=1"], ("unknown option --trainer.max_epoch=1", "did you mean --trainer.max_epochs")),
     (["--trainer.max_epochs=abc"], ("trainer.max_epochs", "int", "abc")),
     (["--model.arch=7-Smal"], ("7-Smal", "7-Small")),
     (["--model.arch=depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=32"], ("img_size=16",)),
@@ -42,7 +42,6 @@ MISTAKES = [
     (["--data.num_workers=-1"], ("num_workers", "-1")),
     (["--data.eval_batch_size=-1"], ("eval_batch_size", "-1")),
     (["--data.augment=foo"], ("data", "crop_flip", "foo")),
-    (["--trainer.max_epoch=3"], ("unknown option --trainer.max_epoch=3", "did you mean --trainer.max_epochs")),
     (["--model.learning_rate=1"], ("'learning_rate' is no option of Ancestor", "it is --model.optimizer.lr")),
 ]
 
