@@ -1,6 +1,7 @@
 """What started the network of a folder that ``lgx init`` wrote: so that its learngene is not forgotten."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -42,7 +43,7 @@ class StartRecord:
             UserError: If the file is damaged.
         """
         file = Path(source.removeprefix(_LOCAL)) / RECORD
-        if not file.is_file():
+        if not os.path.isfile(file):  # unlike Path's, it answers for names that are no paths at all
             return None
         about = check_fields(read_json(file, "write the folder again"), _FIELDS, str(file), complete=True)
         return cls(about["method"], about["initializer"], about["arguments"])

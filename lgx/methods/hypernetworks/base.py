@@ -126,7 +126,7 @@ class HypernetMethod(PanelEvaluation):
             raise UserError(f"model.set: {self._set} has no architecture beside those of model.panel")
         return left
 
-    @property
+    @cached_property
     def trained_widths(self) -> tuple[int, ...]:
         """Widths of the networks that the hypernetwork is trained on."""
         return tuple(sorted({architecture.embed_dim for architecture in self.set}))

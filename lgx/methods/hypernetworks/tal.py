@@ -137,11 +137,14 @@ class TAL(HypernetMethod):
             )
         return replace(config, task_width=width)
 
-    @property
+    @cached_property
     def trained_widths(self) -> tuple[int, ...]:
-        """See :class:`HypernetMethod`; also those of the stage that this one starts from."""
-        earlier = Learngene.load(self.start).trained_widths if self.start else ()
-        return tuple(sorted({*super().trained_widths, *earlier}))
+        """See :class:`HypernetMethod`; also those of the stage that this one starts from, none if these are unknown."""
+        own = super().trained_widths
+        if self.start is None:
+            return own
+        earlier = Learngene.load(self.start).trained_widths
+        return tuple(sorted({*own, *earlier})) if earlier else ()
 
     def decoder_options(self) -> dict[str, Any]:
         """Rank, size and layout."""

@@ -16,7 +16,9 @@ class EvaluatedStep(Callback):
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Note the step and the finished epochs of the checkpoint."""
-        self.step, self.epoch = int(checkpoint["global_step"]), int(checkpoint["epoch"])
+        step, epoch = (checkpoint.get(key) for key in ("global_step", "epoch"))
+        if isinstance(step, int) and isinstance(epoch, int):
+            self.step, self.epoch = step, epoch
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Go on from the checkpoint."""
