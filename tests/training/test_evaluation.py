@@ -1,5 +1,7 @@
 """``lgx validate``, ``lgx test`` and ``lgx predict`` on a checkpoint."""
 
+import json
+
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lgx.core.rows import read_rows
@@ -66,3 +68,12 @@ def test_the_scores_of_a_checkpoint_stand_at_its_step_of_the_curves(fit, tmp_pat
     assert after["val/acc"][-1] == (steps, after["val/acc"][1][1])
     assert [value for _, value in after["epoch"]][: len(before["epoch"])] == [value for _, value in before["epoch"]]
     assert {value for step, value in after["epoch"] if step >= steps} <= {1.0, 2.0}
+
+
+def test_a_resumed_run_tests_at_its_own_last_step(fit, tmp_path):
+    run = tmp_path / "runs/test/r/seed0"
+    assert fit("Ancestor", "--name=r", "--trainer.max_epochs=1").code == 0
+    more = ["--name=r", "--trainer.max_epochs=3", "--ckpt_path=last", "--test_end=true"]
+    assert fit("Ancestor", *more).code == 0
+    assert [step for step, _ in curves(run)["test/acc"]] == [9]
+    assert json.loads((run / "summary.json").read_text())["epochs"] == 3

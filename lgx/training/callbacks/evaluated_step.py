@@ -15,7 +15,9 @@ class EvaluatedStep(Callback):
         self.step = self.epoch = 0
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Note the step and the finished epochs of the checkpoint."""
+        """Note the step and the finished epochs of the checkpoint; a run that resumes restores its own."""
+        if trainer.state.fn == "fit":
+            return
         step, epoch = (checkpoint.get(key) for key in ("global_step", "epoch"))
         if isinstance(step, int) and isinstance(epoch, int):
             self.step, self.epoch = step, epoch
