@@ -70,6 +70,11 @@ def test_the_table_of_the_second_machine_gives_the_measured_ranges() -> None:
     assert f"first run | {float(before['first']):.1f} | {float(now['first']):.1f} |" in text
     assert f"later runs | {before['later']} | {now['later']} |" in text
     assert f"as teacher, ms | {teacher[0]} | {teacher[1]} with `model.cache_ancestor` |" in text
+    for label, what in (
+        ("`make demo` after installation", "make demo after installation"),
+        ("the fast tests", "fast tests"),
+    ):
+        assert f"| {label}, s | – | {span(found[what, 'now'])} |" in text, label
     for method in ("Finetune", "SWS", "TLEG", "LSAMD", "TAL, stage 1", "TAL, stage 2"):
         ratio, step = (span(found[f"{what}, {method}", "now"]) for what in ("step / bare loop", "step"))
         assert f"| {method} | {step} | {ratio} |" in text, (method, step, ratio)
