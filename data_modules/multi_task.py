@@ -34,8 +34,10 @@ class MultiTask(ImageOptions, SeveralSets):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in self.augment_of.keys() - self.sets.keys():
-            raise UserError(f"data.augment_of: {name} is no task of this run, which has {', '.join(self.sets)}")
+        if unknown := sorted(self.augment_of.keys() - self.sets.keys()):
+            raise UserError(
+                f"data.augment_of: {', '.join(unknown)} is no task of this run, which has {', '.join(self.sets)}"
+            )
 
     def open(self, name: str) -> ImageDataModule:
         """The data module of an image set, with the options of this one."""

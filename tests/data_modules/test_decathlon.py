@@ -18,6 +18,7 @@ from data_modules import decathlon_prepare as preparing
 from data_modules.catalog import infos, open_set
 from data_modules.decathlon import DECATHLON_TASKS, FACTS, DecathlonTask, decathlon_info
 from data_modules.images import ImageFiles
+from data_modules.shards import ShardImages
 from lgx.commands.data import prepare
 from lgx.errors import UserError
 from tests.support.fake_decathlon import add, expect_tiny_files, pack, write_task
@@ -198,7 +199,9 @@ def test_one_task_can_be_prepared_alone_and_imagenet_later(tmp_path: Path, downl
     shards = ShardedData(name="decathlon_dtd_shards", root=str(tmp_path))
     assert shards.task.name == "decathlon_dtd"
     assert [len(shards.read(s)) for s in SPLITS] == [11, 1, 6]
-    assert "jpg" in shards.read("test").sample(0)  # type: ignore[union-attr]
+    tested = shards.read("test")
+    assert isinstance(tested, ShardImages)
+    assert "jpg" in tested.sample(0)
     prepare("decathlon_imagenet", root=str(tmp_path), source=str(downloads))
     assert Decathlon.is_present(tmp_path, "imagenet")
 

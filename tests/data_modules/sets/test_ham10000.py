@@ -11,6 +11,7 @@ import pytest
 from data_modules import HAM10000, ShardedData
 from data_modules.catalog import open_set
 from data_modules.images import ImageFiles
+from data_modules.shards import ShardImages
 from lgx.commands.data import prepare
 from lgx.errors import UserError
 from tests.support import fake_data
@@ -110,7 +111,8 @@ def test_zips_are_unpacked_and_sharded(root: Path, downloads: Path, tmp_path_fac
     prepare("ham10000", root=str(other), source=str(downloads), shards=True)
     assert contents(HAM10000(root=str(other))) == contents(HAM10000(root=str(root)))
     shards = ShardedData(name="ham10000_shards", root=str(other)).read("test")
-    assert "jpg" in shards.sample(0)  # type: ignore[union-attr]
+    assert isinstance(shards, ShardImages)
+    assert "jpg" in shards.sample(0)
     assert isinstance(open_set("ham10000", str(other)), HAM10000)
 
 
