@@ -36,6 +36,7 @@ COMMANDS = {
     "plan": "steps, memory, FLOPs and hours of a run before it starts",
     "reproduce": "run a table or figure of the papers and check its claims",
     "sweep": "many runs from one file, resumable, on one machine or a cluster",
+    "arena": "accuracy of starts against total compute: is a learngene worth it?",
     "tune": "tune options of a run with optuna",
     "arch": "parameters and MACs of architectures",
     "backbones": "timm's pretrained ViTs, and which of them lgx reads",

@@ -1,10 +1,14 @@
 """``lgx sweep``: many runs from one file."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from lgx.core.rows import Row
     from lgx.runs.executors import Executor
+    from lgx.runs.jobs import Job
     from lgx.runs.progress import Progress
     from lgx.runs.sweeps import Sweep
 
@@ -41,34 +45,69 @@ def sweep(
     Raises:
         UserError: If the file or an option is wrong, or runs failed.
     """
+    from lgx.runs.sweeps import load_sweep
+
+    loaded = load_sweep(file, runs_dir)
+    collected = Path(results) if results else Path(runs_dir) / loaded.experiment / "measured.csv"
+    run_pending(file, loaded, collected, Execution(parallel, cluster, slurm, overwrite, dry_run))
+    if not dry_run:
+        print(f"\nresults    {collected}; compare them with `lgx compare {collected}`")
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How the runs of a sweep are executed; see :func:`sweep`."""
+
+    parallel: int = 1
+    cluster: Literal["local", "slurm"] = "local"
+    slurm: dict[str, Any] | None = None
+    overwrite: bool = False
+    dry_run: bool = False
+
+
+def run_pending(
+    file: str,
+    sweep: "Sweep",
+    results: Path,
+    how: Execution,
+    rows_of: "Callable[[Job], list[Row]] | None" = None,
+) -> None:
+    """Run all runs of a sweep that are not finished, or print their command lines.
+
+    Args:
+        file: Its file, for messages.
+        sweep: The sweep.
+        results: CSV file that collects rows.
+        how: How the runs are executed.
+        rows_of: Gives the rows of a finished run that are added; by default its test rows.
+
+    Raises:
+        UserError: If an option is wrong, finished runs have changed, or runs failed.
+    """
     import shlex
 
     from lgx.errors import UserError
     from lgx.runs.jobs import jobs_folder
     from lgx.runs.pool import Pool
     from lgx.runs.scheduler import run_sweep, sweep_jobs
-    from lgx.runs.sweeps import load_sweep, pending_runs
+    from lgx.runs.sweeps import pending_runs
 
-    if parallel < 1:
-        raise UserError(f"--parallel: must be at least 1 run at a time, got {parallel}")
-    if slurm is not None and cluster != "slurm":
+    if how.parallel < 1:
+        raise UserError(f"--parallel: must be at least 1 run at a time, got {how.parallel}")
+    if how.slurm is not None and how.cluster != "slurm":
         raise UserError("--slurm: needs --cluster slurm")
-    loaded = load_sweep(file, runs_dir)
-    collected = Path(results) if results else Path(runs_dir) / loaded.experiment / "measured.csv"
-    replaced = _replaced_runs(file, loaded, overwrite)
-    pending = {spec.folder for spec in pending_runs(loaded, collected)} | replaced
-    jobs = sweep_jobs(loaded, [spec for spec in loaded.runs if spec.folder in pending], replaced)
-    print(f"sweep      {loaded.experiment}: {len(jobs)} of {len(loaded.runs)} runs to do", flush=True)
-    if dry_run:
+    replaced = _replaced_runs(file, sweep, how.overwrite)
+    pending = {spec.folder for spec in pending_runs(sweep, results)} | replaced
+    jobs = sweep_jobs(sweep, [spec for spec in sweep.runs if spec.folder in pending], replaced)
+    print(f"sweep      {sweep.experiment}: {len(jobs)} of {len(sweep.runs)} runs to do", flush=True)
+    if how.dry_run:
         for number, job in enumerate(jobs.values(), start=1):
             print(f"\n[{number}/{len(jobs)}] lgx {shlex.join(job.command)}")
         return
     if jobs:
-        folder = jobs_folder(runs_dir, loaded.experiment) / "submitit"
-        executor = _executor(folder, parallel, cluster, slurm)
-        with _progress(len(jobs), own_output=parallel == 1 and cluster == "local") as progress:
-            run_sweep(loaded, jobs, Pool(executor, progress), collected)
-    print(f"\nresults    {collected}; compare them with `lgx compare {collected}`")
+        executor = _executor(jobs_folder(sweep.runs_dir, sweep.experiment) / "submitit", how)
+        with _progress(len(jobs), own_output=how.parallel == 1 and how.cluster == "local") as progress:
+            run_sweep(sweep, jobs, Pool(executor, progress), results, rows_of)
 
 
 def _replaced_runs(file: str, sweep: "Sweep", overwrite: bool) -> set[str]:
@@ -90,13 +129,13 @@ def _replaced_runs(file: str, sweep: "Sweep", overwrite: bool) -> set[str]:
     return with_dependents(sweep, changed)
 
 
-def _executor(folder: Path, parallel: int, cluster: str, slurm: dict[str, Any] | None) -> "Executor":
+def _executor(folder: Path, how: Execution) -> "Executor":
     from lgx.runs.executors import InProcessExecutor
     from lgx.runs.submitit_executors import LocalExecutor, SlurmExecutor
 
-    if cluster == "slurm":
-        return SlurmExecutor(folder, parallel, slurm or {})
-    return LocalExecutor(folder, parallel) if parallel > 1 else InProcessExecutor()
+    if how.cluster == "slurm":
+        return SlurmExecutor(folder, how.parallel, how.slurm or {})
+    return LocalExecutor(folder, how.parallel) if how.parallel > 1 else InProcessExecutor()
 
 
 def _progress(total: int, own_output: bool) -> "Progress":

@@ -67,6 +67,7 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
             pretrained network.
         evaluates_starts: Whether evaluation measures untrained descendants: epoch 0 in the results.
         trains: What a run trains.
+        start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
     """
 
@@ -77,6 +78,7 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
     plain_network: ClassVar[bool] = False
     evaluates_starts: ClassVar[bool] = False
     trains: ClassVar[Trained] = "learngene"
+    start_flops: float = 0.0
 
     def __init__(
         self,

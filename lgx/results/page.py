@@ -29,13 +29,14 @@ figcaption, .small { font-size: .9rem; opacity: .8; }
 """.strip()
 
 
-def to_html(title: str, introduction: Sequence[str], sections: Sequence[Section]) -> str:
+def to_html(title: str, introduction: Sequence[str], sections: Sequence[Section], generator: str = GENERATOR) -> str:
     """The page. All text is escaped; the same content gives the same page.
 
     Args:
         title: Title of the page.
         introduction: Paragraphs below it.
         sections: Its parts, in order.
+        generator: The mark of the command that writes it.
     """
     body = [f"<h1>{escape(title)}</h1>", *(_paragraph(text) for text in introduction)]
     for section in sections:
@@ -48,7 +49,7 @@ def to_html(title: str, introduction: Sequence[str], sections: Sequence[Section]
             "<!DOCTYPE html>",
             '<html lang="en">',
             '<head><meta charset="utf-8">',
-            GENERATOR,
+            generator,
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)}</title>",
             f"<style>\n{_STYLE}\n</style></head>",

@@ -142,6 +142,11 @@ class RunRecord:
             return {}
 
     @property
+    def start_flops(self) -> float:
+        """FLOPs of its network's start; 0 where it is not known, e.g. of a resumed run."""
+        return float(self.summary.get("start_flops", 0.0))
+
+    @property
     def epochs(self) -> float:
         """Epochs of training."""
         return float(self.summary.get("epochs", max((row.epochs for row in self.rows), default=0)))

@@ -7,6 +7,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from lgx.results.comparison import Comparison
+from lgx.results.sections import Section
 from lgx.results.tables import Table
 
 _FRAME = 3
@@ -15,10 +16,20 @@ _FRAME = 3
 
 def print_comparison(comparison: Comparison) -> None:
     """Print the introduction and all tables, each with its text."""
+    print_sections(comparison.introduction, comparison.sections)
+
+
+def print_sections(introduction: Sequence[str], sections: Sequence[Section]) -> None:
+    """Print paragraphs, then sections without their figures.
+
+    Args:
+        introduction: The paragraphs.
+        sections: The sections.
+    """
     console = Console()
-    for text in comparison.introduction:
+    for text in introduction:
         console.print(Text(text))
-    for section in comparison.sections:
+    for section in sections:
         console.print(Text(f"\n{section.title}", style="bold"))
         for table in section.tables:
             for view in to_rich(table, console.width):

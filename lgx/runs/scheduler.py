@@ -1,10 +1,10 @@
 """Run a sweep: every run starts after the runs whose files it needs."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from lgx.core.rows import read_rows, replace_rows
+from lgx.core.rows import Row, read_rows, replace_rows
 from lgx.errors import UserError
 from lgx.runs.executors import Failure
 from lgx.runs.jobs import Job, change_of, make_job
@@ -51,7 +51,9 @@ def sweep_jobs(sweep: Sweep, specs: Sequence[RunSpec], replaced: Collection[str]
     }
 
 
-def run_sweep(sweep: Sweep, jobs: dict[str, Job], pool: Pool, results: Path) -> None:
+def run_sweep(
+    sweep: Sweep, jobs: dict[str, Job], pool: Pool, results: Path, rows_of: Callable[[Job], list[Row]] | None = None
+) -> None:
     """Run jobs of a sweep, each after the jobs that it needs; skip the jobs that need a failed one.
 
     Args:
@@ -59,6 +61,7 @@ def run_sweep(sweep: Sweep, jobs: dict[str, Job], pool: Pool, results: Path) -> 
         jobs: Run folder -> job. Of several jobs that can start, the first in this order starts first.
         pool: Runs the jobs.
         results: CSV file to which the test rows of every finished run are added.
+        rows_of: Gives the rows of a finished run that are added; by default its test rows.
 
     Raises:
         UserError: If runs failed; the message lists them and their logs.
@@ -80,7 +83,7 @@ def run_sweep(sweep: Sweep, jobs: dict[str, Job], pool: Pool, results: Path) -> 
             if not ended:
                 break
             for job, outcome in ended:
-                failure = outcome if isinstance(outcome, Failure) else _collect(job, results)
+                failure = outcome if isinstance(outcome, Failure) else _collect(job, results, rows_of or run_rows)
                 if failure is None:
                     sorter.done(job.folder)
                     pool.progress.finished(job)
@@ -109,11 +112,19 @@ def _dependents(needs: dict[str, set[str]], failed: str) -> dict[str, str]:
     return found
 
 
-def _collect(job: Job, results: Path) -> Failure | None:
-    """Add the test rows of a run to those of the sweep, in place of its earlier ones."""
+def run_rows(job: Job) -> list[Row]:
+    """The test rows of a finished run.
+
+    Raises:
+        UserError: If they cannot be read.
+    """
+    return [row for row in read_rows(Path(job.folder) / "results.csv") if row.split == "test"]
+
+
+def _collect(job: Job, results: Path, rows_of: Callable[[Job], list[Row]]) -> Failure | None:
+    """Add the rows of a run to those of the sweep, in place of its earlier ones."""
     try:
-        rows = read_rows(Path(job.folder) / "results.csv")
+        replace_rows(results, job.folder, rows_of(job))
     except UserError as error:
         return Failure(str(error))
-    replace_rows(results, job.folder, [row for row in rows if row.split == "test"])
     return None

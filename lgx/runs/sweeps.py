@@ -74,7 +74,20 @@ def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
         UserError: If the file is missing or malformed; the message names the key.
     """
     file = Path(file)
-    content = read_mapping(file, "a sweep file such as experiments/sws/demo.yaml")
+    return expand_sweep(file, read_mapping(file, "a sweep file such as experiments/sws/demo.yaml"), runs_dir)
+
+
+def expand_sweep(file: Path, content: Mapping[str, Any], runs_dir: str) -> Sweep:
+    """Expand the matrices of what a sweep file holds.
+
+    Args:
+        file: The file, for messages; paths of configuration files are relative to its folder.
+        content: ``experiment``, ``seeds`` and ``runs``.
+        runs_dir: Folder of all runs.
+
+    Raises:
+        UserError: If the content is malformed; the message names the key.
+    """
     if set(content) != {"experiment", "seeds", "runs"}:
         raise UserError(f"{file}: a sweep file must have exactly the keys experiment, seeds and runs")
     seeds, entries = content["seeds"], content["runs"]
@@ -205,6 +218,18 @@ def needed_files(sweep: Sweep, spec: RunSpec) -> dict[str, str]:
 def needed_runs(sweep: Sweep) -> dict[str, set[str]]:
     """Folder of every run -> folders of the runs that it needs."""
     return {spec.folder: set(needed_files(sweep, spec).values()) for spec in sweep.runs}
+
+
+def all_behind(needs: Mapping[str, set[str]], folder: str) -> set[str]:
+    """All runs that a run needs, directly or through others."""
+    found: set[str] = set()
+    waiting = list(needs[folder])
+    while waiting:
+        other = waiting.pop()
+        if other not in found:
+            found.add(other)
+            waiting += needs[other]
+    return found
 
 
 def pending_runs(sweep: Sweep, results: Path) -> list[RunSpec]:

@@ -227,7 +227,7 @@ class LgxCLI(LightningCLI):
             self.trainer.test(self.model, self.datamodule, verbose=False)
         if self.trainer.is_global_zero and not self.config.trainer.fast_dev_run:
             seconds = time.perf_counter() - started
-            write_summary(self.run_dir, self.trainer, seconds, self.health.numbers())
+            write_summary(self.run_dir, self.trainer, seconds, self.model.start_flops, self.health.numbers())
             kind = "best" if (self.run_dir / "checkpoints" / "best.ckpt").exists() else "last"
             print(f"next       lgx test --config {self.run_dir / 'config.yaml'} --ckpt_path {kind}")
 

@@ -33,13 +33,14 @@ def _learngene(folder: Path) -> Path:
     return folder / f"best{SUFFIX}"
 
 
-def write_summary(folder: Path, trainer: Trainer, seconds: float, health: dict[str, Any]) -> None:
+def write_summary(folder: Path, trainer: Trainer, seconds: float, start_flops: float, health: dict[str, Any]) -> None:
     """Write ``summary.json`` into the run's folder.
 
     Args:
         folder: The run's folder.
         trainer: The trainer that has finished.
         seconds: Wall time of this process with its tests; of a resumed run only the part since it was resumed.
+        start_flops: FLOPs that the start of the network took.
         health: What :class:`~lgx.training.callbacks.TrainingHealth` has measured.
     """
     summary = {
@@ -52,6 +53,7 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float, health: dict[s
         "epochs": trainer.current_epoch,
         "steps": trainer.global_step,
         "seconds": round(seconds, 1),
+        "start_flops": start_flops,
         "learngene": _learngene(folder).is_file(),
         "health": health,
     }

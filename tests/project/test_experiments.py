@@ -6,19 +6,27 @@ import pytest
 import yaml
 
 from lgx.architectures import parse_any_architecture
+from lgx.arena.arena_file import load_arena
 from lgx.cli import TRAINING
-from lgx.runs.sweeps import load_sweep, option_arguments, run_arguments
+from lgx.runs.sweeps import Sweep, load_sweep, option_arguments, run_arguments
 from lgx.runs.tuning import load_tuning
 from tests.support.command_line import lgx
 from tests.support.paths import EXPERIMENTS
 
 FILES = sorted(p for p in EXPERIMENTS.rglob("*.yaml") if p.name not in ("paper_numbers.yaml", "index.yaml"))
-SWEEPS = [p for p in FILES if "seeds" in yaml.safe_load(p.read_text())]
+ARENAS = [p for p in FILES if "starts" in yaml.safe_load(p.read_text())]
+SWEEPS = [p for p in FILES if "seeds" in yaml.safe_load(p.read_text()) and p not in ARENAS]
 TUNINGS = [p for p in FILES if "trials" in yaml.safe_load(p.read_text())]
 HARDWARE = [p for p in FILES if p.parent.name == "hardware"]
-CONFIGS = [p for p in FILES if p not in SWEEPS + TUNINGS + HARDWARE]
+CONFIGS = [p for p in FILES if p not in ARENAS + SWEEPS + TUNINGS + HARDWARE]
 
-SWEPT = {Path(spec.config).resolve() for path in SWEEPS for spec in load_sweep(path).runs}
+
+def runs_of(path: Path) -> Sweep:
+    """All runs of a sweep or an arena."""
+    return load_arena(path).sweep() if path in ARENAS else load_sweep(path)
+
+
+SWEPT = {Path(spec.config).resolve() for path in SWEEPS + ARENAS for spec in runs_of(path).runs}
 
 
 def test_every_configuration_starts_with_a_description():
@@ -55,9 +63,9 @@ def test_every_option_of_a_tuning_file_is_one_of_its_run(path):
     assert result.code == 0, result.err
 
 
-@pytest.mark.parametrize("path", SWEEPS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
+@pytest.mark.parametrize("path", SWEEPS + ARENAS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
 def test_every_run_of_every_sweep_parses(path):
-    sweep = load_sweep(path)
+    sweep = runs_of(path)
     seen, chosen = set(), []
     for spec in sweep.runs:
         if arch := spec.options.get("model.arch"):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.artifacts.learngene import Learngene
 from lgx.core.batch import Batch
@@ -57,7 +58,9 @@ class Finetune(StartedMethod):
         """The descendant with its start; without reading the source where a checkpoint is loaded next."""
         if self._trainer is None or self.weights_follow:
             return self.architecture.build(None, self.drop_rate)
-        start = initialize(self.architecture, self.initializer, self.task, self.head, self.drop_rate)
+        with FlopCounterMode(display=False) as counter:
+            start = initialize(self.architecture, self.initializer, self.task, self.head, self.drop_rate)
+        self.start_flops = float(counter.get_total_flops())
         self.print(start.describe())
         return start.model
 

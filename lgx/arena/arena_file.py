@@ -1,0 +1,265 @@
+"""Arena files: tasks, sizes, starts and budgets, and the runs that measure them."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lgx.core.names import check_name
+from lgx.core.schema import shortened
+from lgx.errors import UserError
+from lgx.runs.sweeps import Sweep, all_behind, expand_sweep, needed_runs, read_mapping
+
+_KEYS = {"experiment", "seeds", "config", "ancestor", "tasks", "sizes", "budgets", "starts", "sources", "scratch"}
+_OPTIONAL = {"ancestor", "sources", "rival"}
+_START_KEYS = {"options", "config", "sizes", "budgets"}
+_NAME = "{task}-{size}-{start}-{budget}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a run measures.
+
+    Attributes:
+        task: Name of the task in the arena file.
+        size: Name of the size.
+        start: Name of the start.
+        budget: Epochs of training.
+        seed: Seed.
+    """
+
+    task: str
+    size: str
+    start: str
+    budget: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Arena:
+    """An arena file.
+
+    Attributes:
+        file: The file.
+        content: What it holds.
+        runs_dir: Folder of all runs.
+    """
+
+    file: Path
+    content: Mapping[str, Any]
+    runs_dir: str
+
+    @property
+    def experiment(self) -> str:
+        """Folder of the runs below ``runs_dir``."""
+        return str(self.content["experiment"])
+
+    def without(self, refused: Collection[tuple[str, str]]) -> "Arena":
+        """The arena without some sizes of some starts.
+
+        Args:
+            refused: Starts and sizes.
+        """
+        starts = {
+            start: entry | {"sizes": [size for size in self.sizes_of(start) if (start, size) not in refused]}
+            for start, entry in self.content["starts"].items()
+        }
+        return replace(self, content={**self.content, "starts": starts})
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the tasks."""
+        return tuple(self.content["tasks"])
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Names of the sizes."""
+        return tuple(self.content["sizes"])
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """Names of the starts."""
+        return tuple(self.content["starts"])
+
+    @property
+    def scratch(self) -> str:
+        """The start that every other is compared with at the same total compute."""
+        return str(self.content["scratch"])
+
+    @property
+    def rival(self) -> str | None:
+        """The start against which the number of sizes is counted from which another one is cheaper."""
+        return self.content.get("rival")
+
+    def budgets(self, start: str) -> tuple[int, ...]:
+        """Epochs of training from a start."""
+        return tuple(self.content["starts"][start].get("budgets", self.content["budgets"]))
+
+    def sizes_of(self, start: str) -> tuple[str, ...]:
+        """Sizes that are measured from a start."""
+        return tuple(self.content["starts"][start].get("sizes", self.sizes))
+
+    def sweep(self, longer: Mapping[tuple[str, str], int] | None = None) -> Sweep:
+        """All runs.
+
+        Args:
+            longer: Epochs of a further training from scratch, by task and size.
+
+        Raises:
+            UserError: If options are malformed; the message names the run.
+        """
+        runs = list(self._sources())
+        for start in self.starts:
+            runs += self._runs(start, self.tasks, self.sizes_of(start), self.budgets(start))
+        for (task, size), epochs in (longer or {}).items():
+            runs += self._runs(self.scratch, [task], [size], [epochs])
+        content = {"experiment": self.experiment, "seeds": self.content["seeds"], "runs": runs}
+        return expand_sweep(self.file, content, self.runs_dir)
+
+    def cell_of(self, run: str) -> Cell | None:
+        """What a run measures; None for the run of a source.
+
+        Args:
+            run: The run's folder, which may have been moved.
+        """
+        *_, name, seed = ("", "", *Path(run).parts)
+        begin, _, budget = name.rpartition("-")
+        place = self._places.get(begin)
+        return Cell(*place, int(budget), int(seed.removeprefix("seed"))) if place and budget.isdecimal() else None
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[str, str, str]]:
+        return {
+            f"{task}-{size}-{start}": (task, size, start)
+            for task in self.tasks
+            for start in self.starts
+            for size in self.sizes_of(start)
+        }
+
+    def cells(self, sweep: Sweep) -> dict[str, Cell]:
+        """Folder of a run -> what it measures, for all runs but those of sources."""
+        found = ((spec.folder, self.cell_of(spec.folder)) for spec in sweep.runs)
+        return {folder: cell for folder, cell in found if cell is not None}
+
+    def sharing(self, sweep: Sweep) -> dict[str, dict[str, int]]:
+        """For each run of a cell, the runs of sources behind it, each with the number of sizes that share it.
+
+        The ancestor is given, also where a run of the arena trains it. Two sizes share a source if both start from it
+        in the same way, on the same task and with the same seed.
+        """
+        needs, cells = needed_runs(sweep), self.cells(sweep)
+        given = self._ancestor_runs(sweep)
+        behind = {folder: all_behind(needs, folder) - given for folder in cells}
+        users: dict[tuple[str, str, str, int], set[str]] = {}
+        for folder, cell in cells.items():
+            for source in behind[folder]:
+                users.setdefault((source, cell.task, cell.start, cell.seed), set()).add(cell.size)
+        return {
+            folder: {source: len(users[source, cell.task, cell.start, cell.seed]) for source in behind[folder]}
+            for folder, cell in cells.items()
+        }
+
+    def _ancestor_runs(self, sweep: Sweep) -> set[str]:
+        """Folders of the runs that train the ancestor."""
+        ancestor, runs = str(self.content.get("ancestor", "")), str(Path(self.runs_dir) / self.experiment)
+        files = [ancestor.replace("{runs}", runs).replace("{seed}", str(seed)) for seed in self.content["seeds"]]
+        parents = {str(parent) for file in files for parent in Path(file).parents}
+        return {spec.folder for spec in sweep.runs if spec.folder in parents}
+
+    def _sources(self) -> Iterator[dict[str, Any]]:
+        for name, source in (self.content.get("sources") or {}).items():
+            matrix = {key: self.content[f"{key}s"] for key in ("task", "size") if f"{{{key}}}" in name}
+            yield {"name": name, **source, "matrix": matrix}
+
+    def _runs(
+        self,
+        start: str,
+        tasks: Sequence[str],
+        sizes: Sequence[str],
+        budgets: Sequence[int],
+    ) -> Iterator[dict[str, Any]]:
+        """Entries of the sweep for a start: one for budgets that train, one for a test without training."""
+        entry, content = self.content["starts"][start], self.content
+        for trains in (True, False):
+            epochs = {str(budget): {"trainer.max_epochs": budget} for budget in budgets if (budget > 0) == trains}
+            if epochs:
+                yield {
+                    "name": _NAME,
+                    "command": "fit" if trains else "test",
+                    "config": entry.get("config", content["config"]),
+                    "matrix": {
+                        "task": {name: content["tasks"][name] for name in tasks},
+                        "size": {name: content["sizes"][name] for name in sizes},
+                        "start": {start: entry.get("options") or {}},
+                        "budget": epochs,
+                    },
+                }
+
+
+def load_arena(file: str | Path, runs_dir: str = "runs") -> Arena:
+    """Read an arena file.
+
+    Args:
+        file: YAML with ``experiment``, ``seeds``, ``config``, ``tasks``, ``sizes``, ``budgets``, ``starts`` and
+            ``scratch``, and optionally ``ancestor``, ``sources`` and ``rival``.
+        runs_dir: Folder of all runs.
+
+    Raises:
+        UserError: If the file is missing or malformed; the message names the key.
+    """
+    file = Path(file)
+    content = read_mapping(file, "an arena file such as experiments/arena/pocket.yaml")
+    missing, unknown = _KEYS - _OPTIONAL - content.keys(), content.keys() - _KEYS - _OPTIONAL
+    if missing or unknown:
+        wrong = f"lacks {', '.join(sorted(missing))}" if missing else f"unknown key {shortened(sorted(unknown)[0])}"
+        raise UserError(f"{file}: {wrong}; an arena file has {', '.join(sorted(_KEYS - _OPTIONAL))}, and may have "
+                        f"{', '.join(sorted(_OPTIONAL))}")  # fmt: skip
+    for key in ("tasks", "sizes", "starts"):
+        named = content[key]
+        if not isinstance(named, dict) or not named or not all(isinstance(value, dict) for value in named.values()):
+            raise UserError(f"{file}: {key} must map each name to a mapping of options, got {shortened(named)}")
+        for name in named:
+            check_name(str(name), f"{file}: {key}")
+            if "/" in str(name):
+                raise UserError(f"{file}: {key}: a name must have no /, because it names folders of runs, got {name}")
+    _check_epochs(content["budgets"], f"{file}: budgets")
+    for name, start in content["starts"].items():
+        _check_start(start, content, f"{file}: starts.{name}")
+    for key in ("scratch", "rival"):
+        if key in content and content[key] not in content["starts"]:
+            raise UserError(f"{file}: {key} must be one of the starts {', '.join(content['starts'])}, got "
+                            f"{shortened(content[key])}")  # fmt: skip
+    sources = content.get("sources") or {}
+    if not isinstance(sources, dict) or not all(isinstance(source, dict) for source in sources.values()):
+        raise UserError(f"{file}: sources must map each name to a run with config and options")
+    arena = Arena(file, _filled(content, str(content.get("ancestor", ""))), runs_dir)
+    arena.sweep()
+    return arena
+
+
+def _check_start(start: Mapping[str, Any], content: Mapping[str, Any], where: str) -> None:
+    if unknown := start.keys() - _START_KEYS:
+        raise UserError(
+            f"{where}: unknown key {shortened(sorted(unknown)[0])}; expected {', '.join(sorted(_START_KEYS))}"
+        )
+    if "budgets" in start:
+        _check_epochs(start["budgets"], f"{where}.budgets")
+    sizes = start.get("sizes", [])
+    if not isinstance(sizes, list) or not set(map(str, sizes)) <= content["sizes"].keys():
+        raise UserError(f"{where}.sizes: must be some of {', '.join(content['sizes'])}, got {shortened(sizes)}")
+
+
+def _check_epochs(budgets: Any, where: str) -> None:
+    whole = isinstance(budgets, list) and all(type(budget) is int and budget >= 0 for budget in budgets)
+    if not whole or not budgets or budgets != sorted(set(budgets)):
+        raise UserError(
+            f"{where}: must be different whole numbers of epochs, increasing, 0 for none; got {shortened(budgets)}"
+        )
+
+
+def _filled(value: Any, ancestor: str) -> Any:
+    """The content with the ancestor's source in place of ``{ancestor}``."""
+    if isinstance(value, dict):
+        return {key: _filled(inner, ancestor) for key, inner in value.items()}
+    return value.replace("{ancestor}", ancestor) if isinstance(value, str) else value

@@ -1,0 +1,141 @@
+"""Points of accuracy against total compute, from the rows of an arena."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log
+from statistics import fmean
+
+from lgx.arena.arena_file import Arena, Cell
+from lgx.arena.costs import FLOPS, LEARNING, SECONDS, SHARED
+from lgx.core.rows import Row
+from lgx.results.metrics import scale_of
+from lgx.results.statistics import Summary, summarize
+
+Place = tuple[str, str]
+"""Task and size."""
+
+WITHIN = 1.02
+"""Amounts of compute whose ratio is smaller count as equal: as far as counted FLOPs may differ from measured ones."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """What a descendant costs, mean over seeds.
+
+    Attributes:
+        own: Its own training, and the computation of its start.
+        sources: All training of the sources behind its start.
+        shared: Its share of that: each source's training, divided by the number of sizes that start from it.
+    """
+
+    own: float
+    sources: float
+    shared: float
+
+    @property
+    def total(self) -> float:
+        """With the shared cost of sources."""
+        return self.own + self.shared
+
+    @property
+    def alone(self) -> float:
+        """With the whole cost of sources, as if no other size started from them."""
+        return self.own + self.sources
+
+
+@dataclass(frozen=True)
+class Point:
+    """A start at one budget.
+
+    Attributes:
+        budget: Epochs of training.
+        accuracy: Accuracy by seed, in percent.
+        flops: Floating-point operations.
+        seconds: Seconds of wall time.
+        images: Number of test images.
+        architecture: Name of the architecture.
+    """
+
+    budget: int
+    accuracy: Mapping[int, float]
+    flops: Amount
+    seconds: Amount
+    images: int
+    architecture: str
+
+    @property
+    def summary(self) -> Summary:
+        """Accuracy over seeds."""
+        return summarize([self.accuracy[seed] for seed in sorted(self.accuracy)])
+
+
+Curve = Sequence[Point]
+"""Points of one start, task and size, by budget."""
+
+
+def read_points(arena: Arena, rows: Iterable[Row], metric: str = "acc") -> dict[str, dict[Place, Curve]]:
+    """Curves by start, then by task and size.
+
+    Args:
+        arena: The arena.
+        rows: Rows of its runs; runs without the rows of their cost are left out.
+        metric: The metric that counts as accuracy.
+    """
+    runs: dict[tuple[str, Place, int], dict[int, dict[str, Row]]] = {}
+    for row in rows:
+        cell = arena.cell_of(row.run)
+        if cell is not None and row.split == "test":
+            runs.setdefault(_key(cell), {}).setdefault(cell.seed, {})[row.metric] = row
+    found: dict[str, dict[Place, list[Point]]] = {}
+    for (start, place, budget), seeds in sorted(runs.items(), key=lambda item: item[0][2]):
+        whole = {seed: values for seed, values in seeds.items() if {metric, FLOPS} <= values.keys()}
+        if whole:
+            found.setdefault(start, {}).setdefault(place, []).append(_point(budget, whole, metric))
+    return {start: dict(found[start]) for start in arena.starts if start in found}
+
+
+def _key(cell: Cell) -> tuple[str, Place, int]:
+    return cell.start, (cell.task, cell.size), cell.budget
+
+
+def _point(budget: int, seeds: Mapping[int, Mapping[str, Row]], metric: str) -> Point:
+    def amount(unit: str) -> Amount:
+        return Amount(*(fmean(rows[unit + s].value for rows in seeds.values()) for s in ("", LEARNING, SHARED)))
+
+    first = next(iter(seeds.values()))[metric]
+    accuracy = {seed: scale_of(metric) * rows[metric].value for seed, rows in seeds.items()}
+    return Point(budget, accuracy, amount(FLOPS), amount(SECONDS), first.n, first.architecture)
+
+
+def at_compute(curve: Curve, flops: float, seed: int) -> float | None:
+    """Accuracy of a seed at an amount of total compute, on straight lines over its logarithm.
+
+    Returns:
+        The accuracy in percent; None outside of what was measured.
+    """
+    own = [(point.flops.total, point.accuracy[seed]) for point in curve if seed in point.accuracy and point.budget]
+    if not own or not own[0][0] / WITHIN <= flops <= own[-1][0] * WITHIN:
+        return None
+    if flops <= own[0][0]:
+        return own[0][1]
+    for (low, before), (high, after) in pairwise(own):
+        if flops <= high:
+            return before + (after - before) * log(flops / low) / log(high / low)
+    return own[-1][1]
+
+
+def own_compute_to(curve: Curve, accuracy: float) -> tuple[float, bool] | None:
+    """Own FLOPs, without sources, until the mean over seeds reaches an accuracy.
+
+    Returns:
+        The FLOPs, and whether the smallest budget reaches it already, so that fewer may suffice; None if it is not
+        reached.
+    """
+    trained = [(point.flops.own, fmean(point.accuracy.values())) for point in curve if point.budget]
+    if trained and trained[0][1] >= accuracy:
+        return trained[0][0], True
+    for (low, before), (high, after) in pairwise(trained):
+        if after >= accuracy:
+            return low * (high / low) ** ((accuracy - before) / (after - before)), False
+    return None

@@ -1,0 +1,106 @@
+"""Print an arena's tables, and write them as a page, in Markdown, as pictures and for TensorBoard."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lgx.arena.arena_file import Arena
+from lgx.arena.figures import compute_figure, write_scalars
+from lgx.arena.points import Place
+from lgx.arena.sections import sections_of
+from lgx.arena.verdicts import Curves
+from lgx.components.figures import is_svg_of, to_svg, write_svg
+from lgx.core.files import atomic_path
+from lgx.core.outputs import begins_with, check_file
+from lgx.core.rows import Row
+from lgx.results.markdown import to_markdown_page
+from lgx.results.page import to_html
+from lgx.results.sections import Drawing, Section
+from lgx.results.terminal import print_sections
+
+COMMAND = "lgx arena"
+PAGE, MARKDOWN, SCALARS = "report.html", "arena.md", "tensorboard"
+_GENERATOR = f'<meta name="generator" content="{COMMAND}">'
+_TITLE = "Starts at equal compute"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where a report is written.
+
+    Attributes:
+        folder: The folder.
+    """
+
+    folder: Path
+
+    def check(self, arena: Arena, force: bool) -> None:
+        """Refuse to replace what no arena wrote.
+
+        Args:
+            arena: The arena.
+            force: Whether such files may be replaced.
+
+        Raises:
+            UserError: If a file would be replaced, or the folder is a file.
+        """
+        check_file(self.folder / PAGE, COMMAND, lambda file: begins_with(file, _GENERATOR), force=force)
+        check_file(self.folder / MARKDOWN, COMMAND, lambda file: begins_with(file, f"# {_TITLE}"), force=force)
+        for task in arena.tasks:
+            check_file(self.picture(task), COMMAND, lambda file: is_svg_of(file, COMMAND), force=force)
+
+    def picture(self, task: str) -> Path:
+        """The picture of a task's curves."""
+        return self.folder / f"curves-{task}.svg"
+
+    def write(self, arena: Arena, curves: Curves, refusals: Mapping[tuple[str, str], str], rows: Sequence[Row]) -> None:
+        """Print the tables, and write all files.
+
+        Args:
+            arena: The arena.
+            curves: Curves of the starts that were measured.
+            refusals: By start and size, why there is no descendant.
+            rows: Rows of the runs.
+        """
+        sections, introduction = sections_of(arena, curves, refusals), [_overview(arena, rows)]
+        print_sections(introduction, sections)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        places = {task: _places(arena, curves, task) for task in arena.tasks}
+        figures = {task: compute_figure(curves, found) for task, found in places.items() if found}
+        drawings = [
+            Drawing(
+                to_svg(figure, f"curves-{task}"),
+                f"accuracy against total compute on {task}, starts {', '.join(curves)}",
+                f"{task}: accuracy against total compute with the share of sources; mean over seeds, 95 % intervals.",
+            )
+            for task, figure in figures.items()
+        ]
+        first, *others = sections
+        pages = {
+            PAGE: to_html(_TITLE, introduction, [first, Section("Curves", drawings=drawings), *others], _GENERATOR),
+            MARKDOWN: to_markdown_page(_TITLE, introduction, sections),
+        }
+        for name, text in pages.items():
+            with atomic_path(self.folder / name) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        for task, figure in figures.items():
+            write_svg(figure, self.picture(task), f"curves-{task}", COMMAND)
+        shutil.rmtree(self.folder / SCALARS, ignore_errors=True)
+        write_scalars(curves, self.folder / SCALARS)
+        print(f"\nreport     {self.folder / PAGE}, and beside it {MARKDOWN}, the curves and {SCALARS}")
+
+
+def _overview(arena: Arena, rows: Sequence[Row]) -> str:
+    measured = [row for row in rows if arena.cell_of(row.run)]
+    words = ", ".join(sorted({row.hardware for row in measured if row.hardware}))
+    return (
+        f"{len({row.run for row in measured})} runs, seeds {', '.join(str(seed) for seed in arena.content['seeds'])}, "
+        f"tasks {', '.join(arena.tasks)}, sizes {', '.join(arena.sizes)}; {words}."
+    )
+
+
+def _places(arena: Arena, curves: Curves, task: str) -> list[Place]:
+    """Places of a task that were measured."""
+    places = [(task, size) for size in arena.sizes]
+    return [place for place in places if any(place in found for found in curves.values())]

@@ -1,0 +1,215 @@
+"""The tables and sentences of an arena's report."""
+
+from collections.abc import Mapping, Sequence
+from math import inf, isinf
+from statistics import fmean
+
+from lgx.architectures import parse_any_architecture
+from lgx.architectures.cost import cost_of
+from lgx.arena.arena_file import Arena
+from lgx.arena.points import Place, Point
+from lgx.arena.verdicts import Curves, Need, against_scratch, best_within, cheaper_sizes, need_of, setbacks, target
+from lgx.results.sections import Section
+from lgx.results.statistics import Difference, Summary, caveat
+from lgx.results.tables import NONE, Cell, Table
+
+
+def sections_of(arena: Arena, curves: Curves, refusals: Mapping[tuple[str, str], str]) -> list[Section]:
+    """All sections without figures, the most useful first.
+
+    Args:
+        arena: The arena.
+        curves: Curves of the starts that were measured.
+        refusals: By start and size, why there is no descendant.
+    """
+    places = [(task, size) for task in arena.tasks for size in arena.sizes]
+    places = [place for place in places if any(place in found for found in curves.values())]
+    sections = [choice_section(arena, curves, places), verdict_section(arena, curves)]
+    if arena.rival in curves:
+        sections.append(crossover_section(arena, curves, arena.rival or ""))
+    return [*sections, *(place_section(arena, curves, place, refusals) for place in places)]
+
+
+def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Section:
+    """For each task and size the best start within an amount of compute."""
+    levels = _levels(arena, curves)
+    rows = []
+    for place in places:
+        point = next(found[place][0] for found in curves.values() if place in found)
+        parameters = cost_of(parse_any_architecture(point.architecture)).parameters
+        cells = [Cell(f"{parameters / 1e6:.2g}")]
+        bounds = [_flops_of(curves.get(arena.scratch, {}).get(place, ()), budget) for budget in levels]
+        for flops in [*bounds, inf]:
+            choice = best_within(curves, place, flops) if flops else None
+            text = NONE
+            if choice is not None:
+                text = f"{choice.start} {_mean(choice.point.summary)}"
+                text += f" (or {', '.join(choice.equals)})" if choice.equals else ""
+            cells.append(Cell(text))
+        rows.append((f"{place[0]}, {place[1]}", tuple(cells)))
+    heads = (*(f"{_epochs(budget)} of {arena.scratch}" for budget in levels), "no bound")
+    text = (
+        "The start with the highest accuracy among those whose total compute does not exceed a bound: the descendant's "
+        "training, its start, and its share of the training of sources. In parentheses: starts that do not differ "
+        "from it claimably (paired by seed, 95 %)."
+    )
+    return Section(
+        "What to choose", [text], [Table("Best start", ("M parameters", *heads), tuple(rows), first="descendant")]
+    )
+
+
+def verdict_section(arena: Arena, curves: Curves) -> Section:
+    """A line for each start: accuracy, compute, and the difference to scratch at the same total compute."""
+    budgets = [budget for budget in arena.budgets(arena.scratch) if budget]
+    rows, words, counts = [], [], []
+    for start, found in curves.items():
+        last = [curve[-1] for curve in found.values()]
+        cells = [Cell(str(len(found)))]
+        differences: list[Difference | None] = []
+        for budget in budgets:
+            points = [point for curve in found.values() for point in curve if point.budget == budget]
+            cells.append(Cell(f"{fmean(point.summary.mean for point in points):.1f}" if points else NONE))
+            measured = against_scratch(curves, start, arena.scratch, budget) if start != arena.scratch else None
+            differences.append(measured[0] if measured else None)
+            cells.append(Cell(_signed(differences[-1])))
+            counts += [len(point.accuracy) for point in points]
+        for amount in ("own", "shared", "sources"):
+            cells.append(Cell(_amount(fmean(getattr(point.flops, amount) for point in last))))
+        cells.append(Cell(f"{fmean(point.seconds.total for point in last):.0f}"))
+        rows.append((start, tuple(cells)))
+        if start != arena.scratch:
+            words.append(f"{start}: {_verdict(budgets, differences, arena.scratch)}")
+    heads = [head for budget in budgets for head in (f"accuracy, {_epochs(budget)}", f"minus {arena.scratch}")]
+    columns = ("cells", *heads, "own TFLOP", "share of sources", "all sources", "seconds")
+    note = (
+        f"Means over tasks × sizes (cells). minus {arena.scratch}: the difference to {arena.scratch} with the same "
+        "total compute, in points; * where its 95 % interval excludes 0. Compute and seconds are those of the largest "
+        "budget. "
+        f"{caveat(counts)}"
+    )
+    checks = setbacks(curves, arena.scratch) or [f"More training from {arena.scratch} never ended claimably worse."]
+    return Section("Verdicts", [note, *words, *checks], [Table("All starts", columns, tuple(rows), first="start")])
+
+
+def crossover_section(arena: Arena, curves: Curves, rival: str) -> Section:
+    """From how many sizes on each start is cheaper than the rival, for the accuracy that scratch reaches."""
+    budget, count = max(arena.budgets(arena.scratch)), len(arena.sizes)
+    rows = []
+    for start in curves:
+        own: list[Need] = []
+        other: list[Need] = []
+        missed = 0
+        for place in curves[start]:
+            wanted = target(curves, arena.scratch, budget, place)
+            if wanted is None:
+                continue
+            pair = [_need(arena, curves, name, place, wanted) for name in (start, rival)]
+            missed += pair[0] is None
+            if pair[0] is not None and pair[1] is not None:
+                own.append(pair[0])
+                other.append(pair[1])
+        cells = [str(len(own)), str(missed), *(_need_cells(own, count) if own else [NONE] * 3)]
+        cells.append(_crossover(own, other) if own and start != rival else NONE)
+        rows.append((start, tuple(map(Cell, cells))))
+    columns = (
+        "cells",
+        "not reached",
+        "own TFLOP",
+        "shared TFLOP",
+        f"for one of {count} sizes",
+        f"cheaper than {rival}",
+    )
+    text = (
+        f"Compute until the mean accuracy that {arena.scratch} reaches after {_epochs(budget)}, on straight lines over "
+        "the logarithm of compute. ≤: the smallest budget reaches it already. Means over the cells where the start and "
+        f"{rival} reach it; own: one descendant, with sources of its own; shared: sources that all sizes use."
+    )
+    return Section("Crossovers", [text], [Table("Compute to accuracy", columns, tuple(rows), first="start")])
+
+
+def place_section(arena: Arena, curves: Curves, place: Place, refusals: Mapping[tuple[str, str], str]) -> Section:
+    """All points of a task and size."""
+    budgets = sorted({point.budget for found in curves.values() for point in found.get(place, ())})
+    rows = []
+    for start in arena.starts:
+        curve = curves.get(start, {}).get(place, ())
+        known = {point.budget: point for point in curve}
+        cells = [_point_cell(known.get(budget), refusals.get((start, place[1]))) for budget in budgets]
+        rows.append((start, tuple(map(Cell, cells))))
+    columns = tuple(_epochs(budget) if budget else "untrained" for budget in budgets)
+    table = Table("Accuracy at total compute in TFLOP", columns, tuple(rows), first="start")
+    return Section(f"{place[0]}, {place[1]}", tables=[table])
+
+
+def _point_cell(point: Point | None, refusal: str | None) -> str:
+    if point is None:
+        return refusal or NONE
+    return f"{_mean(point.summary)} at {_amount(point.flops.total)}"
+
+
+def _levels(arena: Arena, curves: Curves) -> list[int]:
+    """Budgets of scratch whose compute bounds a choice."""
+    measured = {point.budget for curve in curves.get(arena.scratch, {}).values() for point in curve}
+    return [budget for budget in arena.budgets(arena.scratch) if budget and budget in measured]
+
+
+def _flops_of(curve: Sequence[Point], budget: int) -> float | None:
+    return next((point.flops.total for point in curve if point.budget == budget), None)
+
+
+def _need(arena: Arena, curves: Curves, start: str, place: Place, accuracy: float) -> Need | None:
+    found = curves.get(start, {})
+    return need_of(found[place], accuracy, len(arena.sizes_of(start))) if place in found else None
+
+
+def _need_cells(needs: Sequence[Need], count: int) -> list[str]:
+    bound = "≤ " if any(need.at_most for need in needs) else ""
+    own, learning = fmean(need.own for need in needs), fmean(need.learning for need in needs)
+    return [bound + _amount(own), _amount(learning), bound + _amount(own + learning / count)]
+
+
+def _crossover(own: Sequence[Need], other: Sequence[Need]) -> str:
+    least, most = cheaper_sizes(own, other)
+    if isinf(least):
+        return "never"
+    if most == inf:
+        return "always" if least == 1 else f"from {least:.0f} sizes on"
+    return f"up to {most:.0f} size{'s' if most > 1 else ''}"
+
+
+def _verdict(budgets: Sequence[int], differences: Sequence[Difference | None], scratch: str) -> str:
+    """In words how a start compares with scratch."""
+    known = [(budget, found) for budget, found in zip(budgets, differences, strict=True) if found is not None]
+    if not known:
+        return f"not compared, because {scratch} was not trained with as much compute."
+    parts = []
+    for budget, found in known:
+        if not found.claimable:
+            word = "no claimable difference from"
+        else:
+            word = f"{abs(found.summary.mean):.1f} points {'above' if found.summary.mean > 0 else 'below'}"
+        parts.append(f"after {_epochs(budget)} {word} {scratch} with the same total compute")
+    return "; ".join(parts) + "."
+
+
+def _signed(difference: Difference | None) -> str:
+    if difference is None:
+        return NONE
+    width = difference.summary.half_width
+    return (
+        f"{difference.summary.mean:+.1f}"
+        + (f" ± {width:.1f}" if width is not None else "")
+        + ("*" if difference.claimable else "")
+    )
+
+
+def _mean(summary: Summary) -> str:
+    return f"{summary.mean:.1f}" + ("" if summary.half_width is None else f" ± {summary.half_width:.1f}")
+
+
+def _amount(flops: float) -> str:
+    return f"{flops / 1e12:.3g}" if flops else "0"
+
+
+def _epochs(budget: int) -> str:
+    return f"{budget} epoch{'s' if budget != 1 else ''}"

@@ -1,0 +1,151 @@
+"""What the curves of an arena say: differences at equal compute, crossovers, the best start within a budget."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, inf
+from statistics import fmean
+
+from lgx.arena.points import WITHIN, Curve, Place, Point, at_compute, own_compute_to
+from lgx.results.statistics import Difference, paired_difference
+
+Curves = Mapping[str, Mapping[Place, Curve]]
+
+
+def against_scratch(curves: Curves, start: str, scratch: str, budget: int) -> tuple[Difference, int] | None:
+    """Accuracy from a start minus that from scratch with the same total compute, paired by seed, mean over places.
+
+    Args:
+        curves: All curves.
+        start: The start.
+        scratch: The start that counts as scratch.
+        budget: Epochs of training from the start.
+
+    Returns:
+        The difference in points of accuracy and the number of tasks × sizes; None where scratch was not trained with
+        as much compute.
+    """
+    pairs: list[tuple[Mapping[int, float], dict[int, float]]] = []
+    for place, curve in curves.get(start, {}).items():
+        point = next((point for point in curve if point.budget == budget), None)
+        rival = curves.get(scratch, {}).get(place, ())
+        if point is not None:
+            known = {seed: at_compute(rival, point.flops.total, seed) for seed in point.accuracy}
+            pairs.append((point.accuracy, {seed: value for seed, value in known.items() if value is not None}))
+    pairs = [(own, other) for own, other in pairs if other]
+    seeds = set.intersection(*(set(other) for _, other in pairs)) if pairs else set()
+    if not seeds:
+        return None
+    own_means, other_means = ({seed: fmean(pair[side][seed] for pair in pairs) for seed in seeds} for side in (0, 1))
+    difference = paired_difference(own_means, other_means)
+    return (difference, len(pairs)) if difference else None
+
+
+@dataclass(frozen=True)
+class Need:
+    """FLOPs that a start needs for the accuracy that scratch reaches with its largest common budget.
+
+    Attributes:
+        own: Training of one descendant, and its share of sources that no other size uses.
+        learning: Training of the sources that all sizes share.
+        at_most: Whether the smallest budget reaches the accuracy already.
+    """
+
+    own: float
+    learning: float
+    at_most: bool
+
+    def for_sizes(self, count: int) -> float:
+        """FLOPs for one of ``count`` sizes."""
+        return self.own + self.learning / count
+
+
+def need_of(curve: Curve, accuracy: float, sizes: int) -> Need | None:
+    """What a start needs to reach an accuracy; None if it does not reach it.
+
+    Args:
+        curve: The start's curve.
+        accuracy: The accuracy, in percent.
+        sizes: Number of sizes that share its sources.
+    """
+    reached = own_compute_to(curve, accuracy)
+    if reached is None:
+        return None
+    amount = curve[-1].flops
+    learning = (amount.sources - amount.shared) * sizes / (sizes - 1) if sizes > 1 else 0.0
+    return Need(reached[0] + amount.sources - learning, learning, reached[1])
+
+
+def target(curves: Curves, scratch: str, budget: int, place: Place) -> float | None:
+    """Mean accuracy that scratch reaches with a budget; None where it was not measured."""
+    points = [point for point in curves.get(scratch, {}).get(place, ()) if point.budget == budget]
+    return fmean(points[0].accuracy.values()) if points else None
+
+
+def cheaper_sizes(own: Sequence[Need], other: Sequence[Need]) -> tuple[float, float]:
+    """The smallest and the largest number of sizes for which a start is cheaper than another one.
+
+    Args:
+        own: Needs of the start, one for each place.
+        other: Needs of the other start at the same places.
+
+    Returns:
+        The numbers; infinity where there is no largest, and (inf, inf) if it is never cheaper.
+    """
+    saved = fmean(need.own for need in other) - fmean(need.own for need in own)
+    paid = fmean(need.learning for need in own) - fmean(need.learning for need in other)
+    if paid < saved:  # cheaper for a single size
+        return 1, inf if saved >= 0 else max(1, ceil(paid / saved) - 1)
+    return (float(int(paid / saved) + 1), inf) if saved > 0 else (inf, inf)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The start with the highest accuracy that an amount of compute allows.
+
+    Attributes:
+        start: The start.
+        point: Its point.
+        equals: Further starts whose accuracy does not differ claimably.
+    """
+
+    start: str
+    point: Point
+    equals: tuple[str, ...]
+
+
+def best_within(curves: Curves, place: Place, flops: float) -> Choice | None:
+    """The best start whose total compute does not exceed an amount; None if every start needs more."""
+    affordable: dict[str, Point] = {}
+    for start, places in curves.items():
+        points = [point for point in places.get(place, ()) if point.flops.total <= flops * WITHIN]
+        if points:
+            affordable[start] = max(points, key=lambda point: fmean(point.accuracy.values()))
+    if not affordable:
+        return None
+    best = max(affordable, key=lambda start: fmean(affordable[start].accuracy.values()))
+    equals = [
+        start
+        for start, point in affordable.items()
+        if start != best and not _claimable(affordable[best].accuracy, point.accuracy)
+    ]
+    return Choice(best, affordable[best], tuple(equals))
+
+
+def setbacks(curves: Curves, scratch: str) -> list[str]:
+    """Sentences on places where more training from scratch ended claimably worse; empty if all is as it should be."""
+    found = []
+    for (task, size), curve in curves.get(scratch, {}).items():
+        for before, after in pairwise(curve):
+            difference = paired_difference(after.accuracy, before.accuracy)
+            if difference is not None and difference.claimable and difference.summary.mean < 0:
+                found.append(
+                    f"{task}, {size}: {after.budget} epochs from scratch end {-difference.summary.mean:.1f} points "
+                    f"below {before.budget}."
+                )
+    return found
+
+
+def _claimable(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
+    difference = paired_difference(one, other)
+    return difference is not None and difference.claimable

@@ -1,0 +1,88 @@
+"""``lgx arena``: starts of descendants, compared by accuracy against total compute."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from lgx.arena.verdicts import Curves
+    from lgx.commands.sweep import Execution
+
+
+def arena(
+    file: str,
+    runs_dir: str = "runs",
+    results: str | None = None,
+    out: str | None = None,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    parallel: int = 1,
+    cluster: Literal["local", "slurm"] = "local",
+    slurm: dict[str, Any] | None = None,
+    metric: str = "acc",
+    force: bool = False,
+) -> None:
+    """Compare starts by accuracy against total compute: is a learngene better than what else you can do?
+
+    The total compute of a descendant is its own training, the computation of its start, and its share of the training
+    of all sources behind it: learngenes, distilled networks, fine-tuned teachers. First every start trains every size
+    on every task with every budget. Then training from scratch gets as much compute as the costliest start. The same
+    command resumes an arena that was stopped; once all runs are measured it only writes the report.
+
+    Args:
+        file: Arena file, e.g. experiments/arena/pocket.yaml.
+        runs_dir: Folder of all runs.
+        results: CSV file that collects accuracies and costs; by default measured.csv in the experiment's folder.
+        out: Folder for report.html, arena.md, the curves as SVG and TensorBoard's files; by default the experiment's
+            folder.
+        dry_run: Print the command lines of the first round's runs instead of running them.
+        overwrite: Run again the finished runs whose options or configuration have changed, and the runs that need them.
+        parallel: Number of runs at a time, as of lgx sweep.
+        cluster: slurm submits the runs as job arrays.
+        slurm: submitit's parameters of SLURM jobs, as of lgx sweep.
+        metric: Metric that counts as accuracy.
+        force: Replace files in ``out`` that no arena wrote.
+
+    Raises:
+        UserError: If the file or an option is wrong, or runs failed.
+    """
+    from lgx.commands.sweep import Execution
+
+    how = Execution(parallel, cluster, slurm, overwrite, dry_run)
+    run_arena(file, runs_dir, results, out, how, metric, force)
+
+
+def run_arena(
+    file: str, runs_dir: str, results: str | None, out: str | None, how: "Execution", metric: str, force: bool
+) -> None:
+    """Run what is missing, then write the report; see :func:`arena`."""
+    from lgx.arena.arena_file import load_arena
+    from lgx.arena.points import read_points
+    from lgx.arena.refusals import find_refusals
+    from lgx.arena.report import Report
+    from lgx.arena.rounds import longer_scratch, needed_now, rows_with_costs
+    from lgx.commands.sweep import run_pending
+    from lgx.core.rows import read_rows
+
+    whole = load_arena(file, runs_dir)
+    folder = Path(runs_dir) / whole.experiment
+    collected = Path(results) if results else folder / "measured.csv"
+    report = Report(Path(out) if out else folder)
+    report.check(whole, force)
+    refusals = find_refusals(whole)
+    entered = whole.without(refusals)
+
+    def run_round(longer: Mapping[tuple[str, str], int]) -> "Curves":
+        runs = entered.sweep(longer)
+        run_pending(file, needed_now(entered, runs, collected), collected, how, rows_with_costs(entered, runs))
+        return read_points(entered, read_rows(collected), metric) if collected.is_file() else {}
+
+    try:
+        curves = run_round({})
+        if not how.dry_run and (longer := longer_scratch(entered, curves)):
+            run_round(longer)
+    finally:  # also of an arena some of whose runs failed
+        if not how.dry_run and collected.is_file():
+            rows = read_rows(collected)
+            if points := read_points(entered, rows, metric):
+                report.write(entered, points, refusals, rows)

@@ -1,0 +1,69 @@
+"""A measured arena on the tiny images."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.command_line import ARCH, Result, lgx
+
+SMALL = "depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
+
+
+def arena_content(images: Path, folder: Path) -> dict[str, Any]:
+    """An arena of a random start, its twin, and a learngene of SWS; its configurations are written to the folder."""
+    data = {"class_path": "ImageFolderData", "init_args": {"root": str(images), "img_size": 16, "batch_size": 16}}
+    trainer = {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
+    optimizer = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
+    extra: dict[str, dict[str, Any]] = {"Finetune": {}, "Ancestor": {}, "SWS": {"stages": [2, 2]}}
+    for method, own in extra.items():
+        model = {"class_path": method, "init_args": {"arch": ARCH, "optimizer": optimizer, **own}}
+        config = {"model": model, "data": data, "trainer": trainer, "test_end": True}
+        (folder / f"{method}.yaml").write_text(yaml.safe_dump(config))
+    learngene = "{runs}/sws/seed{seed}/best.learngene.safetensors"
+    return {
+        "experiment": "tiny",
+        "seeds": [0, 1],
+        "config": "Finetune.yaml",
+        "ancestor": "{runs}/ancestor/seed{seed}/best.learngene.safetensors",
+        "tasks": {"shapes": {"data.root": str(images)}},
+        "sizes": {"full": {"model.arch": ARCH}, "half": {"model.arch": SMALL}},
+        "budgets": [1, 2],
+        "scratch": "random",
+        "rival": "sws",
+        "sources": {
+            "ancestor": {"config": "Ancestor.yaml"},
+            "sws": {"config": "SWS.yaml", "options": {"model.ancestor": "{ancestor}"}},
+        },
+        "starts": {
+            "random": {"options": {"model.initializer": "RandomStart"}},
+            "twin": {"options": {"model.initializer": "RandomStart"}, "budgets": [1]},
+            "sws": {
+                "options": {"model.initializer": "StagewiseExpansion", "model.initializer.source": learngene},
+                "budgets": [1],
+            },
+            "pretrained": {
+                "options": {"model.initializer": "Pretrained", "model.initializer.source": "{ancestor}"},
+                "budgets": [0],
+                "sizes": ["full"],
+            },
+        },
+    }
+
+
+def write_arena(content: dict[str, Any], folder: Path) -> Path:
+    """Write an arena file."""
+    path = folder / "arena.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+@pytest.fixture(scope="session")
+def measured(images: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """Folder of an arena that was run, with ``arena.yaml`` and ``runs``, and what the command printed."""
+    folder = tmp_path_factory.mktemp("arena")
+    file = write_arena(arena_content(images, folder), folder)
+    result = lgx("arena", file, "--runs_dir", folder / "runs")
+    assert result.code == 0, result.err
+    return folder, result

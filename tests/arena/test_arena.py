@@ -1,0 +1,148 @@
+"""``lgx arena`` on real runs: costs, the longer training from scratch, the report, and its sanity."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lgx.arena.arena_file import load_arena
+from lgx.arena.costs import FLOPS, LEARNING, SHARED, training_flops
+from lgx.arena.points import read_points
+from lgx.core.rows import read_rows, write_rows
+from lgx.results.run_records import RunRecord
+from tests.support.command_line import Result, lgx
+
+
+@pytest.fixture(scope="session")
+def curves(measured: tuple[Path, Result]):
+    folder, _ = measured
+    return read_points(load_arena(folder / "arena.yaml"), read_rows(folder / "runs/tiny/measured.csv"))
+
+
+def test_a_copy_of_a_start_has_its_curve(curves):
+    for size in ("full", "half"):
+        original, copy = curves["random"]["shapes", size][0], curves["twin"]["shapes", size][0]
+        assert (original.accuracy, original.flops) == (copy.accuracy, copy.flops)
+
+
+def test_an_untrained_pretrained_network_of_the_ancestors_size_is_the_ancestor(curves, measured):
+    folder, _ = measured
+    for seed in (0, 1):
+        rows = read_rows(folder / f"runs/tiny/ancestor/seed{seed}/results.csv")
+        (of_ancestor,) = [row.value for row in rows if (row.split, row.metric) == ("test", "acc")]
+        (point,) = curves["pretrained"]["shapes", "full"]
+        assert point.budget == 0
+        assert point.accuracy[seed] == pytest.approx(100 * of_ancestor)
+
+
+def test_sources_are_counted_whole_and_shared_among_the_sizes(curves, measured):
+    folder, _ = measured
+    learned = training_flops(RunRecord.at(folder / "runs/tiny/sws/seed0"))
+    for size in ("full", "half"):
+        amount = curves["sws"]["shapes", size][0].flops
+        assert (amount.sources, amount.shared) == (learned, learned / 2)
+        assert amount.own == curves["random"]["shapes", size][0].flops.own
+        assert curves["random"]["shapes", size][0].flops.alone == amount.own
+
+
+def test_scratch_gets_as_much_compute_as_the_costliest_start(curves):
+    for size in ("full", "half"):
+        scratch = curves["random"]["shapes", size]
+        costliest = max(found["shapes", size][-1].flops.total for found in curves.values() if ("shapes", size) in found)
+        assert scratch[-1].flops.total >= costliest / 1.02
+        assert [point.budget for point in scratch[:2]] == [1, 2]
+    assert curves["random"]["shapes", "half"][-1].budget > 2
+
+
+def test_the_report_can_be_written_again_from_the_rows_alone(measured, tmp_path):
+    folder, _ = measured
+    page = (folder / "runs/tiny/report.html").read_text()
+    (folder / "runs").rename(folder / "away")
+    try:
+        options = ["--results", folder / "away/tiny/measured.csv", "--out", tmp_path / "out"]
+        again = lgx("arena", folder / "arena.yaml", "--runs_dir", folder / "runs", *options)
+    finally:
+        (folder / "away").rename(folder / "runs")
+    assert again.code == 0, again.err
+    assert "0 of" in again.out.splitlines()[0]
+    assert (tmp_path / "out/report.html").read_text() == page
+    assert "<svg" in page
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        "report.html", "arena.md", "curves-shapes.svg", "tensorboard",
+    }  # fmt: skip
+
+
+def test_a_finished_arena_runs_nothing_again(measured):
+    folder, first = measured
+    again = lgx("arena", folder / "arena.yaml", "--runs_dir", folder / "runs")
+    assert again.code == 0, again.err
+    assert "[1/" not in again.out
+    assert first.out[first.out.index("What to choose") :] == again.out[again.out.index("What to choose") :]
+
+
+def test_the_tables_say_what_was_measured(measured, curves):
+    _, result = measured
+    assert "pretrained: not compared" in result.out
+    for words in ("What to choose", "Verdicts", "Crossovers", "shapes, half", "no bound"):
+        assert words in result.out
+
+
+def test_tensorboard_shows_accuracy_over_compute(measured, curves):
+    folder, _ = measured
+    events = EventAccumulator(str(folder / "runs/tiny/tensorboard/random"))
+    events.Reload()
+    scalars = events.Scalars("accuracy over GFLOP/shapes-full")
+    points = curves["random"]["shapes", "full"]
+    assert [scalar.step for scalar in scalars] == [point.flops.total // 1e9 for point in points]
+    assert [scalar.value for scalar in scalars] == pytest.approx([point.summary.mean for point in points])
+
+
+def test_rows_without_a_cost_are_left_out(measured):
+    folder, _ = measured
+    arena, rows = load_arena(folder / "arena.yaml"), read_rows(folder / "runs/tiny/measured.csv")
+    assert read_points(arena, [row for row in rows if row.metric != FLOPS]) == {}
+
+
+def test_another_programs_files_are_not_replaced(measured, tmp_path):
+    folder, _ = measured
+    (tmp_path / "arena.md").write_text("mine")
+    results = folder / "runs/tiny/measured.csv"
+    result = lgx("arena", folder / "arena.yaml", "--results", results, "--out", tmp_path, "--runs_dir", folder / "runs")
+    assert result.code != 0
+    assert "arena.md" in result.sentence
+    assert (tmp_path / "arena.md").read_text() == "mine"
+
+
+def test_runs_say_what_their_start_cost(fit, ancestor, images, tmp_path):
+    source = f"--model.initializer.source={ancestor}/best.learngene.safetensors"
+    taylor = ["--model.initializer=WeightSubcloning", f"--model.initializer.data={images}/train", source]
+    narrow = "--model.arch=depth=2,embed_dim=8,num_heads=1,patch_size=4,img_size=16"
+    result = fit("Finetune", *taylor, narrow, "--name=cloned")
+    assert result.code == 0, result.err
+    assert fit("Finetune", narrow, "--name=drawn").code == 0
+    flops = {
+        name: json.loads((tmp_path / f"runs/test/{name}/seed0/summary.json").read_text())["start_flops"]
+        for name in ("cloned", "drawn")
+    }
+    assert flops["drawn"] == 0 < flops["cloned"]
+
+
+def test_shared_costs_follow_from_the_number_of_sizes(measured):
+    folder, _ = measured
+    rows = [row for row in read_rows(folder / "runs/tiny/measured.csv") if "-sws-" in row.run]
+    whole = {(row.run, row.metric): row.value for row in rows}
+    for (run, metric), value in whole.items():
+        if metric.endswith(SHARED):
+            assert whole[run, metric.removesuffix(SHARED) + LEARNING] == pytest.approx(2 * value)
+
+
+def test_damaged_rows_are_measured_again(measured, tmp_path):
+    folder, _ = measured
+    rows = read_rows(folder / "runs/tiny/measured.csv")
+    kept = [replace(row) for row in rows if "twin" not in row.run]
+    write_rows(tmp_path / "part.csv", kept)
+    dry = lgx("arena", folder / "arena.yaml", "--runs_dir", folder / "runs", "--results", tmp_path / "part.csv",
+              "--dry_run")  # fmt: skip
+    assert dry.out.count("lgx fit") == 4

@@ -1,0 +1,124 @@
+"""Arena files: mistakes, runs, and sizes that a start cannot give."""
+
+import pytest
+
+from lgx.architectures import ViTArchitecture
+from lgx.arena.arena_file import Cell, load_arena
+from lgx.arena.refusals import find_refusals, misfit
+from lgx.errors import UserError
+from lgx.initialization import Sizes
+from tests.arena.conftest import arena_content, write_arena
+from tests.support.command_line import lgx
+
+
+@pytest.fixture
+def content(images, tmp_path):
+    return arena_content(images, tmp_path)
+
+
+MISTAKES = {
+    "lacks": (lambda c: c.pop("budgets"), "lacks budgets"),
+    "unknown": (lambda c: c.update(size={}), "unknown key"),
+    "tasks": (lambda c: c.update(tasks=["a"]), "tasks must map each name"),
+    "empty": (lambda c: c.update(sizes={}), "sizes must map each name"),
+    "name": (lambda c: c["sizes"].update({"a/b": {}}), "a/b"),
+    "fraction": (lambda c: c.update(budgets=[0.5]), "whole numbers of epochs"),
+    "negative": (lambda c: c.update(budgets=[-1]), "whole numbers of epochs"),
+    "repeated": (lambda c: c.update(budgets=[2, 1]), "increasing"),
+    "bool": (lambda c: c.update(budgets=[True]), "whole numbers of epochs"),
+    "scratch": (lambda c: c.update(scratch="rand"), "scratch must be one of the starts random, twin, sws"),
+    "rival": (lambda c: c.update(rival=3), "rival must be one of the starts"),
+    "start": (lambda c: c["starts"]["sws"].update(option={}), "starts.sws: unknown key"),
+    "sizes": (lambda c: c["starts"]["sws"].update(sizes=["huge"]), "starts.sws.sizes: must be some of full, half"),
+    "own": (lambda c: c["starts"]["sws"].update(budgets=[]), "starts.sws.budgets"),
+    "source": (lambda c: c.update(sources={"a": 1}), "sources must map"),
+    "variable": (lambda c: c["starts"]["sws"]["options"].update({"model.label": "{depth}"}), "unknown variable"),
+    "seeds": (lambda c: c.update(seeds="0"), "seeds must be a list"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_get_one_sentence(content, tmp_path, mistake):
+    change, words = MISTAKES[mistake]
+    change(content)
+    result = lgx("arena", write_arena(content, tmp_path), "--runs_dir", tmp_path / "runs")
+    assert result.code != 0
+    assert words in result.sentence
+    assert "arena.yaml" in result.sentence
+
+
+def test_a_missing_file_says_what_to_give(tmp_path):
+    result = lgx("arena", tmp_path / "none.yaml")
+    assert result.code != 0
+    assert "none.yaml" in result.sentence
+
+
+def test_every_start_trains_every_size_with_every_budget(content, tmp_path):
+    arena = load_arena(write_arena(content, tmp_path))
+    runs = arena.sweep()
+    cells = arena.cells(runs)
+    assert len(cells) == len(runs.runs) - 4
+    assert sum(cell.start == "random" for cell in cells.values()) == 2 * 2 * 2
+    assert {cell for cell in cells.values() if cell.start == "pretrained"} == {
+        Cell("shapes", "full", "pretrained", 0, seed) for seed in (0, 1)
+    }
+    assert all(
+        (spec.command == "test") == (cells[spec.folder].budget == 0) for spec in runs.runs if spec.folder in cells
+    )
+
+
+def test_the_ancestor_is_given_and_a_source_of_one_size_is_its_own(content, tmp_path):
+    content["sources"]["small-{size}"] = content["sources"].pop("sws")
+    content["starts"]["sws"]["options"]["model.initializer.source"] = "{runs}/small-{size}/seed{seed}/best"
+    arena = load_arena(write_arena(content, tmp_path))
+    runs = arena.sweep()
+    sharing = arena.sharing(runs)
+    assert sharing["runs/tiny/shapes-half-sws-1/seed1"] == {"runs/tiny/small-half/seed1": 1}
+    assert sharing["runs/tiny/shapes-full-pretrained-0/seed1"] == {}
+
+
+def test_a_start_that_cannot_give_a_size_says_so(content, ancestor, tmp_path):
+    content["ancestor"] = str(ancestor / "best.learngene.safetensors")
+    del content["sources"]["ancestor"]
+    del content["starts"]["pretrained"]["sizes"]
+    arena = load_arena(write_arena(content, tmp_path))
+    refusals = find_refusals(arena)
+    assert refusals == {("pretrained", "half"): "refused: depth 2, gives 4"}
+    entered = arena.without(refusals)
+    assert entered.sizes_of("pretrained") == ("full",)
+    assert entered.sizes_of("random") == ("full", "half")
+
+
+@pytest.mark.parametrize(
+    ("depth", "width", "words"),
+    [(6, 192, ""), (6, 128, "refused: embed_dim 128, gives 192"), (13, 192, "refused: depth")],
+)
+def test_sizes_that_keep_the_width(depth, width, words):
+    sizes = Sizes.of_any_depth(ViTArchitecture(12, 192, 3), 1, 12)
+    assert misfit(sizes, ViTArchitecture(depth, width, width // 64)).startswith(words)
+    assert bool(words) == bool(misfit(sizes, ViTArchitecture(depth, width, width // 64)))
+
+
+def test_a_failing_start_leaves_the_others_and_the_report(content, tmp_path):
+    content["starts"] = {
+        "random": content["starts"]["random"],
+        "broken": {
+            "options": {
+                "model.initializer": "Pretrained",
+                "model.initializer.source": str(tmp_path / "none.safetensors"),
+            }
+        },
+    }
+    content |= {"seeds": [0], "budgets": [1], "sizes": {"half": content["sizes"]["half"]}}
+    del content["rival"], content["sources"], content["ancestor"]
+    result = lgx("arena", write_arena(content, tmp_path), "--runs_dir", tmp_path / "runs")
+    assert result.code != 0
+    assert "none.safetensors" in result.sentence
+    assert "What to choose" in result.out
+    assert (tmp_path / "runs/tiny/report.html").is_file()
+
+
+def test_load_arena_names_the_file(tmp_path):
+    (tmp_path / "arena.yaml").write_text("[1]")
+    with pytest.raises(UserError, match=r"arena\.yaml"):
+        load_arena(tmp_path / "arena.yaml")

@@ -1,0 +1,56 @@
+"""Counted FLOPs against those that torch counts in a whole run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from torch.utils.flop_counter import FlopCounterMode
+
+from lgx.arena.costs import training_flops
+from lgx.results.run_records import RunRecord
+from tests.support.command_line import Result
+
+ARCH = "--model.arch=depth={depth},embed_dim=192,num_heads=3,patch_size=8,img_size=64"
+SIZED = (
+    "--data.img_size=64",
+    "--data.batch_size=8",
+    "--trainer.limit_train_batches=2",
+    "--trainer.limit_val_batches=0",
+)
+
+
+@pytest.fixture(scope="module")
+def teacher(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An ancestor of the size of the others."""
+    from tests.support.command_line import arguments, lgx
+
+    runs = tmp_path_factory.mktemp("flops")
+    result = lgx(*arguments("fit", "Ancestor", images, runs, ARCH.format(depth=4), *SIZED))
+    assert result.code == 0, result.err
+    return next(runs.rglob("best.learngene.safetensors"))
+
+
+RUNS = {
+    "scratch": ("Finetune", 2, []),
+    "layers": ("Finetune", 2, [
+        "--model.initializer=LayerChoice", "--model.initializer.source={teacher}", "--model.head=new"]),
+    "cloned": ("Finetune", 2, ["--model.initializer=WeightSubcloning", "--model.initializer.source={teacher}",
+                               "--model.initializer.data={images}/train", "--model.head=new"]),
+    "logits": ("Distill", 2, ["--model.ancestor={teacher}"]),
+    "features": ("Distill", 2, ["--model.ancestor={teacher}", "--model.guidance=features", "--data.labels=false"]),
+    "stages": ("SWS", 4, ["--model.ancestor={teacher}", "--model.stages=[2,2]"]),
+    "linear": ("TLEG", 4, ["--model.ancestor={teacher}"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_counted_flops_are_those_of_a_whole_run(
+    name: str, fit: Callable[..., Result], teacher: Path, images: Path, tmp_path: Path
+):
+    model, depth, options = RUNS[name]
+    given = [option.format(teacher=teacher, images=images) for option in options]
+    with FlopCounterMode(display=False) as counter:
+        result = fit(model, ARCH.format(depth=depth), *SIZED, "--name=counted", *given)
+    assert result.code == 0, result.err
+    record = RunRecord.at(tmp_path / "runs/test/counted/seed0")
+    assert training_flops(record) + record.start_flops == pytest.approx(counter.get_total_flops(), rel=0.02)
