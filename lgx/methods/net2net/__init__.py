@@ -1,0 +1,1 @@
+"""Function-preserving growth of a smaller network (Net2Net, bert2BERT)."""

@@ -1,0 +1,14 @@
+"""The declaration of function-preserving growth."""
+
+from lgx.methods.spec import PINK, Look, MethodSpec
+
+NET2NET = MethodSpec(
+    name="net2net",
+    paper="Chen et al., Net2Net: Accelerating Learning via Knowledge Transfer, ICLR 2016",
+    url="https://arxiv.org/abs/1511.05641",
+    looks=(Look("net2net", "Net2Net", PINK, "-."),),
+    initializer="lgx.methods.net2net.initializer:Net2Net",
+    kinds=("classification", "segmentation"),
+    order=57,
+)
+SPECS = (NET2NET,)
