@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/installed
 SLURM := slurmctld slurmd munged srun
 
-.PHONY: help demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly soak chaos slurm slurm-programs gpu bench tensorboard clean
+.PHONY: help docs demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly soak chaos slurm slurm-programs gpu bench tensorboard clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -13,6 +13,10 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
 	touch $(READY)
+
+docs: $(READY) ## the documentation, to site/index.html
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]' --constraint constraints.txt
+	OMP_NUM_THREADS=1 $(BIN)/mkdocs build --strict
 
 DEMO := runs/demo/ancestor/seed0/best.learngene.safetensors
 DEMO_TASKS := pocket_digits,pocket_motions,pocket_roses,pocket_silhouettes,pocket_clutter

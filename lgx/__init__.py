@@ -1,6 +1,25 @@
 """lgx: condense one large ancestor into a small learngene that initializes descendants of any size.
 
-This module imports nothing heavy, so that ``lgx --help`` answers at once.
+From Python: :func:`lgx.init`, :func:`lgx.load_learngene`, :func:`lgx.embed_task`, :func:`lgx.compare`. They are loaded
+when they are used; this module imports nothing heavy, so that ``lgx --help`` answers at once.
 """
 
-__version__ = "0.1.0"
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lgx.core.version import __version__
+
+if TYPE_CHECKING:
+    from lgx.commands.api import compare, embed_task, init, load_learngene
+
+__all__ = ["__version__", "compare", "embed_task", "init", "load_learngene"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'lgx' has no attribute {name!r}")
+    return getattr(import_module("lgx.commands.api"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from lgx import __version__
 from lgx.core import launcher
 from lgx.core.system_failures import WORKER_KILLED, describe, worker_was_killed
+from lgx.core.version import __version__
 from lgx.errors import Preempted, UserError
 
 TRAINING = {

@@ -7,7 +7,6 @@ from typing import Any, get_args
 
 from torch import Tensor
 
-import lgx
 from lgx.architectures import Architecture, name_of
 from lgx.artifacts.content import Content, content_of, content_of_old_file
 from lgx.artifacts.metadata_schema import AGAIN, TASK, described_architecture
@@ -16,6 +15,7 @@ from lgx.artifacts.tensor_checks import check_shapes, count_layers
 from lgx.core.json_files import parse_json
 from lgx.core.non_finite import refuse_non_finite
 from lgx.core.schema import CLASSES, LINE, MAPPING, NUMBER, at_most, check_fields, list_of, mapping_of, one_of
+from lgx.core.version import __version__
 from lgx.errors import UserError
 
 SUFFIX = ".learngene.safetensors"
@@ -77,7 +77,7 @@ class Learngene:
     selection: dict[str, Any] | None = None
     trained_widths: tuple[int, ...] = ()
     content: Content | None = None
-    lgx_version: str = lgx.__version__
+    lgx_version: str = __version__
 
     def __post_init__(self) -> None:
         if self.content is None:
@@ -200,7 +200,7 @@ def _described(text: str, tensors: dict[str, Tensor], path: str) -> Learngene:
     place = f"{path}: its learngene description is damaged"
     about = check_fields(parse_json(text, place, AGAIN), _VERSION, place, complete=True)
     if about["format"] > _FORMAT:
-        raise UserError(f"{path}: written by lgx {about['lgx_version']}, newer than this {lgx.__version__}")
+        raise UserError(f"{path}: written by lgx {about['lgx_version']}, newer than this {__version__}")
     check_fields(about, _DESCRIPTION, place, complete=True)
     check_fields(about, _ADDED_LATER, place)
     # `selection` was called `search` up to version 0.1.

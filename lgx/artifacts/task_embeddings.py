@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
-import lgx
 from lgx.artifacts.metadata_schema import TASK
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, write_safetensors
 from lgx.core.json_files import parse_json
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields, mapping_of
+from lgx.core.version import __version__
 from lgx.errors import UserError
 
 _KEY = "lgx_task_embeddings"
@@ -66,7 +66,7 @@ class TaskEmbeddings:
             "ancestor": self.ancestor,
             "images": self.images,
             "tasks": self.tasks,
-            "lgx_version": lgx.__version__,
+            "lgx_version": __version__,
         }
         tensors = {name: tensor.float() for name, tensor in self.tensors.items()}
         write_safetensors(path, tensors, {_KEY: json.dumps(about)})

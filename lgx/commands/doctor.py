@@ -26,10 +26,10 @@ def doctor() -> None:
     Raises:
         SystemExit: With status 1 if there is a problem.
     """
-    import lgx
+    from lgx.core.version import __version__
 
     problems: list[str] = []
-    print(f"lgx            {lgx.__version__}\npython         {platform.python_version()}")
+    print(f"lgx            {__version__}\npython         {platform.python_version()}")
     for package in PACKAGES:
         try:
             found = version(package)

@@ -82,7 +82,7 @@ def init(
     with non_finite_allowed(allow_non_finite):
         initializer = initializer_for(source, **options, seed=seed)
         arch = size.choose(initializer, arch, head or num_classes, seed)
-        architecture, start = _start(arch, initializer, head, num_classes, out, seed)
+        architecture, start = start_descendant(arch, initializer, head, num_classes, seed, out)
     given = {name: value for name, value in options.items() if name != "method" and value is not None}
     _write(out, initializer, architecture, start, source, seed, tokenizer, keep_names=not head, given=given)
     print(f"written   {out}")
@@ -164,10 +164,27 @@ def _is_vit(arch: str, initializer: "Initializer") -> bool:
     return known is not None and (known.is_plain or initializer.is_random or not initializer.starts_any_model)
 
 
-def _start(
-    arch: str, initializer: "Initializer", head: int | None, num_classes: int | None, out: str, seed: int
+def start_descendant(
+    arch: str,
+    initializer: "Initializer",
+    head: int | None,
+    num_classes: int | None,
+    seed: int,
+    out: str | None = None,
 ) -> "tuple[Architecture | ZooModel, Initialization]":
-    """Build the descendant and initialize it."""
+    """Build the descendant and initialize it.
+
+    Args:
+        arch: The descendant.
+        initializer: Gives its parameters.
+        head: Number of classes of a new head; None keeps the source's.
+        num_classes: Number of classes of a random start or a predicted head.
+        seed: Seed of all random initialization.
+        out: Where it will be written, which must suit a model of torchvision; None if it is not written.
+
+    Raises:
+        UserError: If the initializer does not start such a model, or the number of classes is not known.
+    """
     import torch
 
     from lgx.architectures import parse_for_source
@@ -187,7 +204,8 @@ def _start(
         if not initializer.starts(model):
             others = " or ".join(methods_for_any_model())
             raise UserError(f"--arch {arch}: {initializer.method} initializes no such model; use --method {others}")
-        check_place(out, model)
+        if out is not None:
+            check_place(out, model)
         return model, initialize_zoo(model, initializer, head="new" if head else "keep")
     architecture = parse_for_source(arch, origin.architecture, origin.kind, classes)
     return architecture, initialize(architecture, initializer, head="new" if head else "keep")

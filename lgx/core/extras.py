@@ -35,6 +35,20 @@ def sweep_extra(what: str) -> Iterator[None]:
 
 
 @contextmanager
+def pruning_extra(what: str) -> Iterator[None]:
+    """Import torch-pruning inside the block.
+
+    Args:
+        what: What needs it, for the message.
+
+    Raises:
+        UserError: If it is not installed; the message says how to install it.
+    """
+    with _extra("pruning", ("torch_pruning",), f"{what}:"):
+        yield
+
+
+@contextmanager
 def _extra(extra: str, packages: tuple[str, ...], who: str) -> Iterator[None]:
     try:
         yield

@@ -7,20 +7,20 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-import lgx
+from lgx.core.version import __version__
 
 
 @cache
 def commit() -> str:
     """Commit of the running code, with a ``+`` if files differ from it; the version of lgx without git."""
-    root = Path(lgx.__file__).parents[1]
+    root = Path(__file__).parents[2]
     if not (root / ".git").exists():  # installed somewhere below another project's repository
-        return f"lgx {lgx.__version__}"
+        return f"lgx {__version__}"
     try:
         head = _git(root, "rev-parse", "--short=10", "HEAD").strip()
         changed = _git(root, "status", "--porcelain", "--", "lgx", "data_modules", "experiments/*.yaml")
     except (OSError, subprocess.SubprocessError):
-        return f"lgx {lgx.__version__}"
+        return f"lgx {__version__}"
     return head + ("+" if changed else "")
 
 

@@ -10,7 +10,8 @@ from lgx.results.averages import average, averages_of_paper
 from lgx.results.claims import Claim
 from lgx.results.epochs import count_whole_runs, last_epochs
 from lgx.results.health import health_section
-from lgx.results.merging import Merged, merge
+from lgx.results.markdown import to_markdown_page
+from lgx.results.merging import TITLE, Merged, merge
 from lgx.results.method_costs import method_costs
 from lgx.results.metrics import Metrics
 from lgx.results.paper import HOURS, PaperTable, load_table
@@ -73,6 +74,19 @@ class Comparison:
     introduction: list[str]
     sections: list[Section]
     verdicts: list[Verdict]
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows that the tables summarize."""
+        return self.shown
+
+    def to_markdown(self) -> str:
+        """The tables and their text."""
+        return to_markdown_page(TITLE, self.introduction, self.sections)
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows."""
+        return self.to_markdown()
 
 
 def load_paper(options: Options) -> PaperTable | None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import yaml
 
-import lgx
 from lgx.errors import UserError
 from lgx.methods import registry
 
@@ -178,7 +177,7 @@ def plain_name(architecture: str) -> str:
 
 
 def _find_file(path: str | Path | None) -> Path:
-    places = [Path(path)] if path is not None else [FILE, Path(lgx.__file__).resolve().parents[1] / FILE]
+    places = [Path(path)] if path is not None else [FILE, Path(__file__).resolve().parents[2] / FILE]
     for place in places:
         if place.is_file():
             return place

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from lightning.pytorch import Trainer
 
-import lgx
 from lgx.artifacts.learngene import SUFFIX
 from lgx.core.files import atomic_path
 from lgx.core.provenance import commit, hardware
+from lgx.core.version import __version__
 
 SUMMARY = "summary.json"
 """File in the run's folder; only a finished run has it."""
@@ -44,7 +44,7 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float, start_flops: f
         health: What :class:`~lgx.training.callbacks.TrainingHealth` has measured.
     """
     summary = {
-        "lgx_version": lgx.__version__,
+        "lgx_version": __version__,
         "torch_version": str(torch.__version__),
         "commit": commit(),
         "device": hardware(trainer.strategy.root_device.type == "cuda"),

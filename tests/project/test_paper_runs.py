@@ -71,6 +71,11 @@ CONFIGS: dict[str, tuple[Place, list[str]]] = {
     "tal/table3/descendant": (decathlon, RANDOM),
     "tal/table5/descendant": (partial(of_set, "fashion_mnist"), RANDOM),
     "tal/table7/tal_st": (decathlon, ALONE),
+    "arena/paper/descendant": (decathlon, RANDOM),
+    "arena/paper/logits": (decathlon, ["--model.ancestor=null"]),
+    "arena/paper/teacher": (decathlon, RANDOM),
+    "arena/paper/sws": (imagenet, []),
+    "arena/paper/distilled": (imagenet, []),
     "text/paper/tal": (texts, []),
     "text/paper/logah": (texts, []),
 }

@@ -1,9 +1,10 @@
-"""Every command of the README runs, on small files of the right shapes."""
+"""Every command of the README and of the documentation runs, on small files of the right shapes."""
 
 import re
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import timm
@@ -27,12 +28,13 @@ from tests.support.fake_text import write_sets, write_vocabulary
 from tests.support.images import write_images
 from tests.support.paths import ROOT
 
-FOLDERS = ("ancestor", "small_network")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/tutorials").glob("*.md"))]
 ARCH = "depth=12,embed_dim=48,num_heads=3,patch_size=8,img_size=32"
 
 
 def commands() -> list[str]:
-    blocks = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    text = "\n".join(page.read_text() for page in PAGES)
+    blocks = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
     lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
     return [re.sub(r"\s+#.*", "", line).strip() for line in lines if line.strip()]
 
@@ -45,27 +47,34 @@ def test_a_newcomer_finds_purpose_commands_and_picture_in_the_first_40_lines():
     assert (ROOT / picture).is_file()
 
 
-def test_every_target_of_the_readme_is_in_the_makefile():
-    makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"`make (\w+)`|^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE):
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 160
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_names_exists(page):
+    text, makefile = page.read_text(), (ROOT / "Makefile").read_text()
+    for target in re.findall(r"`make ([\w-]+)`|^make ([\w-]+)", text, re.MULTILINE):
         assert f"\n{''.join(target)}:" in makefile
-
-
-def test_every_linked_file_exists():
-    for link in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()):
-        assert (ROOT / link).exists(), link
-
-
-def test_every_path_in_the_text_exists():
-    text = re.sub(r"```.*?```", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    paths = re.findall(r"`((?:lgx|data_modules|experiments|tests)/[\w./*]+)`", text)
-    assert len(paths) > 10
-    for path in paths:
+    for link, anchor in re.findall(r"\]\(([^)#:]*)(#[^)]*)?\)", text):
+        target = (page.parent / link).resolve() if link else page
+        assert target.exists(), link
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
+            assert anchor[1:] in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}, anchor
+    for path in re.findall(
+        r"`((?:lgx|data_modules|experiments|tests)/[\w./*]+)`", re.sub(r"```.*?```", "", text, flags=re.S)
+    ):
         assert list(ROOT.glob(path)), path
 
 
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    assert [page for page in PAGES if f" {page.relative_to(ROOT).as_posix()}\n" not in navigation] == []
+
+
 def test_the_tables_of_methods_give_every_method_with_the_paper_that_it_declares():
-    section = (ROOT / "README.md").read_text().split("\n## Methods\n")[1].split("\n## ")[0]
+    section = (ROOT / "docs/methods.md").read_text()
     lines = [line for line in section.splitlines() if line.startswith("| `")]
     for spec in specs().values():
         for path in filter(None, (spec.module, spec.initializer)):
@@ -79,11 +88,12 @@ def test_the_verdicts_follow_from_the_committed_rows():
     printed = lgx("reproduce", "--claims").out.strip()
     assert printed in (ROOT / "experiments/README.md").read_text()
     *lines, counts = printed.splitlines()
-    text = (ROOT / "README.md").read_text()
-    shown = [line for line in text.splitlines() if re.match(r"\| (tal|lsamd|sws)/", line)]
-    assert len(shown) > 12
-    assert set(shown) <= set(lines)
-    assert counts[1:] in text
+    for page, least in (("README.md", 8), ("docs/reproducing.md", 12)):
+        text = (ROOT / page).read_text()
+        shown = [line for line in text.splitlines() if re.match(r"\| (tal|lsamd|sws)/", line)]
+        assert len(shown) >= least
+        assert set(shown) <= set(lines)
+        assert counts[1:] in text
 
 
 @pytest.fixture
@@ -176,7 +186,7 @@ def test_every_lgx_command_of_the_readme_runs():
         command = words[0]
         if command in TRAINING:  # parsed and checked completely, not trained
             words = [w for w in words if w not in ("--ckpt_path", "last", "best")] + ["--print_config"]
-        elif command == "sweep":
+        elif command in ("sweep", "arena"):
             words += ["--dry_run"]
         elif command == "tune":
             load_tuning(words[1])
@@ -219,8 +229,7 @@ def test_the_five_commands_from_images_to_a_network_do_what_they_say(tmp_path):
     shutil.rmtree("runs/mine")  # replacements of the results
     shutil.rmtree("my_images")
     write_images(tmp_path / "my_images", {"train": 90, "test": 12})
-    section = (ROOT / "README.md").read_text().split("## My own images")[1].split("\n## ")[0]
-    (block,) = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    block, *_ = re.findall(r"```bash\n(.*?)```", (ROOT / "docs/tutorials/own-images.md").read_text(), re.DOTALL)
     lines = block.replace("\\\n", " ").strip().splitlines()
     assert len(lines) == 5
     for line in lines:
@@ -231,13 +240,14 @@ def test_the_five_commands_from_images_to_a_network_do_what_they_say(tmp_path):
     assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 3)
 
 
-def test_the_four_commands_from_a_file_of_weights_to_a_small_network_do_what_they_say(tmp_path, monkeypatch):
+def test_the_readmes_commands_and_python_lead_from_a_file_of_weights_to_a_small_network(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     write_deit_tiny(tmp_path / "deit_tiny.safetensors")
     write_images(tmp_path / "my_images", {"train": 40})
-    section = (ROOT / "README.md").read_text().split("## A pretrained ViT")[1].split("\n## ")[0]
-    block, _ = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    section = (ROOT / "README.md").read_text().split("## From a pretrained ViT")[1].split("\n## ")[0]
+    (block,) = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    assert block in (ROOT / "docs/tutorials/pretrained-vit.md").read_text()
     lines = block.replace("\\\n", " ").strip().splitlines()
     assert len(lines) == 4
     for line in lines:
@@ -251,3 +261,16 @@ def test_the_four_commands_from_a_file_of_weights_to_a_small_network_do_what_the
     assert small(torch.zeros(1, 3, 64, 64)).shape == (1, 3)
     assert 2 * len(small.blocks) == len(ancestor.blocks)
     assert small.pretrained_cfg["mean"] == ancestor.pretrained_cfg["mean"]
+    names: dict[str, Any] = {}
+    (python,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    exec(python, names)
+    assert names["logits"].shape == (32, 5)
+    assert names["model"].pretrained_cfg["mean"] == tuple(ancestor.pretrained_cfg["mean"])
+
+
+@pytest.mark.usefixtures("workplace")
+def test_the_python_of_the_reference_runs():
+    (python,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/api.md").read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(python, names)
+    assert names["model"].num_classes == 5

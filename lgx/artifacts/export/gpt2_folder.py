@@ -4,7 +4,6 @@ import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import lgx
 from lgx.architectures import GPT2Architecture
 from lgx.architectures.meta_device import building_on
 from lgx.artifacts.export.card import model_card, quoted
@@ -13,6 +12,7 @@ from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.extras import nlp_extra
 from lgx.core.files import atomic_path
+from lgx.core.version import __version__
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -84,6 +84,6 @@ def _card(out: Path, model: "PreTrainedModel", facts: dict[str, Any], writer: st
         "parameters": f"{sum(p.numel() for p in model.parameters()):,}",
         "padding": f"on the right with token {config.pad_token_id}",
     }
-    summary = f"A GPT-2 initialized by lgx {lgx.__version__}: {architecture.spec()}."
+    summary = f"A GPT-2 initialized by lgx {__version__}: {architecture.spec()}."
     code = f"from transformers import {name}\n\nmodel = {name}.from_pretrained({quoted(out.name)})"
     return model_card(out.name, "transformers", "gpt2, learngene", summary, sizes, facts, code, writer)

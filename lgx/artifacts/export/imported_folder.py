@@ -6,7 +6,6 @@ from typing import Any
 from timm.models import save_for_hf
 from torch import nn
 
-import lgx
 from lgx.architectures import name_of
 from lgx.architectures.describing import describe_vit
 from lgx.artifacts.export.card import model_card, quoted
@@ -16,6 +15,7 @@ from lgx.artifacts.timm_source import TimmSource
 from lgx.core.files import atomic_path
 from lgx.core.foreign import write_errors
 from lgx.core.task import Normalization
+from lgx.core.version import __version__
 
 
 def describe_model(model: nn.Module) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def _typed(model: nn.Module) -> Any:
 def _card(out: Path, model: Any, source: TimmSource, writer: str) -> str:
     sizes = {"parameters": f"{sum(p.numel() for p in model.parameters()):,}", "license": _license(model)}
     facts = {"weights": Path(source.weights).name if source.weights else None, "model": source.model}
-    summary = f"{source.model} of timm, written by lgx {lgx.__version__}: {model.num_classes} classes."
+    summary = f"{source.model} of timm, written by lgx {__version__}: {model.num_classes} classes."
     code = f"import timm\n\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True)"
     return model_card(out.name, "timm", "image-classification, timm", summary, sizes, facts, code, writer)
 

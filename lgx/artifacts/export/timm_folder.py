@@ -9,7 +9,6 @@ import timm
 from timm.models import save_for_hf
 from torch import Tensor, nn
 
-import lgx
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.export.card import model_card, quoted
@@ -18,6 +17,7 @@ from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.files import atomic_path
 from lgx.core.foreign import write_errors
+from lgx.core.version import __version__
 from lgx.errors import UserError
 
 _DECODING = """\
@@ -144,9 +144,9 @@ def _card(out: Path, architecture: ViTArchitecture | ZooModel, model: nn.Module,
     sizes = {"parameters": f"{sum(p.numel() for p in model.parameters()):,}"}
     if isinstance(architecture, ViTArchitecture):
         sizes["MACs per image"] = f"{architecture.count_macs():,}"
-        what = f"A vision transformer initialized by lgx {lgx.__version__}: {architecture.spec()}"
+        what = f"A vision transformer initialized by lgx {__version__}: {architecture.spec()}"
     else:
-        what = f"{architecture.model} initialized by lgx {lgx.__version__}: {architecture.img_size} px"
+        what = f"{architecture.model} initialized by lgx {__version__}: {architecture.img_size} px"
     tag, imports, use = "image-classification", "import timm\n", ""
     if isinstance(architecture, ViTArchitecture) and _is_segmentation(architecture):
         tag, imports = "image-segmentation", "import timm\nimport torch\n"

@@ -6,8 +6,8 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-import lgx
 from lgx.core.provenance import commit
+from lgx.core.version import __version__
 from lgx.training.contract import RECORD, RunRecord
 
 PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse")
@@ -17,7 +17,7 @@ PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonar
 def package_versions() -> dict[str, str]:
     """Versions of lgx, Python and the packages that results depend on."""
     versions = {package: version(package) for package in PACKAGES}
-    return {"lgx": lgx.__version__, "python": platform.python_version(), **versions}
+    return {"lgx": __version__, "python": platform.python_version(), **versions}
 
 
 def code_versions() -> dict[str, str]:

@@ -1,0 +1,44 @@
+"""Hooks of the documentation's build: pages keep their places in the repository, and commands print their own help.
+
+Links between pages are those of the repository, so that they also work where the repository is browsed.
+"""
+
+import contextlib
+import io
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+_PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md", "experiments/README.md")
+_LINKED = ("LICENSE", "docs/**/*.csv", "experiments/**/*", "lgx/**/*.py", "data_modules/**/*.py", "tests/**/*.py")
+_REFERENCE = "docs/commands.md"
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """The pages, and the files that they link to, under their paths in the repository."""
+    theme = [file for file in files if not file.src_dir or Path(file.src_dir) != ROOT / "docs"]
+    found = {path for pattern in (*_PAGES, *_LINKED) for path in ROOT.glob(pattern) if path.is_file()}
+    own = [path.relative_to(ROOT).as_posix() for path in sorted(found) if "__pycache__" not in path.parts]
+    directories = config["use_directory_urls"]
+    return Files([*theme, *(File(path, str(ROOT), config["site_dir"], directories) for path in own)])
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Add the help of every command to the reference of commands."""
+    if page.file.src_uri != _REFERENCE:
+        return markdown
+    from lgx.cli import COMMANDS, TRAINING
+
+    parts = [f"## lgx {name}\n\n```text\n{_help_of(name)}\n```" for name in {**TRAINING, **COMMANDS}]
+    return "\n\n".join([markdown.strip(), *parts]) + "\n"
+
+
+def _help_of(command: str) -> str:
+    from lgx.cli import main
+
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+        main([command, "--help"])
+    return out.getvalue().strip()

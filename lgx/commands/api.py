@@ -1,0 +1,145 @@
+"""What the commands do, for Python programs and notebooks: ``lgx.init``, ``lgx.embed_task``, ``lgx.compare``."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from lgx.architectures import ViTArchitecture
+from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.commands.init import start_descendant
+from lgx.commands.size import split_options
+from lgx.components.task_features import sum_features
+from lgx.components.teacher import Teacher
+from lgx.core.task import Task
+from lgx.errors import UserError
+from lgx.methods.initializers import initializer_for
+from lgx.results import comparison
+from lgx.results.merging import find_results
+
+__all__ = ["compare", "embed_task", "init", "load_learngene"]
+
+
+def init(
+    source: str | Path | None = None,
+    arch: str | None = None,
+    *,
+    method: str | None = None,
+    head: int | None = None,
+    num_classes: int | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> nn.Module:
+    """Initialize a descendant, as ``lgx init`` does, and return it as a model of timm (for text of transformers).
+
+    The model trains in any loop. ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images.
+
+    Args:
+        source: Learngene file, folder, checkpoint of a run, or timm model name; None for a start that reads none.
+        arch: The descendant, e.g. ``depth=6,embed_dim=384,num_heads=6``; with a budget, the sizes that are fixed.
+        method: How to use the source, e.g. ``weight_selection``; by default as its learngene file says.
+        head: Number of classes of a new head at random; by default the source's head is kept.
+        num_classes: Number of classes of a random start or a predicted head.
+        seed: Seed of all random initialization.
+        options: A budget (``params="3M"``, ``macs``, ``latency``) and options of the initializer, e.g. ``task="dtd"``.
+
+    Returns:
+        The model, in training mode.
+
+    Raises:
+        UserError: If an option is wrong, or the source does not suit the descendant.
+    """
+    size, own = split_options({"method": method, **options})
+    initializer = initializer_for(None if source is None else str(source), **own, seed=seed)
+    chosen = size.choose(initializer, arch, head or num_classes, seed)
+    architecture, start = start_descendant(chosen, initializer, head, num_classes, seed)
+    normalization = initializer.origin().normalization
+    if isinstance(architecture, ViTArchitecture):
+        own_cfg: Any = getattr(start.model, "pretrained_cfg", None) or {}
+        size_cfg = {"input_size": (architecture.in_chans, architecture.img_size, architecture.img_size)}
+        start.model.pretrained_cfg = {  # type: ignore[assignment]
+            **own_cfg, **size_cfg, **(normalization._asdict() if normalization else {}),
+        }  # fmt: skip
+    return start.model.train()
+
+
+def load_learngene(path: str | Path) -> Learngene:
+    """Read a learngene file; a foreign or damaged one is refused.
+
+    Args:
+        path: The safetensors file, ``best.learngene.safetensors`` of a run.
+
+    Raises:
+        UserError: If the file is missing, damaged, or no learngene.
+    """
+    return Learngene.load(path)
+
+
+def embed_task(
+    ancestor: str | Path,
+    images: Iterable[Any],
+    name: str,
+    *,
+    num_classes: int = 0,
+    mean: Sequence[float] = (0.0, 0.0, 0.0),
+    std: Sequence[float] = (1.0, 1.0, 1.0),
+) -> TaskEmbeddings:
+    """Embed a task: the mean class-token feature of an ancestor over images (TAL, Sec. 4).
+
+    Args:
+        ancestor: Learngene file, folder, checkpoint of a run, or timm model name.
+        images: Batches of images, (B, C, H, W), or tuples that begin with them: any ``DataLoader``.
+        name: Name of the task.
+        num_classes: Number of classes, for predicted heads.
+        mean: Mean with which the images are normalized, per channel; the default is for images in [0, 1].
+        std: Standard deviation, likewise.
+
+    Returns:
+        The embedding under the task's name; ``.save(path)`` writes the file that ``lgx.init(task_embeddings=path)`` and
+        ``lgx fit`` read.
+
+    Raises:
+        UserError: If there are no images, or the ancestor cannot read them.
+    """
+    found = map(_inputs, images)
+    first = next(found, None)
+    if first is None:
+        raise UserError(f"embed_task: there are no images of task {name}")
+    channels, size = first.shape[1], first.shape[-1]
+    task = Task(name, num_classes, mean=tuple(mean), std=tuple(std), in_chans=channels, img_size=size)
+    teacher = Teacher.load(str(ancestor), task, features_only=True)
+    total, count = sum_features(teacher, chain([first], found))
+    described = {name: task.to_dict()} if num_classes else {}
+    return TaskEmbeddings({name: (total / count).float()}, str(ancestor), {name: count}, described)
+
+
+def _inputs(batch: Any) -> Tensor:
+    inputs = batch[0] if isinstance(batch, tuple | list) else batch
+    if not isinstance(inputs, Tensor) or inputs.ndim != 4:
+        raise UserError(f"embed_task: images must be batches of shape (B, C, H, W), got {type(inputs).__name__}")
+    return inputs
+
+
+def compare(
+    runs: str | Path | Sequence[str | Path], *, metric: str = "acc", split: str = "test", **options: Any
+) -> comparison.Comparison:
+    """Compare what runs have measured: the tables of ``lgx compare``. A notebook shows them.
+
+    Args:
+        runs: Folders, or files of rows.
+        metric: Metric to show; ``acc`` in percent.
+        split: ``test``, ``val`` or ``train``.
+        options: Further fields of :class:`~lgx.results.comparison.Options`, e.g. ``baseline="random"``, ``cost=True``.
+
+    Returns:
+        The comparison: ``rows``, ``sections`` with tables, ``to_markdown()``.
+
+    Raises:
+        UserError: If there are no such runs, rows or methods.
+    """
+    listed = [runs] if isinstance(runs, str | Path) else list(runs)
+    chosen = comparison.Options(metric=metric, split=split, **options)
+    return comparison.compare(find_results([str(run) for run in listed]), chosen, comparison.load_paper(chosen))

@@ -1,0 +1,1 @@
+"""Structured pruning of an ancestor, by the library torch-pruning."""

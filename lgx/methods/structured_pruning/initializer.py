@@ -1,0 +1,110 @@
+"""Descendants that are pruned from an ancestor."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lgx.architectures import Architecture, ViTArchitecture, vit_only
+from lgx.core.extras import pruning_extra
+from lgx.core.task import Task
+from lgx.errors import UserError
+from lgx.initialization import Sizes
+from lgx.initialization.expansion import evenly_spaced, take_layers
+from lgx.methods.baselines.from_source import FromSource, check_heads
+
+
+class StructuredPruning(FromSource):
+    """Remove the dimensions, heads and neurons with the smallest weights from an ancestor, everywhere alike.
+
+    torch-pruning follows which elements of which parameters belong together (DepGraph), and ranks them by the norm of
+    all their weights (group magnitude importance, its default), layer by layer: a dimension of the residual stream is
+    removed from all parameters, a head or a neuron from its own layer. Every layer keeps as many heads and neurons as
+    the descendant has. A shallower descendant has evenly spaced layers of the ancestor; the library prunes no layers,
+    so that this rule is ours. The head is pruned with the residual stream.
+
+    Fang et al., "DepGraph: Towards Any Structural Pruning", CVPR 2023, https://arxiv.org/abs/2301.12900
+
+    Args:
+        source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
+    """
+
+    @property
+    def method(self) -> str:
+        """``structured_pruning``."""
+        return "structured_pruning"
+
+    def sizes(self) -> Sizes:
+        """Neither deeper nor wider than the source."""
+        return Sizes.within(self.loaded.require_vit(self.method))
+
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
+        """The parameters that pruning leaves."""
+        own, wanted = self.loaded.require_vit(self.method), vit_only(architecture, self.method).unshared()
+        if wanted.depth > own.depth or wanted.embed_dim > own.embed_dim or wanted.num_heads > own.num_heads:
+            raise UserError(
+                f"{self.method}: {self.source} has {own.depth} layers of width {own.embed_dim} with {own.num_heads} "
+                f"heads; the descendant must have no more, but has {wanted.depth} of {wanted.embed_dim} with "
+                f"{wanted.num_heads}"
+            )
+        head = own.embed_dim // own.num_heads
+        if wanted.embed_dim != wanted.num_heads * head:
+            raise UserError(
+                f"{self.method}: heads are removed as a whole and keep their width of {head}; choose "
+                f"num_heads={wanted.embed_dim // head}"
+            )
+        kept = take_layers(self.loaded.tensors, evenly_spaced(own.depth, wanted.depth))
+        if wanted.embed_dim == own.embed_dim and wanted.mlp_ratio == own.mlp_ratio:
+            check_heads(self.method, self.source, own, wanted)
+            return kept
+        return prune(own.replace(depth=wanted.depth), kept, wanted)
+
+
+def prune(source: ViTArchitecture, tensors: dict[str, Tensor], target: ViTArchitecture) -> dict[str, Tensor]:
+    """Prune a network to the width, heads and MLPs of another one.
+
+    Args:
+        source: Architecture of the network.
+        tensors: Its parameters.
+        target: An architecture of the same depth, with a smaller width, fewer heads of the same width, or smaller MLPs.
+
+    Raises:
+        UserError: If torch-pruning is not installed, or gives other sizes.
+    """
+    with pruning_extra("structured_pruning"):
+        import torch_pruning
+    model = copy.deepcopy(source.build()).eval()
+    model.load_state_dict(tensors)
+    blocks: list[Any] = [module for module in model.modules() if hasattr(module, "attn") and hasattr(module, "mlp")]
+    neurons = [int(network.embed_dim * network.mlp_ratio) for network in (target, source)]
+    hidden = {block.mlp.fc1: 1 - neurons[0] / neurons[1] for block in blocks}
+    for block in blocks:
+        block.attn.fused_attn = False  # the graph of products is traced
+    pruner = torch_pruning.pruner.BasePruner(
+        model,
+        torch.zeros(1, source.in_chans, source.img_size, source.img_size),
+        importance=torch_pruning.importance.GroupMagnitudeImportance(),
+        pruning_ratio=1 - target.embed_dim / source.embed_dim,
+        pruning_ratio_dict=hidden,
+        head_pruning_ratio=1 - target.num_heads / source.num_heads,
+        num_heads={block.attn.qkv: source.num_heads for block in blocks},
+        prune_num_heads=True,
+        prune_head_dims=False,
+        ignored_layers=[module for name, module in model.named_modules() if name == source.head.rstrip(".")],
+    )
+    pruner.step()
+    return _checked(model, target)
+
+
+def _checked(model: nn.Module, target: ViTArchitecture) -> dict[str, Tensor]:
+    """The pruned parameters, if they have the sizes of the target."""
+    pruned = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+    wanted = {name: tensor.shape for name, tensor in target.build("meta").state_dict().items()}
+    for name, tensor in pruned.items():
+        if tensor.shape != wanted.get(name):
+            raise UserError(
+                f"structured_pruning: torch-pruning leaves {name} with shape {tuple(tensor.shape)}, but the descendant "
+                f"needs {tuple(wanted.get(name, ()))}; choose another width"
+            )
+    return pruned

@@ -1,0 +1,13 @@
+"""The declaration of structured pruning."""
+
+from lgx.methods.spec import RED, Look, MethodSpec
+
+STRUCTURED_PRUNING = MethodSpec(
+    name="structured_pruning",
+    paper="Fang et al., DepGraph: Towards Any Structural Pruning, CVPR 2023",
+    url="https://arxiv.org/abs/2301.12900",
+    looks=(Look("structured_pruning", "structured pruning", RED, "-."),),
+    initializer="lgx.methods.structured_pruning.initializer:StructuredPruning",
+    order=56,
+)
+SPECS = (STRUCTURED_PRUNING,)

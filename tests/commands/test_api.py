@@ -1,0 +1,101 @@
+"""``lgx.init``, ``lgx.embed_task``, ``lgx.compare`` and ``lgx.load_learngene`` give what the commands write."""
+
+import subprocess
+import sys
+
+import pytest
+import timm
+import torch
+from torch.testing import assert_close
+from torch.utils.data import DataLoader, TensorDataset
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import Compose, Resize, ToTensor
+
+import lgx as package
+from lgx.artifacts.learngene import SUFFIX
+from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.errors import UserError
+from tests.support.command_line import lgx
+
+ARCH = "depth=6,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
+
+
+def test_importing_lgx_imports_nothing_heavy():
+    code = "import lgx, sys; assert not {'torch', 'lightning', 'timm'} & set(sys.modules); print(sorted(lgx.__all__))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "embed_task" in done.stdout
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = package.nothing
+    assert set(package.__all__) <= set(dir(package))
+
+
+@pytest.mark.parametrize("options", [{}, {"head": 7, "seed": 3}], ids=["kept", "new head"])
+def test_init_gives_the_model_that_the_command_writes(sws, tmp_path, options):
+    source = sws / f"best{SUFFIX}"
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    assert lgx("init", "--source", source, "--arch", ARCH, "--out", tmp_path / "d", *words).code == 0
+    written = timm.create_model(f"local-dir:{tmp_path / 'd'}", pretrained=True)
+    model = package.init(source, ARCH, **options)
+    assert model.training
+    assert_close(model.state_dict(), written.state_dict())
+    config, wanted = (timm.data.resolve_model_data_config(each) for each in (model, written))
+    assert (config["mean"], config["std"], config["input_size"]) == (
+        tuple(wanted["mean"]), tuple(wanted["std"]), tuple(wanted["input_size"]),
+    )  # fmt: skip
+
+
+def test_init_knows_budgets_methods_and_starts_without_a_source(sws, ancestor, capsys):
+    model = package.init(sws / f"best{SUFFIX}", params="20k", head=3)
+    assert sum(p.numel() for p in model.parameters()) <= 20_400
+    small = package.init(ancestor / f"best{SUFFIX}", "depth=2,embed_dim=8,num_heads=1,patch_size=4,img_size=16",
+                         method="weight_selection")  # fmt: skip
+    assert len(small.blocks) == 2
+    assert package.init(arch=ARCH, num_classes=4)(torch.zeros(1, 3, 16, 16)).shape == (1, 4)
+
+
+def test_mistakes_raise_user_errors(sws, tmp_path):
+    with pytest.raises(UserError, match="unknown"):
+        package.init(sws / f"best{SUFFIX}", ARCH, method="magic")
+    with pytest.raises(UserError, match="no such file"):
+        package.load_learngene(tmp_path / f"none{SUFFIX}")
+    with pytest.raises(UserError, match="budget"):
+        package.init(sws / f"best{SUFFIX}")
+
+
+def test_load_learngene_reads_what_a_run_wrote(sws):
+    learngene = package.load_learngene(sws / f"best{SUFFIX}")
+    assert learngene.method == "sws"
+    assert learngene.num_parameters > 0
+
+
+def test_embed_task_gives_the_embedding_of_the_command(images, ancestor, tmp_path):
+    source, out = ancestor / f"best{SUFFIX}", tmp_path / "tasks.safetensors"
+    assert lgx("embed", "--ancestor", source, "--data", images, "--out", out).code == 0
+    (wanted,) = TaskEmbeddings.load(out).tensors.values()
+    folder = ImageFolder(str(images / "train"), Compose([Resize((16, 16)), ToTensor()]))
+    found = package.embed_task(source, DataLoader(folder, batch_size=10), "shapes", num_classes=3)
+    assert found.images == {"shapes": len(folder)}
+    assert torch.nn.functional.cosine_similarity(found.tensors["shapes"], wanted, dim=0) > 0.99
+    found.save(tmp_path / "own.safetensors")
+    assert TaskEmbeddings.load(tmp_path / "own.safetensors").tasks["shapes"]["num_classes"] == 3
+
+
+@pytest.mark.parametrize("batches", [[], [torch.zeros(3, 16)], ["image"]], ids=["none", "flat", "text"])
+def test_embed_task_refuses_what_are_no_images(ancestor, batches):
+    with pytest.raises(UserError, match="embed_task"):
+        package.embed_task(ancestor / f"best{SUFFIX}", batches, "shapes")
+
+
+def test_embed_task_reads_plain_tensors(ancestor):
+    plain = package.embed_task(ancestor / f"best{SUFFIX}", [torch.ones(4, 3, 16, 16)], "a")
+    paired = DataLoader(TensorDataset(torch.ones(4, 3, 16, 16), torch.zeros(4)), batch_size=4)
+    assert_close(plain.tensors["a"], package.embed_task(ancestor / f"best{SUFFIX}", paired, "a").tensors["a"])
+
+
+def test_compare_gives_the_tables_of_the_command(ancestor):
+    found = package.compare(ancestor, split="val")
+    assert {row.metric for row in found.rows} == {"acc"}
+    assert "| ancestor |" in found.to_markdown() == found._repr_markdown_()
+    with pytest.raises(UserError, match="baseline"):
+        package.compare([ancestor], split="val", baseline="none")
