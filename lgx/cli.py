@@ -162,6 +162,8 @@ def run_command(argv: Sequence[str]) -> None:
         print(f"lgx {__version__}", flush=True)
     elif command in TRAINING:
         launcher.check_numbers()
+        if (known := importlib.import_module("lgx.training.option_names").OptionNames.recall(command)) is not None:
+            known.check(argv[1:])  # before long imports
         with importlib.import_module("lgx.core.stop_signals").STOP.requeue_noted():  # before long imports
             importlib.import_module("lgx.training.cli").run(list(argv))
     elif command in COMMANDS:

@@ -24,8 +24,13 @@ settings.load_profile("lgx")
 
 @pytest.fixture(autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the pixels of each test in a folder of its own, which is made when it is needed."""
-    monkeypatch.setenv("LGX_CACHE", str(tmp_path_factory.getbasetemp() / "caches" / uuid.uuid4().hex))
+    """Keep the pixels of each test in a folder of its own; what lgx knows of itself is the same for all."""
+    base = tmp_path_factory.getbasetemp() / "caches"
+    own = base / uuid.uuid4().hex
+    (base / "facts").mkdir(parents=True, exist_ok=True)
+    own.mkdir()
+    (own / "facts").symlink_to(base / "facts")
+    monkeypatch.setenv("LGX_CACHE", str(own))
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
-from jsonargparse import ActionConfigFile, ArgumentError, Namespace
+from jsonargparse import ActionConfigFile, ArgumentError, ArgumentParser, Namespace
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
@@ -30,7 +30,8 @@ from lgx.methods.base import Method
 from lgx.training.allowed_imports import restrict_imports
 from lgx.training.flags import add_flag, normalize_flags
 from lgx.training.migrations import migrate_argv
-from lgx.training.parser_messages import explain
+from lgx.training.option_names import OptionNames
+from lgx.training.parser_messages import explain, subclasses
 from lgx.training.parsing import check_configs, use_checked_yaml
 from lgx.training.value_checks import check_values
 
@@ -50,13 +51,18 @@ _FLAGS = {
 class RunParser(LightningArgumentParser):
     """Lightning's parser with flags, which keeps the errors that classes raise while they are built.
 
+    Args:
+        command: Name under which its option names are kept.
+        kwargs: Arguments of Lightning's parser.
+
     Attributes:
         flags: Names of its flags.
         refused: Classes with their errors, in order.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, command: str = "fit", **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.command = command
         self.flags: list[str] = []
         self.refused: list[tuple[type, Exception]] = []
 
@@ -64,6 +70,17 @@ class RunParser(LightningArgumentParser):
         """Add a boolean option."""
         add_flag(self, name, default, help)
         self.flags.append(name)
+
+    def option_names(self) -> OptionNames:
+        """Names of all options and of the arguments of all methods and data modules; kept for later runs."""
+        if (kept := OptionNames.recall(self.command)) is not None:
+            return kept
+        options = [option for action in self._actions for option in action.option_strings if option.startswith("-")]
+        inner = {option.rpartition(".")[0] for option in options if not option.endswith((".help", "+"))}
+        classes = {root: {c.__name__: _arguments(c) for c in subclasses(_BASES[root])} for root in ("model", "data")}
+        found = OptionNames(options, sorted(inner - {""}), classes)
+        found.keep(self.command)
+        return found
 
     def add_instantiator(self, instantiator: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         """Add what builds the objects of a class; see jsonargparse."""
@@ -91,6 +108,7 @@ def make_parser(command: str, extra: type | None = None) -> RunParser:
     use_checked_yaml()
     restrict_imports()
     parser = RunParser(
+        command if extra is None else f"{command}-{extra.__qualname__}",
         prog=f"lgx {command}",
         description="Options may also stand in configuration files, which --config reads; the last value counts.",
         default_config_files=[str(resources.files("lgx.training") / "defaults.yaml")],
@@ -125,6 +143,7 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
         UserError: For any mistake in them, in one sentence.
     """
     check_configs(argv)
+    parser.option_names().check(argv)
     words = normalize_flags(migrate_argv(argv), parser.flags)
     with explained(parser):
         config: Namespace = parser.parse_args(words)
@@ -244,6 +263,12 @@ def _link(parser: RunParser) -> None:
     parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=_seed)
     parser.link_arguments("data.num_classes", "model.init_args.num_classes", apply_on="instantiate")
     parser.link_arguments("data.task", "model.init_args.kind", compute_fn=_kind, apply_on="instantiate")
+
+
+def _arguments(kind: type) -> list[str]:
+    """Names of the arguments of a class, also of those that it passes on to its bases."""
+    names: list[str] = ArgumentParser(exit_on_error=False).add_class_arguments(kind, None, sub_configs=True)
+    return names
 
 
 def _call(kind: type, /, *args: Any, **kwargs: Any) -> Any:

@@ -1,20 +1,13 @@
 """Turn the messages of jsonargparse into one sentence."""
 
-import difflib
 import inspect
 import re
 from collections.abc import Mapping, Sequence
 
 from lgx.training.allowed_imports import KNOWN
+from lgx.training.option_names import no_option_of, suggest, unknown_option
 
 NO_CONFIGURATION = "holds no configuration"
-
-_ELSEWHERE = {
-    "learning_rate": "--model.optimizer.lr", "lr": "--model.optimizer.lr",
-    "weight_decay": "--model.optimizer.weight_decay", "epochs": "--trainer.max_epochs",
-    "max_epochs": "--trainer.max_epochs", "batch_size": "--data.batch_size", "img_size": "--data.img_size",
-}  # fmt: skip
-"""Where an option is that many look for at the method."""
 
 
 def explain(message: str, bases: Mapping[str, type] | None = None, options: Sequence[str] = ()) -> str:
@@ -30,7 +23,7 @@ def explain(message: str, bases: Mapping[str, type] | None = None, options: Sequ
     """
     keys = re.findall(r'Parser key "([^"]*)"', message)
     key = ".".join(keys)
-    known = _subclasses(bases[key]) if bases and key in bases else []
+    known = subclasses(bases[key]) if bases and key in bases else []
     if (sentence := _unknown_option(message, key, options)) is not None:
         return sentence
     if (reason := _foreign_file(message) or _unknown_name(message, key, known) or _wrong_value(message)) is not None:
@@ -50,9 +43,7 @@ def _foreign_file(message: str) -> str | None:
 def _unknown_option(message: str, key: str, options: Sequence[str]) -> str | None:
     """The sentence for options of the command that are unknown or missing."""
     if found := re.search(r"unrecognized arguments: (.+)", message):
-        close = difflib.get_close_matches(re.split(r"[ =]", found[1])[0], options, n=2, cutoff=0.8)
-        hint = f"did you mean {' or '.join(close)}?" if close else "see --help"
-        return f"unknown option {found[1]}; {hint}"
+        return unknown_option(found[1], options)
     if found := re.search(r"the following arguments are required: ([\w.]+(?:, [\w.]+)*)", message):
         options = ", ".join(f"--{key}.{name}" if key else f"--{name}" for name in found[1].split(", "))
         return f"{options}: missing; give it on the command line or in a --config file"
@@ -70,13 +61,11 @@ def _unknown_name(message: str, key: str, known: Sequence[type]) -> str | None:
     if found := re.search(r"Option '([^']*)' is not accepted", message):
         owner = re.findall(r"Problem with given class_path '([^']*)'", message)
         name = owner[-1].rsplit(".", 1)[-1] if owner else "this command"
-        if key == "model" and found[1] in _ELSEWHERE:
-            return f"{found[1]!r} is no option of {name}; it is {_ELSEWHERE[found[1]]}"
-        return f"{found[1]!r} is no option of {name}{_suggest(found[1], _options(name, known))}"
+        return no_option_of(found[1], name, _options(name, known), key)
     if (reason := _not_a_number(message)) is not None:
         return reason
     if found := re.search(r"Expected a dot import path string: (\S+)", message):
-        return f"class {found[1]!r} is unknown{_suggest(found[1], [c.__name__ for c in known])}"
+        return f"class {found[1]!r} is unknown{suggest(found[1], [c.__name__ for c in known])}"
     if found := re.search(r"Key \"?'?([\w.]+)\"?'? is not expected", message):
         return f"the key {found[1]!r} is unknown; see --help for the known ones"
     return None
@@ -107,22 +96,14 @@ def _not_a_number(message: str) -> str | None:
     return f"expected a finite number, got {given[1]}"
 
 
-def _suggest(word: str, known: list[str]) -> str:
-    """The end of a sentence on an unknown word: similar known words, or all of them."""
-    close = difflib.get_close_matches(word, known, n=2)
-    if close:
-        return f"; did you mean {' or '.join(close)}?"
-    return f"; known are {', '.join(sorted(known))}" if known else "; see --help"
-
-
-def _subclasses(base: type) -> list[type]:
-    """All subclasses at any depth that can be built and are not Lightning's."""
+def subclasses(base: type) -> list[type]:
+    """All subclasses of a class, at any depth, that can be built and are not Lightning's."""
     found: list[type] = []
     subclass: type
     for subclass in base.__subclasses__():
         if not inspect.isabstract(subclass) and not subclass.__module__.startswith("lightning"):
             found.append(subclass)
-        found += _subclasses(subclass)
+        found += subclasses(subclass)
     return list(dict.fromkeys(found))
 
 

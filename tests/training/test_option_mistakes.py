@@ -1,10 +1,16 @@
 """A mistake on the command line or in a configuration ends ``lgx fit`` with one sentence."""
 
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+from lgx.core import self_facts
+from lgx.training.configuration import make_parser
+from lgx.training.option_names import OptionNames
 from tests.support.command_line import arguments, lgx
 from tests.support.images import write_images
 
@@ -94,3 +100,73 @@ def test_a_truncated_image_is_named(tmp_path, workers):
     assert result.code == 2
     assert "000.png" in result.sentence
     assert "Traceback" not in result.sentence
+
+
+QUICK = [
+    (["--trainer.max_epoch=1"], "unknown option --trainer.max_epoch=1; did you mean --trainer.max_epochs"),
+    (["--lerngene", "x"], "unknown option --lerngene=x"),
+    (
+        ["--model.lable_smoothing=0.1"],
+        "model: 'lable_smoothing' is no option of Ancestor; did you mean label_smoothing?",
+    ),
+    (["--data.image_size=3"], "data: 'image_size' is no option of ImageFolderData; did you mean img_size"),
+    (["--model=Ancestorr"], "model: class 'Ancestorr' is unknown; did you mean Ancestor?"),
+    (["--config=typo.yaml"], "typo.yaml: the key 'trainer.max_epoch' is unknown; did you mean trainer.max_epochs"),
+    (["--config=class.yaml"], "model: 'stagse' is no option of SWS; did you mean stages?"),
+    (["--config=absent.yaml"], "absent.yaml"),
+]
+
+
+@pytest.fixture
+def known(images, tmp_path, monkeypatch):
+    """Names as the first command keeps them, and configuration files with mistakes."""
+    (tmp_path / "typo.yaml").write_text("trainer: {max_epoch: 3}\n")
+    (tmp_path / "class.yaml").write_text("model: {class_path: lgx.methods.SWS, init_args: {stagse: [1, 1]}}\n")
+    make_parser("fit").option_names()
+    monkeypatch.chdir(tmp_path)
+    return arguments("fit", "Ancestor", images, tmp_path / "runs")
+
+
+@pytest.mark.parametrize(("options", "sentence"), QUICK, ids=[quick[0][0] for quick in QUICK])
+def test_misspelt_names_are_refused_before_torch_is_imported(known, options, sentence):
+    code = (
+        "import sys; from lgx.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: print('torch' in sys.modules, 'lightning' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *known, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr
+    assert done.stdout == "False False\n"
+
+
+ACCEPTED = [
+    "--model.optimizer.lr=0.1", "--model.init_args.dropout=0.1", "--trainer.callbacks+=EarlyStopping", "--overwrite",
+    "--trainer.callbacks.monitor=val/acc", "--test-end", "--no-test-end", "--no_overwrite", "--print_config=skip_null",
+    "--model.help", "--trainer.strategy.help=ddp", "--checkpoint.save_top_k=2", "--logger.flush_secs=3", "-h",
+    "--data.init_args.val_fraction=0.2", "--model.initializer.source=x", "--config=fine.yaml", "--model=my.own.SWS",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("option", ACCEPTED)
+def test_what_the_parser_may_know_is_left_to_it(known, option):
+    Path("fine.yaml").write_text("model:\n  class_path: SWS\n  init_args: {stages: [1], optimizer: {lr: 1}}\n"
+                                 "trainer: {callbacks+: []}\nseed_everything: 3\nmodel.arch: x\n")  # fmt: skip
+    names = OptionNames.recall("fit")
+    assert names is not None
+    names.check([*known[1:], option])
+    names.check(["--model=my.own.SWS", "--model.anything=1"])
+
+
+def test_names_are_collected_again_after_a_change_of_the_code(known, monkeypatch):
+    monkeypatch.setattr(self_facts, "_state", lambda: "another")
+    assert OptionNames.recall("fit") is None
+    make_parser("fit").option_names()
+    assert OptionNames.recall("fit") is not None
+
+
+def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch):
+    (tmp_path / "blocked").write_text("")
+    monkeypatch.setenv("LGX_CACHE", str(tmp_path / "blocked"))
+    self_facts.remember("x", 1)
+    assert self_facts.recall("x") is None

@@ -1,0 +1,62 @@
+"""Facts about lgx that take long to find out, kept on disk until lgx or another package changes."""
+
+import hashlib
+import json
+import os
+import sys
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import entry_points, version
+from pathlib import Path
+from typing import Any
+
+from lgx.core.cache import cache_root
+from lgx.core.files import atomic_path
+from lgx.errors import UserError
+
+_PACKAGES = ("lgx", "data_modules")
+_READ = ("lightning", "jsonargparse", "torchvision")
+"""Distributions whose signatures and data sets the facts are about."""
+
+
+def recall(name: str) -> Any | None:
+    """A fact that was remembered for this very code; None if there is none.
+
+    Args:
+        name: Name of the fact.
+    """
+    try:
+        return json.loads(_file(name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def remember(name: str, value: Any) -> None:
+    """Keep a fact; nothing happens where the cache cannot be written.
+
+    Args:
+        name: Name of the fact.
+        value: Plain values.
+    """
+    with suppress(UserError):
+        file = _file(name)
+        for old in file.parent.glob(f"{name}-*.json"):
+            old.unlink(missing_ok=True)
+        with atomic_path(file) as temporary:
+            temporary.write_text(json.dumps(value), encoding="utf-8")
+
+
+def _file(name: str) -> Path:
+    return cache_root() / "facts" / f"{name}-{_state()}.json"
+
+
+@cache
+def _state() -> str:
+    """Hash of the places, sizes and times of the code, of versions, and of what other packages declare."""
+    root = Path(__file__).parents[2]
+    files = sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py"))
+    stats = [(str(path), state.st_size, state.st_mtime_ns) for path in files for state in [path.stat()]]
+    declared = sorted(f"{entry.name}={entry.value}" for entry in entry_points(group="lgx.methods"))
+    admitted = os.environ.get("LGX_ALLOW_IMPORTS", "")
+    facts = (stats, sys.version, [version(name) for name in _READ], declared, admitted)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]

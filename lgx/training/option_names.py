@@ -1,0 +1,180 @@
+"""Refuse misspelt options and keys by their names alone, before anything heavy is imported."""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from lgx.core.plain_yaml import LONGEST, MOST_OPTIONS, read_yaml
+from lgx.core.self_facts import recall, remember
+from lgx.errors import UserError
+
+_ELSEWHERE = {
+    "learning_rate": "--model.optimizer.lr", "lr": "--model.optimizer.lr",
+    "weight_decay": "--model.optimizer.weight_decay", "epochs": "--trainer.max_epochs",
+    "max_epochs": "--trainer.max_epochs", "batch_size": "--data.batch_size", "img_size": "--data.img_size",
+}  # fmt: skip
+"""Where an option is that many look for at the method."""
+_OF_ANY_CLASS = {"class_path", "init_args", "dict_kwargs", "help"}
+
+
+@dataclass(frozen=True)
+class OptionNames:
+    """Names of the options of a training command.
+
+    Attributes:
+        options: With dashes, e.g. ``--trainer.max_epochs``.
+        groups: Options that only have further options, e.g. ``--trainer``.
+        classes: ``model`` and ``data`` -> class name -> names of its arguments.
+    """
+
+    options: list[str]
+    groups: list[str]
+    classes: dict[str, dict[str, list[str]]]
+
+    @classmethod
+    def recall(cls, command: str) -> Self | None:
+        """The names that an earlier run of the command has kept; None where there was none since the last change."""
+        found = recall(f"options-{command}")
+        return None if found is None else cls(**found)
+
+    def keep(self, command: str) -> None:
+        """Keep the names for later runs of a command."""
+        remember(f"options-{command}", asdict(self))
+
+    def check(self, argv: Sequence[str]) -> None:
+        """Refuse options and keys that nothing knows.
+
+        What is not known for sure is left to the parser: classes that a file outside the command line names, options
+        of optimizers, callbacks and strategies, and all values.
+
+        Args:
+            argv: The command line without the command.
+
+        Raises:
+            UserError: For the first of them, with the most similar names.
+        """
+        chosen: dict[str, str] = {}
+        for option, value in _options(argv):
+            if option in ("-c", "--config") and value is not None:
+                self._check_file(value, chosen)
+                continue
+            root, _, rest = option.removeprefix("--").removesuffix("+").partition(".")
+            if root in self.classes and (not rest or rest == "class_path") and value is not None:
+                self._choose(root, value, chosen)
+            elif root in self.classes and rest:
+                self._check_argument(root, rest.removeprefix("init_args."), chosen)
+            elif not self._is_known(option):
+                shown = option if value is None else f"{option}={value}"
+                raise UserError(unknown_option(shown, self.options))
+
+    def _is_known(self, option: str) -> bool:
+        plain = option.removesuffix("+")
+        flag = plain.replace("-", "_").replace("__", "--", 1)
+        if {option, plain, flag} & {*self.options, *self.groups}:
+            return True
+        parent = plain
+        while "." in parent:  # the options of a class are known once the class is
+            parent = parent.rpartition(".")[0]
+            if parent in self.options:
+                return parent not in self.groups
+        return False
+
+    def _check_file(self, file: str, chosen: dict[str, str]) -> None:
+        content = read_yaml(Path(file), "give a configuration file", MOST_OPTIONS, LONGEST)
+        for key, value in content.items() if isinstance(content, Mapping) else ():
+            if not isinstance(key, str) or "." in key:
+                continue
+            name = key.removesuffix("+")
+            if name in self.classes:
+                self._check_class(name, value, chosen)
+            elif not self._is_known(f"--{name}"):
+                raise UserError(f"{file}: {unknown_key(name, self.options)}")
+            elif f"--{name}" in self.groups and isinstance(value, Mapping):
+                for inner in value:
+                    if isinstance(inner, str) and not self._is_known(f"--{name}.{inner}"):
+                        raise UserError(f"{file}: {unknown_key(f'{name}.{inner}', self.options)}")
+
+    def _check_class(self, root: str, value: Any, chosen: dict[str, str]) -> None:
+        """Check what a file says of a class: its name, or a mapping with the name and arguments."""
+        if isinstance(value, str):
+            self._choose(root, value, chosen)
+        elif isinstance(value, Mapping):
+            if isinstance(path := value.get("class_path"), str):
+                self._choose(root, path, chosen)
+            arguments = value.get("init_args")
+            for name in arguments if isinstance(arguments, Mapping) else ():
+                if isinstance(name, str):
+                    self._check_argument(root, name, chosen)
+
+    def _choose(self, root: str, path: str, chosen: dict[str, str]) -> None:
+        """Note which class is meant; refuse an unknown short name."""
+        if path.isidentifier() and path not in self.classes[root] and not os.environ.get("LGX_ALLOW_IMPORTS"):
+            raise UserError(f"{root}: class {path!r} is unknown{suggest(path, list(self.classes[root]))}")
+        own = path.isidentifier() or path.startswith(("lgx.", "data_modules."))
+        chosen[root] = path.rpartition(".")[2] if own else ""
+
+    def _check_argument(self, root: str, name: str, chosen: dict[str, str]) -> None:
+        argument = name.partition(".")[0].removesuffix("+")
+        known = self.classes[root].get(chosen.get(root, ""))
+        if known is not None and argument not in known and argument not in _OF_ANY_CLASS:
+            raise UserError(f"{root}: {no_option_of(argument, chosen[root], known, root)}")
+
+
+def unknown_option(shown: str, options: Sequence[str]) -> str:
+    """The sentence on an option of the command line that no command has.
+
+    Args:
+        shown: The option, perhaps with its value.
+        options: All options of the command.
+    """
+    close = difflib.get_close_matches(shown.replace("=", " ").split(" ")[0], options, n=2, cutoff=0.8)
+    return f"unknown option {shown}; " + (f"did you mean {' or '.join(close)}?" if close else "see --help")
+
+
+def unknown_key(key: str, options: Sequence[str]) -> str:
+    """The sentence on a key of a configuration file that no command has.
+
+    Args:
+        key: The key, with those above it, joined by dots.
+        options: All options of the command.
+    """
+    close = [option.removeprefix("--") for option in difflib.get_close_matches(f"--{key}", options, n=2, cutoff=0.8)]
+    hint = f"did you mean {' or '.join(close)}?" if close else "see --help for the known ones"
+    return f"the key {key!r} is unknown; {hint}"
+
+
+def no_option_of(name: str, owner: str, known: Sequence[str], root: str) -> str:
+    """The sentence on an argument that a class does not have.
+
+    Args:
+        name: The argument.
+        owner: Name of the class.
+        known: Its arguments.
+        root: Option that names the class, ``model`` or ``data``.
+    """
+    if root == "model" and name in _ELSEWHERE:
+        return f"{name!r} is no option of {owner}; it is {_ELSEWHERE[name]}"
+    return f"{name!r} is no option of {owner}{suggest(name, known)}"
+
+
+def suggest(word: str, known: Sequence[str]) -> str:
+    """The end of a sentence on an unknown word: similar known words, or all of them."""
+    close = difflib.get_close_matches(word, known, n=2)
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    return f"; known are {', '.join(sorted(known))}" if known else "; see --help"
+
+
+def _options(argv: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """The options of a command line, each with its value."""
+    words = list(argv)
+    while words:
+        option, equals, value = words.pop(0).partition("=")
+        if option == "--":
+            return
+        if option.startswith("-"):
+            takes = not equals and bool(words) and not words[0].startswith("--")
+            yield option, value if equals else words.pop(0) if takes else None
