@@ -1,4 +1,4 @@
-"""Numbers of docs/performance and of the README's tables of costs, recomputed from the committed values."""
+"""Numbers of docs/performance and of docs/hypernetworks.md, recomputed from the committed values."""
 
 import csv
 from collections import defaultdict
@@ -80,8 +80,8 @@ def test_the_table_of_the_second_machine_gives_the_measured_ranges() -> None:
         assert f"| {method} | {step} | {ratio} |" in text, (method, step, ratio)
 
 
-def test_the_readme_gives_the_measured_costs() -> None:
-    found, text = values(), (ROOT / "README.md").read_text()
+def test_the_page_of_hypernetworks_gives_the_measured_costs() -> None:
+    found, text = values(), (ROOT / "docs/hypernetworks.md").read_text()
     sizes = ("Tiny", "Small", "Base")
     lines = {
         "training step / ordinary step": STEPS[0],

@@ -1,8 +1,10 @@
 """Descendants that are pruned from an ancestor."""
 
 import copy
+import warnings
 from typing import Any
 
+import timm
 import torch
 from torch import Tensor, nn
 
@@ -36,8 +38,9 @@ class StructuredPruning(FromSource):
         return "structured_pruning"
 
     def sizes(self) -> Sizes:
-        """Neither deeper nor wider than the source."""
-        return Sizes.within(self.loaded.require_vit(self.method))
+        """Neither deeper nor wider than the source; of its width, where torch-pruning does not know its parts."""
+        own = self.loaded.require_vit(self.method)
+        return Sizes.within(own) if can_be_pruned(own) else Sizes.of_any_depth(own, 1, own.depth)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The parameters that pruning leaves."""
@@ -58,7 +61,24 @@ class StructuredPruning(FromSource):
         if wanted.embed_dim == own.embed_dim and wanted.mlp_ratio == own.mlp_ratio:
             check_heads(self.method, self.source, own, wanted)
             return kept
+        if not can_be_pruned(own):
+            raise UserError(
+                f"{self.method}: {self.source} has parts that torch-pruning does not follow (another attention, gated "
+                f"MLPs or attention pooling); give the descendant its width of {own.embed_dim} and mlp_ratio="
+                f"{own.mlp_ratio:g}"
+            )
         return prune(own.replace(depth=wanted.depth), kept, wanted)
+
+
+def can_be_pruned(architecture: ViTArchitecture) -> bool:
+    """Whether a network has parts only whose dimensions torch-pruning follows.
+
+    It knows timm's attention with one product for queries, keys and values, and MLPs of two layers; not the attention
+    of EVA and DINOv3, gated MLPs, or attention pooling.
+    """
+    model: Any = architecture.build("meta")
+    plain = type(model) is timm.models.VisionTransformer and model.attn_pool is None
+    return plain and all(type(block.mlp) is timm.layers.Mlp for block in model.blocks)
 
 
 def prune(source: ViTArchitecture, tensors: dict[str, Tensor], target: ViTArchitecture) -> dict[str, Tensor]:
@@ -81,18 +101,21 @@ def prune(source: ViTArchitecture, tensors: dict[str, Tensor], target: ViTArchit
     hidden = {block.mlp.fc1: 1 - neurons[0] / neurons[1] for block in blocks}
     for block in blocks:
         block.attn.fused_attn = False  # the graph of products is traced
-    pruner = torch_pruning.pruner.BasePruner(
-        model,
-        torch.zeros(1, source.in_chans, source.img_size, source.img_size),
-        importance=torch_pruning.importance.GroupMagnitudeImportance(),
-        pruning_ratio=1 - target.embed_dim / source.embed_dim,
-        pruning_ratio_dict=hidden,
-        head_pruning_ratio=1 - target.num_heads / source.num_heads,
-        num_heads={block.attn.qkv: source.num_heads for block in blocks},
-        prune_num_heads=True,
-        prune_head_dims=False,
-        ignored_layers=[module for name, module in model.named_modules() if name == source.head.rstrip(".")],
-    )
+    with warnings.catch_warnings():
+        # It prunes the last dimension of tokens and positions, as it should.
+        warnings.filterwarnings("ignore", "Unwrapped parameters")
+        pruner = torch_pruning.pruner.BasePruner(
+            model,
+            torch.zeros(1, source.in_chans, source.img_size, source.img_size),
+            importance=torch_pruning.importance.GroupMagnitudeImportance(),
+            pruning_ratio=1 - target.embed_dim / source.embed_dim,
+            pruning_ratio_dict=hidden,
+            head_pruning_ratio=1 - target.num_heads / source.num_heads,
+            num_heads={block.attn.qkv: source.num_heads for block in blocks},
+            prune_num_heads=True,
+            prune_head_dims=False,
+            ignored_layers=[module for name, module in model.named_modules() if name == source.head.rstrip(".")],
+        )
     pruner.step()
     return _checked(model, target)
 
