@@ -5,8 +5,11 @@ from typing import Any, Literal
 
 from lgx.architectures import Architecture
 
-Content = Literal["network", "layers", "hypernetwork"]
-"""What a learngene holds: a whole network, layers that are expanded to a network, or a hypernetwork."""
+Content = Literal["network", "layers", "templates", "hypernetwork"]
+"""What a learngene holds: a whole network, layers that are expanded to a network, templates of which matrices are made,
+or a hypernetwork."""
+TEMPLATES = "templates."
+"""Prefix of the names of templates; all other tensors beside them are parameters of the network."""
 
 # The method that learns two layers, from which all others are computed. In older files, which lack the keys `content`
 # and `plain_network`, an auxiliary net of two layers differs from an ordinary network by the method's name alone.

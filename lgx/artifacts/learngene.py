@@ -8,7 +8,7 @@ from typing import Any, get_args
 from torch import Tensor
 
 from lgx.architectures import Architecture, name_of
-from lgx.artifacts.content import Content, content_of, content_of_old_file
+from lgx.artifacts.content import TEMPLATES, Content, content_of, content_of_old_file
 from lgx.artifacts.metadata_schema import AGAIN, TASK, described_architecture
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, write_safetensors
 from lgx.artifacts.tensor_checks import check_shapes, count_layers
@@ -153,7 +153,8 @@ class Learngene:
     def describe(self) -> str:
         """Describe the learngene in a few lines for the terminal."""
         measured = ", ".join(f"{k} {v:.4g}" for k, v in self.metrics.items()) or "nothing"
-        what = "a hypernetwork" if self.content == "hypernetwork" else f"{self.num_layers} layers"
+        shown = {"hypernetwork": "a hypernetwork", "templates": "templates of matrices"}
+        what = shown.get(str(self.content)) or f"{self.num_layers} layers"
         if self.selection is not None:
             what += f" ({' '.join(f'blocks.{layer}' for layer in self.selection['layers'])} of the ancestor)"
         return (
@@ -192,7 +193,9 @@ def check_tensors(learngene: Learngene, place: str) -> None:
         if not tensor.is_floating_point():
             raise UserError(f"{place}: {name} holds {tensor.dtype}, expected floating-point numbers; {AGAIN}")
     if learngene.content != "hypernetwork":
-        check_shapes(learngene.weights, learngene.architecture, place, strict=True)
+        own = learngene.content == "templates"
+        named = {name: t for name, t in learngene.weights.items() if not (own and name.startswith(TEMPLATES))}
+        check_shapes(named, learngene.architecture, place, strict=True)
 
 
 def _described(text: str, tensors: dict[str, Tensor], path: str) -> Learngene:

@@ -140,6 +140,11 @@ def _from_learngene(name: str) -> PretrainedNetwork:
             f"{name}: holds {learngene.num_layers} layers of {learngene.method}, not a whole network; "
             f"expand it with `lgx init --source {name} --arch …` first"
         )
+    if learngene.content == "templates":
+        raise UserError(
+            f"{name}: holds templates of {learngene.method}, not a whole network; a run of that method with "
+            f"`--model.templates {name}` makes one of any size"
+        )
     return _network(name, learngene.architecture, learngene.tensors, learngene.task)
 
 

@@ -1,0 +1,1 @@
+"""WAVE: matrices of any size from shared templates."""

@@ -1,0 +1,111 @@
+"""WAVE: templates that networks of all widths and depths share."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lgx.architectures import ViTArchitecture, vit_only
+from lgx.artifacts.content import TEMPLATES
+from lgx.artifacts.learngene import Learngene
+from lgx.core.task import Task
+from lgx.errors import UserError
+from lgx.methods.distillation.method import Distill, without_projection
+from lgx.methods.options import check_positive
+from lgx.methods.wave.network import KINDS, plain_parameters, stored_templates, templates_of, use_templates
+from lgx.methods.wave.spec import WAVE as SPEC
+
+
+class WAVE(Distill):
+    """Learn weight templates from an ancestor, or, with given templates, only how a network of any size uses them.
+
+    Every matrix of a layer is ``W = Σ_t S_t ⊗ T_t``: all layers share the templates T_t, each has its own scalers S_t
+    ([0], Fig. 2). Without ``templates`` an auxiliary net learns both by distillation; the learngene is the templates.
+    With ``templates`` these are frozen, and a network of any width and depth learns scalers for them in few steps; its
+    learngene is then a whole network, from which ``Pretrained`` starts descendants.
+
+    This follows the paper's abstract and Fig. 2. Ours are what these do not say: the number and size of the templates,
+    one set for each of the four matrices of a layer, the loss (:class:`Distill`), and that biases, norms and all
+    parameters outside of the layers are trained in both steps. The templates start as the principal directions of the
+    auxiliary net's own start, and scalers as the nearest ones to the network's start: with ``start: middle`` templates
+    are fitted to the ancestor's layers before the first step.
+
+    [0]: Feng et al., "WAVE: Weight Templates for Adaptive Initialization of Variable-sized Models", CVPR 2025,
+    https://arxiv.org/abs/2406.17503
+
+    Args:
+        templates: Learngene file of WAVE whose templates are used as they are; none learns templates.
+        number: Templates of each kind, where they are learned.
+        size: Their height and width. Widths and hidden widths of all networks must be multiples of it.
+        kwargs: Arguments of ``Distill`` and of every method.
+    """
+
+    spec = SPEC
+    plain_network = False
+
+    def __init__(self, templates: str | None = None, number: int = 16, size: int = 64, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        check_positive("number", number)
+        check_positive("size", size)
+        self.templates, self.number, self.size = templates, number, size
+
+    @cached_property
+    def given_templates(self) -> dict[str, Tensor] | None:
+        """Kind -> templates of the given file; None where they are learned.
+
+        Raises:
+            UserError: If the file is no learngene with templates.
+        """
+        if self.templates is None:
+            return None
+        if self.weights_follow and not Path(self.templates).exists():  # the checkpoint has them
+            return {kind: torch.zeros(self.number, self.size, self.size) for kind in KINDS}
+        tensors = Learngene.load(self.templates).tensors
+        if missing := [kind for kind in KINDS if f"{TEMPLATES}{kind}" not in tensors]:
+            raise UserError(
+                f"model.templates: {self.templates} has no templates for {missing[0]}; give a learngene of WAVE"
+            )
+        return {kind: tensors[f"{TEMPLATES}{kind}"] for kind in KINDS}
+
+    def assume_missing_files(self, tasks: Mapping[str, Task]) -> tuple[str, ...]:
+        """Plan without the templates too: their number and size are then those of the options."""
+        assumed = super().assume_missing_files(tasks)
+        if self.templates is None or Path(self.templates).exists():
+            return assumed
+        shape = f"{self.number} templates of {self.size} x {self.size}"
+        return (*assumed, f"model.templates: {self.templates} cannot be read yet; the plan takes it to have {shape}.")
+
+    @cached_property
+    def architecture(self) -> ViTArchitecture:
+        """The network.
+
+        Raises:
+            UserError: If its width or the hidden width of its MLPs is no multiple of the templates' size.
+        """
+        architecture = vit_only(self.own_architecture, f"model {type(self).__name__}")
+        hidden = int(architecture.embed_dim * architecture.mlp_ratio)
+        size = self.size if self.given_templates is None else len(self.given_templates[KINDS[0]][0])
+        if architecture.embed_dim % size or hidden % size:
+            raise UserError(
+                f"model.size: templates of {size} x {size} do not tile a network of width {architecture.embed_dim} "
+                f"with hidden width {hidden}; choose a size that divides both"
+            )
+        return architecture
+
+    def build_network(self) -> nn.Module:
+        """The network at its start, with matrices from templates."""
+        network = super().build_network()
+        own = self.given_templates or templates_of(network, self.number, self.size)
+        return use_templates(network, own, learned=self.templates is None)
+
+    def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
+        """The templates and all parameters outside of the layers; with given templates the whole network."""
+        tensors = plain_parameters(without_projection(state))
+        if self.templates is not None:
+            return Learngene(self.method, self.architecture, tensors, ancestor=self.ancestor or "", content="network")
+        outside = {name: tensor for name, tensor in tensors.items() if not name.startswith("blocks.")}
+        found = outside | stored_templates(state)
+        return Learngene(self.method, self.architecture, found, ancestor=self.ancestor or "", content="templates")

@@ -1,0 +1,143 @@
+"""WAVE: matrices are sums of Kronecker products of scalers and shared templates."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from lgx.architectures import ViTArchitecture
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.errors import UserError
+from lgx.methods.wave.network import KINDS, FromTemplates, plain_parameters, templates_of, use_templates
+from tests.support.command_line import arguments, lgx
+from tests.support.runs import kill_and_resume, train_on
+
+SMALL = ViTArchitecture(3, 16, 2, patch_size=4, img_size=16, num_classes=5)
+NARROW = "--model.arch=depth=2,embed_dim=8,num_heads=1,patch_size=4,img_size=16"
+IMAGES = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+
+
+@given(number=st.integers(1, 4), blocks=st.tuples(st.integers(1, 3), st.integers(1, 3)), size=st.integers(1, 4))
+def test_a_matrix_is_the_sum_of_kronecker_products(number, blocks, size):
+    draw = torch.Generator().manual_seed(number)
+    templates = torch.randn(number, size, size, generator=draw, dtype=torch.float64)
+    scalers = torch.randn(number, *blocks, generator=draw, dtype=torch.float64)
+    expected = sum(torch.kron(s, t) for s, t in zip(scalers, templates, strict=True))
+    computed = FromTemplates(templates)(scalers)
+    assert_close(computed, expected)
+    if number <= size * size:
+        assert_close(FromTemplates(templates).right_inverse(computed), scalers)
+
+
+def test_enough_templates_represent_a_network_exactly():
+    network = SMALL.build().eval()
+    expected = network(IMAGES)
+    use_templates(network, templates_of(network, 16, 4), learned=True)
+    assert_close(network(IMAGES), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_more_templates_represent_a_network_better():
+    plain = SMALL.build()
+    wanted = plain.blocks[1].mlp.fc1.weight.detach().clone()
+    errors = []
+    for number in (1, 4, 9):
+        network = SMALL.build()
+        network.load_state_dict(plain.state_dict())
+        use_templates(network, templates_of(network, number, 4), learned=True)
+        errors.append((network.blocks[1].mlp.fc1.weight - wanted).norm().item())
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] > 0
+
+
+def test_all_layers_share_the_templates_and_each_trains_its_own_scalers():
+    network = use_templates(SMALL.build(), templates_of(SMALL.build(), 2, 8), learned=True)
+    names = [name for name, _ in network.named_parameters()]
+    assert sum(name.endswith("templates") for name in names) == len(KINDS)
+    assert sum(name.endswith("original") for name in names) == len(KINDS) * SMALL.depth
+    network(IMAGES).sum().backward()
+    assert all(parameter.grad is not None for parameter in network.parameters())
+
+
+def test_a_plain_network_computes_the_same():
+    network = use_templates(SMALL.build(), templates_of(SMALL.build(), 2, 8), learned=False).eval()
+    assert not any(name.endswith("templates") for name, _ in network.named_parameters())
+    plain = SMALL.build().eval()
+    plain.load_state_dict(plain_parameters(network.state_dict()))
+    assert_close(plain(IMAGES), network(IMAGES))
+
+
+@pytest.fixture(scope="module")
+def templates(images, ancestor, tmp_path_factory):
+    """Run folder whose learngene has templates that were fitted to the ancestor's layers and trained."""
+    runs = tmp_path_factory.mktemp("wave")
+    options = ("--name=templates", f"--model.ancestor={ancestor}/best{SUFFIX}", "--model.start=middle")
+    own = ("--model.number=3", "--model.size=8", "--trainer.max_epochs=2")
+    result = lgx(*arguments("fit", "WAVE", images, runs, *options, *own))
+    assert result.code == 0, result.err
+    return runs / "test/templates/seed0"
+
+
+def test_the_learngene_is_the_templates_and_what_is_outside_of_the_layers(templates):
+    learngene = Learngene.load(templates / f"best{SUFFIX}")
+    assert (learngene.method, learngene.content) == ("wave_from_middle", "templates")
+    assert {name for name in learngene.tensors if name.startswith("templates.")} == {f"templates.{k}" for k in KINDS}
+    assert learngene.tensors["templates.mlp.fc2"].shape == (3, 8, 8)
+    assert not any(name.startswith("blocks.") for name in learngene.tensors)
+    with pytest.raises(UserError, match=r"holds templates of wave.*--model\.templates"):
+        load_pretrained(str(templates / f"best{SUFFIX}"))
+    result = lgx("init", "--source", templates / f"best{SUFFIX}", "--arch", "depth=2", "--out", templates / "x")
+    assert result.code == 2
+    assert "--model.templates" in result.sentence
+
+
+def test_a_network_of_another_size_learns_scalers_for_frozen_templates(templates, fit, tmp_path):
+    given = Learngene.load(templates / f"best{SUFFIX}")
+    result = fit("WAVE", f"--model.templates={templates}/best{SUFFIX}", NARROW, "--name=narrow")
+    assert result.code == 0, result.err
+    file = tmp_path / f"runs/test/narrow/seed0/best{SUFFIX}"
+    whole = Learngene.load(file)
+    assert whole.content == "network"
+    matrix = whole.tensors["blocks.1.attn.proj.weight"]
+    scalers = FromTemplates(given.tensors["templates.attn.proj"]).right_inverse(matrix)
+    assert_close(FromTemplates(given.tensors["templates.attn.proj"])(scalers), matrix)
+    started = fit("Finetune", NARROW, "--model.initializer=Pretrained", f"--model.initializer.source={file}")
+    assert started.code == 0, started.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--model.size=5"], "do not tile a network of width 16 with hidden width 64"),
+        (["--model.number=0"], "number"),
+        (["--model.templates={ancestor}"], "has no templates for attn.qkv"),
+        (["--model.templates=absent.learngene.safetensors"], "no such file"),
+    ],
+)
+def test_wrong_options_end_with_one_sentence(fit, ancestor, options, words):
+    filled = [option.format(ancestor=ancestor / f"best{SUFFIX}") for option in options]
+    result = fit("WAVE", *filled, "--name=wrong")
+    assert result.code == 2
+    assert words in result.sentence
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_result(images, tmp_path):
+    options = ["--model.number=2", "--model.size=8", "--trainer.max_epochs=3", "--save_every=1", "--data.batch_size=8"]
+    assert lgx(*arguments("fit", "WAVE", images, tmp_path / "whole", "--name=r", *options)).code == 0
+    resumed = kill_and_resume(images, tmp_path / "runs", 8, "before_update", options, "WAVE")
+    expected, found = (
+        Learngene.load(run / f"best{SUFFIX}").tensors for run in (tmp_path / "whole/test/r/seed0", resumed)
+    )
+    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+
+
+@pytest.mark.slow
+def test_two_processes_with_half_the_batch_equal_one_with_the_whole(images, tmp_path):
+    own = ("--model.number=2", "--model.size=8")
+    one = torch.load(train_on(1, images, tmp_path, 16, "WAVE", own) / "rank0.pt")
+    folder = train_on(2, images, tmp_path, 8, "WAVE", own)
+    for rank in (0, 1):
+        for name, tensor in torch.load(folder / f"rank{rank}.pt").items():
+            assert_close(tensor, one[name], atol=1e-6, rtol=1e-5, msg=name)
