@@ -11,6 +11,7 @@ from data_modules.official import TREE_NAMES, tree_split
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.suites import Suite
 from data_modules.text_set import TextSet
+from lgx.core.places import Places, any_exist
 from lgx.errors import UserError
 
 
@@ -30,12 +31,18 @@ def infos() -> list[DatasetInfo]:
     return single + [s.info(task) for s in SUITES.values() for task in s.tasks.values()] + texts
 
 
+def places(name: str) -> Places:
+    """What exists below ``root`` if the set called ``name`` is there."""
+    if name in TEXT_SETS:
+        return ((f"{name}/",),)
+    if suite := suite_of(name):
+        return suite.places(suite.tasks[name])
+    return tuple(tuple(f"{name}/{place}" for place in alternative) for alternative in IMAGE_SETS[name].places())
+
+
 def is_present(name: str, root: str | Path) -> bool:
     """Whether the files of the set called ``name`` are below ``root``."""
-    if name in TEXT_SETS:
-        return (Path(root) / name).is_dir()
-    suite = suite_of(name)
-    return suite.is_present(root, suite.tasks[name]) if suite else IMAGE_SETS[name].is_present(root)
+    return any_exist(Path(root), places(name))
 
 
 def open_set(name: str, root: str = "data") -> ImageDataModule:

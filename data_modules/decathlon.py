@@ -10,6 +10,7 @@ from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images, guarded
 from data_modules.splits import stratified_split
 from lgx.core.json_files import read_json
+from lgx.core.places import Places, any_exist
 from lgx.errors import UserError
 
 DecathlonTask = Literal[
@@ -99,6 +100,13 @@ def decathlon_info(task: DecathlonTask, test_split: Literal["val", "test"] = "va
     )
 
 
+def task_places(task: DecathlonTask) -> Places:
+    """What exists below ``root`` if a task is there: its folder of images and its annotations."""
+    name = FACTS[task].folder
+    labels = (f"decathlon/annotations/{name}_{part}.json" for part in ("train", "val"))
+    return ((f"decathlon/data/{name}/", *labels),)
+
+
 def task_folder(root: str | Path, task: DecathlonTask) -> Path:
     """Folder of a task's images."""
     return Path(root) / "decathlon" / "data" / FACTS[task].folder
@@ -144,13 +152,6 @@ class Decathlon(ImageDataModule):
         """Folder of the task's images."""
         return task_folder(self.root, self.decathlon_task)
 
-    @staticmethod
-    def is_present(root: str | Path, task: DecathlonTask) -> bool:
-        """Whether the task is below ``root``. Looks for folders, not for every file."""
-        base, name = Path(root) / "decathlon", FACTS[task].folder
-        labels = (base / "annotations" / f"{name}_{part}.json" for part in ("train", "val"))
-        return (base / "data" / name).is_dir() and all(path.exists() for path in labels)
-
     def read(self, split: Split) -> Images:
         """Return the files of one split.
 
@@ -158,7 +159,7 @@ class Decathlon(ImageDataModule):
             UserError: If the task is not below ``root``, or its annotations are absent, damaged or not this task's.
         """
         name = self.info.name
-        if not self.is_present(self.root, self.decathlon_task):
+        if not any_exist(Path(self.root), task_places(self.decathlon_task)):
             raise UserError(
                 f"{name}: no {self.folder} with annotations; run `lgx data prepare {name} --root {self.root}`, "
                 "which says what to download"

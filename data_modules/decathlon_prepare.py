@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from data_modules.archives import Sizes, check_member, check_name, open_tar
-from data_modules.decathlon import DECATHLON_TASKS, FACTS, Decathlon, DecathlonTask, Part, decathlon_info, task_folder
+from data_modules.decathlon import (
+    DECATHLON_TASKS,
+    FACTS,
+    Decathlon,
+    DecathlonTask,
+    Part,
+    decathlon_info,
+    task_folder,
+    task_places,
+)
 from data_modules.prepare import link
 from data_modules.suites import Suite
 from lgx.core.files import atomic_path
@@ -56,8 +65,8 @@ def bring_task(root: str | Path, task: DecathlonTask, source: str | None) -> boo
         UserError: If ``source`` holds nothing of the Decathlon, or an archive is damaged or unsafe.
     """
     base, name = Path(root) / "decathlon", FACTS[task].folder
-    if source is None or Decathlon.is_present(root, task):
-        return Decathlon.is_present(root, task)
+    if source is None or DECATHLON.is_present(root, task):
+        return DECATHLON.is_present(root, task)
     folder = Path(source)
     if not folder.is_dir():
         raise UserError(f"source: {folder} is not a folder; give the folder that holds the Decathlon's archives")
@@ -66,7 +75,7 @@ def bring_task(root: str | Path, task: DecathlonTask, source: str | None) -> boo
         for part in ("annotations", f"data/{name}"):
             if (tree / part).is_dir() and not (base / part).exists():
                 link(tree / part, base / part)
-        return Decathlon.is_present(root, task)
+        return DECATHLON.is_present(root, task)
     if not (base / "annotations").is_dir():
         devkit = folder / _filename(DEVKIT)
         if not devkit.exists():
@@ -78,7 +87,7 @@ def bring_task(root: str | Path, task: DecathlonTask, source: str | None) -> boo
             _extract(file, devkit, ("decathlon-1.0", "annotations"), base / "annotations")
     if not (base / "data" / name).exists():
         _unpack_images(folder, name, base / "data" / name)
-    return Decathlon.is_present(root, task)
+    return DECATHLON.is_present(root, task)
 
 
 def verify(module: Decathlon) -> None:
@@ -173,7 +182,7 @@ DECATHLON = Suite[DecathlonTask](
     task_names=DECATHLON_TASKS,
     info=decathlon_info,
     module=lambda task, root: Decathlon(task, root=root),
-    is_present=Decathlon.is_present,
+    places=task_places,
     prepare=prepare_task,
     folder=task_folder,
     in_shards=False,

@@ -198,7 +198,7 @@ MINI = Suite[MiniTask](
     task_names=MINI_TASKS,
     info=mini_info,
     module=lambda task, root: MiniDecathlon(task, root=root),
-    is_present=is_prepared,
+    places=lambda task: ((f"mini/{task}/index.json",),),
     prepare=lambda root, task, source: prepare_task(root, task, source).is_dir(),
     folder=mini_folder,
     in_shards=True,

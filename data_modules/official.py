@@ -11,6 +11,7 @@ from data_modules.class_trees import class_folders, read_class_tree
 from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images, LabeledImages, guarded
 from data_modules.splits import Indices, stratified_split
+from lgx.core.places import Places, any_exist
 from lgx.errors import UserError
 
 TREE_NAMES: Mapping[Split, tuple[str, ...]] = {
@@ -94,13 +95,22 @@ class OfficialData(ImageDataModule):
     @classmethod
     def is_present(cls, root: str | Path) -> bool:
         """Whether the set is below ``root``, in either layout. Looks for folders, not for every file."""
-        folder = Path(root) / cls.info.name
-        return cls.is_official_form(folder) or tree_split(folder, cls.tree_names["train"]) is not None
+        return any_exist(Path(root) / cls.info.name, cls.places())
 
     @classmethod
     def is_official_form(cls, folder: Path) -> bool:
         """Whether ``folder`` has the layout of the publishers, not class folders."""
-        return cls.marker is not None and (folder / cls.marker).exists()
+        return any_exist(folder, cls.official_places())
+
+    @classmethod
+    def official_places(cls) -> Places:
+        """What exists in the set's folder if it has the layout of the publishers."""
+        return () if cls.marker is None else ((cls.marker,),)
+
+    @classmethod
+    def places(cls) -> Places:
+        """What exists in the set's folder if the set is there, in either layout."""
+        return (*cls.official_places(), *((f"{name}/",) for name in cls.tree_names["train"]))
 
     def read(self, split: Split) -> Images:
         """Return the examples of one split.

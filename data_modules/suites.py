@@ -10,6 +10,7 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
 from data_modules.sharded import ShardedImages
+from lgx.core.places import Places, any_exist
 from lgx.errors import UserError
 
 TaskT = TypeVar("TaskT", bound=str)
@@ -25,7 +26,7 @@ class Suite(Generic[TaskT]):
         task_names: Names of the tasks within the suite.
         info: Gives the facts of a task, which are known before it is prepared.
         module: (task, root) -> the data module of a task.
-        is_present: (root, task) -> whether a task is below ``root``.
+        places: (task) -> what exists below ``root`` if the task is there.
         prepare: (root, task, source) brings a task to its place, if it is not there yet, and checks it. Returns False
             if the files of the task are missing; raises a UserError if they are damaged.
         folder: (root, task) -> folder of a task's images.
@@ -41,7 +42,7 @@ class Suite(Generic[TaskT]):
     task_names: tuple[TaskT, ...]
     info: Callable[[TaskT], DatasetInfo]
     module: Callable[[TaskT, str], ImageDataModule]
-    is_present: Callable[[str | Path, TaskT], bool]
+    places: Callable[[TaskT], Places]
     prepare: Callable[[str | Path, TaskT, str | None], bool]
     folder: Callable[[str | Path, TaskT], Path]
     in_shards: bool
@@ -53,6 +54,10 @@ class Suite(Generic[TaskT]):
     def tasks(self) -> dict[str, TaskT]:
         """Name of the data set -> name of the task within the suite."""
         return {self.info(task).name: task for task in self.task_names}
+
+    def is_present(self, root: str | Path, task: TaskT) -> bool:
+        """Whether a task is below ``root``."""
+        return any_exist(Path(root), self.places(task))
 
 
 class SuiteTask(ShardedImages):

@@ -15,8 +15,8 @@ from types import FrameType
 from typing import NoReturn
 
 from lgx.core import launcher
-from lgx.core.deferred import defer_unused_imports
 from lgx.core.system_failures import WORKER_KILLED, describe, worker_was_killed
+from lgx.core.unused_imports import skip_unused_imports
 from lgx.core.version import __version__
 from lgx.errors import Preempted, UserError
 
@@ -94,7 +94,7 @@ def main(args: Sequence[str] | None = None) -> None:
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
         with _one_interrupt():
-            defer_unused_imports()
+            skip_unused_imports()
             run_command(argv)
     except KeyboardInterrupt:
         _fail(argv[0], "interrupted; finished files are complete, resume a run with --ckpt_path last", 130)

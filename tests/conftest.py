@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from lgx.core.deferred import defer_unused_imports
+from lgx.core.unused_imports import skip_unused_imports
 from tests.support.command_line import Result, arguments, lgx
 from tests.support.extras import import_transformers
 from tests.support.images import write_images
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-defer_unused_imports()
+skip_unused_imports()
 # As in the command line Lightning comes first: typing caches unions by their members, whatever the order, so a package
 # that is imported before can turn Lightning's `int | float`, by which `1` is one batch, into `float | int`.
 import lightning.pytorch  # noqa: E402, F401

@@ -14,6 +14,7 @@ from data_modules.prepare import link
 from data_modules.splits import Indices, grouped_split
 from data_modules.text_files import read_lines
 from lgx.core.files import atomic_path
+from lgx.core.places import Places
 from lgx.errors import UserError
 
 TABLES = ("HAM10000_metadata", "HAM10000_metadata.csv", "HAM10000_metadata.tab")
@@ -57,9 +58,9 @@ class HAM10000(OfficialData):
     )
 
     @classmethod
-    def is_official_form(cls, folder: Path) -> bool:
-        """Whether ``folder`` contains the table, not class folders."""
-        return _table(folder) is not None
+    def official_places(cls) -> Places:
+        """The table of diagnoses, under one of its names."""
+        return tuple((name,) for name in TABLES)
 
     @classmethod
     def bring(cls, source: Path, folder: Path) -> bool:

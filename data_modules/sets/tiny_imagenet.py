@@ -11,9 +11,11 @@ from data_modules.class_trees import read_class_tree
 from data_modules.images import ImageFiles
 from data_modules.official import Archive, OfficialData
 from data_modules.text_files import read_lines
+from lgx.core.places import Places
 from lgx.errors import UserError
 
 ANNOTATIONS = "val_annotations.txt"
+_INNER = "tiny-imagenet-200"
 
 
 class TinyImageNet(OfficialData):
@@ -39,9 +41,9 @@ class TinyImageNet(OfficialData):
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": ("train",), "val": (), "test": ("val",)}
 
     @classmethod
-    def is_official_form(cls, folder: Path) -> bool:
-        """Whether ``folder`` has the layout of the publishers: all val images are in one folder."""
-        return (_base(folder) / "wnids.txt").is_file() and (_base(folder) / "val" / "images").is_dir()
+    def official_places(cls) -> Places:
+        """In the layout of the publishers all val images are in one folder."""
+        return tuple((f"{base}wnids.txt", f"{base}val/images/") for base in (f"{_INNER}/", ""))
 
     def open(self, folder: Path, split: Split) -> ImageFiles:
         """Training images by folder; val images by the table of their classes."""
@@ -74,5 +76,5 @@ class TinyImageNet(OfficialData):
 
 def _base(folder: Path) -> Path:
     """Folder of the archive's content: ``tiny-imagenet-200``, or ``folder`` itself if a user linked that one."""
-    inner = folder / "tiny-imagenet-200"
+    inner = folder / _INNER
     return inner if inner.is_dir() else folder

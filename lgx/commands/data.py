@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from data_modules.base import DatasetInfo
     from data_modules.image_module import ImageDataModule
     from data_modules.suites import Suite
     from data_modules.text_set import TextSet
+
+
+_FACTS = "data-sets"
+"""Name under which the facts of all sets are kept."""
 
 
 def list_sets(root: str = "data", json: bool = False) -> None:
@@ -23,11 +26,14 @@ def list_sets(root: str = "data", json: bool = False) -> None:
         root: Folder that contains the data sets.
         json: Print JSON instead of a table.
     """
-    from data_modules.catalog import infos, is_present
+    from pathlib import Path
 
-    rows = [(info, is_present(info.name, root)) for info in infos()]
+    from lgx.core.places import any_exist
+
+    sets = _listed()
+    present = {facts["name"] for facts in sets if any_exist(Path(root), facts["places"])}
     if json:
-        _print_json(rows)
+        _print_json(sets, present)
         return
     from rich.console import Console
     from rich.table import Table
@@ -40,11 +46,37 @@ def list_sets(root: str = "data", json: bool = False) -> None:
         table.add_column(heading, justify="left" if heading in ("name", "here") else "right", no_wrap=True)
     for heading in ("license", "source") if wide else ():
         table.add_column(heading, overflow="fold")
-    for info, present in rows:
-        sizes = ["-" if size is None else f"{size:,}" for size in info.sizes]
-        words = (info.license, info.source) if wide else ()
-        table.add_row(info.name, "yes" if present else "no", f"{info.num_classes:,}", *sizes, *words)
+    for facts in sets:
+        sizes = ["-" if size is None else f"{size:,}" for size in facts["sizes"].values()]
+        words = (facts["license"], facts["source"]) if wide else ()
+        here = "yes" if facts["name"] in present else "no"
+        table.add_row(facts["name"], here, f"{facts['classes']:,}", *sizes, *words)
     console.print(table)
+
+
+def _listed() -> list[dict[str, Any]]:
+    """Facts of every set; they are kept, because the data modules take seconds to import."""
+    from lgx.core.self_facts import recall, remember
+
+    if (kept := recall(_FACTS)) is not None:
+        found: list[dict[str, Any]] = kept
+        return found
+    from data_modules.catalog import infos, places
+
+    sets = [
+        {
+            "name": info.name,
+            "classes": info.num_classes,
+            "sizes": dict(zip(("train", "val", "test"), info.sizes, strict=True)),
+            "splits": info.splits,
+            "license": info.license,
+            "source": info.source,
+            "places": [list(names) for names in places(info.name)],
+        }
+        for info in infos()
+    ]
+    remember(_FACTS, sets)
+    return sets
 
 
 def prepare(
@@ -192,15 +224,11 @@ def _write_shards(module: "ImageDataModule", folder: "Path", shard_size: int) ->
     print(f"shards at {folder}; read them with --data ShardedData --data.name {folder.name}")
 
 
-def _print_json(rows: "list[tuple[DatasetInfo, bool]]") -> None:
+def _print_json(sets: list[dict[str, Any]], present: set[str]) -> None:
     import json as json_module
 
-    sets = []
-    for info, present in rows:
-        sizes = dict(zip(("train", "val", "test"), info.sizes, strict=True))
-        facts = {"name": info.name, "classes": info.num_classes, "sizes": sizes, "splits": info.splits}
-        sets.append(facts | {"license": info.license, "source": info.source, "present": present})
-    print(json_module.dumps(sets, indent=1))
+    shown = ({key: value for key, value in facts.items() if key != "places"} for facts in sets)
+    print(json_module.dumps([facts | {"present": facts["name"] in present} for facts in shown], indent=1))
 
 
 COMMANDS = {"list": list_sets, "prepare": prepare}

@@ -5,6 +5,8 @@ import hashlib
 import json
 import shutil
 import stat
+import subprocess
+import sys
 import urllib.error
 import zipfile
 from pathlib import Path
@@ -14,7 +16,7 @@ from jsonargparse import auto_cli
 
 from data_modules import CIFAR10, DTD, SVHN, FashionMNIST, ShardedData
 from data_modules import prepare as preparing
-from data_modules.official import Archive
+from data_modules.official import Archive, OfficialData
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.sets import fashion_mnist
 from lgx.commands.data import COMMANDS, list_sets, prepare
@@ -76,6 +78,29 @@ def test_list_shows_every_set_as_a_table_and_as_json(
     assert set(rows) == {*IMAGE_SETS, *TEXT_SETS, *(task for suite in SUITES.values() for task in suite.tasks)}
     assert [name for name, row in rows.items() if row["present"]] == ["cifar10"]
     assert rows["fashion_mnist"]["sizes"] == {"train": 54_000, "val": 6_000, "test": 10_000}
+
+
+def test_a_second_listing_imports_no_data_module_and_shows_what_is_there_by_now(tmp_path: Path, zips: Path) -> None:
+    code = "import sys; from lgx.cli import main; main(sys.argv[1:]); print('torch' in sys.modules, file=sys.stderr)"
+    listing = [sys.executable, "-c", code, "data", "list", "--root", str(tmp_path / "data"), "--json"]
+    list_sets(str(tmp_path / "data"), json=True)
+    prepare("cifar10", root=str(tmp_path / "data"), source=str(zips))
+    done = subprocess.run(listing, capture_output=True, text=True, check=True)
+    assert done.stderr == "False\n"
+    assert [row["name"] for row in json.loads(done.stdout) if row["present"]] == ["cifar10"]
+
+
+@pytest.mark.parametrize("kind", [*IMAGE_SETS.values()], ids=[*IMAGE_SETS])
+def test_a_set_is_there_if_one_form_of_its_files_is(kind: type[OfficialData], tmp_path: Path) -> None:
+    assert kind.places()
+    for number, names in enumerate(kind.places()):
+        root = tmp_path / str(number)
+        for name in names:
+            assert not kind.is_present(root)
+            path = root / kind.info.name / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir() if name.endswith("/") else path.touch()
+        assert kind.is_present(root)
 
 
 # -- prepare from a source --------------------------------------------------------------------------------------------

@@ -37,7 +37,8 @@ class FromTemplates(nn.Module):
     def forward(self, scalers: Tensor) -> Tensor:
         """The matrix."""
         blocks = torch.einsum("tab,thw->ahbw", scalers, self.templates)
-        return rearrange(blocks, "a h b w -> (a h) (b w)")
+        matrix: Tensor = rearrange(blocks, "a h b w -> (a h) (b w)")
+        return matrix
 
     def right_inverse(self, matrix: Tensor) -> Tensor:
         """The scalers whose matrix is nearest to the given one, in the Frobenius norm."""
@@ -45,7 +46,8 @@ class FromTemplates(nn.Module):
         blocks = rearrange(matrix, "(a h) (b w) -> (h w) (a b)", h=height, w=width)
         basis = rearrange(self.templates.detach(), "t h w -> (h w) t")
         found = torch.linalg.lstsq(basis.double(), blocks.detach().double()).solution
-        return rearrange(found, "t (a b) -> t a b", a=matrix.shape[0] // height).to(matrix.dtype)
+        scalers: Tensor = rearrange(found, "t (a b) -> t a b", a=matrix.shape[0] // height)
+        return scalers.to(matrix.dtype)
 
 
 def templates_of(network: nn.Module, number: int, size: int) -> dict[str, Tensor]:

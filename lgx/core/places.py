@@ -1,0 +1,16 @@
+"""Files and folders by which a data set is recognized."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+Places = Sequence[Sequence[str]]
+"""Alternatives; each names files and folders that all exist if a set is there. A name that ends in / is a folder."""
+
+
+def any_exist(folder: Path, places: Places) -> bool:
+    """Whether all that one of the alternatives names exists below ``folder``."""
+    return any(all(_exists(folder / name, name) for name in names) for names in places)
+
+
+def _exists(path: Path, name: str) -> bool:
+    return path.is_dir() if name.endswith("/") else path.exists()
