@@ -7,8 +7,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _UNUSED = {"wandb": "timm.utils.summary"}
-"""Module -> the module whose import of it fails, as where it is not installed: timm's training script alone uses it, and
-it takes a tenth of lgx's start."""
+"""Module -> the module whose import of it fails, as where it is not installed.
+
+timm needs wandb for its own training script alone; importing it takes a tenth of lgx's start."""
 
 
 class _Unused(MetaPathFinder):
