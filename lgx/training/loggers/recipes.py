@@ -66,14 +66,14 @@ class LoggerRecipe:
         if self.kind is TensorBoardLogger:
             return TensorBoardLogger(**_in_folders(self.options, place))
         if self.kind is CSVLogger:
-            logger = CSVLogger(**_in_folders(self.options, place))
+            rows = CSVLogger(**_in_folders(self.options, place))
             if appends:
-                append_rows(logger)
-            return logger
+                append_rows(rows)
+            return rows
         if self.kind is WandbLogger:
-            logger = WandbLogger(**_of_wandb(self.options, place, ids))
-            logger._wandb_init.pop("anonymous", None)  # W&B warns of it, whatever its value
-            return logger
+            wandb = WandbLogger(**_of_wandb(self.options, place, ids))
+            wandb._wandb_init.pop("anonymous", None)  # W&B warns of it, whatever its value
+            return wandb
         if self.kind is MLFlowLogger:
             return MLFlowLogger(**_of_mlflow(self.options, place, ids))
         return self.kind(**self.options)

@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -111,17 +112,18 @@ class RunLoggers:
 
 def _check_server(uri: str) -> None:
     """Refuse an address at which no server answers."""
-    if not uri.startswith(("http://", "https://")):
+    parts = urllib.parse.urlsplit(uri)
+    if parts.scheme not in ("http", "https"):
         return
+    public = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")  # without a password
     try:
-        urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=_PATIENCE).close()
+        urllib.request.urlopen(f"{public}/health", timeout=_PATIENCE).close()
     except urllib.error.HTTPError:
         return  # a server has answered
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        shown = uri.rpartition("@")[2]  # without a password
         raise UserError(
-            f"MLFlowLogger: no server answers at {shown} ({reason}); start `mlflow server`, or correct tracking_uri"
+            f"MLFlowLogger: no server answers at {public} ({reason}); start `mlflow server`, or correct tracking_uri"
         ) from error
 
 
