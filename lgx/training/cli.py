@@ -143,9 +143,9 @@ class LgxCLI(LightningCLI):
         self.config_init = instantiate(self.run_parser, self.config)
         self.datamodule, self.model = self.config_init.data, self.config_init.model
         given = self.config_init.trainer.logger if self.command != "predict" else False
-        self.loggers = RunLoggers(wanted_recipes(given, self.config_init.logger), configured_place(self.config))
-        if _is_first_process():
-            self.loggers.check()
+        recipes, place = wanted_recipes(given, self.config_init.logger), configured_place(self.config)
+        continues = self.command != "fit" or (self.checkpoint is not None and self.checkpoint.is_in(self.run_dir))
+        self.loggers = RunLoggers(recipes, place, continues)
         with refused_values():
             self.trainer = self.instantiate_trainer()
 
@@ -202,7 +202,7 @@ class LgxCLI(LightningCLI):
                     return
                 self._before_fit()
             else:
-                self._start_loggers(appends=True)
+                self.held.enter_context(self.loggers.started(self.trainer))
             getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
             if self.command == "fit":
                 self._after_fit(started)
@@ -216,6 +216,7 @@ class LgxCLI(LightningCLI):
     def _before_fit(self) -> None:
         """Read the data, so that mistakes show before anything is replaced; test the start of a new run."""
         if self.claim.writes:
+            self.loggers.check()
             self.datamodule.prepare_data()
             self.datamodule.setup("fit")
             if self.config.test_start or self.config.test_end:
@@ -225,17 +226,15 @@ class LgxCLI(LightningCLI):
                 check_data(self.claim.resumed, data, batch, self.run_dir)
             # Only this process writes checkpoints, so that the others need no complete record.
             self.contract.record = replace(self.contract.record, data=data, batch=batch)
+        if self.loggers.continues:
+            self.held.enter_context(self.loggers.started(self.trainer))  # if one cannot start, the run stays finished
         self.claim.begin()
         if self.claim.aside is not None:
             self.trainer.callbacks.append(DeleteReplaced(self.claim.aside))  # type: ignore[attr-defined]
-        self._start_loggers(appends=self.checkpoint is not None and self.checkpoint.is_in(self.run_dir))
+        if not self.loggers.continues:
+            self.held.enter_context(self.loggers.started(self.trainer))
         if self.config.test_start and self.checkpoint is None:
             self.trainer.test(self.model, self.datamodule, verbose=False)
-
-    def _start_loggers(self, appends: bool) -> None:
-        """Let the trainer log until the command ends."""
-        if not (self.config.trainer.fast_dev_run or self.config.trainer.barebones):
-            self.held.enter_context(self.loggers.started(self.trainer, appends))
 
     def _after_fit(self, started: float) -> None:
         """Test the final weights, write the run's summary, and print the command that tests the best checkpoint."""

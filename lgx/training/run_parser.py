@@ -52,7 +52,7 @@ class RunParser(LightningArgumentParser):
 
     def add_class_arguments(self, class_type: type, nested_key: str | None = None, *args: Any, **kwargs: Any) -> Any:
         """Add the arguments of a class; a logger that the user chooses has lgx's options, see OPTIONS."""
-        kind = class_type if nested_key is not None else OPTIONS.get(class_type, class_type)
+        kind = class_type if nested_key == "logger" else OPTIONS.get(class_type, class_type)
         return super().add_class_arguments(kind, nested_key, *args, **kwargs)
 
     def option_names(self) -> OptionNames:

@@ -6,8 +6,11 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
 
 
 @contextmanager
@@ -24,10 +27,30 @@ def served(folder: Path, port: int) -> Iterator[str]:
         )  # fmt: skip
         try:
             _wait(server, uri, folder / "log")
+            (folder / "pid").write_text(str(server.pid))
             yield uri
         finally:
-            os.killpg(server.pid, 15)
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, 15)
             server.wait(timeout=30)
+
+
+class Stop(Callback):
+    """Stop the server at the end of the first step, and wait until nothing answers.
+
+    Args:
+        pid_file: File with its process group.
+    """
+
+    def __init__(self, pid_file: str) -> None:
+        self.pid = int(Path(pid_file).read_text())
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if batch_idx == 0:
+            os.killpg(self.pid, 9)
+            time.sleep(1)
 
 
 def _wait(server: "subprocess.Popen[bytes]", uri: str, log: Path, seconds: float = 120) -> None:

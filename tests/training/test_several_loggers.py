@@ -20,18 +20,22 @@ from tests.support.wandb_runs import points, read_run
 for library in ("wandb", "mlflow"):
     pytest.importorskip(library, reason="needs the loggers extra: pip install 'lgx[loggers]'")
 
-LOGGERS = {
-    "trainer": {
-        "logger": [
-            {"class_path": "CSVLogger"},
-            {"class_path": "TensorBoardLogger"},
-            {"class_path": "WandbLogger", "init_args": {"offline": True, "tags": ["small"]}},
-            {"class_path": "MLFlowLogger"},
-        ],
-        "log_every_n_steps": 1,
-    }
-}
+LOGGERS = [
+    {"class_path": "CSVLogger"},
+    {"class_path": "TensorBoardLogger"},
+    {"class_path": "WandbLogger", "init_args": {"offline": True, "tags": ["small"]}},
+]
 OURS = ("WANDB_MODE", "WANDB_PROJECT", "MLFLOW_TRACKING_URI")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def environment():
+    """Without the user's own places, and without reports to the makers of MLflow."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in OURS:
+            patch.delenv(name, raising=False)
+        patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -48,20 +52,18 @@ def places(tmp_path_factory):
 def run(places, tmp_path_factory):
     """A run of two steps, resumed for two more, and its test."""
     runs = tmp_path_factory.mktemp("runs")
-    config = runs / "loggers.yaml"
-    config.write_text(yaml.safe_dump(LOGGERS))
-    environment = {name: os.environ.pop(name, None) for name in OURS}
-    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    try:
-        for more in (["--trainer.max_epochs=1"], ["--trainer.max_epochs=2", "--ckpt_path=last"]):
-            done = lgx(*_arguments(places, runs), "--config", config, *more)
-            assert done.code == 0, done.err
-        done = lgx("test", "--config", runs / "test/tal/seed0/config.yaml", "--ckpt_path=last")
-        assert done.code == 0, done.err
-        assert not set(OURS) & set(os.environ)  # the next run of this process has its own loggers
-    finally:
-        os.environ.update({name: value for name, value in environment.items() if value is not None})
+    (runs / "loggers.yaml").write_text(yaml.safe_dump({"trainer": {"logger": LOGGERS}}))
+    _train_resume_test(places, runs, "--config", runs / "loggers.yaml")
     return runs / "test/tal/seed0"
+
+
+def _train_resume_test(places, runs, *options):
+    for more in (["--trainer.max_epochs=1"], ["--trainer.max_epochs=2", "--ckpt_path=last"]):
+        done = lgx(*_arguments(places, runs), *options, *more)
+        assert done.code == 0, done.err
+    done = lgx("test", "--config", runs / "test/tal/seed0/config.yaml", "--ckpt_path=last")
+    assert done.code == 0, done.err
+    assert not set(OURS) & set(os.environ)  # the next run of this process has its own loggers
 
 
 def _arguments(places, runs):
@@ -72,6 +74,7 @@ def _arguments(places, runs):
         "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.rank=4",
         "--model.max_size=128", "--model.set_size=5", '--model.panel=["depth=2,embed_dim=16,num_heads=2"]',
         f"--model.task_embeddings={places / 'e.safetensors'}", "--name=tal",
+        "--trainer.log_every_n_steps=1",
     ]  # fmt: skip
 
 
@@ -106,32 +109,61 @@ def test_wandb_continues_one_run_with_options_curves_and_figures(run):
         assert Image.open(picture).width > 100
 
 
-def test_mlflow_continues_one_run_with_options_curves_and_figures(run):
-    _check_mlflow(f"sqlite:///{run / 'mlflow.db'}", run)
-    assert list((run / "mlartifacts").rglob("step_00000004.png"))
-
-
 def test_every_file_of_the_loggers_is_known(run):
     check_claim(run, overwrite=True, resumes=False)
     assert sorted(path.name for path in run.parents[2].iterdir()) == ["loggers.yaml", "test"]
 
 
+def test_mlflow_continues_one_run_with_options_curves_and_figures(places, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _train_resume_test(places, tmp_path / "runs", "--trainer.logger=MLFlowLogger")
+    run = tmp_path / "runs/test/tal/seed0"
+    _check_mlflow(f"sqlite:///{run / 'mlflow.db'}")
+    (picture,) = (run / "mlartifacts").rglob("step_00000004.png")
+    assert Image.open(picture).width > 100
+    check_claim(run, overwrite=True, resumes=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
 @pytest.mark.slow
 def test_a_run_is_logged_to_an_mlflow_server(places, tmp_path):
     with served(tmp_path / "server", free_port()) as uri:
-        base = [*_arguments(places, tmp_path / "runs"), "--trainer.log_every_n_steps=1"]
-        base += ["--trainer.logger=MLFlowLogger", f"--trainer.logger.tracking_uri={uri}"]
-        for more in (["--trainer.max_epochs=1"], ["--trainer.max_epochs=2", "--ckpt_path=last"]):
-            done = lgx(*base, *more)
-            assert done.code == 0, done.err
-        run = tmp_path / "runs/test/tal/seed0"
-        done = lgx("test", "--config", run / "config.yaml", "--ckpt_path=last")
-        assert done.code == 0, done.err
-        assert not (run / "mlflow.db").exists()
-        _check_mlflow(uri, run, tmp_path / "fetched")
-        fresh = lgx(*base, "--overwrite")
+        options = ["--trainer.logger=MLFlowLogger", f"--trainer.logger.tracking_uri={uri}"]
+        _train_resume_test(places, tmp_path / "runs", *options)
+        assert not (tmp_path / "runs/test/tal/seed0/mlflow.db").exists()
+        _check_mlflow(uri, tmp_path / "fetched")
+        fresh = lgx(*_arguments(places, tmp_path / "runs"), *options, "--trainer.max_epochs=1", "--overwrite")
         assert fresh.code == 0, fresh.err
         assert len(_mlflow_runs(uri)) == 2  # a run that replaces another is another run
+
+
+@pytest.mark.slow
+def test_a_server_that_stops_ends_the_run_with_one_sentence(images, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
+    words = ["--name=m", "--trainer.logger=MLFlowLogger", "--trainer.callbacks+=tests.support.mlflow_server.Stop"]
+    with served(tmp_path / "server", free_port()) as uri:
+        words += [f"--trainer.logger.tracking_uri={uri}", f"--trainer.callbacks.pid_file={tmp_path}/server/pid"]
+        result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", *words))
+    assert result.code == 2, result.err
+    assert result.sentence.startswith("lgx fit: mlflow: cannot log (")
+    assert result.sentence.endswith("--ckpt_path last resumes the run")
+    assert "Traceback" not in result.err
+
+
+def test_wandb_follows_its_environment_and_ends_no_run_of_others(images, tmp_path, monkeypatch):
+    import wandb
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_PROJECT", "mine")
+    words = arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=w", "--trainer.logger=WandbLogger")
+    assert lgx(*words).code == 0
+    (folder,) = (tmp_path / "runs/test/w/seed0/wandb").glob("offline-run-*")
+    assert read_run(folder)["project"] == "mine"
+    assert wandb.run is None
+    with wandb.init(dir=tmp_path) as own:
+        assert lgx(*words, "--overwrite").code == 0
+        assert wandb.run is own
 
 
 def _mlflow_runs(uri):
@@ -142,7 +174,7 @@ def _mlflow_runs(uri):
     return client.search_runs([experiment.experiment_id])
 
 
-def _check_mlflow(uri: str, run: Path, fetched: Path | None = None) -> None:
+def _check_mlflow(uri: str, fetched: Path | None = None) -> None:
     from mlflow import MlflowClient
 
     client = MlflowClient(uri)
@@ -162,4 +194,3 @@ def _check_mlflow(uri: str, run: Path, fetched: Path | None = None) -> None:
         path = client.download_artifacts(found.info.run_id, pictures[-1], str(fetched))
         assert Image.open(path).width > 100
     assert "tracking_uri" not in str(found.data.params)
-    assert (run / "config.yaml").is_file()

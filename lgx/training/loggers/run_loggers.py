@@ -38,34 +38,41 @@ class RunLoggers:
     Args:
         recipes: What they are built from.
         place: The run.
+        continues: Whether they continue the logs of the run, or begin anew.
     """
 
-    def __init__(self, recipes: Sequence[LoggerRecipe], place: RunPlace) -> None:
-        self.recipes, self.place = recipes, place
+    def __init__(self, recipes: Sequence[LoggerRecipe], place: RunPlace, continues: bool) -> None:
+        self.recipes, self.place, self.continues = recipes, place, continues
 
     def check(self) -> None:
-        """Import the libraries that they need.
+        """Import the libraries that they need, ask servers for an answer, and read the ids of the run.
 
         Raises:
-            UserError: If one is not installed.
+            UserError: If a library is not installed, a server does not answer, or the file of ids is damaged.
         """
+        if self.continues:
+            LoggerIds(self.place.folder)
         for recipe in self.recipes:
+            if recipe.kind is MLFlowLogger:
+                _check_server(store_of(recipe.options, self.place)[0])
             for kind, library in _LIBRARIES.items():
                 if issubclass(recipe.kind, kind):
                     with loggers_extra(recipe.kind.__name__):
                         importlib.import_module(library)
 
     @contextmanager
-    def started(self, trainer: Trainer, appends: bool) -> Iterator[None]:
-        """Give the trainer its loggers in the block, and close them at its end.
+    def started(self, trainer: Trainer) -> Iterator[None]:
+        """Give the trainer its loggers in the block, unless it may log nothing, and close them at its end.
 
         Args:
             trainer: The trainer.
-            appends: Whether they continue the files of the run.
 
         Raises:
             UserError: If one cannot start.
         """
+        if getattr(trainer, "fast_dev_run", False) or trainer.barebones:
+            yield
+            return
         if not trainer.is_global_zero:
             trainer.loggers = [DummyLogger() for _ in self.recipes]
             yield
@@ -74,7 +81,7 @@ class RunLoggers:
         folder, shared = self.place.folder, _wandb_run()
         try:
             ids = LoggerIds(folder)
-            trainer.loggers = [self._start(recipe, ids, appends) for recipe in self.recipes]
+            trainer.loggers = [self._start(recipe, ids) for recipe in self.recipes]
             yield
         except Exception as error:
             library = type(error).__module__.split(".")[0]
@@ -88,16 +95,14 @@ class RunLoggers:
             with suppress(OSError):  # nothing was written
                 folder.rmdir()
 
-    def _start(self, recipe: LoggerRecipe, ids: LoggerIds, appends: bool) -> Logger:
+    def _start(self, recipe: LoggerRecipe, ids: LoggerIds) -> Logger:
         kind, options = recipe.kind, recipe.options
-        if kind is MLFlowLogger:
-            _check_server(store_of(options, self.place)[0])
         # Both libraries would pass on the place of this run to the later runs of this process.
         with (
             foreign_errors(kind.__name__, "cannot start", _REMEDIES.get(kind, "check its options")),
             _environment_kept("WANDB_MODE", "MLFLOW_TRACKING_URI"),
         ):
-            logger = recipe.build(self.place, ids, appends)
+            logger = recipe.build(self.place, ids, self.continues)
             if isinstance(logger, WandbLogger):
                 run_id = str(logger.experiment.id)
             elif isinstance(logger, MLFlowLogger):
