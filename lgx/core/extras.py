@@ -49,6 +49,20 @@ def pruning_extra(what: str) -> Iterator[None]:
 
 
 @contextmanager
+def loggers_extra(what: str) -> Iterator[None]:
+    """Import wandb or mlflow inside the block.
+
+    Args:
+        what: What needs it, for the message.
+
+    Raises:
+        UserError: If it is not installed; the message says how to install it.
+    """
+    with _extra("loggers", ("wandb", "mlflow"), what):
+        yield
+
+
+@contextmanager
 def _extra(extra: str, packages: tuple[str, ...], who: str) -> Iterator[None]:
     try:
         yield

@@ -17,6 +17,7 @@ def silence_known_warnings() -> None:
         r".*exists and is not empty.*",  # a resumed run's own folder
         r".*The dirpath has changed from.*",  # a checkpoint of another run is evaluated, not continued
         r".*`srun` command is available.*",  # a run need not be a job, and a job of one process needs no srun
+        r"MLFlow only allows .* special characters in metric name.*",  # docs/loggers.md says so
         r".*WeightAveraging callback with a model that overrides the configure_model.*",  # nothing is sharded here
     ):
         warnings.filterwarnings("ignore", message=pattern)

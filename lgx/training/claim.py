@@ -28,9 +28,14 @@ _OLD, _TRASH = ".old", ".tmp"
 _WRITTEN = re.compile(
     r"config\.yaml|results\.csv|summary\.json|finished\.json|hparams\.yaml|metrics\.csv|events\.out\.tfevents\..*"
     r"|predictions(\.rank\d+)?\.csv|\w[\w.-]*\.svg|.*\.learngene\.safetensors|checkpoints/.*\.ckpt(/.*)?"
+    r"|loggers\.json|wandb/.*|mlflow\.db(-\w+)?|mlartifacts/.*"
     r"|(.*/)?\.[^/]*\.(tmp|lock)(/.*)?|lightning_logs/.*"
 )
-"""Files of a run folder that lgx or Lightning has written."""
+"""Files of a run folder that lgx, Lightning or a logger has written."""
+
+
+_NO_INPUTS = ("ckpt_path", "logger", "trainer.logger")
+"""Beginnings of the keys that name no files that the new run reads."""
 
 
 class Claim:
@@ -167,7 +172,9 @@ def check_inputs(folder: Path, options: Mapping[str, Any]) -> None:
     """
     place = folder.resolve()
     for key, value in options.items():
-        if isinstance(value, str) and key != "ckpt_path" and "\0" not in value and len(value) < 4096:
+        if key.startswith(_NO_INPUTS):
+            continue
+        if isinstance(value, str) and "\0" not in value and len(value) < 4096:
             path = Path(value).resolve()
             if path != place and place in path.parents:
                 raise UserError(f"{key}: {value} belongs to the run that --overwrite replaces; copy it, or give --name")

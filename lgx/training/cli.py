@@ -28,6 +28,7 @@ from lgx.training.callbacks import (
     AtomicCheckpointIO,
     BuildNetwork,
     CheckRestored,
+    ContinueLogs,
     DrawFigures,
     EvaluatedStep,
     FinalWeights,
@@ -55,8 +56,9 @@ from lgx.training.configuration import (
     refused_values,
 )
 from lgx.training.contract import RunRecord, check_data, digests_of_files
+from lgx.training.loggers import RunLoggers, wanted_recipes
 from lgx.training.restoring import blame_checkpoint
-from lgx.training.run_folder import configured_folder, find_checkpoint
+from lgx.training.run_folder import configured_folder, configured_place, find_checkpoint
 from lgx.training.summary import write_summary
 
 
@@ -80,7 +82,7 @@ def run(argv: list[str]) -> None:
 
 
 class LgxCLI(LightningCLI):
-    """Lightning's CLI for one command, with lgx's parser, logger and best checkpoint.
+    """Lightning's CLI for one command, with lgx's parser, loggers and best checkpoint.
 
     A run lives in ``<runs_dir>/<experiment>/<name>/seed<k>``, which does not change when a job is requeued.
 
@@ -140,6 +142,10 @@ class LgxCLI(LightningCLI):
         """Build the data module, the method and the trainer."""
         self.config_init = instantiate(self.run_parser, self.config)
         self.datamodule, self.model = self.config_init.data, self.config_init.model
+        given = self.config_init.trainer.logger if self.command != "predict" else False
+        recipes, place = wanted_recipes(given, self.config_init.logger), configured_place(self.config)
+        continues = self.command != "fit" or (self.checkpoint is not None and self.checkpoint.is_in(self.run_dir))
+        self.loggers = RunLoggers(recipes, place, continues)
         with refused_values():
             self.trainer = self.instantiate_trainer()
 
@@ -149,6 +155,8 @@ class LgxCLI(LightningCLI):
         # saved, and may be run again elsewhere.
         trainer = self.config_init.trainer
         trainer.default_root_dir = str(self.run_dir)
+        # Without a file of its own in a trial run; the others start when the folder is claimed.
+        trainer.logger = bool(self.loggers.recipes and trainer.fast_dev_run)
         best = self.config_init.checkpoint
         best.monitor = best.monitor or f"val/{self.datamodule.task.metric}"
         if best.dirpath is None:
@@ -158,7 +166,7 @@ class LgxCLI(LightningCLI):
         self.health = TrainingHealth(self.config.allow_non_finite, self.config.save_every)
         final = FinalWeights(self.run_dir / "checkpoints")
         contract = [self.contract] if self.command == "fit" else []
-        trainer.callbacks = [*_with_averaging(given), *contract, self.health, final, *_callbacks(trainer)]
+        trainer.callbacks = [*_with_averaging(given), *contract, self.health, final, *_callbacks(trainer, self.loggers)]
         if self.command == "test" and self.config.probe is not None:
             probe = RunProbe(Probe(self.config.probe, self.config.probe_k))
             probe.check(self.model, self.datamodule)
@@ -193,6 +201,8 @@ class LgxCLI(LightningCLI):
                     print(f"finished   {self.run_dir}: nothing to do; --overwrite trains anew")
                     return
                 self._before_fit()
+            else:
+                self.held.enter_context(self.loggers.started(self.trainer))
             getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
             if self.command == "fit":
                 self._after_fit(started)
@@ -206,6 +216,7 @@ class LgxCLI(LightningCLI):
     def _before_fit(self) -> None:
         """Read the data, so that mistakes show before anything is replaced; test the start of a new run."""
         if self.claim.writes:
+            self.loggers.check()
             self.datamodule.prepare_data()
             self.datamodule.setup("fit")
             if self.config.test_start or self.config.test_end:
@@ -215,9 +226,13 @@ class LgxCLI(LightningCLI):
                 check_data(self.claim.resumed, data, batch, self.run_dir)
             # Only this process writes checkpoints, so that the others need no complete record.
             self.contract.record = replace(self.contract.record, data=data, batch=batch)
+        if self.loggers.continues:
+            self.held.enter_context(self.loggers.started(self.trainer))  # if one cannot start, the run stays finished
         self.claim.begin()
         if self.claim.aside is not None:
             self.trainer.callbacks.append(DeleteReplaced(self.claim.aside))  # type: ignore[attr-defined]
+        if not self.loggers.continues:
+            self.held.enter_context(self.loggers.started(self.trainer))
         if self.config.test_start and self.checkpoint is None:
             self.trainer.test(self.model, self.datamodule, verbose=False)
 
@@ -238,13 +253,13 @@ def _with_averaging(given: list[Callback]) -> list[Callback]:
     return [*(BuildNetwork() for _ in averages), *given, *map(ResumeAveraging, averages)]
 
 
-def _callbacks(trainer: Any) -> list[Callback]:
+def _callbacks(trainer: Any, loggers: RunLoggers) -> list[Callback]:
     """The callbacks of every run, given the trainer's arguments."""
     callbacks: list[Callback] = [Announce(), SaveResults(), SaveLearngene(), SavePredictions()]
-    callbacks += [FollowMovedRun(), CheckRestored(), DrawFigures(), EvaluatedStep()]
+    callbacks += [FollowMovedRun(), CheckRestored(), ContinueLogs(), DrawFigures(), EvaluatedStep()]
     if trainer.enable_progress_bar is not False:
         callbacks.append(RichProgressBar(leave=True) if sys.stdout.isatty() else TQDMProgressBar(refresh_rate=50))
-    if trainer.logger and not trainer.fast_dev_run:
+    if loggers.recipes and not trainer.fast_dev_run:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     return callbacks
 

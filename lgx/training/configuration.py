@@ -1,42 +1,38 @@
 """Parse the configuration of a training command, and build the objects that it describes."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import wraps
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
-from jsonargparse import ActionConfigFile, ArgumentError, ArgumentParser, Namespace
+from jsonargparse import ActionConfigFile, ArgumentError, Namespace
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
-from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.cli import LightningCLI
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-from data_modules import TaskDataModule  # importing the package makes every data module known by its short name
+from data_modules import TaskDataModule
 from lgx.components.probes import NEIGHBORS, ProbeName
 from lgx.core.foreign import blame
 from lgx.core.task import Kind, Task
 from lgx.core.warnings import silence_known_warnings
 from lgx.errors import UserError
-from lgx.initialization import Initializer
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.allowed_imports import restrict_imports
-from lgx.training.flags import add_flag, normalize_flags
+from lgx.training.flags import normalize_flags
+from lgx.training.loggers import LoggerRecipe
 from lgx.training.migrations import migrate_argv
-from lgx.training.option_names import OptionNames
-from lgx.training.parser_messages import explain, subclasses
+from lgx.training.parser_messages import explain
 from lgx.training.parsing import check_configs, use_checked_yaml
+from lgx.training.run_parser import BASES, RunParser
 from lgx.training.value_checks import check_values
-
-_BASES: dict[str, type] = {"model": Method, "data": TaskDataModule, "model.initializer": Initializer}
-"""Key -> class whose subclasses may be its value."""
 
 _FLAGS = {
     "overwrite": "Replace the run that the folder already holds.",
@@ -46,54 +42,6 @@ _FLAGS = {
     "allow_non_finite": "Train on after a loss that is not finite; write and read learngenes with such numbers.",
 }
 """Boolean options -> help."""
-
-
-class RunParser(LightningArgumentParser):
-    """Lightning's parser with flags, which keeps the errors that classes raise while they are built.
-
-    Args:
-        command: Name under which its option names are kept.
-        kwargs: Arguments of Lightning's parser.
-
-    Attributes:
-        flags: Names of its flags.
-        refused: Classes with their errors, in order.
-    """
-
-    def __init__(self, command: str = "fit", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.command = command
-        self.flags: list[str] = []
-        self.refused: list[tuple[type, Exception]] = []
-
-    def add_flag(self, name: str, default: bool = False, help: str | None = None) -> None:
-        """Add a boolean option."""
-        add_flag(self, name, default, help)
-        self.flags.append(name)
-
-    def option_names(self) -> OptionNames:
-        """Names of all options and of the arguments of all methods and data modules; kept for later runs."""
-        if (kept := OptionNames.recall(self.command)) is not None:
-            return kept
-        options = [option for action in self._actions for option in action.option_strings if option.startswith("-")]
-        inner = {option.rpartition(".")[0] for option in options if not option.endswith((".help", "+"))}
-        classes = {root: {c.__name__: _arguments(c) for c in subclasses(_BASES[root])} for root in ("model", "data")}
-        found = OptionNames(options, sorted(inner - {""}), classes)
-        found.keep(self.command)
-        return found
-
-    def add_instantiator(self, instantiator: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        """Add what builds the objects of a class; see jsonargparse."""
-
-        @wraps(instantiator)
-        def build(kind: type, /, *arguments: Any, **options: Any) -> Any:
-            try:
-                return instantiator(kind, *arguments, **options)
-            except Exception as error:
-                self.refused.append((kind, error))
-                raise
-
-        super().add_instantiator(build, *args, **kwargs)
 
 
 def make_parser(command: str, extra: type | None = None) -> RunParser:
@@ -159,12 +107,14 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
         config: The configuration.
 
     Returns:
-        The configuration with objects in place of their classes and arguments: ``model``, ``data``, ``logger``, ....
+        The configuration with objects in place of their classes and arguments: ``model``, ``data``, .... Loggers are
+        recipes, because some write or connect when they are built.
 
     Raises:
         UserError: If a value is refused.
     """
     parser.add_instantiator(_call, object)
+    parser.add_instantiator(_recipe, Logger, prepend=True)
     with refused_values():
         try:
             built: Namespace = parser.instantiate_classes(config)
@@ -210,7 +160,7 @@ def explained(parser: RunParser | None = None) -> Iterator[None]:
         yield
     except ArgumentError as error:
         options = [option for action in parser._actions for option in action.option_strings] if parser else []
-        raise UserError(explain(str(error), _BASES, options)) from error
+        raise UserError(explain(str(error), BASES, options)) from error
     except MisconfigurationException as error:
         raise UserError(explain(str(error))) from error
 
@@ -259,20 +209,17 @@ def _link(parser: RunParser) -> None:
     parser.link_arguments(("runs_dir", "experiment"), "logger.save_dir", compute_fn=_join)
     parser.link_arguments(("name", "model"), "logger.name", compute_fn=_run_name)
     parser.link_arguments("seed_everything", "logger.version", compute_fn=_version)
-    parser.link_arguments("logger", "trainer.logger", apply_on="instantiate")
     parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=_seed)
     parser.link_arguments("data.num_classes", "model.init_args.num_classes", apply_on="instantiate")
     parser.link_arguments("data.task", "model.init_args.kind", compute_fn=_kind, apply_on="instantiate")
 
 
-def _arguments(kind: type) -> list[str]:
-    """Names of the arguments of a class, also of those that it passes on to its bases."""
-    names: list[str] = ArgumentParser(exit_on_error=False).add_class_arguments(kind, None, sub_configs=True)
-    return names
-
-
 def _call(kind: type, /, *args: Any, **kwargs: Any) -> Any:
     return kind(*args, **kwargs)
+
+
+def _recipe(kind: type[Logger], /, **options: Any) -> LoggerRecipe:
+    return LoggerRecipe(kind, options)
 
 
 def _join(runs_dir: str, experiment: str) -> str:

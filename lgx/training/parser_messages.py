@@ -1,10 +1,13 @@
 """Turn the messages of jsonargparse into one sentence."""
 
 import inspect
+import itertools
 import re
+import sys
 from collections.abc import Mapping, Sequence
 
 from lgx.training.allowed_imports import KNOWN
+from lgx.training.loggers import OPTIONS
 from lgx.training.option_names import no_option_of, suggest, unknown_option
 
 NO_CONFIGURATION = "holds no configuration"
@@ -22,7 +25,7 @@ def explain(message: str, bases: Mapping[str, type] | None = None, options: Sequ
         One line: which key, what was wrong, what would be right.
     """
     keys = re.findall(r'Parser key "([^"]*)"', message)
-    key = ".".join(keys)
+    key = ".".join(key for key, _ in itertools.groupby(keys))  # each type that was tried names the key again
     known = subclasses(bases[key]) if bases and key in bases else []
     if (sentence := _unknown_option(message, key, options)) is not None:
         return sentence
@@ -81,7 +84,8 @@ def _wrong_value(message: str) -> str | None:
         return f"{value} is not a subclass of {base[1]}; derive it from {base[1]}"
     if choices := re.search(r"Expected a typing\.Literal\[([^\]]*)\]", message):
         return f"expected one of {choices[1]}, got {value}"
-    expected = list(dict.fromkeys(re.findall(r"Expected a <class '([\w.]+)'>", message)))
+    of_value = re.findall(r"Expected a <class '([\w.]+)'>\. Got value", message)  # not of the class around it
+    expected = list(dict.fromkeys(of_value or re.findall(r"Expected a <class '([\w.]+)'>", message)))
     if expected and given:
         return f"expected {' or '.join('null' if e == 'NoneType' else e for e in expected)}, got {value}"
     return None
@@ -97,20 +101,27 @@ def _not_a_number(message: str) -> str | None:
 
 
 def subclasses(base: type) -> list[type]:
-    """All subclasses of a class, at any depth, that can be built and are not Lightning's."""
+    """All subclasses of a class, at any depth, that can be built; Lightning's only if it exports the class too."""
     found: list[type] = []
     subclass: type
     for subclass in base.__subclasses__():
-        if not inspect.isabstract(subclass) and not subclass.__module__.startswith("lightning"):
+        if not inspect.isabstract(subclass) and _is_choice(subclass, base):
             found.append(subclass)
         found += subclasses(subclass)
     return list(dict.fromkeys(found))
+
+
+def _is_choice(subclass: type, base: type) -> bool:
+    """Whether a class is meant for users: Lightning has further ones for its own use."""
+    exported = vars(sys.modules[base.__module__.rpartition(".")[0]])
+    return not subclass.__module__.startswith("lightning") or subclass.__name__ in exported
 
 
 def _options(class_name: str, classes: Sequence[type]) -> list[str]:
     """Names of the constructor arguments of the class of that name, with the inherited ones."""
     for candidate in classes:
         if candidate.__name__ == class_name:
+            candidate = OPTIONS.get(candidate, candidate)
             constructors = [vars(c)["__init__"] for c in candidate.__mro__ if "__init__" in vars(c)]
             names = dict.fromkeys(name for c in constructors for name in inspect.signature(c).parameters)
             return [name for name in names if name not in ("self", "args", "kwargs")]

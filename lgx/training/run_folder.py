@@ -10,6 +10,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.errors import UserError
 from lgx.training.contract import RunRecord, record_of
+from lgx.training.loggers import RunPlace
 from lgx.training.restoring import check_run
 
 BEST, LAST, FINAL = "best.ckpt", "last.ckpt", "final.ckpt"
@@ -35,7 +36,12 @@ class Checkpoint:
 
 def configured_folder(config: Namespace) -> Path:
     """The run's folder, ``<runs_dir>/<experiment>/<name>/seed<k>``, as a parsed configuration gives it."""
-    return Path(config.logger.save_dir, config.logger.name, config.logger.version)
+    return configured_place(config).folder
+
+
+def configured_place(config: Namespace) -> RunPlace:
+    """The run's place, as a parsed configuration gives it."""
+    return RunPlace(config.logger.save_dir, config.logger.name, config.logger.version)
 
 
 def run_folder(trainer: Trainer) -> Path | None:

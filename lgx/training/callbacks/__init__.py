@@ -5,6 +5,7 @@ from lgx.training.callbacks.averaging import BuildNetwork, FinalWeights, ResumeA
 from lgx.training.callbacks.check_restored import CheckRestored
 from lgx.training.callbacks.checkpoint_io import AtomicCheckpointIO
 from lgx.training.callbacks.config import SaveConfig
+from lgx.training.callbacks.continue_logs import ContinueLogs
 from lgx.training.callbacks.contract import KeepContract
 from lgx.training.callbacks.evaluated_step import EvaluatedStep
 from lgx.training.callbacks.figures import DrawFigures
@@ -19,7 +20,7 @@ from lgx.training.callbacks.probe import RunProbe
 from lgx.training.callbacks.results import SaveResults
 
 __all__ = [
-    "Announce", "AtomicCheckpointIO", "BuildNetwork", "CheckRestored", "DrawFigures", "EvaluatedStep", "FinalWeights",
-    "FollowMovedRun", "GradientNorms", "KeepContract", "LastCheckpoint", "Preemption", "ResumeAveraging", "RunProbe",
-    "SaveConfig", "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
+    "Announce", "AtomicCheckpointIO", "BuildNetwork", "CheckRestored", "ContinueLogs", "DrawFigures", "EvaluatedStep",
+    "FinalWeights", "FollowMovedRun", "GradientNorms", "KeepContract", "LastCheckpoint", "Preemption",
+    "ResumeAveraging", "RunProbe", "SaveConfig", "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
 ]  # fmt: skip

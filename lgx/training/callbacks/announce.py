@@ -25,5 +25,6 @@ class Announce(Callback):
             f"steps      {pl_module.known_steps() or 'until stopped'}, precision {trainer.precision}\n"
             f"run        {trainer.default_root_dir}"
         )
+        sizes: dict[str, float] = {"effective_batch": effective, "trainable_parameters": parameters}
         for logger in trainer.loggers:
-            logger.log_metrics({"effective_batch": effective, "trainable_parameters": parameters}, step=0)
+            logger.log_metrics(sizes, step=trainer.global_step)

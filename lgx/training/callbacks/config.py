@@ -6,16 +6,13 @@ from typing import Any
 import yaml
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.cli import SaveConfigCallback
-from lightning.pytorch.loggers import TensorBoardLogger
 
 from lgx.core.files import atomic_path
 from lgx.core.provenance import commit
 from lgx.training.callbacks.contract import package_versions
 from lgx.training.configuration import configuration_text
+from lgx.training.loggers import log_options
 from lgx.training.run_folder import run_folder
-
-BEST = "hp/best_val"
-"""Tag of the best validation score, in the metric that chooses the best checkpoint."""
 
 _SHOWN = (
     "model",
@@ -40,8 +37,11 @@ _MECHANICS = (
 """Keys among these that do not influence what is learned; the table is alphabetical, and they would come first."""
 
 
+_OF_LOGGERS = ("logger", "trainer.logger")
+
+
 class SaveConfig(SaveConfigCallback):
-    """Save the configuration as ``config.yaml`` in the run's folder, as text in TensorBoard, and as hyper-parameters.
+    """Save the configuration as ``config.yaml`` in the run's folder, and in the loggers as hyper-parameters.
 
     Only ``fit`` saves it: an evaluation must not change the configuration of the run that it evaluates.
     """
@@ -67,18 +67,11 @@ class SaveConfig(SaveConfigCallback):
             return
         with atomic_path(folder / "config.yaml") as temporary:
             temporary.write_text(about + text, encoding="utf-8")
+        # Options of loggers may hold the address of a server with its password.
+        options = {k: v for k, v in flatten(yaml.safe_load(text)).items() if not k.startswith(_OF_LOGGERS)}
+        shown = {k: v for k, v in options.items() if k.startswith(_SHOWN) and not k.startswith(_MECHANICS)}
         for logger in trainer.loggers:
-            parameters = {
-                key: value
-                for key, value in flatten(yaml.safe_load(text)).items()
-                if key.startswith(_SHOWN) and not key.startswith(_MECHANICS)
-            }
-            if isinstance(logger, TensorBoardLogger):
-                # The HPARAMS tab shows only metrics that were named with the first hyper-parameters.
-                logger.log_hyperparams(parameters, {BEST: float("nan")})
-                logger.experiment.add_text("config", f"```yaml\n{text}\n```")
-            else:
-                logger.log_hyperparams(parameters)
+            log_options(logger, options, shown, text)
 
 
 def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,14 +1,14 @@
 """Figures of the network while it trains."""
 
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.loggers import TensorBoardLogger
 
 from lgx.methods.base import Method
+from lgx.training.loggers import show_figure
 from lgx.training.run_folder import run_folder
 
 
 class DrawFigures(Callback):
-    """After every validation, draw the method's figures: in TensorBoard, and as ``<name>.svg`` in the run's folder."""
+    """After every validation, draw the method's figures: in the loggers, and as ``<name>.svg`` in the run's folder."""
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Draw, on the first process."""
@@ -22,6 +22,5 @@ class DrawFigures(Callback):
 
         for name, figure in figures.items():
             for logger in trainer.loggers:
-                if isinstance(logger, TensorBoardLogger):
-                    logger.experiment.add_figure(name, figure, trainer.global_step, close=False)
+                show_figure(logger, name, figure, trainer.global_step)
             write_svg(figure, folder / f"{name}.svg", name)

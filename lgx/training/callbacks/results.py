@@ -9,7 +9,8 @@ from lgx.core.provenance import commit, config_hash, hardware
 from lgx.core.rows import Row, add_rows
 from lgx.core.seed import run_seed
 from lgx.methods.base import Method
-from lgx.training.callbacks.config import BEST, SaveConfig
+from lgx.training.callbacks.config import SaveConfig
+from lgx.training.loggers import log_best_score
 from lgx.training.run_folder import best_checkpoint, run_folder
 
 
@@ -105,11 +106,11 @@ class SaveResults(Callback):
         self._save(trainer, pl_module, "val")
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Log the best validation score for TensorBoard's HPARAMS tab."""
+        """Log the best validation score, for TensorBoard's HPARAMS tab among others."""
         best = best_checkpoint(trainer)
         if best is not None and best.best_model_score is not None:
             for logger in trainer.loggers:
-                logger.log_metrics({BEST: float(best.best_model_score)}, step=trainer.global_step)
+                log_best_score(logger, float(best.best_model_score), trainer.global_step)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Add rows of the test split."""

@@ -1,0 +1,148 @@
+"""Start the loggers of a run, and close them."""
+
+import importlib
+import os
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from lightning.pytorch import Trainer
+from lightning.pytorch.loggers import Logger, MLFlowLogger, WandbLogger
+from lightning.pytorch.loggers.logger import DummyLogger
+
+from lgx.core.extras import loggers_extra
+from lgx.core.foreign import foreign_errors, reason_of
+from lgx.errors import UserError
+from lgx.training.loggers.ids import LoggerIds
+from lgx.training.loggers.recipes import LoggerRecipe, RunPlace, key_of_mlflow, key_of_wandb, store_of
+
+_LIBRARIES: dict[type[Logger], str] = {WandbLogger: "wandb", MLFlowLogger: "mlflow"}
+_REMEDIES: dict[type[Logger], str] = {
+    WandbLogger: "`wandb login` stores your key, and WANDB_MODE=offline logs without an account",
+    MLFlowLogger: "a tracking_uri is sqlite:///FILE or the address of a server, and a run_id is one of its runs",
+}
+_PATIENCE = 20
+"""Seconds in which an MLflow server must answer. MLflow itself tries for minutes."""
+
+
+class RunLoggers:
+    """The loggers of a run.
+
+    They start after the run's folder is claimed, because some write at once. Other processes than the first log
+    nothing.
+
+    Args:
+        recipes: What they are built from.
+        place: The run.
+        continues: Whether they continue the logs of the run, or begin anew.
+    """
+
+    def __init__(self, recipes: Sequence[LoggerRecipe], place: RunPlace, continues: bool) -> None:
+        self.recipes, self.place, self.continues = recipes, place, continues
+
+    def check(self) -> None:
+        """Import the libraries that they need, ask servers for an answer, and read the ids of the run.
+
+        Raises:
+            UserError: If a library is not installed, a server does not answer, or the file of ids is damaged.
+        """
+        if self.continues:
+            LoggerIds(self.place.folder)
+        for recipe in self.recipes:
+            if recipe.kind is MLFlowLogger:
+                _check_server(store_of(recipe.options, self.place)[0])
+            for kind, library in _LIBRARIES.items():
+                if issubclass(recipe.kind, kind):
+                    with loggers_extra(recipe.kind.__name__):
+                        importlib.import_module(library)
+
+    @contextmanager
+    def started(self, trainer: Trainer) -> Iterator[None]:
+        """Give the trainer its loggers in the block, unless it may log nothing, and close them at its end.
+
+        Args:
+            trainer: The trainer.
+
+        Raises:
+            UserError: If one cannot start.
+        """
+        if getattr(trainer, "fast_dev_run", False) or trainer.barebones:
+            yield
+            return
+        if not trainer.is_global_zero:
+            trainer.loggers = [DummyLogger() for _ in self.recipes]
+            yield
+            return
+        self.check()
+        folder, shared = self.place.folder, _wandb_run()
+        try:
+            ids = LoggerIds(folder)
+            trainer.loggers = [self._start(recipe, ids) for recipe in self.recipes]
+            yield
+        except Exception as error:
+            library = type(error).__module__.split(".")[0]
+            if library not in _LIBRARIES.values():
+                raise
+            raise UserError(f"{library}: cannot log ({reason_of(error)}); --ckpt_path last resumes the run") from error
+        finally:
+            run = _wandb_run()
+            if run is not None and run is not shared:  # a run that is in progress elsewhere is not ours to end
+                run.finish(exit_code=int(sys.exc_info()[0] is not None))
+            with suppress(OSError):  # nothing was written
+                folder.rmdir()
+
+    def _start(self, recipe: LoggerRecipe, ids: LoggerIds) -> Logger:
+        kind, options = recipe.kind, recipe.options
+        # Both libraries would pass on the place of this run to the later runs of this process.
+        with (
+            foreign_errors(kind.__name__, "cannot start", _REMEDIES.get(kind, "check its options")),
+            _environment_kept("WANDB_MODE", "MLFLOW_TRACKING_URI"),
+        ):
+            logger = recipe.build(self.place, ids, self.continues)
+            if isinstance(logger, WandbLogger):
+                run_id = str(logger.experiment.id)
+            elif isinstance(logger, MLFlowLogger):
+                run_id = str(logger.run_id)
+                logger.experiment.update_run(run_id, status="RUNNING")
+        if kind is WandbLogger:
+            ids.keep(key_of_wandb(options, self.place), run_id)
+        elif kind is MLFlowLogger:
+            ids.keep(key_of_mlflow(options, self.place), run_id)
+        return logger
+
+
+def _check_server(uri: str) -> None:
+    """Refuse an address at which no server answers."""
+    parts = urllib.parse.urlsplit(uri)
+    if parts.scheme not in ("http", "https"):
+        return
+    public = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")  # without a password
+    try:
+        urllib.request.urlopen(f"{public}/health", timeout=_PATIENCE).close()
+    except urllib.error.HTTPError:
+        return  # a server has answered
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise UserError(
+            f"MLFlowLogger: no server answers at {public} ({reason}); start `mlflow server`, or correct tracking_uri"
+        ) from error
+
+
+def _wandb_run() -> Any | None:
+    """The run of W&B that is in progress in this process."""
+    return getattr(sys.modules.get("wandb"), "run", None)
+
+
+@contextmanager
+def _environment_kept(*names: str) -> Iterator[None]:
+    before = {name: os.environ[name] for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        for name in names:
+            os.environ.pop(name, None)
+        os.environ.update(before)

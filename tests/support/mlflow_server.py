@@ -1,0 +1,65 @@
+"""An MLflow server on this machine."""
+
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+
+@contextmanager
+def served(folder: Path, port: int) -> Iterator[str]:
+    """Run ``mlflow server`` in a folder, and yield its address once it answers."""
+    folder.mkdir(parents=True)
+    uri = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "mlflow", "server", "--host=127.0.0.1", f"--port={port}", "--workers=1"]
+    places = [f"--backend-store-uri=sqlite:///{folder}/mlflow.db", f"--artifacts-destination={folder}/artifacts"]
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen(
+            [*command, *places], cwd=folder, stdout=log, stderr=log, start_new_session=True,
+            env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONPATH": ""},
+        )  # fmt: skip
+        try:
+            _wait(server, uri, folder / "log")
+            (folder / "pid").write_text(str(server.pid))
+            yield uri
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, 15)
+            server.wait(timeout=30)
+
+
+class Stop(Callback):
+    """Stop the server at the end of the first step, and wait until nothing answers.
+
+    Args:
+        pid_file: File with its process group.
+    """
+
+    def __init__(self, pid_file: str) -> None:
+        self.pid = int(Path(pid_file).read_text())
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if batch_idx == 0:
+            os.killpg(self.pid, 9)
+            time.sleep(1)
+
+
+def _wait(server: "subprocess.Popen[bytes]", uri: str, log: Path, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert server.poll() is None, log.read_text()[-2000:]
+        try:
+            urllib.request.urlopen(f"{uri}/health", timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.3)
+    raise AssertionError(f"no answer from {uri}: {log.read_text()[-2000:]}")

@@ -1,0 +1,57 @@
+"""Read the file that W&B writes offline: records in protobuf, in the log format of LevelDB."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_BLOCK, _HEADER = 32 * 1024, 7
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """The run in a folder ``offline-run-…``.
+
+    Returns:
+        ``id``, ``project``, ``name`` and ``group`` of the run, its ``config``, and the rows of its ``history``.
+    """
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    found: dict[str, Any] = {"config": {}, "history": []}
+    (file,) = folder.glob("run-*.wandb")
+    for data in _records(file.read_bytes()):
+        record = Record.FromString(data)
+        if record.HasField("run"):
+            found |= {"id": record.run.run_id, "project": record.run.project}
+            found |= {"name": record.run.display_name, "group": record.run.run_group}
+        if record.HasField("config"):
+            for item in record.config.update:
+                found["config"][item.key or ".".join(item.nested_key)] = json.loads(item.value_json)
+        if record.HasField("history"):
+            items = record.history.item
+            found["history"].append(
+                {".".join([i.key, *i.nested_key]).strip("."): json.loads(i.value_json) for i in items}
+            )
+        if record.HasField("exit"):
+            found["exit_code"] = record.exit.exit_code
+    return found
+
+
+def points(run: dict[str, Any], name: str) -> list[tuple[int, Any]]:
+    """Step and value of every point of a metric."""
+    return [(row["trainer/global_step"], row[name]) for row in run["history"] if name in row]
+
+
+def _records(content: bytes) -> Iterator[bytes]:
+    assert content.startswith(b":W&B")
+    place, parts = _HEADER, b""
+    while place + _HEADER <= len(content):
+        left = _BLOCK - place % _BLOCK
+        if left < _HEADER:
+            place += left
+            continue
+        length, kind = int.from_bytes(content[place + 4 : place + 6], "little"), content[place + 6]
+        parts += content[place + _HEADER : place + _HEADER + length]
+        place += _HEADER + length
+        if kind in (1, 4):  # a whole record, or its last part
+            yield parts
+            parts = b""

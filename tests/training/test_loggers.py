@@ -1,0 +1,195 @@
+"""Which loggers a run has, where they write, and mistakes in their options."""
+
+import csv
+import json
+import sys
+
+import pytest
+import yaml
+from lightning.pytorch.loggers import CSVLogger
+
+from lgx.core.rows import read_rows
+from lgx.training.claim import check_claim
+from lgx.training.loggers.appending_csv import append_rows, drop_rows
+from tests.support.command_line import arguments, lgx, python
+from tests.support.runs import kill_and_resume
+
+CSV = ["--trainer.logger=CSVLogger", "--trainer.log_every_n_steps=1"]
+
+
+def rows(run):
+    with (run / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def steps(run, name):
+    return [int(row["step"]) for row in rows(run) if row.get(name)]
+
+
+def test_a_run_logs_to_tensorboard_alone_by_default(fit, tmp_path):
+    for name, options in (("a", []), ("b", ["--trainer.logger=true"]), ("c", ["--logger.filename_suffix=.mine"])):
+        assert fit("Ancestor", f"--name={name}", *options).code == 0
+        run = tmp_path / f"runs/test/{name}/seed0"
+        assert len(list(run.glob("events.out.tfevents.*"))) == 1
+        assert not (run / "metrics.csv").exists()
+        assert not (run / "loggers.json").exists()
+    assert list(run.glob("*.mine"))
+
+
+def test_a_run_without_a_logger_leaves_everything_else(fit, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = fit("Ancestor", "--name=n", "--trainer.logger=false", "--test_end=true")
+    assert result.code == 0, result.err
+    run = tmp_path / "runs/test/n/seed0"
+    assert {path.name for path in run.iterdir()} == {
+        "best.learngene.safetensors", "checkpoints", "config.yaml", "results.csv", "summary.json",
+    }  # fmt: skip
+    assert {row.split for row in read_rows(run / "results.csv")} == {"train", "val", "test"}
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+    done = lgx("test", "--config", run / "config.yaml", "--ckpt_path=best")
+    assert done.code == 0, done.err
+
+
+def test_metrics_go_into_a_table_that_a_resumed_run_continues(fit, tmp_path):
+    run = tmp_path / "runs/test/c/seed0"
+    assert fit("Ancestor", "--name=c", *CSV, "--test_start=true").code == 0
+    first = rows(run)
+    assert (steps(run, "train/loss"), steps(run, "val/acc"), steps(run, "test/acc")) == ([0, 1, 2], [2], [0])
+    hparams = yaml.safe_load((run / "hparams.yaml").read_text())
+    assert (hparams["model.optimizer.lr"], hparams["trainer.max_epochs"], hparams["name"]) == (0.003, 1, "c")
+    for command in ("test", "validate"):
+        assert lgx(command, "--config", run / "config.yaml", "--ckpt_path=last").code == 0
+    assert (steps(run, "test/acc"), steps(run, "val/acc")) == ([0, 3], [2, 3])
+    resumed = fit("Ancestor", "--name=c", *CSV, "--test_start=true", "--trainer.max_epochs=2", "--ckpt_path=last")
+    assert resumed.code == 0, resumed.err
+    assert steps(run, "train/loss") == [0, 1, 2, 3, 4, 5]
+    assert (steps(run, "val/acc"), steps(run, "test/acc")) == ([2, 5], [0, 3])
+    kept = [{name: row.get(name, "") for name in first[0]} for row in rows(run)]
+    assert kept[: len(first) - 1] == first[:-1]  # the last one holds the best score, which the resumed run logs anew
+    assert steps(run, "hp/best_val") == [6]
+
+
+def test_an_overwritten_run_begins_a_new_table(fit, tmp_path):
+    run = tmp_path / "runs/test/c/seed0"
+    for options in ([], ["--overwrite"]):
+        assert fit("Ancestor", "--name=c", *CSV, *options).code == 0
+        assert steps(run, "train/loss") == [0, 1, 2]
+
+
+@pytest.mark.slow
+def test_a_killed_run_has_each_step_once_when_it_is_resumed(images, tmp_path):
+    options = [*CSV, "--trainer.max_epochs=3", "--save_every=2"]
+    run = kill_and_resume(images, tmp_path / "runs", 5, "after_update", options)
+    assert steps(run, "train/loss") == list(range(9))
+    assert steps(run, "val/acc") == [2, 5, 8]
+
+
+def test_rows_after_the_checkpoint_are_dropped_and_tests_at_it_stay(tmp_path):
+    logger = CSVLogger(tmp_path, name="", version="")
+    values = [(0, {"train/loss": 3.0}), (1, {"train/loss": 2.0}), (2, {"test/acc": 0.5}), (2, {"train/loss": 1.0})]
+    for step, metrics in values:
+        logger.log_metrics(metrics, step)
+    logger.save()
+    with (tmp_path / "metrics.csv").open("a") as file:
+        file.write("3")  # the process was killed while it wrote a row
+    resumed = CSVLogger(tmp_path, name="", version="")
+    append_rows(resumed)
+    drop_rows(resumed, 2)
+    resumed.log_metrics({"train/loss": 0.5, "new": 1.0}, 2)
+    resumed.save()
+    assert [(row["step"], row["train/loss"], row["test/acc"], row["new"]) for row in rows(tmp_path)] == [
+        ("0", "3.0", "", ""), ("1", "2.0", "", ""), ("2", "", "0.5", ""), ("2", "0.5", "", "1.0"),
+    ]  # fmt: skip
+
+
+def test_a_logger_writes_where_the_user_says(fit, tmp_path):
+    options = ["--trainer.logger.save_dir", tmp_path / "logs", "--trainer.logger.version=mine"]
+    assert fit("Ancestor", "--name=a", *CSV, *options).code == 0
+    assert (tmp_path / "logs/a/mine/metrics.csv").is_file()
+    assert not (tmp_path / "runs/test/a/seed0/metrics.csv").exists()
+
+
+def test_the_saved_configuration_names_the_loggers_and_no_folder(fit, tmp_path):
+    assert fit("Ancestor", "--name=a", "--trainer.logger=[CSVLogger,TensorBoardLogger]").code == 0
+    config = tmp_path / "runs/test/a/seed0/config.yaml"
+    loggers = yaml.safe_load(config.read_text())["trainer"]["logger"]
+    assert [logger["class_path"].rpartition(".")[2] for logger in loggers] == ["CSVLogger", "TensorBoardLogger"]
+    assert {logger["init_args"][key] for logger in loggers for key in ("save_dir", "name", "version")} == {None}
+    done = lgx("fit", "--config", config, "--name=b", "--seed_everything=2")
+    assert done.code == 0, done.err
+    again = tmp_path / "runs/test/b/seed2"
+    assert rows(again)
+    assert len(list(again.glob("events.out.tfevents.*"))) == 1
+    check_claim(again, overwrite=True, resumes=False)  # lgx knows every file of the folder
+
+
+def test_loggers_are_added_one_by_one_on_the_command_line(images, tmp_path):
+    words = ["--trainer.logger+=CSVLogger", "--trainer.logger.prefix=x", "--trainer.logger+=TensorBoardLogger"]
+    result = lgx(*arguments("fit", "Ancestor", images, tmp_path, *words, "--print_config"))
+    found = yaml.safe_load(result.out)["trainer"]["logger"]
+    assert [logger["init_args"]["prefix"] for logger in found] == ["x", ""]
+
+
+@pytest.mark.slow
+def test_the_first_of_several_processes_logs(images, tmp_path):
+    words = [*CSV, "--name=d", "--trainer.devices=2", "--trainer.strategy=ddp", "--data.batch_size=8"]
+    done = python("-m", "lgx", *arguments("fit", "Ancestor", images, tmp_path, *words), OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert steps(tmp_path / "test/d/seed0", "train/loss") == [0, 1, 2]
+
+
+MISTAKES = {
+    "--trainer.logger=CSVLoger": "trainer.logger: class 'CSVLoger' is unknown; did you mean CSVLogger",
+    "--trainer.logger=Tensorboard": "trainer.logger: class 'Tensorboard' is unknown; did you mean TensorBoardLogger?",
+    "--trainer.logger=[CSVLogger,WandLogger]": "trainer.logger: class 'WandLogger' is unknown; did you mean Wandb",
+    "--trainer.logger=os.system": "trainer.logger: importing os.system is not allowed",
+    "--trainer.logger=CSVLogger --trainer.logger.savedir=x": "no option of CSVLogger; did you mean save_dir?",
+    "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "no option of WandbLogger; did you mean project?",
+    "--trainer.logger=WandbLogger --trainer.logger.offline=maybe": "trainer.logger.offline: expected bool, got maybe",
+    "--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri=http://me:pw@127.0.0.1:1": (
+        "MLFlowLogger: no server answers at http://127.0.0.1:1 ([Errno 111] Connection refused); start `mlflow server`"
+    ),
+    "--trainer.logger=CometLogger": "CometLogger: cannot start (Requirement 'comet-ml",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_gets_one_sentence_and_leaves_no_run(images, tmp_path, words):
+    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", *words.split(" ")))
+    assert result.code == 2
+    assert MISTAKES[words] in result.sentence
+    assert result.sentence.startswith("lgx fit: ")
+    assert "Traceback" not in result.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_wandb_without_an_account_names_what_to_do(images, tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "none"))
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    for name in ("WANDB_API_KEY", "WANDB_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", "--trainer.logger=WandbLogger"))
+    assert result.code == 2
+    assert result.sentence.startswith("lgx fit: WandbLogger: cannot start (")
+    assert result.sentence.endswith("`wandb login` stores your key, and WANDB_MODE=offline logs without an account")
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(("logger", "library"), [("WandbLogger", "wandb"), ("MLFlowLogger", "mlflow")])
+def test_a_missing_library_is_named_with_its_extra(images, tmp_path, monkeypatch, logger, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", f"--trainer.logger={logger}"))
+    assert result.code == 2
+    assert result.sentence == f"lgx fit: {logger} needs {library}, which is not installed; pip install 'lgx[loggers]'"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_damaged_file_of_ids_is_named(fit, tmp_path):
+    run = tmp_path / "runs/test/a/seed0"
+    assert fit("Ancestor", "--name=a").code == 0
+    for content in ('{"wandb": "../../x"}', "[]", "{"):
+        (run / "loggers.json").write_text(content)
+        result = fit("Ancestor", "--name=a", "--ckpt_path=last", "--trainer.max_epochs=2")
+        assert (result.code, f"{run}/loggers.json" in result.sentence) == (2, True), result.err
+        assert "delete it, so that the loggers start new runs" in result.sentence
+    assert json.loads((run / "summary.json").read_text())["steps"] == 3
