@@ -17,13 +17,21 @@ _ELSEWHERE = {
 """Where an option is that many look for at the method."""
 
 
-def explain(message: str, bases: Mapping[str, type] | None = None, options: Sequence[str] = ()) -> str:
+def explain(
+    message: str,
+    bases: Mapping[str, type] | None = None,
+    options: Sequence[str] = (),
+    help: str = "--help",
+    renamed: Mapping[str, str] | None = None,
+) -> str:
     """Turn a parser's message, which lists every alternative that it tried, into one sentence.
 
     Args:
         message: Message of an ``ArgumentError``.
         bases: Key -> class whose subclasses may be its value, for suggestions.
         options: All options of the command, for suggestions.
+        help: What lists the options.
+        renamed: Former option -> option; who misspells the former name is told the present one.
 
     Returns:
         One line: which key, what was wrong, what would be right.
@@ -31,9 +39,9 @@ def explain(message: str, bases: Mapping[str, type] | None = None, options: Sequ
     keys = re.findall(r'Parser key "([^"]*)"', message)
     key = ".".join(keys)
     known = _subclasses(bases[key]) if bases and key in bases else []
-    if (sentence := _unknown_option(message, key, options)) is not None:
+    if (sentence := _unknown_option(message, key, options, renamed or {}, help)) is not None:
         return sentence
-    if (reason := _foreign_file(message) or _unknown_name(message, key, known) or _wrong_value(message)) is not None:
+    if (reason := _foreign_file(message) or _unknown_name(message, key, known, help) or _wrong_value(message)) is not None:
         return f"{key}: {reason}" if key else reason
     lines = [re.sub(r"\s+", " ", line).strip(" -") for line in message.splitlines()]
     return "; ".join(line for line in lines if line)[:400]
@@ -47,11 +55,14 @@ def _foreign_file(message: str) -> str | None:
     return None
 
 
-def _unknown_option(message: str, key: str, options: Sequence[str]) -> str | None:
+def _unknown_option(
+    message: str, key: str, options: Sequence[str], renamed: Mapping[str, str], help: str
+) -> str | None:
     """The sentence for options of the command that are unknown or missing."""
     if found := re.search(r"unrecognized arguments: (.+)", message):
-        close = difflib.get_close_matches(re.split(r"[ =]", found[1])[0], options, n=2, cutoff=0.8)
-        hint = f"did you mean {' or '.join(close)}?" if close else "see --help"
+        alike = difflib.get_close_matches(re.split(r"[ =]", found[1])[0], [*options, *renamed], n=2, cutoff=0.8)
+        close = dict.fromkeys(renamed.get(option, option) for option in alike)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"see {help}"
         return f"unknown option {found[1]}; {hint}"
     if found := re.search(r"the following arguments are required: ([\w.]+(?:, [\w.]+)*)", message):
         options = ", ".join(f"--{key}.{name}" if key else f"--{name}" for name in found[1].split(", "))
@@ -59,7 +70,7 @@ def _unknown_option(message: str, key: str, options: Sequence[str]) -> str | Non
     return None
 
 
-def _unknown_name(message: str, key: str, known: Sequence[type]) -> str | None:
+def _unknown_name(message: str, key: str, known: Sequence[type], help: str) -> str | None:
     """What is wrong with the name of a class, of one of its options, or of a key."""
     if found := re.search(r"Importing '([^']*)' is not allowed", message):
         package = found[1].split(".")[0]
@@ -72,13 +83,13 @@ def _unknown_name(message: str, key: str, known: Sequence[type]) -> str | None:
         name = owner[-1].rsplit(".", 1)[-1] if owner else "this command"
         if key == "model" and found[1] in _ELSEWHERE:
             return f"{found[1]!r} is no option of {name}; it is {_ELSEWHERE[found[1]]}"
-        return f"{found[1]!r} is no option of {name}{_suggest(found[1], _options(name, known))}"
+        return f"{found[1]!r} is no option of {name}{_suggest(found[1], _options(name, known), help)}"
     if (reason := _not_a_number(message)) is not None:
         return reason
     if found := re.search(r"Expected a dot import path string: (\S+)", message):
-        return f"class {found[1]!r} is unknown{_suggest(found[1], [c.__name__ for c in known])}"
+        return f"class {found[1]!r} is unknown{_suggest(found[1], [c.__name__ for c in known], help)}"
     if found := re.search(r"Key \"?'?([\w.]+)\"?'? is not expected", message):
-        return f"the key {found[1]!r} is unknown; see --help for the known ones"
+        return f"the key {found[1]!r} is unknown; see {help} for the known ones"
     return None
 
 
@@ -107,12 +118,12 @@ def _not_a_number(message: str) -> str | None:
     return f"expected a finite number, got {given[1]}"
 
 
-def _suggest(word: str, known: list[str]) -> str:
+def _suggest(word: str, known: list[str], help: str) -> str:
     """The end of a sentence on an unknown word: similar known words, or all of them."""
     close = difflib.get_close_matches(word, known, n=2)
     if close:
         return f"; did you mean {' or '.join(close)}?"
-    return f"; known are {', '.join(sorted(known))}" if known else "; see --help"
+    return f"; known are {', '.join(sorted(known))}" if known else f"; see {help}"
 
 
 def _subclasses(base: type) -> list[type]:
