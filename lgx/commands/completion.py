@@ -2,7 +2,9 @@
 
 import argparse
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
@@ -20,6 +22,24 @@ _INSTALL = {
     "fish": ("lgx completion fish > ~/.config/fish/completions/lgx.fish",),
 }
 """Shell -> how the script is installed."""
+
+_ADDED = {
+    "bash": """
+_lgx() {  # for bash, --model=S is three words
+  local -a words=()
+  local word
+  for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+    [[ $word == "=" ]] || words+=("$word")
+  done
+  [[ ${COMP_WORDS[COMP_CWORD]} == "=" ]] && words+=("")
+  local -a COMP_WORDS=("${words[@]}")
+  local COMP_CWORD=$((${#words[@]} - 1))
+  _shtab_lgx
+}
+complete -o bashdefault -F _lgx lgx
+"""
+}
+"""Shell -> what is added to the script of shtab."""
 
 _FIRST = {"zsh": "#compdef lgx\n"}
 """Shell -> what must be the first line of a script."""
@@ -47,7 +67,7 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     script = shtab.complete(tree, shell)
     first = _FIRST.get(shell, "")
     notes = [f"Completion of lgx {__version__}. Install:", *_INSTALL[shell]]
-    print(first + "".join(f"# {note}\n" for note in notes) + script.removeprefix(first), end="")
+    print(first + "".join(f"# {note}\n" for note in notes) + script.removeprefix(first), end=_ADDED.get(shell, ""))
 
 
 def _tree(file: Any) -> argparse.ArgumentParser:
@@ -56,11 +76,13 @@ def _tree(file: Any) -> argparse.ArgumentParser:
     Args:
         file: What marks an argument that is a path.
     """
+    from data_modules.catalog import infos
+    from data_modules.registry import SUITES
     from lgx.cli import COMMANDS, TRAINING
     from lgx.commands.run import parsers_of
     from lgx.training.configuration import make_parser
 
-    names = _names()
+    names, sets = _names(), sorted({*SUITES, *(info.name for info in infos())})
     root = _parser("lgx")
     root.add_argument("-V", "--version", action="store_true", help="Print the version.")
     commands = root.add_subparsers()
@@ -74,8 +96,11 @@ def _tree(file: Any) -> argparse.ArgumentParser:
         inner = command.add_subparsers() if "" not in found else None
         for subcommand, parsers in found.items():
             target = command if inner is None else _add_command(inner, subcommand, parsers[0].description or "")
-            own = names | {"name": names["--data"]} if subcommand == "prepare" else names
-            _copy([*parsers, *(_class_parsers() if name == "plan" else ())], target, own, file)
+            if name == "plan":
+                _copy([*parsers, *_class_parsers()], target, names, file)
+            else:
+                own = {key: words for key, words in names.items() if not key.startswith("--data")}
+                _copy(parsers, target, own | ({"name": sets} if name == "data" else {}), file)
     return root
 
 
@@ -88,11 +113,11 @@ def _add_command(commands: Any, name: str, text: str) -> argparse.ArgumentParser
     return command
 
 
+@cache
 def _names() -> dict[str, list[str]]:
     """Option -> names that it takes."""
     import data_modules
     from data_modules import TaskDataModule
-    from data_modules.catalog import all_names
     from lgx.architectures.registry import NAMED
     from lgx.methods import registry
 
@@ -108,10 +133,11 @@ def _names() -> dict[str, list[str]]:
     }
     helps = {f"{option}.help": names for option, names in by_class.items()}
     architectures = dict.fromkeys(("names", "--arch", "--model.arch"), sorted(NAMED))
-    return by_class | helps | architectures | {"--method": registry.names_with_initializer(), "sets": all_names()}
+    return by_class | helps | architectures | {"--method": registry.names_with_initializer()}
 
 
-def _class_parsers() -> Iterator["ArgumentParser"]:
+@cache
+def _class_parsers() -> "list[ArgumentParser]":
     """Parsers of the options of every method, data module and initializer, which ``lgx fit`` takes after their names."""
     from jsonargparse import ArgumentParser
     from torch.optim import AdamW
@@ -120,16 +146,17 @@ def _class_parsers() -> Iterator["ArgumentParser"]:
     from lgx.methods import registry
 
     modules = [getattr(data_modules, name) for name in _names()["--data"]]
+    found = []
     for key, classes in (
         ("model", registry.method_classes().values()),
         ("data", modules),
         ("model.initializer", registry.initializer_classes().values()),
         ("model.optimizer", [AdamW]),
     ):
-        for found in classes:
-            parser = ArgumentParser(exit_on_error=False)
-            parser.add_class_arguments(found, key, fail_untyped=False)
-            yield parser
+        for kind in classes:
+            found.append(ArgumentParser(exit_on_error=False))
+            found[-1].add_class_arguments(kind, key, fail_untyped=False)
+    return found
 
 
 def _copy(
@@ -190,4 +217,5 @@ def _may_be_path(action: argparse.Action) -> bool:
 
 def _sentence(text: str) -> str:
     """The first sentence of a help text; per cent signs are argparse's own."""
-    return " ".join(text.replace("``", "").split()).split(". ")[0].rstrip(".")[:120].replace("%", "%%")
+    first = re.split(r"(?<!e\.g)\. (?=[A-Z`])", " ".join(text.split()))[0]
+    return first.replace("``", "").rstrip(".")[:120].replace("%", "%%")
