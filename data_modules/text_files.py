@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lgx.core.extras import nlp_extra
+from lgx.core.hub import hub_or_cache
 from lgx.core.json_files import parse_json
 from lgx.core.schema import shortened
 from lgx.errors import UserError
@@ -131,8 +132,12 @@ def read_hub(name: str, config: str | None, split: str, texts: Sequence[str], la
     where = f"{name}{f' ({config})' if config else ''} {split}"
     with nlp_extra("data.source hub"):
         import datasets
+    remedy = "use data.source files, which reads the publishers' files below data.root"
     try:
-        found = datasets.load_dataset(name, config, split=split)
+        with hub_or_cache(where, remedy):
+            found = datasets.load_dataset(name, config, split=split)
+    except UserError:
+        raise
     except Exception as error:  # the network, the cache and the files of the hub raise many kinds
         reason = " ".join(str(error).split())[:160]
         raise UserError(

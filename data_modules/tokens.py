@@ -17,6 +17,7 @@ from torch import Tensor
 from data_modules.splits import Indices
 from data_modules.text_files import Row, read_lines
 from lgx.core.extras import nlp_extra
+from lgx.core.hub import hub_or_cache
 from lgx.core.json_files import read_json
 from lgx.core.schema import shortened
 from lgx.errors import UserError
@@ -61,8 +62,12 @@ def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.token
         )
     else:
         source = str(where)
+        remedy = "give the folder with GPT-2's encoder.json and vocab.bpe"
         try:
-            tokenizer = GPT2Tokenizer.from_pretrained(str(where), split_special_tokens=True)
+            with hub_or_cache(f"{option}: {where}", remedy):
+                tokenizer = GPT2Tokenizer.from_pretrained(str(where), split_special_tokens=True)
+                if len(tokenizer) <= 1:  # transformers makes a tokenizer without words if it finds no files
+                    raise OSError(f"{where} has no vocabulary")
         except (OSError, ValueError) as error:
             raise UserError(
                 f"{option}: {where} is not a folder and could not be loaded from the Hugging Face hub "

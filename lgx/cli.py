@@ -45,6 +45,7 @@ COMMANDS = {
     "data": "list and prepare data sets",
     "bench": "cost of a training step, as ratios",
     "doctor": "check the installation and this machine",
+    "completion": "complete commands, options and names with the Tab key",
 }
 _RENAMED = {"analyse": "analyze"}
 """Former name of a command -> its name; accepted for one more release."""
@@ -57,11 +58,12 @@ _PAUSE = 15.0
 
 def _help() -> str:
     def lines(commands: dict[str, str]) -> str:
-        return "\n".join(f"  {name:<10}{text}" for name, text in commands.items())
+        return "\n".join(f"  {name:<12}{text}" for name, text in commands.items())
 
     return f"""lgx {__version__} - give models of many sizes a good start from one learngene
 
 usage: lgx COMMAND [options]        lgx COMMAND --help for its options
+                                    lgx completion bash|zsh|fish for the Tab key
 
 train and evaluate (configuration files with --config):
 {lines(TRAINING)}
@@ -164,6 +166,10 @@ def run_command(argv: Sequence[str]) -> None:
         print(f"lgx {__version__}", flush=True)
     elif command in TRAINING:
         launcher.check_numbers()
+        if {"-h", "--help"} & {*argv[1:]}:
+            importlib.import_module("lgx.commands.training_help").print_help(command)
+            return
+        argv = ["--help" if word == "--help-all" else word for word in argv]
         if (known := importlib.import_module("lgx.training.option_names").OptionNames.recall(command)) is not None:
             known.check(argv[1:])  # before long imports
         with importlib.import_module("lgx.core.stop_signals").STOP.requeue_noted():  # before long imports

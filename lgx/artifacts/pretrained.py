@@ -22,6 +22,7 @@ from lgx.artifacts.timm_models import check_known, load_timm, normalization_of
 from lgx.artifacts.timm_source import TimmSource, is_timm_source
 from lgx.core.extras import nlp_extra
 from lgx.core.foreign import transformers_errors
+from lgx.core.hub import hub_or_cache
 from lgx.core.json_files import read_json
 from lgx.core.schema import check_fields
 from lgx.errors import UserError
@@ -190,7 +191,11 @@ def _from_transformers(name: str, place: str) -> PretrainedNetwork:
     with nlp_extra(name):
         from lgx.artifacts.transformers_models import read_pretrained
     with transformers_errors(name):
-        tensors, architecture, has_head = read_pretrained(place)
+        if Path(place).is_dir():
+            tensors, architecture, has_head = read_pretrained(place)
+        else:
+            with hub_or_cache(name, "give a folder that transformers' save_pretrained wrote"):
+                tensors, architecture, has_head = read_pretrained(place)
     return replace(_network(name, architecture, tensors, {}), has_head=has_head)
 
 

@@ -2,15 +2,11 @@
 
 from pathlib import Path
 
-from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub import try_to_load_from_cache
 from timm.models import get_pretrained_cfg
 
-from lgx.core.foreign import reason_of
+from lgx.core.hub import hub_failure, unreachable
 from lgx.errors import UserError
-
-SECONDS = 5.0
-"""How long the hub may take to answer before it counts as out of reach; its own client tries for a minute."""
 
 _HUB = "hf-hub:"
 _FILES = ("model.safetensors", "pytorch_model.bin", "open_clip_model.safetensors", "open_clip_pytorch_model.bin")
@@ -30,23 +26,19 @@ def cached_weights(name: str) -> Path | None:
     repository, files = _place_of(name)
     if repository is None:
         return None
+    reason = hub_failure()
+    if reason is None:  # timm tries all files, or reports what is wrong
+        return None
     repository, _, revision = repository.partition("@")
-    try:
-        get_hf_file_metadata(hf_hub_url(repository, files[0], revision=revision or None), timeout=SECONDS)
-        return None
-    except HfHubHTTPError:  # the hub has answered; timm tries other files, or reports what is wrong
-        return None
-    except Exception as error:  # those of the client's HTTP library, which is not the same in all of its versions
-        for file in files:
-            cached = try_to_load_from_cache(repository, file, revision=revision or None)
-            if isinstance(cached, str):
-                return Path(cached)
-        known = name.removeprefix(_HUB).rpartition("/")[2]
-        raise UserError(
-            f"{name}: its weights are not in the cache, and the Hugging Face hub cannot be reached "
-            f"({reason_of(error)}); without a network, `lgx import timm:{known} --weights FILE --out FOLDER` reads a "
-            f"file of weights"
-        ) from error
+    for file in files:
+        cached = try_to_load_from_cache(repository, file, revision=revision or None)
+        if isinstance(cached, str):
+            return Path(cached)
+    known = name.removeprefix(_HUB).rpartition("/")[2]
+    raise UserError(
+        f"{unreachable(name, reason)}; without a network, `lgx import timm:{known} --weights FILE --out FOLDER` reads "
+        f"a file of weights"
+    )
 
 
 def _place_of(name: str) -> tuple[str | None, tuple[str, ...]]:

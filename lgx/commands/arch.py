@@ -1,7 +1,8 @@
 """``lgx arch``: print parameters and MACs of architectures."""
 
 import json as json_module
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 _CAPTIONS = {
     "whole": "MACs of the forward pass of one example, attention products included",
@@ -40,18 +41,55 @@ def arch(
     if json:
         print(json_module.dumps(rows, indent=2))
         return
-    from rich.console import Console
-    from rich.table import Table
+    _print_table(rows, _CAPTIONS[count])
 
-    table = Table(
-        "architecture", "parameters (M)", "MACs (G)", "depth", "embed_dim", "num_heads", "stages",
-        caption=_CAPTIONS[count], caption_justify="left",
-    )  # fmt: skip
-    for row in rows:
-        table.add_row(
-            str(row["name"]),
-            f"{row['parameters'] / 1e6:.2f}",
-            f"{row['macs'] / 1e9:.2f}",
-            *(str(row.get(key) or "") for key in ("depth", "embed_dim", "num_heads", "stages")),
+
+def _print_table(rows: Sequence[Mapping[str, Any]], caption: str) -> None:
+    """Print the rows for a terminal of any width; specifications without what all of them have in common.
+
+    A column of a size is left out where all names state that size.
+    """
+    from rich.console import Console
+
+    from lgx.results.architecture_names import short_names
+    from lgx.results.tables import Cell, Table
+    from lgx.results.terminal import to_rich
+
+    short, common = short_names(list(dict.fromkeys(row["name"] for row in rows)))
+    keys = ("depth", "embed_dim", "num_heads", "stages")
+    sizes = [key for key in keys if any(_size(row, key) for row in rows)]
+    lines = tuple(
+        (
+            short[row["name"]],
+            tuple(
+                Cell(text)
+                for text in (
+                    _amount(row["parameters"]),
+                    _amount(row["macs"]),
+                    *(_size(row, key, always=True) for key in sizes),
+                )
+            ),
         )
-    Console().print(table)
+        for row in rows
+    )
+    below = "; ".join(part for part in (common, caption) if part)
+    console = Console()
+    for view in to_rich(Table("", ("parameters", "MACs", *sizes), lines, below, "architecture"), console.width):
+        console.print(view)
+
+
+def _size(row: Mapping[str, Any], key: str, always: bool = False) -> str:
+    """A size as specifications write it; empty where the name states it, unless ``always``."""
+    value = row.get(key)
+    if not value or (f"{key}=" in row["name"] and not always):
+        return ""
+    return "-".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _amount(number: float) -> str:
+    """A count in a unit that fits: ``36.95 M``."""
+    for unit in ("", " k", " M", " G"):
+        if number < 1000:
+            return f"{number:.2f}{unit}" if unit else f"{number:g}"
+        number /= 1000
+    return f"{number:.2f} T"

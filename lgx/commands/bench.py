@@ -5,6 +5,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from jsonargparse import ArgumentParser
+
     from lgx.architectures import ViTArchitecture
 
 SIZES = {"tiny": "12-Tiny", "small": "12-Small", "base": "12-Base"}
@@ -30,6 +32,17 @@ def main(argv: list[str]) -> None:
         print("\nwithout --suite:\n")
     rest = words if place is None else words[:place] + words[place + 2 :]
     call(f"lgx bench --suite {name}", SUITES[name], rest)
+
+
+def parsers() -> "list[ArgumentParser]":
+    """The parsers of all suites, and of the option that chooses one."""
+    from jsonargparse import ArgumentParser
+
+    from lgx.commands.run import make_parser
+
+    choice = ArgumentParser()
+    choice.add_argument("--suite", choices=list(SUITES), help="What to measure.")
+    return [choice, *(make_parser("lgx bench", function) for function in SUITES.values())]
 
 
 def hypernet(

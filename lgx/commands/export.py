@@ -25,15 +25,13 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
     Raises:
         UserError: If the source is no ViT or GPT-2, cannot be read or written, or the place is taken.
     """
-    from pathlib import Path
-
     from lgx.architectures import name_of
     from lgx.artifacts.pretrained import load_pretrained
+    from lgx.results.model_facts import model_facts
 
     check_place_of_model(out, "lgx export", force, (source, tokenizer))
     network = load_pretrained(source)
     architecture = network.require_known("export")
-    facts = {"source": Path(source).name}
     write(
         out,
         network.model,
@@ -41,7 +39,7 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
         network.mean,
         network.std,
         network.label_names or None,
-        card=facts,
+        card=model_facts(source),
         tokenizer=tokenizer,
         writer="lgx export",
     )

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jsonargparse import ArgumentParser
+
     from lgx.architectures import Architecture
     from lgx.architectures.zoo import ZooModel
     from lgx.initialization import Initialization, Initializer, Origin
@@ -23,9 +25,17 @@ def main(argv: list[str]) -> None:
     from lgx.commands.run import call
     from lgx.commands.size import with_options_of
     from lgx.methods.initializers import initializer_options
-    from lgx.training.migrations import rename_options
 
-    call("lgx init", init, rename_options(argv, _RENAMED), with_options_of(initializer_options()))
+    call("lgx init", init, argv, with_options_of(initializer_options()), _RENAMED)
+
+
+def parsers() -> "list[ArgumentParser]":
+    """The parser of the options."""
+    from lgx.commands.run import make_parser
+    from lgx.commands.size import with_options_of
+    from lgx.methods.initializers import initializer_options
+
+    return [make_parser("lgx init", init, with_options_of(initializer_options()))]
 
 
 def init(

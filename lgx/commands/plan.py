@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from jsonargparse import ArgumentParser
+
 
 def main(argv: list[str]) -> None:
     """Print what a run of ``lgx fit`` with the same options takes; nothing is read that may not be there yet.
@@ -37,6 +39,14 @@ def main(argv: list[str]) -> None:
     if run.options.json:
         with atomic_path(run.options.json) as temporary:
             temporary.write_text(json.dumps(plan.to_dict(), indent=2) + "\n", encoding="utf-8")
+
+
+def parsers() -> "list[ArgumentParser]":
+    """The parser of ``lgx fit`` with the options of a plan."""
+    from lgx.planning.options import Options
+    from lgx.training.configuration import make_parser
+
+    return [make_parser("fit", Options)]
 
 
 def _is_own(file: "Path") -> bool:

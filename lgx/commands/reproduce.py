@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from jsonargparse import ArgumentParser
+
     from lgx.results.reproduction import Recipe, Scale
 
 ALL = "all"
@@ -25,6 +27,18 @@ def main(argv: list[str]) -> None:
         _print_claims()
     else:
         call("lgx reproduce", reproduce, argv or ["--help"])
+
+
+def parsers() -> "list[ArgumentParser]":
+    """The parsers of the lists, and of the options of :func:`reproduce`."""
+    from jsonargparse import ArgumentParser
+
+    from lgx.commands.run import make_parser
+
+    lists = ArgumentParser()
+    lists.add_argument("--list", action="store_true", help="List all tables and figures.")
+    lists.add_argument("--claims", action="store_true", help="Print the verdicts on all claims.")
+    return [lists, make_parser("lgx reproduce", reproduce)]
 
 
 def reproduce(

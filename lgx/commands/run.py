@@ -2,7 +2,7 @@
 
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
@@ -47,13 +47,17 @@ def run(command: str, argv: list[str]) -> None:
         print(f"usage: lgx {command} COMMAND [options]\n\n{known}")
     elif argv[0] in functions:
         renamed = getattr(module, "RENAMED", {}).get(argv[0], {})
-        call(f"lgx {command} {argv[0]}", functions[argv[0]], rename_options(argv[1:], renamed))
+        call(f"lgx {command} {argv[0]}", functions[argv[0]], argv[1:], renamed=renamed)
     else:
         raise UserError(f"unknown command {argv[0]!r} of lgx {command}; the commands are {', '.join(functions)}")
 
 
 def call(
-    program: str, function: Callable[..., None], argv: list[str], options: Sequence["InitializerOption"] | None = None
+    program: str,
+    function: Callable[..., None],
+    argv: Sequence[str],
+    options: Sequence["InitializerOption"] | None = None,
+    renamed: Mapping[str, str] | None = None,
 ) -> None:
     """Parse a command line and call a function with the arguments.
 
@@ -65,11 +69,33 @@ def call(
         function: The function, with types and a docstring.
         argv: What follows the program's name.
         options: Further options, which the function gets as one mapping ``options``.
+        renamed: Old name of an option -> its name now; old names are accepted.
 
     Raises:
         UserError: For whatever is wrong with the arguments, in one sentence.
     """
     parameters = inspect.signature(function).parameters
+    parser = make_parser(program, function, options)
+    names = [*parameters, *(option.name for option in options or ())]
+    words = normalize_names(rename_options(argv, renamed or {}), names)
+    old = {f"--{before}": f"--{now}" for before, now in (renamed or {}).items()}
+    arguments: dict[str, Any] = vars(parse(parser, normalize_flags(words, _flags(function)), old))
+    if options is not None:
+        arguments["options"] = {option.name: arguments[option.name] for option in options}
+    function(**{name: arguments[name] for name in parameters})
+
+
+def make_parser(
+    program: str, function: Callable[..., None], options: Sequence["InitializerOption"] | None = None
+) -> ArgumentParser:
+    """Make the parser of a function's arguments, see :func:`call`.
+
+    Args:
+        program: What the help calls the command.
+        function: The function.
+        options: Further options.
+    """
+    parameters, flags = inspect.signature(function).parameters, _flags(function)
     positional = {
         name: parameter
         for name, parameter in parameters.items()
@@ -86,17 +112,33 @@ def call(
         else:
             parser.add_argument(name, type=parameter.annotation, help=helps.get(name))
     further = () if options is None else ("options",)
-    flags = {name: parameter for name, parameter in parameters.items() if parameter.annotation is bool}
     parser.add_function_arguments(function, as_group=False, skip={*positional, *flags, *further})
     for name, parameter in flags.items():
         add_flag(parser, name, parameter.default, helps.get(name))
     for option in options or ():
         parser.add_argument(f"--{option.name}", type=option.type, default=None, help=option.help)
-    words = normalize_names(argv, [*parameters, *(option.name for option in options or ())])
-    arguments: dict[str, Any] = vars(parse(parser, normalize_flags(words, flags)))
-    if options is not None:
-        arguments["options"] = {option.name: arguments[option.name] for option in options}
-    function(**{name: arguments[name] for name in parameters})
+    return parser
+
+
+def parsers_of(command: str) -> dict[str, list[ArgumentParser]]:
+    """The parsers of a command by subcommand; the key of a command without subcommands is empty.
+
+    A module whose options no signature lists tells them by a function ``parsers``.
+
+    Args:
+        command: Name of the command.
+    """
+    name = _MODULES.get(command, command)
+    module = importlib.import_module(f"lgx.commands.{name}")
+    if hasattr(module, "parsers"):
+        return {"": module.parsers()}
+    functions: dict[str, Callable[..., None]] = getattr(module, "COMMANDS", None) or {"": getattr(module, name)}
+    return {inner: [make_parser(f"lgx {command}", function)] for inner, function in functions.items()}
+
+
+def _flags(function: Callable[..., None]) -> dict[str, Parameter]:
+    """The boolean parameters."""
+    return {name: value for name, value in inspect.signature(function).parameters.items() if value.annotation is bool}
 
 
 def _summary(function: Callable[..., None]) -> str:

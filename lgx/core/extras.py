@@ -63,6 +63,20 @@ def loggers_extra(what: str) -> Iterator[None]:
 
 
 @contextmanager
+def completion_extra(what: str) -> Iterator[None]:
+    """Import shtab inside the block.
+
+    Args:
+        what: What needs it, for the message.
+
+    Raises:
+        UserError: If it is not installed; the message says how to install it.
+    """
+    with _extra("completion", ("shtab",), f"{what}:"):
+        yield
+
+
+@contextmanager
 def _extra(extra: str, packages: tuple[str, ...], who: str) -> Iterator[None]:
     try:
         yield

@@ -160,7 +160,7 @@ def explained(parser: RunParser | None = None) -> Iterator[None]:
         yield
     except ArgumentError as error:
         options = [option for action in parser._actions for option in action.option_strings] if parser else []
-        raise UserError(explain(str(error), BASES, options)) from error
+        raise UserError(explain(str(error), BASES, options, "--help-all")) from error
     except MisconfigurationException as error:
         raise UserError(explain(str(error))) from error
 

@@ -57,7 +57,7 @@ class OptionNames:
             UserError: For the first of them, with the most similar names.
         """
         chosen: dict[str, str] = {}
-        for option, value in _options(argv):
+        for option, value, shown in _options(argv):
             if option in ("-c", "--config") and value is not None:
                 self._check_file(value, chosen)
                 continue
@@ -67,7 +67,6 @@ class OptionNames:
             elif root in self.classes and rest:
                 self._check_argument(root, rest.removeprefix("init_args."), chosen)
             elif not self._is_known(option):
-                shown = option if value is None else f"{option}={value}"
                 raise UserError(unknown_option(shown, self.options))
 
     def _is_known(self, option: str) -> bool:
@@ -123,15 +122,21 @@ class OptionNames:
             raise UserError(f"{root}: {no_option_of(argument, chosen[root], known, root)}")
 
 
-def unknown_option(shown: str, options: Sequence[str]) -> str:
+def unknown_option(
+    shown: str, options: Sequence[str], help: str = "--help-all", renamed: Mapping[str, str] | None = None
+) -> str:
     """The sentence on an option of the command line that no command has.
 
     Args:
         shown: The option, perhaps with its value.
         options: All options of the command.
+        help: The option that lists them.
+        renamed: Old name of an option -> its name now.
     """
-    close = difflib.get_close_matches(shown.replace("=", " ").split(" ")[0], options, n=2, cutoff=0.8)
-    return f"unknown option {shown}; " + (f"did you mean {' or '.join(close)}?" if close else "see --help")
+    names = renamed or {}
+    alike = difflib.get_close_matches(shown.replace("=", " ").split(" ")[0], [*options, *names], n=2, cutoff=0.8)
+    close = dict.fromkeys(names.get(option, option) for option in alike)
+    return f"unknown option {shown}; " + (f"did you mean {' or '.join(close)}?" if close else f"see {help}")
 
 
 def unknown_key(key: str, options: Sequence[str]) -> str:
@@ -142,11 +147,11 @@ def unknown_key(key: str, options: Sequence[str]) -> str:
         options: All options of the command.
     """
     close = [option.removeprefix("--") for option in difflib.get_close_matches(f"--{key}", options, n=2, cutoff=0.8)]
-    hint = f"did you mean {' or '.join(close)}?" if close else "see --help for the known ones"
+    hint = f"did you mean {' or '.join(close)}?" if close else "see --help-all for the known ones"
     return f"the key {key!r} is unknown; {hint}"
 
 
-def no_option_of(name: str, owner: str, known: Sequence[str], root: str) -> str:
+def no_option_of(name: str, owner: str, known: Sequence[str], root: str, help: str = "--help-all") -> str:
     """The sentence on an argument that a class does not have.
 
     Args:
@@ -154,27 +159,35 @@ def no_option_of(name: str, owner: str, known: Sequence[str], root: str) -> str:
         owner: Name of the class.
         known: Its arguments.
         root: Option that names the class, ``model`` or ``data``.
+        help: The option that lists all options.
     """
     if root == "model" and name in _ELSEWHERE:
         return f"{name!r} is no option of {owner}; it is {_ELSEWHERE[name]}"
-    return f"{name!r} is no option of {owner}{suggest(name, known)}"
+    return f"{name!r} is no option of {owner}{suggest(name, known, help)}"
 
 
-def suggest(word: str, known: Sequence[str]) -> str:
-    """The end of a sentence on an unknown word: similar known words, or all of them."""
+def suggest(word: str, known: Sequence[str], help: str = "--help-all") -> str:
+    """The end of a sentence on an unknown word: similar known words, or all of them, or the option that lists them."""
     close = difflib.get_close_matches(word, known, n=2)
     if close:
         return f"; did you mean {' or '.join(close)}?"
-    return f"; known are {', '.join(sorted(known))}" if known else "; see --help"
+    return f"; known are {', '.join(sorted(known))}" if known else f"; see {help}"
 
 
-def _options(argv: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-    """The options of a command line, each with its value."""
+def _options(argv: Sequence[str]) -> Iterator[tuple[str, str | None, str]]:
+    """The options of a command line, each with its value, and both as they were typed."""
     words = list(argv)
     while words:
-        option, equals, value = words.pop(0).partition("=")
+        word = words.pop(0)
+        option, equals, value = word.partition("=")
         if option == "--":
             return
-        if option.startswith("-"):
-            takes = not equals and bool(words) and not words[0].startswith("--")
-            yield option, value if equals else words.pop(0) if takes else None
+        if not option.startswith("-"):
+            continue
+        if equals:
+            yield option, value, word
+        elif words and not words[0].startswith("--"):
+            value = words.pop(0)
+            yield option, value, f"{option} {value}"
+        else:
+            yield option, None, option

@@ -13,13 +13,21 @@ from lgx.training.option_names import no_option_of, suggest, unknown_option
 NO_CONFIGURATION = "holds no configuration"
 
 
-def explain(message: str, bases: Mapping[str, type] | None = None, options: Sequence[str] = ()) -> str:
+def explain(
+    message: str,
+    bases: Mapping[str, type] | None = None,
+    options: Sequence[str] = (),
+    help: str = "--help",
+    renamed: Mapping[str, str] | None = None,
+) -> str:
     """Turn a parser's message, which lists every alternative that it tried, into one sentence.
 
     Args:
         message: Message of an ``ArgumentError``.
         bases: Key -> class whose subclasses may be its value, for suggestions.
         options: All options of the command, for suggestions.
+        help: What lists the options.
+        renamed: Former option -> option; who misspells the former name is told the present one.
 
     Returns:
         One line: which key, what was wrong, what would be right.
@@ -27,9 +35,11 @@ def explain(message: str, bases: Mapping[str, type] | None = None, options: Sequ
     keys = re.findall(r'Parser key "([^"]*)"', message)
     key = ".".join(key for key, _ in itertools.groupby(keys))  # each type that was tried names the key again
     known = subclasses(bases[key]) if bases and key in bases else []
-    if (sentence := _unknown_option(message, key, options)) is not None:
+    if (sentence := _unknown_option(message, key, options, renamed or {}, help)) is not None:
         return sentence
-    if (reason := _foreign_file(message) or _unknown_name(message, key, known) or _wrong_value(message)) is not None:
+    if (
+        reason := _foreign_file(message) or _unknown_name(message, key, known, help) or _wrong_value(message)
+    ) is not None:
         return f"{key}: {reason}" if key else reason
     lines = [re.sub(r"\s+", " ", line).strip(" -") for line in message.splitlines()]
     return "; ".join(line for line in lines if line)[:400]
@@ -43,17 +53,19 @@ def _foreign_file(message: str) -> str | None:
     return None
 
 
-def _unknown_option(message: str, key: str, options: Sequence[str]) -> str | None:
+def _unknown_option(
+    message: str, key: str, options: Sequence[str], renamed: Mapping[str, str], help: str
+) -> str | None:
     """The sentence for options of the command that are unknown or missing."""
     if found := re.search(r"unrecognized arguments: (.+)", message):
-        return unknown_option(found[1], options)
+        return unknown_option(found[1], options, help, renamed)
     if found := re.search(r"the following arguments are required: ([\w.]+(?:, [\w.]+)*)", message):
         options = ", ".join(f"--{key}.{name}" if key else f"--{name}" for name in found[1].split(", "))
         return f"{options}: missing; give it on the command line or in a --config file"
     return None
 
 
-def _unknown_name(message: str, key: str, known: Sequence[type]) -> str | None:
+def _unknown_name(message: str, key: str, known: Sequence[type], help: str) -> str | None:
     """What is wrong with the name of a class, of one of its options, or of a key."""
     if found := re.search(r"Importing '([^']*)' is not allowed", message):
         package = found[1].split(".")[0]
@@ -64,13 +76,13 @@ def _unknown_name(message: str, key: str, known: Sequence[type]) -> str | None:
     if found := re.search(r"Option '([^']*)' is not accepted", message):
         owner = re.findall(r"Problem with given class_path '([^']*)'", message)
         name = owner[-1].rsplit(".", 1)[-1] if owner else "this command"
-        return no_option_of(found[1], name, _options(name, known), key)
+        return no_option_of(found[1], name, _options(name, known), key, help)
     if (reason := _not_a_number(message)) is not None:
         return reason
     if found := re.search(r"Expected a dot import path string: (\S+)", message):
-        return f"class {found[1]!r} is unknown{suggest(found[1], [c.__name__ for c in known])}"
+        return f"class {found[1]!r} is unknown{suggest(found[1], [c.__name__ for c in known], help)}"
     if found := re.search(r"Key \"?'?([\w.]+)\"?'? is not expected", message):
-        return f"the key {found[1]!r} is unknown; see --help for the known ones"
+        return f"the key {found[1]!r} is unknown; see {help} for the known ones"
     return None
 
 

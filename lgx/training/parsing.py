@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,13 @@ from lgx.training.migrations import migrate
 from lgx.training.parser_messages import NO_CONFIGURATION, explain
 
 
-def parse(parser: Any, argv: list[str]) -> Namespace:
+def parse(parser: Any, argv: list[str], renamed: Mapping[str, str] | None = None) -> Namespace:
     """Parse the arguments of a command that takes no class, with a parser that was made with ``exit_on_error=False``.
+
+    Args:
+        parser: The parser.
+        argv: The arguments.
+        renamed: Former option -> option, both with dashes, for suggestions.
 
     Raises:
         UserError: For any mistake in them, in one sentence.
@@ -31,7 +36,7 @@ def parse(parser: Any, argv: list[str]) -> Namespace:
         return arguments
     except ArgumentError as error:
         options = [option for action in parser._actions for option in action.option_strings]
-        raise UserError(explain(str(error), options=options)) from error
+        raise UserError(explain(str(error), options=options, renamed=renamed)) from error
 
 
 def check_configs(argv: Sequence[str]) -> None:

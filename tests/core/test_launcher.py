@@ -45,7 +45,7 @@ def test_a_variable_that_is_not_a_number_is_named(variables, name, value):
 
 def test_lightning_is_not_imported_before_its_variables_are_checked():
     """It reads SLURM_PROCID while it is imported."""
-    done = python("-m", "lgx", "fit", "--help", SLURM_PROCID="x")
+    done = python("-m", "lgx", "fit", "--help-all", SLURM_PROCID="x")
     assert done.returncode == 2
     assert done.stderr.startswith("lgx fit: the environment variable SLURM_PROCID must be a whole number, got 'x'")
     assert done.stderr.count("\n") == 1

@@ -1,20 +1,24 @@
 """Text sets: every official format, batches by length, and mistakes with file and line."""
 
 import sys
+import time
 
 import numpy as np
 import pytest
 import torch
+from huggingface_hub import constants
 
 from data_modules import CoLA, IMDBSubset
 from data_modules.registry import TEXT_SETS
 from data_modules.samplers import Batching, LengthBatchSampler
 from data_modules.task_sampler import TaskBatchSampler, TaskExamples
 from data_modules.text_files import read_lines
+from lgx.core import hub
 from lgx.errors import UserError
 from tests.data_modules.text_helpers import decoded, opened
 from tests.support.extras import import_transformers
 from tests.support.fake_text import sentences, write_sets
+from tests.support.hub import CLOSED, empty_hub, silent_hub
 from tests.support.paths import SHARED
 
 import_transformers()
@@ -98,27 +102,44 @@ def test_the_hub_gives_the_same_examples(text_root, vocabulary, monkeypatch):
         return datasets.Dataset.from_dict(columns)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    hub, files = (opened("rte", text_root, vocabulary, source=source) for source in ("hub", "files"))
+    from_hub, files = (opened("rte", text_root, vocabulary, source=source) for source in ("hub", "files"))
     for split in ("train", "val", "test"):
-        np.testing.assert_array_equal(hub.examples(split).ids, files.examples(split).ids)
-        np.testing.assert_array_equal(hub.examples(split).labels, files.examples(split).labels)
+        np.testing.assert_array_equal(from_hub.examples(split).ids, files.examples(split).ids)
+        np.testing.assert_array_equal(from_hub.examples(split).labels, files.examples(split).labels)
     assert set(asked) == {("nyu-mll/glue", "rte", "train"), ("nyu-mll/glue", "rte", "validation")}
     mrpc = opened("mrpc", text_root, vocabulary, source="hub")
     assert [len(mrpc.examples(split)) for split in ("train", "val", "test")] == [20, 5, 5]
     mrpc.prepare_data()
 
 
-def test_an_unreachable_hub_ends_with_one_sentence(text_root, vocabulary, monkeypatch):
+@pytest.mark.parametrize("address", [CLOSED, None])
+def test_without_a_network_a_set_of_the_hub_ends_with_one_sentence(
+    text_root, vocabulary, tmp_path, monkeypatch, address
+):
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(hub, "SECONDS", 1.0)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    with silent_hub() as silent:
+        monkeypatch.setattr(constants, "ENDPOINT", address or silent)
+        began = time.monotonic()
+        with pytest.raises(UserError, match=r"nyu-mll/glue \(cola\) train: is not in the cache.*data.source files"):
+            opened("cola", text_root, vocabulary, source="hub")
+        assert time.monotonic() - began < 8
+
+
+def test_what_the_hub_lacks_ends_with_one_sentence(text_root, vocabulary, monkeypatch):
     datasets = pytest.importorskip("datasets")
 
     def load_dataset(*args, **kwargs):
-        raise ConnectionError("Couldn't reach\nthe Hub")
+        raise ConnectionError("Couldn't reach\nthe set")
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    with pytest.raises(
-        UserError, match=r"nyu-mll/glue \(cola\) train: could not be loaded .*reach the Hub.*source files"
-    ):
-        opened("cola", text_root, vocabulary, source="hub")
+    with empty_hub() as address:
+        monkeypatch.setattr(constants, "ENDPOINT", address)
+        with pytest.raises(
+            UserError, match=r"nyu-mll/glue \(cola\) train: could not be loaded .*reach the set.*source files"
+        ):
+            opened("cola", text_root, vocabulary, source="hub")
     columns = {"text": ["a"], "label": [0]}
     monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: datasets.Dataset.from_dict(columns))
     with pytest.raises(UserError, match="no column 'sentence' among text, label"):

@@ -1,16 +1,20 @@
 """GPT-2's tokens: vocabularies, merges, and texts that are too long."""
 
 import logging
+import time
 
 import numpy as np
 import pytest
+from huggingface_hub import constants
 
 from data_modules import CoLA
 from data_modules.text_files import Row
 from data_modules.tokens import END, load_tokenizer, tokenize
+from lgx.core import hub
 from lgx.errors import UserError
 from tests.data_modules.text_helpers import opened
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
+from tests.support.hub import CLOSED, empty_hub, silent_hub
 from tests.support.paths import SHARED
 
 
@@ -110,9 +114,22 @@ def test_an_unknown_name_on_the_hub_ends_with_one_sentence(monkeypatch):
         raise OSError(f"{name} is not a local folder\nand more")
 
     monkeypatch.setattr(transformers.GPT2Tokenizer, "from_pretrained", from_pretrained)
-    with pytest.raises(UserError, match="someone/gpt2 is not a folder and could not be loaded") as caught:
-        load_tokenizer("someone/gpt2", SIZE)
+    with empty_hub() as address:
+        monkeypatch.setattr(constants, "ENDPOINT", address)
+        with pytest.raises(UserError, match="someone/gpt2 is not a folder and could not be loaded") as caught:
+            load_tokenizer("someone/gpt2", SIZE)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", [CLOSED, None])
+def test_a_tokenizer_of_the_hub_without_a_network_ends_with_one_sentence(monkeypatch, address):
+    monkeypatch.setattr(hub, "SECONDS", 1.0)
+    with silent_hub() as silent:
+        monkeypatch.setattr(constants, "ENDPOINT", address or silent)
+        began = time.monotonic()
+        with pytest.raises(UserError, match=r"data.tokenizer: someone/gpt2: is not in the cache.*vocab\.bpe$"):
+            load_tokenizer("someone/gpt2", SIZE)
+        assert time.monotonic() - began < 8
 
 
 @pytest.mark.skipif(not (SHARED / "gpt2_vocab").is_dir(), reason=f"no real sets at {SHARED}")

@@ -115,8 +115,8 @@ def child_of(pid):
 
 
 def test_a_run_stays_locked_when_its_parent_processes_are_killed(make_job, pool):
-    """``fit --help`` takes as long as torch's import."""
-    slow = make_job("slow", "fit", "--help")
+    """``fit --help-all`` takes as long as torch's import."""
+    slow = make_job("slow", "fit", "--help-all")
     pool.start([slow])
     deadline = time.monotonic() + 60
     while not Path(slow.log).exists() and time.monotonic() < deadline:

@@ -104,7 +104,7 @@ def test_a_truncated_image_is_named(tmp_path, workers):
 
 QUICK = [
     (["--trainer.max_epoch=1"], "unknown option --trainer.max_epoch=1; did you mean --trainer.max_epochs"),
-    (["--lerngene", "x"], "unknown option --lerngene=x"),
+    (["--lerngene", "x"], "unknown option --lerngene x"),
     (
         ["--model.lable_smoothing=0.1"],
         "model: 'lable_smoothing' is no option of Ancestor; did you mean label_smoothing?",

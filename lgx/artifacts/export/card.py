@@ -58,6 +58,11 @@ def model_card(
     )
 
 
+def made(facts: Mapping[str, Any]) -> str:
+    """How the model was made: ``trained`` where the facts hold its training, otherwise ``initialized``."""
+    return "trained" if facts.get("trained") else "initialized"
+
+
 def quoted(text: str) -> str:
     """A text as a literal of Python, in double quotes where that is possible."""
     plain = '"' not in text and "\\" not in text and text.isprintable()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lgx.architectures import GPT2Architecture
 from lgx.architectures.meta_device import building_on
-from lgx.artifacts.export.card import model_card, quoted
+from lgx.artifacts.export.card import made, model_card, quoted
 from lgx.artifacts.export.folders import WRITER, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import StartRecord
@@ -84,6 +84,6 @@ def _card(out: Path, model: "PreTrainedModel", facts: dict[str, Any], writer: st
         "parameters": f"{sum(p.numel() for p in model.parameters()):,}",
         "padding": f"on the right with token {config.pad_token_id}",
     }
-    summary = f"A GPT-2 initialized by lgx {__version__}: {architecture.spec()}."
+    summary = f"A GPT-2 {made(facts)} by lgx {__version__}: {architecture.spec()}."
     code = f"from transformers import {name}\n\nmodel = {name}.from_pretrained({quoted(out.name)})"
     return model_card(out.name, "transformers", "gpt2, learngene", summary, sizes, facts, code, writer)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.zoo import ZooModel
-from lgx.artifacts.export.card import model_card, quoted
+from lgx.artifacts.export.card import made, model_card, quoted
 from lgx.artifacts.export.folders import WRITER, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import StartRecord
@@ -144,9 +144,9 @@ def _card(out: Path, architecture: ViTArchitecture | ZooModel, model: nn.Module,
     sizes = {"parameters": f"{sum(p.numel() for p in model.parameters()):,}"}
     if isinstance(architecture, ViTArchitecture):
         sizes["MACs per image"] = f"{architecture.count_macs():,}"
-        what = f"A vision transformer initialized by lgx {__version__}: {architecture.spec()}"
+        what = f"A vision transformer {made(card.facts)} by lgx {__version__}: {architecture.spec()}"
     else:
-        what = f"{architecture.model} initialized by lgx {__version__}: {architecture.img_size} px"
+        what = f"{architecture.model} {made(card.facts)} by lgx {__version__}: {architecture.img_size} px"
     tag, imports, use = "image-classification", "import timm\n", ""
     if isinstance(architecture, ViTArchitecture) and _is_segmentation(architecture):
         tag, imports = "image-segmentation", "import timm\nimport torch\n"

@@ -1,0 +1,136 @@
+"""What a trained network is, for its model card: task, scores, seed, commit, method and start, from its run."""
+
+from collections.abc import Mapping, Sequence
+from math import isclose
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.start_record import StartRecord
+from lgx.core.rows import Row
+from lgx.results.merging import RESULTS
+from lgx.results.metrics import heading, scale_of
+from lgx.results.run_records import RunRecord
+from lgx.training.contract import RECORD
+
+
+class _File(NamedTuple):
+    """What a checkpoint or learngene says of itself.
+
+    Attributes:
+        folder: The folder of its run.
+        method: Name of its method.
+        task: Name of its task; None where it does not say it.
+        metric: The task's main metric.
+        epochs: Epochs of training; None where it does not say it.
+        scores: Monitored metric, e.g. ``val/acc`` -> its value when the file was saved.
+        commit: Commit of the code.
+    """
+
+    folder: Path
+    method: str | None
+    task: str | None
+    metric: str
+    epochs: int | None
+    scores: Mapping[str, float]
+    commit: str | None = None
+
+
+def model_facts(source: str) -> dict[str, Any]:
+    """Facts on a trained network that is exported, for its model card.
+
+    Scores are those of the rows of ``results.csv`` after the same number of epochs. Where the run's folder is not there
+    any more, the score is the one that the file itself holds.
+
+    Args:
+        source: Checkpoint or learngene file; a folder that ``lgx init`` wrote gives the facts of its start.
+
+    Returns:
+        Name -> plain value, without what is not known; ``trained`` is only in the facts of trained networks.
+
+    Raises:
+        UserError: If the file, or the results beside it, cannot be read.
+    """
+    if source.endswith(".ckpt"):
+        found = _of_checkpoint(source)
+    elif source.endswith(SUFFIX):
+        found = _of_learngene(source)
+    else:
+        record = StartRecord.read(source)
+        return {"method": record.method, "source": _name(record.arguments.get("source"))} if record else {}
+    run = RunRecord.at(found.folder) if (found.folder / RESULTS).is_file() else RunRecord(found.folder)
+    rows = [row for row in run.rows if row.task == found.task]
+    epochs = found.epochs if found.epochs is not None else _epochs_of(found.scores, rows)
+    own = [row for row in rows if row.epochs == epochs and row.metric == found.metric and row.split != "train"]
+    first = own[0] if own else rows[0] if rows else None
+    return {
+        "trained": True if epochs is None else f"{epochs} epoch{'' if epochs == 1 else 's'}",
+        "task": found.task,
+        **(_measured(own) or {tag: round(value, 6) for tag, value in found.scores.items()}),
+        "seed": first.seed if first else None,
+        "method": found.method,
+        "start": _start(run),
+        "run": first.run if first else None,
+        "commit": (first.commit if first else None) or found.commit,
+        "source": Path(source).name,
+    }
+
+
+def _of_checkpoint(source: str) -> _File:
+    checkpoint = load_checkpoint(source)
+    about = checkpoint["lgx"]
+    states = (state for state in checkpoint.get("callbacks", {}).values() if isinstance(state, dict))
+    scores = {state["monitor"]: float(state["current_score"]) for state in states if _has_score(state)}
+    folder = Path(source).resolve().parent
+    return _File(
+        folder.parent if folder.name == "checkpoints" else folder,
+        about.get("method"),
+        about.get("task", {}).get("name"),
+        about.get("task", {}).get("metric", "acc"),
+        about.get("epochs"),
+        scores,
+        checkpoint.get(RECORD, {}).get("versions", {}).get("commit"),
+    )
+
+
+def _has_score(state: Mapping[str, Any]) -> bool:
+    return bool(state.get("monitor")) and state.get("current_score") is not None
+
+
+def _of_learngene(source: str) -> _File:
+    learngene = Learngene.load(source)
+    task = learngene.task
+    folder = Path(source).resolve().parent
+    return _File(folder, learngene.method, task.get("name"), task.get("metric", "acc"), None, learngene.metrics)
+
+
+def _epochs_of(scores: Mapping[str, float], rows: Sequence[Row]) -> int | None:
+    """The number of epochs after which the monitored score was measured."""
+    for tag, value in scores.items():
+        split, _, metric = tag.partition("/")
+        for row in rows:
+            if (row.split, row.metric) == (split, metric) and isclose(row.value, value, rel_tol=1e-6):
+                return row.epochs
+    return None
+
+
+def _measured(rows: Sequence[Row]) -> dict[str, float]:
+    """Scores by split as tables show them; the test split comes first."""
+    ordered = sorted(rows, key=lambda row: row.split)
+    return {f"{heading(row.metric)}, {row.split} split": round(scale_of(row.metric) * row.value, 4) for row in ordered}
+
+
+def _start(run: RunRecord) -> str | None:
+    """What started the run's network, by its configuration."""
+    if not run.exists or not run.start.name:
+        return None
+    source = _name(run.start.arguments.get("source"))
+    return f"{run.start.name} from {source}" if source else run.start.name
+
+
+def _name(source: object) -> str | None:
+    """A source without the folders of the machine that wrote it."""
+    if not isinstance(source, str):
+        return None
+    return Path(source).name if source.startswith(("/", ".")) else source

@@ -1,0 +1,93 @@
+"""``lgx fit --help`` is a short page that answers at once; ``--help-all`` lists every option."""
+
+import shlex
+
+import pytest
+
+from lgx.cli import TRAINING
+from lgx.commands.completion import _class_parsers
+from lgx.commands.training_help import EXAMPLES, first_options
+from lgx.methods import registry
+from lgx.training.configuration import make_parser, parse_configuration
+from tests.support.command_line import lgx, python
+
+
+@pytest.mark.parametrize("command", TRAINING)
+def test_the_help_is_one_page_of_80_columns(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    done = lgx(command, "--help")
+    lines = done.out.splitlines()
+    assert done.code == 0
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 80
+    for words in (f"usage: lgx {command} ", "--model.help SWS", "--data.help CIFAR10", "--help-all", "an example:"):
+        assert words in done.out
+    assert lgx(command, "--config", "no_file.yaml", "-h").out == done.out
+
+
+@pytest.mark.parametrize("command", TRAINING)
+def test_the_help_imports_no_torch(command):
+    code = f"""
+import sys
+from lgx.cli import main
+main(["{command}", "--help"])
+assert not {{"torch", "lightning", "data_modules"}} & {{*sys.modules}}"""
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", TRAINING)
+def test_the_help_names_real_options_with_their_defaults(command):
+    parser = make_parser(command)
+    known = {
+        option for found in (parser, *_class_parsers()) for action in found._actions for option in action.option_strings
+    }
+    defaults = parser.get_defaults()
+    for option in first_options(command):
+        assert option.name in known
+        if option.default is not None:
+            assert str(defaults[option.name.removeprefix("--")]) == option.default
+
+
+def test_the_help_names_every_method_that_can_be_trained():
+    text = " ".join(lgx("fit", "--help").out.split())
+    assert ", ".join(sorted(registry.method_classes())) in text
+
+
+def test_the_example_of_the_help_is_a_valid_configuration(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    shown = lgx("fit", "--help").out.split("an example:\n")[1].split("\n\n")[0]
+    words = shlex.split(shown.replace("\\\n", ""))
+    assert words == ["lgx", *EXAMPLES["fit"].split()]
+    config = parse_configuration(make_parser("fit"), words[2:])
+    assert config.model.class_path.endswith(".Ancestor")
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_help_run_one_after_the_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for command in ("fit", "validate", "test", "predict"):
+        done = lgx(*EXAMPLES[command].split(), "--trainer.max_epochs=1", "--trainer.accelerator=cpu")
+        assert done.code == 0, done.err
+    run = tmp_path / "runs/first/net/seed0"
+    rows = (run / "results.csv").read_text()
+    assert ",val," in rows
+    assert ",test," in rows
+    assert (run / "predictions.csv").is_file()
+
+
+def test_help_all_lists_every_option():
+    done = lgx("validate", "--help-all")
+    assert done.code == 0
+    assert len(done.out.splitlines()) > 300
+    assert all(option in done.out for option in ("--trainer.gradient_clip_val", "--logger.", "--save_every"))
+
+
+def test_an_unknown_option_points_to_the_whole_list():
+    done = lgx("fit", "--xyzzy", "1")
+    assert (done.code, done.sentence) == (2, "lgx fit: unknown option --xyzzy 1; see --help-all")
+
+
+def test_a_misspelled_former_name_of_an_option_gets_its_present_one():
+    done = lgx("init", "--lerngene", "x", "--out", "y")
+    assert (done.code, done.sentence) == (2, "lgx init: unknown option --lerngene x; did you mean --source?")
