@@ -1,6 +1,8 @@
 """Read the file that W&B writes offline: records in protobuf, in the log format of LevelDB."""
 
 import json
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,12 +10,25 @@ from typing import Any
 _BLOCK, _HEADER = 32 * 1024, 7
 
 
+def forget() -> None:
+    """End W&B's service, which remembers the variables of the environment that it was started with."""
+    if "wandb" in sys.modules:
+        sys.modules["wandb"].teardown()
+
+
 def read_run(folder: Path) -> dict[str, Any]:
-    """The run in a folder ``offline-run-…``.
+    """The run in a folder ``offline-run-…``, once W&B's service has written its end.
 
     Returns:
         ``id``, ``project``, ``name`` and ``group`` of the run, its ``config``, and the rows of its ``history``.
     """
+    deadline = time.monotonic() + 30
+    while "exit_code" not in (found := _read(folder)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
+
+
+def _read(folder: Path) -> dict[str, Any]:
     from wandb.proto.wandb_internal_pb2 import Record
 
     found: dict[str, Any] = {"config": {}, "history": []}

@@ -13,8 +13,15 @@ from lgx.training.claim import check_claim
 from lgx.training.loggers.appending_csv import append_rows, drop_rows
 from tests.support.command_line import arguments, lgx, python
 from tests.support.runs import kill_and_resume
+from tests.support.wandb_runs import forget
 
 CSV = ["--trainer.logger=CSVLogger", "--trainer.log_every_n_steps=1"]
+
+
+@pytest.fixture(autouse=True)
+def no_service():
+    yield
+    forget()
 
 
 def rows(run):

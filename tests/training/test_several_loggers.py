@@ -15,7 +15,7 @@ from tests.support.command_line import arguments, free_port, lgx
 from tests.support.images import write_images
 from tests.support.mlflow_server import served
 from tests.support.task_maps import EMBEDDINGS
-from tests.support.wandb_runs import points, read_run
+from tests.support.wandb_runs import forget, points, read_run
 
 for library in ("wandb", "mlflow"):
     pytest.importorskip(library, reason="needs the loggers extra: pip install 'lgx[loggers]'")
@@ -36,6 +36,7 @@ def environment():
             patch.delenv(name, raising=False)
         patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
         yield
+    forget()
 
 
 @pytest.fixture(scope="module")
