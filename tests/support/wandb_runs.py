@@ -12,7 +12,7 @@ _BLOCK, _HEADER = 32 * 1024, 7
 
 def forget() -> None:
     """End W&B's service, which remembers the variables of the environment that it was started with."""
-    if "wandb" in sys.modules:
+    if sys.modules.get("wandb") is not None:
         sys.modules["wandb"].teardown()
 
 
