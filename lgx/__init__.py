@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from lgx.core.version import __version__
 
 if TYPE_CHECKING:
-    from lgx.commands.api import compare, embed_task, init, load_learngene
+    from lgx.commands.api import compare, embed_task, init, load_learngene, push_to_hub
 
-__all__ = ["__version__", "compare", "embed_task", "init", "load_learngene"]
+__all__ = ["__version__", "compare", "embed_task", "init", "load_learngene", "push_to_hub"]
 
 
 def __getattr__(name: str) -> Any:

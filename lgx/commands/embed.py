@@ -60,9 +60,11 @@ def embed(
         accelerator: auto, cpu or gpu.
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
+    from lgx.artifacts.remote import pinned
     from lgx.core.warnings import silence_known_warnings
 
     silence_known_warnings()
+    ancestor = pinned(ancestor)
     _check_loading(num_workers, worker_timeout)
     _check_least(1, limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
     names = _names(data)
