@@ -1,7 +1,8 @@
 """lgx: condense one large ancestor into a small learngene that initializes descendants of any size.
 
-From Python: :func:`lgx.init`, :func:`lgx.load_learngene`, :func:`lgx.embed_task`, :func:`lgx.compare`. They are loaded
-when they are used; this module imports nothing heavy, so that ``lgx --help`` answers at once.
+From Python: :func:`lgx.init`, :func:`lgx.load_learngene`, :func:`lgx.embed_task`, :func:`lgx.compare`,
+:func:`lgx.push_to_hub`. They are loaded when they are used; this module imports nothing heavy, so that ``lgx --help``
+answers at once.
 """
 
 from importlib import import_module

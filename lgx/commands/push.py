@@ -1,6 +1,7 @@
 """``lgx push``: upload a learngene or a descendant to the Hugging Face hub."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -72,9 +73,8 @@ def push_to_hub(
         return name
     from lgx.artifacts.remote.upload import upload
 
-    done = upload(
-        hub, {**found.files, CARD: found.card.encode()}, private, f"Upload {place.rpartition('/')[2]} with lgx"
-    )
+    files = {**found.files, CARD: found.card.encode()}
+    done = upload(hub, files, private, f"Upload {Path(place).name} with lgx")
     print(f"pushed    {done}")
     return str(done)
 

@@ -13,6 +13,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.remote import is_remote
 from lgx.artifacts.remote.checks import BESIDE, CONFIG, WEIGHTS
+from lgx.artifacts.remote.names import HUB, HubName
 from lgx.artifacts.start_record import StartRecord
 from lgx.artifacts.timm_source import PREFIX
 from lgx.core.rows import Row, read_rows
@@ -24,6 +25,7 @@ from lgx.results.merging import RESULTS, find_results
 from lgx.results.metrics import heading, number, scale_of
 
 CARD = "README.md"
+_WRITER = "lgx push"
 _UNKNOWN = "unknown"
 _MOST_ROWS = 40
 _COLUMNS = ("method", "network", "task", "split", "epochs", "metric", "value", "n", "seed")
@@ -78,30 +80,27 @@ def shared(place: str, name: str, runs: Sequence[str] = ()) -> Shared:
     Raises:
         UserError: If it is neither, is damaged, or the results cannot be read.
     """
-    path = Path(place)
+    path, left_out = Path(place), list[str]()
     if place.endswith(SUFFIX):
         learngene = Learngene.load(path)
-        facts, files, left_out = _of_learngene(learngene, name, path.name), {path.name: path}, ()
+        facts, files = _of_learngene(learngene, name, path.name), {path.name: path}
         sources, own = [learngene.ancestor], path.parent / RESULTS
         runs = [str(own)] if not runs and own.is_file() else runs
     elif path.is_dir():
         facts, sources = _of_folder(path, name)
         files = {file: path / file for file in (WEIGHTS, CONFIG, *BESIDE) if (path / file).is_file()}
-        left_out = tuple(sorted(entry.name for entry in path.iterdir() if entry.name not in {*files, CARD}))
+        left_out = sorted(entry.name for entry in path.iterdir() if entry.name not in {*files, CARD})
     else:
-        raise UserError(
-            f"{place}: expected a learngene file (*{SUFFIX}), or a folder that `lgx init` or `lgx export` wrote"
-        )
-    card = model_card(
-        name.rpartition("/")[2], facts.library, facts.tags, facts.summary, facts.shown, {}, facts.code, "lgx push"
-    )
+        raise UserError(f"{place}: expected a learngene file (*{SUFFIX}), or a folder that `lgx init` wrote")
+    title = name.removeprefix(HUB).partition("@")[0]
+    card = model_card(title, facts.library, facts.tags, facts.summary, facts.shown, {}, facts.code, _WRITER)
     card += f"\n## Measured\n\n{_measured(runs, facts.metrics)}\n"
     notes = [
         f"the files name {source!r}, a path of this machine; everybody who may read the repository sees it"
         for source in sources
         if source and _is_local(source)
     ]
-    return Shared(files, card, left_out, tuple(notes))
+    return Shared(files, card, tuple(left_out), tuple(notes))
 
 
 def _of_learngene(learngene: Learngene, name: str, file: str) -> _Facts:
@@ -130,18 +129,22 @@ def _of_folder(path: Path, name: str) -> tuple[_Facts, list[str]]:
     architecture = network.architecture
     spec = find_spec(record.method) if record else None
     method = "trained network, or its start is not recorded" if record is None else escape_markdown(record.method)
+    classes = str(getattr(network.model, "num_classes", _UNKNOWN))
     source = str(record.arguments.get("source", "")) if record else ""
     shown = {
         "method": method if spec is None else f"{spec.label}: {spec.paper}, {spec.url}",
         "network": name_of(architecture) if architecture else type(network.model).__name__,
         "parameters": f"{sum(p.numel() for p in network.model.parameters()):,}",
-        "classes": escape_markdown(", ".join(network.label_names))
-        or str(getattr(network.model, "num_classes", _UNKNOWN)),
+        "classes": escape_markdown(", ".join(network.label_names)) or classes,
         **(_ancestor(source, "source") if record else {}),
         "written by": f"lgx {__version__}",
     }
-    repository = name.removeprefix("hf://")
-    if isinstance(architecture, GPT2Architecture):
+    repository = name.removeprefix(HUB)
+    if HubName.parse(name).inside:  # timm and transformers read whole repositories
+        library, tags = "lgx", "learngene"
+        arch = quoted(architecture.spec()) if architecture else "..."
+        code = f"import lgx\n\nmodel = lgx.init({quoted(name)}, {arch})"
+    elif isinstance(architecture, GPT2Architecture):
         library, tags, model = "transformers", "gpt2, learngene", "AutoModelForSequenceClassification"
         code = f"from transformers import {model}\n\nmodel = {model}.from_pretrained({quoted(repository)})"
     else:

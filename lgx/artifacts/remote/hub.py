@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from huggingface_hub import HfApi, hf_hub_download, snapshot_download, try_to_load_from_cache
+from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download, try_to_load_from_cache
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from lgx.artifacts.remote.checks import BESIDE, CONFIG, WEIGHTS, check_content, check_digest, check_kind, check_size
@@ -17,8 +17,8 @@ from lgx.errors import UserError
 _MAIN = "main"
 _LISTED = 5
 
-_known: dict[HubName, Path] = {}
-"""Places at whole commits, which this process has found in the cache; they never change."""
+_known: dict[tuple[str, HubName], Path] = {}
+"""Cache and folder at a whole commit -> its path, of those that this process has read; they never change."""
 
 
 def hub_api() -> HfApi:
@@ -45,7 +45,7 @@ def fetch_hub(name: RemoteName) -> Fetched:
     hub = HubName.parse(name.place)
     if hub.inside and not hub.inside.endswith(SAFETENSORS) and "." in hub.inside.rpartition("/")[2]:
         check_kind(hub.inside, name.place)
-    path = (_known.get(hub) or _cached_file(hub)) if hub.is_commit else None
+    path = (_cached_file(hub) or _known.get((constants.HF_HUB_CACHE, hub))) if hub.is_commit else None
     if path is None or not path.exists():
         path = _online(hub, name.place) if are_allowed() else _cached(hub)
     if path is None:
@@ -55,7 +55,8 @@ def fetch_hub(name: RemoteName) -> Fetched:
         check_digest(weights, name.sha256, name.place)
     commit, inside = _place_in_cache(path)
     exact = hub.at(commit, inside)
-    _known[exact] = path
+    if path.is_dir():
+        _known[constants.HF_HUB_CACHE, exact] = path
     return Fetched(path, str(replace(name, place=str(exact))))
 
 

@@ -10,6 +10,7 @@ from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
     HFValidationError,
+    LocalEntryNotFoundError,
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
     RevisionNotFoundError,
@@ -55,6 +56,8 @@ def _explained(place: str, error: Exception) -> UserError:
         return UserError(f"{place}: no such repository, or the token may not read it; check the name and the token")
     if isinstance(error, RevisionNotFoundError):
         return UserError(f"{place}: the repository has no such revision; give a branch, a tag or a commit after @")
+    if isinstance(error, LocalEntryNotFoundError):  # a kind of EntryNotFoundError
+        return OutOfReach(f"{place}: the hub's answer is no download ({reason_of(error)}); try again later")
     if isinstance(error, EntryNotFoundError):
         return UserError(f"{place}: the repository has no such file; give one that it lists")
     if isinstance(error, HFValidationError):

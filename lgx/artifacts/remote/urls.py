@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,6 +47,10 @@ class _About:
 
 class _Absent(UserError):
     """The place does not have the file."""
+
+
+class _OutOfReach(UserError):
+    """The place does not answer."""
 
 
 def fetch_url(name: RemoteName) -> Fetched:
@@ -101,11 +104,11 @@ def _fetch(url: str, file: Path, expected: str | None) -> str:
     try:
         info: dict[str, Any] = system.info(path)
     except Exception as error:
-        if about is not None and expected in (None, about.sha256) and not isinstance(error, FileNotFoundError):
-            day = time.strftime("%Y-%m-%d", time.localtime(file.stat().st_mtime))
-            say(f"{url}: cannot be reached ({reason_of(error)}); the copy of {day} is read")
-            return about.sha256
-        raise _explained(url, error) from error
+        explained = _explained(url, error)
+        if about is None or expected not in (None, about.sha256) or not isinstance(explained, _OutOfReach):
+            raise explained from error
+        say(f"{explained}; the copy in the cache is read")
+        return about.sha256
     version = next((f"{key} {info[key]}" for key in _VERSIONS if info.get(key)), "")
     if about is not None and version and about.version == version and expected is None:
         file.touch()
@@ -163,12 +166,14 @@ def _explained(url: str, error: Exception) -> Exception:
     """One sentence for what a file system raises."""
     if isinstance(error, UserError) or is_full_memory(error):
         return error
-    if isinstance(error, FileNotFoundError):
-        return _Absent(f"{url}: no such file; check the URL")
+    if isinstance(error, FileNotFoundError) and error.__cause__ is not None:  # HTTP of fsspec says so of every error
+        error = error.__cause__ if isinstance(error.__cause__, Exception) else error
     status = getattr(error, "status", None)
-    if isinstance(status, int):
+    if isinstance(error, FileNotFoundError) or status in (404, 410):
+        return _Absent(f"{url}: no such file; check the URL")
+    if isinstance(status, int) and 0 < status < 500:
         return UserError(f"{url}: the server answers {status} ({reason_of(error)}); check the URL and your rights")
-    return UserError(f"{url}: cannot be reached ({reason_of(error)}); download it elsewhere, and give its path")
+    return _OutOfReach(f"{url}: cannot be reached ({reason_of(error)}); download it elsewhere, and give its path")
 
 
 def _about_file(file: Path) -> Path:
