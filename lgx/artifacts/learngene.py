@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
+import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, name_of
@@ -26,6 +27,8 @@ EMBEDDING_PREFIX = "task_embeddings."
 
 _KEY = "lgx"
 _FORMAT = 1
+_STORAGE = (torch.float16, torch.bfloat16)
+"""Types that save space in a file; lgx computes in float32."""
 _VERSION = {"format": NUMBER, "lgx_version": LINE}
 _DESCRIPTION = {
     "method": LINE,
@@ -151,6 +154,7 @@ class Learngene:
         if _KEY not in metadata:
             raise UserError(f"{path}: is a safetensors file without the metadata {_KEY!r}; give a learngene file")
         refuse_non_finite(tensors, str(path))
+        tensors = {name: tensor.float() if tensor.dtype in _STORAGE else tensor for name, tensor in tensors.items()}
         learngene = _described(metadata[_KEY], tensors, str(path))
         check_tensors(learngene, str(path))
         return learngene

@@ -58,9 +58,8 @@ def init(
             For text a name (6-GPT2) or a specification (gpt2:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
             budget (--params, --macs, --latency) what it leaves alone: depth=6, or form and inputs of a model of timm,
             timm:vit_small_patch14_dinov2,img_size=56.
-        source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name, with @revision and /file
-            if needed, a URL of a safetensors file, or zoo:NAME (see `lgx zoo`), each with #sha256=… if wanted; without
-            it the start is random, or a --method that needs none.
+        source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file, a URL, or
+            zoo:NAME, each with #sha256=… if wanted; without it the start is random, or a --method that needs none.
         head: Number of classes of a new head that is initialized at random; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head; by default the source's, or the task's
             that --task names.
