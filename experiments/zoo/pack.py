@@ -95,9 +95,7 @@ def write_cards() -> None:
         entry, own = zoo()[planned.name], [row for row in rows if row.task.removeprefix("pocket_") == planned.task]
         own = [row for row in own if row.method in (planned.method, "random")]
         measured = _measured(own)
-        words = "; ".join(
-            f"{method} {untrained} untrained, {trained} trained" for method, untrained, trained in measured
-        )
+        words = "; ".join(f"{method} {start} untrained, {end} trained" for method, start, end in measured)
         seeds = len({row.seed for row in own})
         entry = replace(entry, measured=f"test accuracy (%) on {planned.task}, {seeds} seed(s): {words}")
         entries.append(entry)
@@ -127,12 +125,12 @@ def _shown(values: Sequence[float]) -> str:
 
 def _card(planned: Planned, entry: ZooEntry, rows: Sequence[Row], measured: Sequence[tuple[str, str, str]]) -> str:
     spec = specs()[planned.method]
-    epochs, n = max(row.epochs for row in rows), rows[0].n
+    epochs, n, seeds = max(row.epochs for row in rows), rows[0].n, len({row.seed for row in rows})
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in measured)
     return f"""# {planned.name}
 
-A learngene for demonstrations: small, of 32 px images, and trained for minutes on generated or small data. It shows the commands and
-gives tests a start. It says nothing about natural images, and its numbers nothing about the method.
+A learngene for demonstrations: small, of 32 px images, and trained for minutes on generated or small data. It shows the
+commands and gives tests a start. It says nothing about natural images, and its numbers nothing about the method.
 
 | fact | value |
 | --- | --- |
@@ -143,8 +141,8 @@ gives tests a start. It says nothing about natural images, and its numbers nothi
 | storage | float16, {entry.size:,} bytes |
 | license | that of lgx |
 
-Test accuracy (%) on the pocket task `{planned.task}`, {n} examples, mean ± standard deviation over {len({row.seed for row in rows})} \
-seed(s) of the descendant; one learngene, of seed 0. The descendant is `{planned.arch}`, trained for {epochs} epochs.
+Test accuracy (%) on the pocket task `{planned.task}`, {n} examples, mean ± standard deviation over
+{seeds} seed(s) of the descendant; one learngene, of seed 0. The descendant is `{planned.arch}`, trained for {epochs} epochs.
 
 | start | untrained | trained |
 | --- | ---: | ---: |

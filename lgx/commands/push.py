@@ -73,7 +73,7 @@ def push_to_hub(
         return name
     from lgx.artifacts.remote.upload import upload
 
-    files = {**found.files, CARD: found.card.encode()}
+    files: dict[str, Path | bytes] = {**found.files, CARD: found.card.encode()}
     done = upload(hub, files, private, f"Upload {Path(place).name} with lgx")
     print(f"pushed    {done}")
     return str(done)
