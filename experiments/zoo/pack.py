@@ -142,7 +142,8 @@ commands and gives tests a start. It says nothing about natural images, and its 
 | license | that of lgx |
 
 Test accuracy (%) on the pocket task `{planned.task}`, {n} examples, mean ± standard deviation over
-{seeds} seed(s) of the descendant; one learngene, of seed 0. The descendant is `{planned.arch}`, trained for {epochs} epochs.
+{seeds} seed(s) of the descendant; one learngene, of seed 0. The descendant is `{planned.arch}`, trained for
+{epochs} epochs.
 
 | start | untrained | trained |
 | --- | ---: | ---: |

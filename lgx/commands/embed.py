@@ -60,11 +60,9 @@ def embed(
         accelerator: auto, cpu or gpu.
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
-    from lgx.artifacts.remote import pinned
     from lgx.core.warnings import silence_known_warnings
 
     silence_known_warnings()
-    ancestor = pinned(ancestor)
     _check_loading(num_workers, worker_timeout)
     _check_least(1, limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
     names = _names(data)
@@ -108,11 +106,12 @@ class _Reader:
     ) -> None:
         from lgx.architectures import GPT2Architecture
         from lgx.artifacts.pretrained import load_pretrained
+        from lgx.artifacts.remote import pinned
 
-        self.ancestor, self.root, self.limit = ancestor, root, limit
+        self.ancestor, self.root, self.limit = pinned(ancestor), root, limit
         self.img_size, self.in_chans = img_size, in_chans
         self.tokenizer, self.max_len, self.source = tokenizer, max_len, source
-        self.architecture: Architecture | None = load_pretrained(ancestor).architecture
+        self.architecture: Architecture | None = load_pretrained(self.ancestor).architecture
         self.reads_texts = isinstance(self.architecture, GPT2Architecture)
 
     def check(self) -> None:
