@@ -32,6 +32,8 @@ COMMANDS = {
     "extract": "extract a learngene from a selection over data sets",
     "embed": "compute task embeddings for a task-aware hypernetwork",
     "export": "write the network of a trained run as a model folder",
+    "push": "upload a learngene or a descendant to the Hugging Face hub",
+    "zoo": "learngenes that ship with lgx",
     "compare": "tables and report of methods x descendants x tasks over seeds",
     "analyze": "task maps, statistics of trained parameters, paths of a selection",
     "plan": "steps, memory, FLOPs and hours of a run before it starts",

@@ -9,6 +9,7 @@ from timm.models import clean_state_dict
 from torch import Tensor
 
 from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.remote import located
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.tensor_checks import is_number_tensor
 from lgx.artifacts.timm_source import WEIGHTS_SUFFIXES
@@ -24,8 +25,8 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     """Read the weights of one network.
 
     Args:
-        path: A safetensors file, or a file of ``torch.save``: a state dict, or a checkpoint with one. Averaged weights
-            are preferred.
+        path: A safetensors file, also one on the hub or a URL, or a file of ``torch.save``: a state dict, or a
+            checkpoint with one. Averaged weights are preferred.
 
     Returns:
         Tensors by name; the prefixes of DDP and ``torch.compile`` are removed.
@@ -34,7 +35,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
         UserError: If the file is missing, damaged, or holds anything but tensors and plain types; if it holds no
             weights, or some that are not finite.
     """
-    path = Path(path)
+    path = Path(located(str(path)))
     if not path.is_file():
         raise UserError(f"{path}: no such file of weights")
     if path.suffix not in WEIGHTS_SUFFIXES:

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
+import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, name_of
 from lgx.artifacts.content import TEMPLATES, Content, content_of, content_of_old_file
 from lgx.artifacts.metadata_schema import AGAIN, TASK, described_architecture
+from lgx.artifacts.remote.access import located
+from lgx.artifacts.remote.names import LEARNGENE
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, write_safetensors
 from lgx.artifacts.tensor_checks import check_shapes, count_layers
 from lgx.core.json_files import parse_json
@@ -18,12 +21,14 @@ from lgx.core.schema import CLASSES, LINE, MAPPING, NUMBER, at_most, check_field
 from lgx.core.version import __version__
 from lgx.errors import UserError
 
-SUFFIX = ".learngene.safetensors"
+SUFFIX = LEARNGENE
 EMBEDDING_PREFIX = "task_embeddings."
 """Prefix of the names of the tensors that are task embeddings."""
 
 _KEY = "lgx"
 _FORMAT = 1
+_STORAGE = (torch.float16, torch.bfloat16)
+"""Types that save space in a file; lgx computes in float32."""
 _VERSION = {"format": NUMBER, "lgx_version": LINE}
 _DESCRIPTION = {
     "method": LINE,
@@ -138,14 +143,18 @@ class Learngene:
     def load(cls, path: str | Path) -> "Learngene":
         """Read a learngene file of any version up to this one; nothing in it is executed.
 
+        Args:
+            path: The file; a name on the hub, a URL, or ``zoo:NAME`` (:func:`~lgx.artifacts.remote.located`).
+
         Raises:
             UserError: If the file is missing, is no safetensors file, holds no intact learngene, or a tensor is not
-                finite.
+                finite; if it cannot be downloaded.
         """
-        tensors, metadata = read_safetensors(path)
+        tensors, metadata = read_safetensors(located(str(path)))
         if _KEY not in metadata:
             raise UserError(f"{path}: is a safetensors file without the metadata {_KEY!r}; give a learngene file")
         refuse_non_finite(tensors, str(path))
+        tensors = {name: tensor.float() if tensor.dtype in _STORAGE else tensor for name, tensor in tensors.items()}
         learngene = _described(metadata[_KEY], tensors, str(path))
         check_tensors(learngene, str(path))
         return learngene
@@ -164,6 +173,15 @@ class Learngene:
             f"  task      {', '.join(self.tasks) or self.task.get('name', 'unknown')}\n"
             f"  measured  {measured}"
         )
+
+
+def is_learngene(source: str) -> bool:
+    """Whether a source is a learngene file, by its name; what lies elsewhere is downloaded first.
+
+    Raises:
+        UserError: If it cannot be downloaded.
+    """
+    return located(source).endswith(SUFFIX)
 
 
 def is_learngene_of(path: str | Path, writer: str) -> bool:

@@ -15,6 +15,7 @@ from lgx.artifacts.content import holds_plain_network
 from lgx.artifacts.folder_checks import check_gpt2_folder, check_timm_folder
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.metadata_schema import AGAIN, TASK, described_architecture
+from lgx.artifacts.remote import is_remote, located
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.tensor_checks import check_shapes, count_layers, is_number_tensor, is_weight
 from lgx.artifacts.timm_import import import_timm
@@ -103,12 +104,15 @@ def load_pretrained(name: str) -> PretrainedNetwork:
             - ``timm:NAME,weights=FILE,img_size=64,patch_size=8``: a model of timm with the weights of a file, resampled
               to these sizes; all but the name may be left out, see :class:`~lgx.artifacts.timm_source.TimmSource`,
             - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (timm downloads it),
+            - ``hf://org/name@revision/file``, a URL, or ``zoo:NAME``, see :func:`~lgx.artifacts.remote.located`,
             - ``gpt2:`` and the name of a GPT-2 on the Hugging Face hub, e.g. ``gpt2:openai-community/gpt2``.
 
     Raises:
         UserError: If it does not exist, cannot be read, or is not a network.
     """
     path, of_text = Path(name.removeprefix("local-dir:")), f"{GPT2Architecture.family}:"
+    if is_remote(name):
+        return replace(load_pretrained(located(name)), name=name)
     if is_timm_source(name):
         return _from_timm_source(name)
     if name.endswith(SUFFIX):

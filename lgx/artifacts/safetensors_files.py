@@ -72,6 +72,17 @@ def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str
     return tensors, metadata
 
 
+def check_intact(path: Path) -> None:
+    """Read the header of a file, and compare the size that it states with the file's; no tensor is read.
+
+    Raises:
+        UserError: If the file is damaged or in another format.
+    """
+    _check_header(path)
+    with safetensors_errors(path), safe_open(path, framework="pt"):
+        pass
+
+
 def _check_header(path: Path) -> None:
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lgx.artifacts.remote import located
 from lgx.core.json_files import read_json
 from lgx.core.schema import LINE, MAPPING, check_fields
 
@@ -37,12 +38,12 @@ class StartRecord:
 
     @classmethod
     def read(cls, source: str) -> "StartRecord | None":
-        """The record in a folder, with or without ``local-dir:``; None for every other source.
+        """The record in a folder, with or without ``local-dir:``, also of one from elsewhere; None for other sources.
 
         Raises:
             UserError: If the file is damaged.
         """
-        file = Path(source.removeprefix(_LOCAL)) / RECORD
+        file = Path(located(source).removeprefix(_LOCAL)) / RECORD
         if not os.path.isfile(file):  # unlike Path's, it answers for names that are no paths at all
             return None
         about = check_fields(read_json(file, "write the folder again"), _FIELDS, str(file), complete=True)

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from lgx.artifacts.metadata_schema import TASK
+from lgx.artifacts.remote import located
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, write_safetensors
 from lgx.core.json_files import parse_json
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields, mapping_of
@@ -78,7 +79,7 @@ class TaskEmbeddings:
         Raises:
             UserError: If the file is missing, damaged, or holds something else.
         """
-        tensors, metadata = read_safetensors(path)
+        tensors, metadata = read_safetensors(located(str(path)))
         shapes = {tuple(tensor.shape) for tensor in tensors.values()}
         are_numbers = all(tensor.is_floating_point() for tensor in tensors.values())
         if _KEY not in metadata or len(shapes) != 1 or len(shapes.pop()) != 1 or not are_numbers:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import timm
 
+from lgx.artifacts.remote import cached
 from lgx.errors import UserError
 
 PREFIX = "timm:"
@@ -101,9 +102,9 @@ def file_of(source: str) -> str:
 
 
 def weights_of(source: str) -> Path | None:
-    """The file of weights that a source names, if it is there: itself, or that of a model folder."""
+    """The file of weights that a source names, if it is here: itself, or that of a model folder."""
     if "\0" in source or len(source) > 4096:
         return None
-    path = Path(file_of(source))
+    path = Path(cached(file_of(source)))
     files = [path / name for name in ("model.safetensors", "pytorch_model.bin")] if path.is_dir() else [path]
     return next((file for file in files if file.suffix in WEIGHTS_SUFFIXES and file.is_file()), None)

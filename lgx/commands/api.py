@@ -11,6 +11,7 @@ from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.commands.init import start_descendant
+from lgx.commands.push import push_to_hub
 from lgx.commands.size import split_options
 from lgx.components.task_features import sum_features
 from lgx.components.teacher import Teacher
@@ -20,7 +21,7 @@ from lgx.methods.initializers import initializer_for
 from lgx.results import comparison
 from lgx.results.merging import find_results
 
-__all__ = ["compare", "embed_task", "init", "load_learngene"]
+__all__ = ["compare", "embed_task", "init", "load_learngene", "push_to_hub"]
 
 
 def init(
@@ -38,7 +39,8 @@ def init(
     The model trains in any loop. ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images.
 
     Args:
-        source: Learngene file, folder, checkpoint of a run, or timm model name; None for a start that reads none.
+        source: Learngene file, folder, checkpoint of a run, or timm model name; ``hf://org/name``, a URL, or
+            ``zoo:NAME``; None for a start that reads none.
         arch: The descendant, e.g. ``depth=6,embed_dim=384,num_heads=6``; with a budget, the sizes that are fixed.
         method: How to use the source, e.g. ``weight_selection``; by default as its learngene file says.
         head: Number of classes of a new head at random; by default the source's head is kept.
@@ -70,7 +72,7 @@ def load_learngene(path: str | Path) -> Learngene:
     """Read a learngene file; a foreign or damaged one is refused.
 
     Args:
-        path: The safetensors file, ``best.learngene.safetensors`` of a run.
+        path: The safetensors file, ``best.learngene.safetensors`` of a run; ``hf://org/name``, a URL, or ``zoo:NAME``.
 
     Raises:
         UserError: If the file is missing, damaged, or no learngene.

@@ -106,11 +106,12 @@ class _Reader:
     ) -> None:
         from lgx.architectures import GPT2Architecture
         from lgx.artifacts.pretrained import load_pretrained
+        from lgx.artifacts.remote import pinned
 
-        self.ancestor, self.root, self.limit = ancestor, root, limit
+        self.ancestor, self.root, self.limit = pinned(ancestor), root, limit
         self.img_size, self.in_chans = img_size, in_chans
         self.tokenizer, self.max_len, self.source = tokenizer, max_len, source
-        self.architecture: Architecture | None = load_pretrained(ancestor).architecture
+        self.architecture: Architecture | None = load_pretrained(self.ancestor).architecture
         self.reads_texts = isinstance(self.architecture, GPT2Architecture)
 
     def check(self) -> None:

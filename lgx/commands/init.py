@@ -68,8 +68,8 @@ def init(
             For text a name (6-GPT2) or a specification (gpt2:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
             budget (--params, --macs, --latency) what it leaves alone: depth=6, or form and inputs of a model of timm,
             timm:vit_small_patch14_dinov2,img_size=56.
-        source: Learngene file, folder, checkpoint of a run, or timm model name; without it the start is random, or a
-            --method that needs none.
+        source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file, a URL, or
+            zoo:NAME, each with #sha256=… if wanted; without it the start is random, or a --method that needs none.
         head: Number of classes of a new head that is initialized at random; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head; by default the source's, or the task's
             that --task names.
@@ -83,10 +83,12 @@ def init(
     Raises:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
+    from lgx.artifacts.remote import pinned
     from lgx.commands.size import split_options
     from lgx.core.non_finite import non_finite_allowed
     from lgx.methods.initializers import initializer_for
 
+    source = pinned(source) if source else source
     size, options = split_options(options)
     _check(out, force, [source, tokenizer, *options.values()], seed, head=head, num_classes=num_classes)
     with non_finite_allowed(allow_non_finite):

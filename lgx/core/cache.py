@@ -30,7 +30,7 @@ def make_room(folder: Path, suffix: str, needed: int) -> None:
     for path in folder.glob("*.tmp"):
         if time.time() - path.stat().st_mtime > 24 * 3600:
             path.unlink(missing_ok=True)
-    files = sorted(((path.stat(), path) for path in folder.glob(f"*.{suffix}")), key=lambda entry: entry[0].st_mtime)
+    files = sorted(((path.stat(), path) for path in folder.rglob(f"*.{suffix}")), key=lambda entry: entry[0].st_mtime)
     total = sum(state.st_size for state, _ in files) + needed
     for state, path in files:
         if total <= _MOST:

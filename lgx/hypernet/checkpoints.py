@@ -11,6 +11,7 @@ from torch import Tensor
 from lgx.architectures.meta_device import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.remote import located
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.tensor_checks import count_layers, is_weight
 from lgx.core.schema import shortened
@@ -71,6 +72,7 @@ def load(
 
 def _read(name: str) -> tuple[Any, Any]:
     """State dict and stored configuration of a file, not checked; the configuration is None if there is none."""
+    name = located(name)
     if name.endswith(SUFFIX):
         learngene = Learngene.load(name)
         if learngene.hypernet is None:

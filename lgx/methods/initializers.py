@@ -5,7 +5,8 @@ from typing import Any, NamedTuple, get_type_hints
 
 from docstring_parser import parse as parse_docstring
 
-from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.learngene import Learngene, is_learngene
+from lgx.artifacts.remote import pinned
 from lgx.errors import UserError
 from lgx.initialization import Initializer
 from lgx.methods.baselines.spec import PRETRAINED, RANDOM
@@ -75,7 +76,8 @@ def initializer_for(
     """Find the initializer.
 
     Args:
-        source: Learngene file, folder, checkpoint or timm name; None for a start that reads none.
+        source: Learngene file, folder, checkpoint or timm name; a name on the hub, a URL, or ``zoo:NAME``; None for a
+            start that reads none.
         method: Name of the method; by default what the learngene file says, pretrain-finetune for other sources, and a
             random start without one.
         seed: Seed for initializers that draw; others ignore it.
@@ -90,7 +92,8 @@ def initializer_for(
         if (found := _class_of(method)).reads_source:
             raise UserError(f"method {method}: needs --source (a learngene file, a folder or a timm name)")
         return _made(found, method, given, seed)
-    learngene = Learngene.load(source) if source.endswith(SUFFIX) else None
+    source = pinned(source)
+    learngene = Learngene.load(source) if is_learngene(source) else None
     if method is None:
         method = _default_method(learngene)
     found = _class_of(method, learngene)

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
 
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.artifacts.remote import cached
 from lgx.artifacts.timm_models import IMAGENET_MEAN, IMAGENET_STD
 from lgx.artifacts.timm_source import TimmSource, is_timm_source
 from lgx.components.features import Features
@@ -110,6 +111,7 @@ def load_teacher(name: str, task: Task, real: bool = False) -> Teacher | None:
         UserError: If its file is damaged.
     """
     make: Callable[[Callable[[], nn.Module]], nn.Module] = (lambda build: build()) if real else fake
+    name = cached(name)
     if Path(name.removeprefix("local-dir:").removeprefix("gpt2:")).exists():
         with unset_fake_temporarily():
             source = load_pretrained(name)

@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.remote import cached, without_downloads
 from lgx.artifacts.timm_source import TimmSource, is_timm_source
 from lgx.errors import UserError
 from lgx.results.cost import Training
@@ -75,7 +76,8 @@ class Lineage:
         if start.kind is None:
             return None
         try:
-            return start.kind(**self._located(start.arguments)).stored_parameters
+            with without_downloads():
+                return start.kind(**self._located(start.arguments)).stored_parameters
         except (UserError, TypeError):
             return None
 
@@ -114,6 +116,7 @@ class Lineage:
         """MACs of one image through a network that is named by its file or by timm."""
         if authors := self._authors(Path(name)):
             return authors[0].macs
+        name = cached(name)
         if name.endswith(SUFFIX) and Path(name).is_file():
             return cost_of(Learngene.load(name).architecture).macs
         return _timm_macs(name)

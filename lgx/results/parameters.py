@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.remote import located
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.timm_source import is_timm_source
 from lgx.errors import UserError
@@ -66,6 +67,7 @@ def read_parameters(name: str) -> Parameters:
     Raises:
         UserError: If it cannot be read, is not a network, or its parameters are all zero.
     """
+    name = located(name)
     bare = name.endswith(".safetensors") and not name.endswith(SUFFIX) and not is_timm_source(name)
     tensors = read_safetensors(name)[0] if bare else load_pretrained(name).tensors
     parameters = {k: v for k, v in tensors.items() if v.is_floating_point() and not k.endswith(_STATISTICS)}

@@ -11,6 +11,7 @@ from typing import Any
 from lgx.architectures import parse_any_architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.remote import without_downloads
 from lgx.core.json_files import read_json
 from lgx.core.plain_yaml import read_yaml
 from lgx.core.rows import Row, read_rows
@@ -44,7 +45,8 @@ class Start:
     def first(self) -> "Start":
         """The start of its source, where ``lgx init`` wrote that and this one copies it; else itself."""
         try:
-            record = self.kind(**self.arguments).record if self.kind else None
+            with without_downloads():  # the arguments may be those of a foreign file
+                record = self.kind(**self.arguments).record if self.kind else None
         except (UserError, TypeError):
             return self
         return Start(record.initializer, record.arguments) if record else self

@@ -59,6 +59,7 @@ from lgx.training.contract import RunRecord, check_data, digests_of_files
 from lgx.training.loggers import RunLoggers, wanted_recipes
 from lgx.training.restoring import blame_checkpoint
 from lgx.training.run_folder import configured_folder, configured_place, find_checkpoint
+from lgx.training.sources import pin_sources
 from lgx.training.summary import write_summary
 
 
@@ -121,6 +122,7 @@ class LgxCLI(LightningCLI):
         config = self.config
         self.run_dir = configured_folder(config)
         if self.command == "fit":
+            pin_sources(config)
             text = configuration_text(self.run_parser, config)
             self.contract = KeepContract(RunRecord(text, versions=code_versions(), files=digests_of_files(text)))
         if not _has_gpu(config.trainer.accelerator):

@@ -9,6 +9,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, GPT2Architecture
 from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.metadata_schema import AGAIN, TASK
+from lgx.artifacts.remote import located
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.start_record import StartRecord
 from lgx.artifacts.timm_source import is_timm_source
@@ -77,9 +78,9 @@ class Pretrained(FromSource):
 
     @cached_property
     def _file(self) -> tuple[dict[str, Tensor], dict[str, str]] | None:
-        is_bare = self.source.endswith(".safetensors") and not self.source.endswith(SUFFIX)
-        is_bare = is_bare and not is_timm_source(self.source)
-        return read_safetensors(self.source) if is_bare else None
+        path = located(self.source)
+        is_bare = path.endswith(".safetensors") and not path.endswith(SUFFIX) and not is_timm_source(path)
+        return read_safetensors(path) if is_bare else None
 
     def sizes(self) -> Sizes:
         """The source's own size.

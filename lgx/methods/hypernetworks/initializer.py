@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from lgx.architectures import Architecture, GPT2Architecture, name_of, vit_only
 from lgx.architectures.zoo import ZooModel
-from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.learngene import Learngene, is_learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.json_files import read_json
 from lgx.core.task import Normalization, Task
@@ -71,7 +71,7 @@ class HypernetPrediction(Initializer):
     @cached_property
     def learngene(self) -> Learngene | None:
         """The learngene; None for other files."""
-        return Learngene.load(self.source) if self.source.endswith(SUFFIX) else None
+        return Learngene.load(self.source) if is_learngene(self.source) else None
 
     def origin(self) -> Origin:
         """What the learngene stores of the task that parameters are predicted for."""

@@ -1,7 +1,7 @@
 """The hypernetwork that a later stage of TAL starts from."""
 
 from lgx.architectures import Architecture
-from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.learngene import SUFFIX, Learngene, is_learngene
 from lgx.errors import UserError
 from lgx.hypernet import HypernetConfig
 from lgx.hypernet.checkpoints import read_config
@@ -17,7 +17,7 @@ def config_of(start: str, architecture: Architecture) -> HypernetConfig:
     Raises:
         UserError: If the file is no such learngene, or was trained on other inputs.
     """
-    if not start.endswith(SUFFIX):
+    if not is_learngene(start):
         raise UserError(f"model.start: expected a learngene file (*{SUFFIX}) of TAL, LoGAH or GHN-3, got {start}")
     learngene = Learngene.load(start)
     if learngene.hypernet is None:

@@ -1,0 +1,196 @@
+"""Sources on the Hugging Face hub, against a stand-in of its HTTP interface."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+import lgx as lgx_package
+from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.remote import cached, located, pinned, without_downloads
+from lgx.artifacts.start_record import StartRecord
+from lgx.core.rows import read_rows
+from lgx.errors import UserError
+from lgx.results.lineage import Lineage
+from lgx.results.run_records import RunRecord
+from tests.support.command_line import free_port, lgx
+from tests.support.fake_hub import TOKEN, FakeHub, running_hub, use_hub
+from tests.support.untrained_learngenes import BIG
+
+FILE = "sws.learngene.safetensors"
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    with running_hub() as served:
+        use_hub(monkeypatch, served.url, str(tmp_path / "hub"))
+        yield served
+
+
+@pytest.fixture
+def commit(hub: FakeHub, sws_file):
+    return hub.add("lab/vit", {FILE: Path(sws_file).read_bytes(), "README.md": b"# vit"})
+
+
+@pytest.fixture
+def descendant(sws_file, tmp_path):
+    folder = tmp_path / "vit"
+    assert lgx("init", "--source", sws_file, "--arch", BIG.replace(depth=4).spec(), "--out", folder).code == 0
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def init(source, out, *options):
+    return lgx("init", "--source", source, "--arch", BIG.replace(depth=4).spec(), "--out", out, *options)
+
+
+def test_the_only_learngene_of_a_repository_is_a_source_and_its_commit_is_recorded(commit, sws_file, tmp_path):
+    result = init("hf://lab/vit", tmp_path / "remote")
+    assert result.code == 0, result.err
+    name = f"hf://lab/vit@{commit}/{FILE}"
+    assert f"source    hf://lab/vit is {name}" in result.err
+    assert f"method    sws from {name}" in result.out
+    assert json.loads((tmp_path / "remote/lgx.json").read_text())["arguments"]["source"] == name
+    assert init(sws_file, tmp_path / "local").code == 0
+    remote, local = ((tmp_path / place / "model.safetensors").read_bytes() for place in ("remote", "local"))
+    assert remote == local
+
+
+def test_a_pinned_file_is_downloaded_once_and_then_read_without_a_request(hub, commit, tmp_path):
+    name = f"hf://lab/vit@{commit}/{FILE}"
+    assert located(name) == located(name)
+    assert len([path for path in hub.requests_of("GET") if path.startswith("/storage/")]) == 1
+    hub.requests.clear()
+    assert init(name, tmp_path / "vit").code == 0
+    assert hub.requests == []
+
+
+def test_an_earlier_commit_a_branch_and_a_file_in_a_folder_are_read(hub, commit, sws_file, ancestor_file):
+    other = Path(ancestor_file).read_bytes()
+    hub.repositories["lab/vit"].commit({FILE: other})
+    hub.repositories["lab/vit"].commit({"small/a.learngene.safetensors": other}, "next")
+    assert Learngene.load("hf://lab/vit").method == "ancestor"
+    assert Learngene.load(f"hf://lab/vit@{commit}").method == "sws"
+    assert pinned("hf://lab/vit@next/small").endswith("/small/a.learngene.safetensors")
+    assert load_pretrained("hf://lab/vit@next/small/a.learngene.safetensors").name.startswith("hf://lab/vit@next")
+
+
+def test_a_model_folder_is_read_with_its_record_and_without_its_pickles(hub, descendant, tmp_path):
+    commit = hub.add("lab/des", {**descendant, "pytorch_model.bin": b"pickle", "code.py": b"1 / 0"})
+    folder = Path(located("hf://lab/des"))
+    assert {file.name for file in folder.iterdir()} == {"config.json", "model.safetensors", "lgx.json"}
+    record = StartRecord.read(f"hf://lab/des@{commit}")
+    assert record is not None
+    assert record.method == "sws"
+    assert init("hf://lab/des", tmp_path / "again").code == 0
+    assert (tmp_path / "again/model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+
+
+def test_without_a_network_the_cached_version_is_read(hub, commit, descendant, monkeypatch, tmp_path, capsys):
+    hub.add("lab/des", descendant)
+    names = ["hf://lab/vit", "hf://lab/vit/" + FILE, "hf://lab/des"]
+    online = [pinned(name) for name in names]
+    use_hub(monkeypatch, f"http://127.0.0.1:{free_port()}", str(tmp_path / "hub"))
+    assert [pinned(name) for name in names] == online
+    assert "the cached copy is read" in capsys.readouterr().err
+    with without_downloads():
+        assert located("hf://lab/vit") == located(online[0])
+    assert cached("hf://lab/unknown") == "hf://lab/unknown"
+
+
+def test_the_python_functions_read_the_hub(commit):
+    assert lgx_package.load_learngene("hf://lab/vit").method == "sws"
+    assert len(lgx_package.init("hf://lab/vit", BIG.replace(depth=5).spec()).blocks) == 5
+
+
+def test_fit_records_the_commit_and_a_resumed_run_refuses_another_one(hub, fit, images, ancestor, tmp_path):
+    hub.add("lab/anc", {"a.learngene.safetensors": (ancestor / "best.learngene.safetensors").read_bytes()})
+    options = ["--model.stages=[2,2]", "--name=sws", "--model.ancestor=hf://lab/anc", "--trainer.limit_val_batches=1"]
+    result = fit("SWS", *options)
+    assert result.code == 0, result.err
+    run = tmp_path / "runs/test/sws/seed0"
+    first = hub.repositories["lab/anc"].branches["main"]
+    name = f"hf://lab/anc@{first}/a.learngene.safetensors"
+    assert f"ancestor: {name}" in (run / "config.yaml").read_text()
+    assert Learngene.load(run / "best.learngene.safetensors").ancestor == name
+    assert fit("SWS", *options, "--ckpt_path=last", "--trainer.max_epochs=2").code == 0
+    hub.repositories["lab/anc"].commit({"README.md": b"changed"})
+    refused = fit("SWS", *options, "--ckpt_path=last", "--trainer.max_epochs=3")
+    assert refused.code == 2
+    assert f"model.ancestor was {name}" in refused.sentence
+
+
+def test_a_descendant_is_trained_from_the_hub_and_named_by_its_method(hub, fit, sws, tmp_path):
+    hub.add("lab/sws", {"s.learngene.safetensors": (sws / "best.learngene.safetensors").read_bytes()})
+    source = "--model.initializer.source=hf://lab/sws"
+    result = fit("Finetune", "--model.initializer=StagewiseExpansion", source, "--name=des", "--test_end")
+    assert result.code == 0, result.err
+    assert {row.method for row in read_rows(tmp_path / "runs/test/des/seed0/results.csv")} == {"sws"}
+    hub.requests.clear()
+    compared = lgx("compare", tmp_path / "runs", "--cost")
+    assert compared.code == 0, compared.err
+    run = RunRecord.at(tmp_path / "runs/test/des/seed0")
+    assert Lineage([run]).stored(run.start) == Learngene.load(sws / "best.learngene.safetensors").num_parameters
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("hf://lab/none", "no such repository, or a private one; check the name, or log in with `hf auth login`"),
+        ("hf://lab/secret", "no such repository, or a private one; check the name, or log in with `hf auth login`"),
+        ("hf://lab/gated", "its owner grants access on request"),
+        ("hf://lab/vit@v9", "the repository has no such revision"),
+        ("hf://lab/vit/x.safetensors", f"the repository has no such file; it has {FILE}"),
+        ("hf://lab/vit/x.ckpt", "only safetensors files are read from elsewhere"),
+        (
+            "hf://lab/text",
+            "holds no *.learngene.safetensors, and no config.json with model.safetensors; it h",
+        ),
+        ("hf://lab/pickle", "pickled weights are not read from elsewhere"),
+        ("hf://lab/two", "holds 2 learngenes (a.learngene.safetensors, b.learngene.safetensors)"),
+        ("hf://lab/html", "not an intact safetensors file"),
+        ("hf://lab", "expected hf://ORGANIZATION/NAME"),
+        ("hf://lab/vit/../x", "expected hf://ORGANIZATION/NAME"),
+        ("hf://lab/vit#sha256=12", "after # expected sha256= and 64 hexadecimal digits"),
+        (f"hf://lab/vit#sha256={'a' * 64}", f"expected {'a' * 64}"),
+    ],
+)
+@pytest.mark.usefixtures("commit")
+def test_each_mistake_gives_one_sentence(hub, source, sentence, tmp_path):
+    hub.add("lab/secret", {FILE: b""}, private=True)
+    hub.add("lab/gated", {FILE: b""}, gated=True)
+    hub.add("lab/text", {"a.txt": b""})
+    hub.add("lab/pickle", {"config.json": b"{}", "pytorch_model.bin": b""})
+    hub.add("lab/two", {"a.learngene.safetensors": b"", "b.learngene.safetensors": b""})
+    hub.add("lab/html", {FILE: b"<html>an error</html>"})
+    result = init(source, tmp_path / "vit")
+    assert result.code == 2
+    assert sentence in result.sentence
+    assert source.partition("#")[0].split("/..")[0] in result.sentence
+    assert not (tmp_path / "vit").exists()
+
+
+def test_a_private_repository_is_read_with_a_token_that_nothing_shows(hub, sws_file, monkeypatch, tmp_path):
+    hub.add("lab/secret", {FILE: Path(sws_file).read_bytes()}, private=True)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    result = init("hf://lab/secret", tmp_path / "vit")
+    assert result.code == 0, result.err
+    written = "".join(file.read_text("utf-8", "replace") for file in (tmp_path / "vit").iterdir())
+    assert TOKEN not in result.out + result.err + written
+
+
+def test_without_a_network_a_name_is_refused_within_seconds(monkeypatch, tmp_path):
+    use_hub(monkeypatch, f"http://127.0.0.1:{free_port()}", str(tmp_path / "hub"))
+    began = time.monotonic()
+    with pytest.raises(UserError, match="the Hugging Face hub cannot be reached"):
+        located("hf://lab/vit")
+    assert time.monotonic() - began < 8
+
+
+def test_offline_mode_asks_nobody(hub, commit, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(UserError, match="HF_HUB_OFFLINE forbids requests"):
+        located("hf://lab/vit")
+    assert hub.requests == []

@@ -1,0 +1,95 @@
+"""The learngenes that ship with lgx are what the index says, and start descendants without a network."""
+
+import json
+import tomllib
+from fnmatch import fnmatch
+
+import pytest
+import timm
+import torch
+from safetensors import safe_open
+
+from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.remote import located, pinned
+from lgx.artifacts.remote.checks import digest_of
+from lgx.artifacts.zoo import FOLDER, zoo
+from lgx.errors import UserError
+from tests.support.command_line import lgx
+from tests.support.paths import ROOT
+
+ENTRIES = list(zoo().values())
+NAMES = [entry.name for entry in ENTRIES]
+ARCHS = {
+    "sws-digits": ["depth=6,embed_dim=48,num_heads=3,patch_size=8,img_size=32"],
+    "tleg-digits": ["depth=5,embed_dim=48,num_heads=3,patch_size=8,img_size=32"],
+    "lsamd-pocket": ["depth=5,embed_dim=96,num_heads=3,patch_size=8,img_size=32", "--head=3"],
+    "tal-pocket": ["depth=3,embed_dim=64,num_heads=2,patch_size=8,img_size=32", "--task=motions"],
+}
+"""A descendant of each, with further options."""
+
+
+def test_the_index_names_every_file_with_its_checksum_and_its_card():
+    shipped = {path.name for path in FOLDER.iterdir() if path.suffix != ".py" and path.name != "__pycache__"}
+    own = {path.name for entry in ENTRIES for path in (entry.path, entry.card)}
+    assert shipped == {"index.json", *own}
+    for entry in ENTRIES:
+        assert digest_of(entry.path) == entry.sha256
+        assert entry.path.stat().st_size == entry.size
+        assert Learngene.load(entry.path).method == entry.method
+    assert sum(entry.size for entry in ENTRIES) < 8e6
+
+
+def test_one_learngene_of_four_methods_ships():
+    assert sorted(entry.method for entry in ENTRIES) == ["lsamd", "sws", "tal", "tleg"]
+    assert {*NAMES} == {*ARCHS}
+
+
+def test_the_package_holds_the_files():
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["lgx"]
+    for path in FOLDER.iterdir():
+        assert any(fnmatch(path.relative_to(ROOT / "lgx").as_posix(), pattern) for pattern in patterns)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_starts_a_descendant_that_timm_loads(name, tmp_path):
+    arch, *options = ARCHS[name]
+    result = lgx("init", "--source", f"zoo:{name}", "--arch", arch, *options, "--out", tmp_path / "vit")
+    assert result.code == 0, result.err
+    record = json.loads((tmp_path / "vit/lgx.json").read_text())
+    assert record["arguments"]["source"] == f"zoo:{name}#sha256={zoo()[name].sha256}"
+    model = timm.create_model(f"local-dir:{tmp_path / 'vit'}", pretrained=True).eval()
+    assert torch.isfinite(model(torch.randn(2, 3, 32, 32))).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_hold_half_precision_and_are_computed_in_single_precision(name):
+    with safe_open(zoo()[name].path, framework="pt") as file:
+        assert {file.get_tensor(key).dtype for key in file.keys()} == {torch.float16}
+    assert {tensor.dtype for tensor in Learngene.load(f"zoo:{name}").tensors.values()} == {torch.float32}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cards_and_index_show_measured_numbers_against_a_random_start(name):
+    entry = zoo()[name]
+    card = entry.card.read_text(encoding="utf-8")
+    assert "| random | " in card
+    assert f"| {entry.method} | " in card
+    assert "random" in entry.measured
+    assert "demonstrations" in card
+
+
+def test_the_list_shows_every_entry():
+    result = lgx("zoo")
+    assert result.code == 0, result.err
+    for entry in ENTRIES:
+        assert f"zoo:{entry.name}" in result.out
+        assert entry.sha256 in result.out
+    assert [entry["name"] for entry in json.loads(lgx("zoo", "--json").out)] == NAMES
+
+
+def test_a_record_of_another_version_of_a_file_is_refused():
+    assert located(pinned(f"zoo:{NAMES[0]}")) == str(zoo()[NAMES[0]].path)
+    with pytest.raises(UserError, match=f"zoo:{NAMES[0]}: has the SHA-256"):
+        located(f"zoo:{NAMES[0]}#sha256={'a' * 64}")
+    with pytest.raises(UserError, match="no such learngene ships with lgx; it has sws-digits, "):
+        located("zoo:none")

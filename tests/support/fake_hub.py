@@ -1,0 +1,286 @@
+"""A stand-in for the Hugging Face hub: the part of its HTTP interface that the client uses to read and write models.
+
+It answers the questions for a repository and its files, makes repositories and branches, and takes commits with files
+in the request and files in LFS. Files in LFS are served from another path, as by the hub's storage.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+TOKEN = "hf_secret_of_the_tests"
+
+
+@dataclass
+class Repository:
+    """A model repository: branch -> commits, commit -> files."""
+
+    private: bool = False
+    gated: bool = False
+    branches: dict[str, str] = field(default_factory=dict)
+    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
+
+    def commit(self, files: dict[str, bytes], branch: str = "main") -> str:
+        """Add files to a branch; the new commit."""
+        before = self.commits.get(self.branches.get(branch, ""), {})
+        sha = hashlib.sha1(f"{len(self.commits)} {sorted(files)}".encode()).hexdigest()
+        self.commits[sha] = before | files
+        self.branches[branch] = sha
+        return sha
+
+
+class FakeHub:
+    """The server's content, and the requests that it got."""
+
+    def __init__(self) -> None:
+        self.repositories: dict[str, Repository] = {}
+        self.stored: dict[str, bytes] = {}  # LFS: SHA-256 -> content
+        self.requests: list[str] = []
+        self.url = self.storage = ""
+
+    def add(self, name: str, files: dict[str, bytes], **options: bool) -> str:
+        """Put files into the main branch of a repository; the commit."""
+        return self.repositories.setdefault(name, Repository(**options)).commit(files)
+
+    def requests_of(self, method: str) -> list[str]:
+        """Paths of the requests of a method."""
+        return [line.split(" ", 1)[1] for line in self.requests if line.startswith(f"{method} ")]
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, code: str, message: str = "") -> None:
+        self.status, self.code, self.message = status, code, message
+
+
+@contextmanager
+def running_hub() -> Iterator[FakeHub]:
+    """Serve a hub at ``hub.url``."""
+    hub = FakeHub()
+
+    class Handler(_Handler):
+        content = hub
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    hub.url = f"http://127.0.0.1:{server.server_port}"
+    hub.storage = f"http://localhost:{server.server_port}"  # another host, to which the client sends no token
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def use_hub(monkeypatch: pytest.MonkeyPatch, url: str, cache: str, token: str | None = None) -> None:
+    """Let the hub's client, which reads its settings when it is imported, use this address and cache."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", cache)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", f"{cache}/no_token")
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    if token is not None:
+        monkeypatch.setenv("HF_TOKEN", token)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers requests."""
+
+    content: FakeHub
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
+
+    def do_GET(self) -> None:
+        self._answer("GET")
+
+    def do_HEAD(self) -> None:
+        self._answer("HEAD")
+
+    def do_POST(self) -> None:
+        self._answer("POST")
+
+    def do_PUT(self) -> None:
+        self._answer("PUT")
+
+    def _answer(self, method: str) -> None:
+        path = unquote(urlsplit(self.path).path)
+        self.content.requests.append(f"{method} {path}")
+        self.body = self._read_body()
+        try:
+            for pattern, answer in _ROUTES.items():
+                verb, _, expression = pattern.partition(" ")
+                if verb == ("GET" if method == "HEAD" else method) and (found := re.fullmatch(expression, path)):
+                    answer(self, **found.groupdict())
+                    return
+            raise _Refused(404, "EntryNotFound", f"no {method} {path}")
+        except _Refused as refused:
+            headers = {"X-Error-Code": refused.code, "X-Error-Message": refused.message}
+            self._send(refused.status, json.dumps({"error": refused.message}).encode(), headers)
+
+    def _read_body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
+    def _send(self, status: int, content: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def _send_json(self, value: Any) -> None:
+        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+    # -- answers --------------------------------------------------------------------------------------------------
+
+    def _repository(self, name: str, writes: bool = False) -> Repository:
+        """A repository that the token may read; without a token the hub hides whether it exists."""
+        knows = self.headers.get("Authorization") == f"Bearer {TOKEN}"
+        found = self.content.repositories.get(name)
+        if found is None or (found.private and not knows):
+            raise _Refused(404 if knows else 401, "RepoNotFound", "Repository not found")
+        if found.gated and not knows:
+            raise _Refused(401, "GatedRepo", "Access to this model is restricted")
+        if writes and not knows:
+            raise _Refused(403, "", "no right to write")
+        return found
+
+    def _files(self, repository: Repository, revision: str) -> tuple[str, dict[str, bytes]]:
+        commit = repository.branches.get(revision, revision)
+        if commit not in repository.commits:
+            raise _Refused(404, "RevisionNotFound", "Invalid rev id")
+        return commit, repository.commits[commit]
+
+    def info(self, name: str, revision: str | None = None) -> None:
+        """The commit and the files of a repository."""
+        repository = self._repository(name)
+        commit, files = self._files(repository, revision or "main")
+        siblings = [{"rfilename": file, "size": len(content)} for file, content in sorted(files.items())]
+        self._send_json({"id": name, "sha": commit, "private": repository.private, "siblings": siblings})
+
+    def resolve(self, name: str, revision: str, file: str) -> None:
+        """A file, or for large ones where it is stored."""
+        commit, files = self._files(self._repository(name), revision)
+        if file not in files:
+            self._send(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit})
+            return
+        content, headers = files[file], {"X-Repo-Commit": commit}
+        digest = hashlib.sha256(content).hexdigest()
+        if not file.endswith(".safetensors"):
+            blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+            self._send(200, content, {**headers, "ETag": f'"{blob}"'})
+            return
+        self.content.stored[digest] = content
+        linked = {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(content))}
+        self._send(302, b"", {**headers, **linked, "Location": f"{self.content.storage}/storage/{digest}"})
+
+    def storage(self, digest: str) -> None:
+        """The content of a large file."""
+        if "Authorization" in self.headers:
+            raise _Refused(400, "", "the token must not reach the storage")
+        self._send(200, self.content.stored[digest], {"ETag": f'"{digest}"'})
+
+    def create(self) -> None:
+        """Make a repository."""
+        about = json.loads(self.body)
+        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            raise _Refused(401, "", "Invalid username or password.")
+        name = f"{about['organization']}/{about['name']}"
+        self.content.repositories[name] = made = Repository(private=about.get("visibility") == "private")
+        made.commit({".gitattributes": b""})
+        self._send_json({"url": f"{self.content.url}/{name}", "id": name})
+
+    def branch(self, name: str, revision: str) -> None:
+        """Make a branch from the main one."""
+        repository = self._repository(name, writes=True)
+        if revision in repository.branches:
+            raise _Refused(409, "", "exists")
+        repository.branches[revision] = repository.branches["main"]
+        self._send_json({})
+
+    def validate(self) -> None:
+        """Check a card's metadata."""
+        self._send_json({"errors": [], "warnings": []})
+
+    def preupload(self, name: str, revision: str) -> None:
+        """Which files belong into LFS."""
+        self._repository(name, writes=True)
+        modes = [
+            {
+                "path": file["path"],
+                "uploadMode": "lfs" if file["path"].endswith(".safetensors") else "regular",
+                "shouldIgnore": False,
+                "oid": None,
+            }
+            for file in json.loads(self.body)["files"]
+        ]
+        self._send_json({"files": modes})
+
+    def batch(self, name: str) -> None:
+        """Where to put files of LFS."""
+        self._repository(name, writes=True)
+        objects = [
+            {**wanted, "actions": {"upload": {"href": f"{self.content.storage}/storage/{wanted['oid']}"}}}
+            for wanted in json.loads(self.body)["objects"]
+        ]
+        self._send_json({"transfer": "basic", "objects": objects})
+
+    def store(self, digest: str) -> None:
+        """Take the content of a file of LFS."""
+        if hashlib.sha256(self.body).hexdigest() != digest:
+            raise _Refused(400, "", "wrong checksum")
+        self.content.stored[digest] = self.body
+        self._send(200, b"")
+
+    def commit(self, name: str, revision: str) -> None:
+        """Take a commit, one operation on each line."""
+        repository, files = self._repository(name, writes=True), {}
+        for line in self.body.splitlines():
+            operation = json.loads(line)
+            value = operation["value"]
+            if operation["key"] == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif operation["key"] == "lfsFile":
+                files[value["path"]] = self.content.stored[value["oid"]]
+        commit = repository.commit(files, revision)
+        url = f"{self.content.url}/{name}/commit/{commit}"
+        self._send_json({"success": True, "commitOid": commit, "commitUrl": url})
+
+
+_NAME = r"(?P<name>[^/]+/[^/]+)"
+_ROUTES = {
+    rf"GET /api/models/{_NAME}": _Handler.info,
+    rf"GET /api/models/{_NAME}/revision/(?P<revision>.+)": _Handler.info,
+    rf"GET /{_NAME}/resolve/(?P<revision>[^/]+)/(?P<file>.+)": _Handler.resolve,
+    r"GET /storage/(?P<digest>\w+)": _Handler.storage,
+    r"PUT /storage/(?P<digest>\w+)": _Handler.store,
+    r"POST /api/repos/create": _Handler.create,
+    r"POST /api/validate-yaml": _Handler.validate,
+    rf"POST /api/models/{_NAME}/branch/(?P<revision>.+)": _Handler.branch,
+    rf"POST /api/models/{_NAME}/preupload/(?P<revision>.+)": _Handler.preupload,
+    rf"POST /api/models/{_NAME}/commit/(?P<revision>.+)": _Handler.commit,
+    rf"POST /{_NAME}\.git/info/lfs/objects/batch": _Handler.batch,
+}
