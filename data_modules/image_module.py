@@ -17,8 +17,9 @@ from data_modules.pixel_examples import PixelExamples
 from data_modules.samplers import TransformedExamples
 from data_modules.single import AnnouncedExamples, SingleSet
 from data_modules.splits import stratified_order
-from data_modules.transforms import CropFlip, normalized, train_transform
+from data_modules.transforms import CropFlip, train_transform
 from lgx.core.batch import Batch
+from lgx.core.eval_transforms import normalized
 from lgx.core.task import AGREEMENT, Task
 
 _NOT_OF_PIXELS = {
