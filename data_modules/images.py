@@ -129,6 +129,22 @@ class ImageFiles:
         return ImageFiles(self.folder, names, self.labels[indices], where or self.where)
 
 
+def files_of(images: Any) -> list[str]:
+    """File of each image, relative to the folder of its split; empty where an image is no file of its own.
+
+    Args:
+        images: The images of a split, as a data module holds them.
+    """
+    if isinstance(images, ImageFiles):
+        return [Path(os.fsdecode(name)).as_posix() for name in images.names]
+    if isinstance(images, LabeledImages) and type(images) is LabeledImages:
+        files = files_of(images.source)
+        return [files[index] for index in images.indices] if files else []
+    paths = [os.fspath(path) for path in getattr(images, "_image_files", ())]  # some of torchvision's sets
+    root = os.path.commonpath(paths) if len(paths) > 1 else ""
+    return [Path(os.path.relpath(path, root)).as_posix() for path in paths] if root else []
+
+
 def guarded(build: Callable[[], Any], what: str, remedy: str) -> Any:
     """Call ``build`` and turn an exception of a reader into one sentence.
 

@@ -10,6 +10,8 @@ from lgx.core.schema import LINE
 _RECORD = "lgx_run"
 """Key of the record of its run in a checkpoint."""
 
+_VERSIONS = ("commit", "lgx", "torch", "timm")
+
 
 def origin_of_checkpoint(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
     """Method, task, epochs, hash of the configuration, commit and versions, as far as a checkpoint names them."""
@@ -21,7 +23,7 @@ def origin_of_checkpoint(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
         "task": task.get("name") if isinstance(task, dict) else None,
         "epochs": about.get("epochs"),
         "config_hash": config_hash(config) if isinstance(config, str) else None,
-        **(versions if isinstance(versions, dict) else {}),
+        **{name: versions.get(name) for name in _VERSIONS if isinstance(versions, dict)},
     }
     return _plain(facts)
 

@@ -17,6 +17,10 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp")
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
 """Formats that are decoded, whatever the name of the file. Pillow recognizes many more by their first bytes."""
 
+PREDICTED_SUFFIXES = (*IMAGE_SUFFIXES, ".gif", ".jfif", ".pbm", ".pgm", ".tif", ".tiff")
+PREDICTED_FORMATS = (*FORMATS, "TIFF")
+"""What `lgx predict` reads: a trained model meets files that no training set has."""
+
 MOST_PIXELS = 8192 * 8192
 """Most pixels of an image: decoding takes a quarter of a gigabyte in each loading process. Cameras have 61 million."""
 

@@ -53,12 +53,13 @@ class About:
             architecture: Its architecture.
         """
         sizes: dict[str, Any] = {}
+        pad_id = 0
         if isinstance(architecture, ViTArchitecture):
             sizes = {"in_chans": architecture.in_chans, "img_size": architecture.img_size}
-        is_text = isinstance(architecture, GPT2Architecture)
-        if is_text:
-            sizes = {"in_chans": 0, "img_size": 0, "max_len": architecture.max_len}
-            sizes["vocab_size"] = architecture.vocab_size
+        elif isinstance(architecture, GPT2Architecture):
+            sizes = {"in_chans": 0, "img_size": 0}
+            sizes |= {"max_len": architecture.max_len, "vocab_size": architecture.vocab_size}
+            pad_id = architecture.pad_id
         origin = {**network.origin, "architecture": architecture.spec()}
         task = Task(
             name=str(origin.get("task", "")),
@@ -69,7 +70,7 @@ class About:
             class_names=network.label_names,
             **sizes,
         )
-        return cls(task, origin, architecture.pad_id if is_text else 0)
+        return cls(task, origin, pad_id)
 
     def to_texts(self) -> dict[str, str]:
         """Keys, and values as JSON."""

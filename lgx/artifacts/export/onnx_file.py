@@ -1,7 +1,10 @@
 """Write networks as ONNX files, and run such files with onnxruntime."""
 
 import importlib.util
+import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,16 +60,30 @@ def write_onnx(out: str | Path, model: nn.Module, about: About) -> float | None:
 def _translated(model: nn.Module, about: About, place: str) -> Any:
     """The network as a program of torch.onnx, with metadata."""
     traced = trace(model, about, place)
-    with warnings.catch_warnings(), foreign_errors(place, "torch.onnx cannot translate it", "use --format pt2"):
-        warnings.simplefilter("ignore")  # deprecations inside torch and onnxscript
+    with _silent(), foreign_errors(place, "torch.onnx cannot translate it", "use --format pt2"):
         program: Any = torch.onnx.export(
             traced, dynamo=True, input_names=[_INPUT], output_names=[_OUTPUT], external_data=False, verbose=False
         )
     names = {0: "batch", 1: "length"} if about.task.kind == "text" else {0: "batch"}
-    program.rename_axes({str(program.model.graph.inputs[0].shape[axis].value): name for axis, name in names.items()})
+    if hasattr(program, "rename_axes"):  # not in torch 2.8
+        shape = program.model.graph.inputs[0].shape
+        program.rename_axes({str(shape[axis].value): name for axis, name in names.items()})
     program.model.producer_name, program.model.producer_version = WRITER, __version__
     program.model.metadata_props.update(about.to_texts())
     return program
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep deprecations and remarks of torch and onnxscript off the terminal inside the block."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def run_onnx(path: str | Path) -> tuple[Program, dict[str, str]]:

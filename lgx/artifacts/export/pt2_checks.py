@@ -34,7 +34,7 @@ _OTHERS = re.compile(
     rf"|\.data/(version|serialization_id)|extra/{re.escape(ABOUT)}"
 )
 
-_OPERATIONS = re.compile(r"torch\.ops\.aten\.(?!from_file)[a-z]\w*\.\w+|_operator\.(getitem|add|sub|mul|floordiv|mod)")
+_OPERATIONS = re.compile(r"torch\.ops\.aten\.(?!from_file)\w+\.\w+|_operator\.(getitem|add|sub|mul|floordiv|mod)")
 _NAME = re.compile(r"[\w.]{0,500}")
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 _EXPRESSION = re.compile(r"(?!.*\*\*)[\w(),=+*' -]{1,200}")
@@ -70,8 +70,8 @@ def check_program(path: Path, name: str | None = None) -> dict[str, str]:
             raise
         reason = reason_of(error) if type(error) is ValueError else type(error).__name__
         raise UserError(
-            f"{name or path}: not an intact file of `lgx export` ({reason}); it was not loaded, because a foreign program "
-            f"could run code"
+            f"{name or path}: not an intact file of `lgx export` ({reason}); it was not loaded, because a foreign "
+            f"program could run code"
         ) from error
 
 
