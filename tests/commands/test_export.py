@@ -18,8 +18,11 @@ from lgx.artifacts.export.pt2_file import run_pt2, write_pt2
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.core.task import Task
 from lgx.errors import UserError
+from tests.project.test_disk import no_file_larger_than
 from tests.support.command_line import lgx, python
+from tests.support.extras import import_transformers
 from tests.support.families import FORMS, tiny
+from tests.support.paths import ROOT
 
 WRITERS = {"onnx": write_onnx, "pt2": write_pt2}
 READERS = {"onnx": run_onnx, "pt2": run_pt2}
@@ -221,6 +224,28 @@ def test_segmentation_is_exported_with_its_decoder(tmp_path, suffix):
     program, texts = READERS[suffix](out)
     assert program(torch.zeros(2, 3, 16, 16)).shape == (2, 5, 16, 16)
     assert "whole image resized" in texts["preparation"]
+
+
+@pytest.mark.parametrize("suffix", [pytest.param("onnx", marks=pytest.mark.slow), "pt2"])
+def test_a_trained_text_network_is_exported_for_texts_of_any_length(tmp_path, suffix):
+    import_transformers()
+    source, out = ROOT / "tests/data/released/trained/released/text/seed0/best.learngene.safetensors", f"net.{suffix}"
+    done = lgx("export", source, "--out", tmp_path / out)
+    assert done.code == 0, done.err
+    network, (program, texts) = load_pretrained(str(source)), READERS[suffix](tmp_path / out)
+    about = {key: json.loads(text) for key, text in texts.items()}
+    assert (about["kind"], about["pad_id"], about["max_len"], about["vocab_size"]) == ("text", 259, 24, 260)
+    ids = torch.tensor([[5, 6, 7, 8, 9], [1, 2, about["pad_id"], about["pad_id"], about["pad_id"]]])
+    with torch.no_grad():
+        torch.testing.assert_close(program(ids), network.model(ids), atol=1e-4, rtol=0)
+    assert torch.allclose(program(ids[1:, :2]), program(ids)[1:], atol=1e-5)
+
+
+def test_an_onnx_file_is_complete_or_absent(tmp_path):
+    small = network(nn.Sequential(nn.Flatten(), nn.Linear(192, 3)))
+    with no_file_larger_than(300), pytest.raises(UserError, match="cannot write"):
+        write_onnx(tmp_path / "net.onnx", *small)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

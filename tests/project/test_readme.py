@@ -185,9 +185,8 @@ def test_every_lgx_command_of_the_readme_runs():
         if program != "lgx":
             continue
         command = words[0]
-        if command in TRAINING and not (
-            command == "predict" and is_for_exported(words[1:])
-        ):  # parsed and checked completely, not trained
+        images = command == "predict" and is_for_exported(words[1:])
+        if command in TRAINING and not images:  # parsed and checked completely, not trained
             words = [w for w in words if w not in ("--ckpt_path", "last", "best")] + ["--print_config"]
         elif command in ("sweep", "arena"):
             words += ["--dry_run"]

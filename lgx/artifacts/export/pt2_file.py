@@ -1,5 +1,6 @@
 """Write networks as programs of torch.export, and run such files."""
 
+import io
 import json
 import os
 import zipfile
@@ -13,7 +14,7 @@ from lgx.artifacts.export.parity import Program, check_parity
 from lgx.artifacts.export.program import trace
 from lgx.artifacts.export.pt2_checks import ABOUT, check_program, read_about
 from lgx.core.files import atomic_path, folder_beside
-from lgx.core.foreign import foreign_errors, write_errors
+from lgx.core.foreign import foreign_errors
 
 
 def write_pt2(out: str | Path, model: nn.Module, about: About) -> float:
@@ -31,10 +32,11 @@ def write_pt2(out: str | Path, model: nn.Module, about: About) -> float:
         UserError: If the network cannot be traced, the program gives other logits, or the file cannot be written.
     """
     traced = trace(model, about, str(out))
+    content = io.BytesIO()  # on a full disk torch's own writer would abort the process
+    torch.export.save(traced, content, extra_files={ABOUT: json.dumps(about.to_texts())})
     with atomic_path(out) as temporary, folder_beside(temporary) as folder:
-        file = folder / "model.pt2"  # torch names the folder inside the file after it
-        with write_errors():
-            torch.export.save(traced, file, extra_files={ABOUT: json.dumps(about.to_texts())})
+        file = folder / "model.pt2"  # torch wants the suffix
+        file.write_bytes(content.getbuffer())
         difference = check_parity(model, run_pt2(file, str(out))[0], about, out)
         os.replace(file, temporary)
     return difference
