@@ -129,6 +129,11 @@ class TaskDataModule(LightningDataModule, ABC):
         """
         raise UserError(f"data: {type(self).__name__} has no predict_indices; use a data module that defines them")
 
+    @property
+    def predict_files(self) -> Sequence[str]:
+        """File of each example of the test split, by index, relative to the folder of the split; empty if unknown."""
+        return ()
+
     def fingerprint(self) -> dict[str, str]:
         """What identifies the classes and the splits that :meth:`setup` has read, by name; empty if unknown.
 

@@ -1,16 +1,15 @@
 """Trees of class folders: ``folder/<class>/**/<image>``."""
 
 import functools
-import os
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
-from data_modules.images import IMAGE_SUFFIXES, ImageFiles
+from data_modules.images import ImageFiles
+from lgx.core.images import IMAGE_SUFFIXES, listed, skipped_files
 from lgx.core.schema import LINE
 from lgx.errors import UserError
 
@@ -111,39 +110,6 @@ def read_all(folder: Path, where: str) -> ImageFiles:
     return ImageFiles(folder, [str(path.relative_to(folder)) for path in images], [0] * len(images), where)
 
 
-def listed(folder: Path, deep: bool = True) -> tuple[list[Path], Counter[str]]:
-    """The images below a folder in order, and the number of other files by suffix.
-
-    Files whose names begin with a dot are not counted; macOS adds such files to archives.
-
-    Args:
-        folder: The folder.
-        deep: Whether the folders in it are read, too.
-
-    Raises:
-        UserError: If a folder cannot be read.
-    """
-    images: list[Path] = []
-    unread: Counter[str] = Counter()
-    for place, inner, names in os.walk(folder, onerror=_refuse):
-        if not deep:
-            inner.clear()
-        for name in names:
-            suffix = os.path.splitext(name)[1].lower()
-            if suffix in IMAGE_SUFFIXES and not name.startswith("."):
-                images.append(Path(place, name))
-            elif not name.startswith("."):
-                unread[suffix] += 1
-    return sorted(images, key=str), unread
-
-
-def skipped_files(unread: Counter[str]) -> str:
-    """Words for files that are not read: ``12 files (.tiff 11, without suffix 1)``."""
-    common = sorted(unread.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
-    kinds = ", ".join(f"{suffix[:20] or 'without suffix'} {count:,}" for suffix, count in common)
-    return f"{unread.total():,} files ({kinds})"
-
-
 def look_alike(folder: Path, names: Collection[str], others: Collection[str]) -> None:
     """Refuse two names that consist of the same letters in different normalizations of Unicode.
 
@@ -179,7 +145,3 @@ def _say_skipped(folder: Path, unread: Counter[str], only: str = "") -> None:
 def _say_once(text: str) -> None:
     """Print a line on the first process; train and val are often read from one folder."""
     rank_zero_info(text)
-
-
-def _refuse(error: OSError) -> NoReturn:
-    raise UserError(f"{error.filename}: {error.strerror}; give yourself the right to read it") from error

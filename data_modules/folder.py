@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.class_trees import class_folders, listed, read_class_tree, skipped_files
+from data_modules.class_trees import class_folders, read_class_tree
 from data_modules.image_module import ImageDataModule
-from data_modules.images import IMAGE_SUFFIXES, Images
+from data_modules.images import Images
 from data_modules.official import TREE_NAMES, tree_split
 from data_modules.splits import stratified_split
+from lgx.core.images import IMAGE_SUFFIXES, listed, skipped_files
 from lgx.core.schema import LINE
 from lgx.errors import UserError
 

@@ -10,15 +10,16 @@ import torch
 from torch import Tensor
 
 from data_modules.base import Split, process_of
-from data_modules.images import Images, LabeledImages
+from data_modules.images import Images, LabeledImages, files_of
 from data_modules.options import ImageOptions
 from data_modules.pixel_cache import PixelCache, identity
 from data_modules.pixel_examples import PixelExamples
 from data_modules.samplers import TransformedExamples
 from data_modules.single import AnnouncedExamples, SingleSet
 from data_modules.splits import stratified_order
-from data_modules.transforms import CropFlip, normalized, train_transform
+from data_modules.transforms import CropFlip, train_transform
 from lgx.core.batch import Batch
+from lgx.core.eval_transforms import normalized
 from lgx.core.task import AGREEMENT, Task
 
 _NOT_OF_PIXELS = {
@@ -139,6 +140,11 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             return tuple(self.mean), tuple(self.std)
         followed: tuple[tuple[float, ...], tuple[float, ...]] | None = getattr(self, "_followed", None)
         return followed or (self.info.mean, self.info.std)
+
+    @property
+    def predict_files(self) -> Sequence[str]:
+        """See :class:`~data_modules.base.TaskDataModule`; known where each image is a file of its own."""
+        return files_of(self._splits["test"])
 
     @property
     def is_augmented(self) -> bool:

@@ -1,31 +1,16 @@
 """Map-style images whose labels are known without decoding them."""
 
-import io
 import os
-import re
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from PIL import EpsImagePlugin, Image
+from PIL import Image
 
 from data_modules.splits import Indices
+from lgx.core.images import checked, one_line, open_photo, opened
 from lgx.errors import UserError
-
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp")
-FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
-"""Formats that are decoded, whatever the name of the file. Pillow recognizes many more by their first bytes."""
-
-MOST_PIXELS = 8192 * 8192
-"""Most pixels of an image: decoding takes a quarter of a gigabyte in each loading process. Cameras have 61 million."""
-
-# PostScript is a program, which Pillow passes to Ghostscript; torchvision's readers open files of any format.
-EpsImagePlugin.gs_binary = False
-# Pillow refuses twice this number, before it decodes, and warns above it; torchvision's readers obey it too.
-Image.MAX_IMAGE_PIXELS = MOST_PIXELS // 2
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 class DataError(UserError):
@@ -37,55 +22,6 @@ class DataError(UserError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message.rstrip().rsplit("DataError: ", 1)[-1])
-
-
-def opened(source: Path | bytes) -> Image.Image:
-    """Open an image without decoding its pixels.
-
-    Args:
-        source: File, or the bytes of one.
-
-    Raises:
-        Exception: Any exception of Pillow for a file in another format than :data:`FORMATS`, or with more pixels than
-            :data:`MOST_PIXELS`.
-    """
-    if isinstance(source, Path) and not source.is_file():  # opening a pipe would wait forever
-        raise FileNotFoundError("no such file")
-    return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
-
-
-def open_image(source: Path | bytes) -> Image.Image:
-    """Decode an image.
-
-    Raises:
-        Exception: As :func:`opened`, or any exception of Pillow for a damaged image.
-    """
-    with opened(source) as image:
-        image.load()
-        return image
-
-
-def open_photo(source: Path | bytes) -> Image.Image:
-    """Decode an image that transforms can resize.
-
-    Raises:
-        Exception: As :func:`open_image` or :func:`checked`.
-    """
-    return checked(open_image(source))
-
-
-def checked(image: Image.Image) -> Image.Image:
-    """Return the image if transforms can resize it.
-
-    Raises:
-        ValueError: If it is so narrow that enlarging its short side would take gigabytes, or the range of its pixel
-            values is unknown.
-    """
-    if max(image.size) > 100 * min(image.size):
-        raise ValueError(f"{image.width} x {image.height} pixels; one side is more than 100 times the other")
-    if image.mode in ("I", "F"):
-        raise ValueError(f"mode {image.mode} has no known range of values; save it with 8 or 16 bits")
-    return image
 
 
 class Images(Protocol):
@@ -193,6 +129,22 @@ class ImageFiles:
         return ImageFiles(self.folder, names, self.labels[indices], where or self.where)
 
 
+def files_of(images: Any) -> list[str]:
+    """File of each image, relative to the folder of its split; empty where an image is no file of its own.
+
+    Args:
+        images: The images of a split, as a data module holds them.
+    """
+    if isinstance(images, ImageFiles):
+        return [Path(os.fsdecode(name)).as_posix() for name in images.names]
+    if isinstance(images, LabeledImages) and type(images) is LabeledImages:
+        files = files_of(images.source)
+        return [files[index] for index in images.indices] if files else []
+    paths = [os.fspath(path) for path in getattr(images, "_image_files", ())]  # some of torchvision's sets
+    root = os.path.commonpath(paths) if len(paths) > 1 else ""
+    return [Path(os.path.relpath(path, root)).as_posix() for path in paths] if root else []
+
+
 def guarded(build: Callable[[], Any], what: str, remedy: str) -> Any:
     """Call ``build`` and turn an exception of a reader into one sentence.
 
@@ -213,12 +165,3 @@ def guarded(build: Callable[[], Any], what: str, remedy: str) -> Any:
         raise
     except Exception as error:
         raise UserError(f"{what} is incomplete or corrupted ({one_line(error)}); {remedy}") from error
-
-
-def one_line(error: Exception) -> str:
-    """The reason why an image or a set cannot be read, for a message: class and message of an exception."""
-    if isinstance(error, Image.DecompressionBombError):
-        pixels = re.findall(r"\d+", str(error))
-        return f"its {int(pixels[0]):,} pixels are more than {MOST_PIXELS:,}; resize it first"
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__

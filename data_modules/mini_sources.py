@@ -9,9 +9,10 @@ from PIL import Image
 
 from data_modules.archives import open_zip
 from data_modules.base import Split
-from data_modules.images import IMAGE_SUFFIXES, DataError, one_line, open_photo, opened
+from data_modules.images import DataError
 from data_modules.splits import Indices, grouped_split, stratified_split
 from data_modules.text_files import read_lines
+from lgx.core.images import IMAGE_SUFFIXES, one_line, open_photo, opened
 from lgx.errors import UserError
 
 SHORT_SIDE = 64

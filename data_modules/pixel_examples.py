@@ -10,7 +10,8 @@ from torch import Tensor
 from data_modules.pixel_cache import PixelCache
 from data_modules.samplers import Key, TransformedExamples, mix_seed
 from data_modules.splits import Indices
-from data_modules.transforms import CropFlip, pixel_transform
+from data_modules.transforms import CropFlip
+from lgx.core.eval_transforms import pixel_transform
 from lgx.core.task import Task
 
 

@@ -16,7 +16,8 @@ from data_modules.samplers import Batching
 from data_modules.shard_index import read_index, refuse_url
 from data_modules.shards import ShardImages
 from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader, unchanged
-from data_modules.transforms import eval_transform, train_transform
+from data_modules.transforms import train_transform
+from lgx.core.eval_transforms import eval_transform
 from lgx.errors import UserError
 
 

@@ -20,11 +20,12 @@ from rich.progress import track
 
 from data_modules.archives import BoundedInfo
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import DataError, Images, one_line, open_photo
+from data_modules.images import DataError, Images
 from data_modules.shard_index import INDEX, Shard, load_index
 from data_modules.shard_table import ShardTable
 from data_modules.splits import Indices
 from lgx.core.files import atomic_path
+from lgx.core.images import one_line, open_photo
 from lgx.errors import UserError
 
 # If another package imported webdataset before, the environment variable was set too late.

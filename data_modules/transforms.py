@@ -1,7 +1,7 @@
 """Image transforms, alone or together with masks, from timm's and torchvision's factories."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -12,58 +12,11 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
+from lgx.core.eval_transforms import Resize, ToMode, eval_transform, to_tensor
 from lgx.core.task import Task
 from lgx.errors import UserError
 
 Augment = Literal["none", "crop", "crop_flip", "resized_crop", "randaugment"]
-
-
-def _to_tensor(task: Task) -> list[Any]:
-    return [
-        v2.PILToTensor(),
-        v2.ToDtype(torch.float32, scale=True),
-        v2.Normalize(task.mean, task.std),
-    ]
-
-
-class _Mode:
-    """Converts an image to the task's number of channels. A class, because loader processes pickle it."""
-
-    def __init__(self, in_chans: int) -> None:
-        self.mode = "L" if in_chans == 1 else "RGB"
-
-    def __call__(self, image: Image.Image) -> Image.Image:
-        if image.mode.startswith("I;16"):
-            # Pillow clips 16-bit gray to white instead of scaling it.
-            image = Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
-        elif image.mode in ("I", "F"):
-            raise UserError(f"an image of mode {image.mode} has no known range of values; save it with 8 or 16 bits")
-        return image if image.mode == self.mode else image.convert(self.mode)
-
-
-class _Resize:
-    """Resizes the short side and crops the center, unless the image has the size already."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.transform = v2.Compose([v2.Resize(size, interpolation=v2.InterpolationMode.BICUBIC), v2.CenterCrop(size)])
-
-    def __call__(self, image: Image.Image) -> Image.Image:
-        resized: Image.Image = image if image.size == (self.size, self.size) else self.transform(image)
-        return resized
-
-
-def pixel_transform(task: Task) -> "v2.Compose":
-    """PIL image -> pixels, uint8 (C, H, W): short side to ``img_size``, center crop."""
-    return v2.Compose([_Mode(task.in_chans), _Resize(task.img_size), v2.PILToTensor()])
-
-
-def normalized(pixels: Tensor, task: Task) -> Tensor:
-    """Normalize pixels, uint8 (..., C, H, W), with the task's mean and std."""
-    inputs: Tensor = v2.functional.normalize(
-        v2.functional.to_dtype(pixels, torch.float32, scale=True), list(task.mean), list(task.std)
-    )
-    return inputs
 
 
 class CropFlip:
@@ -106,11 +59,6 @@ def crop_padding(img_size: int) -> int:
     return max(1, img_size // 8)
 
 
-def eval_transform(task: Task) -> "v2.Compose":
-    """PIL image -> normalized float tensor (C, H, W): short side to ``img_size``, center crop."""
-    return v2.Compose([_Mode(task.in_chans), _Resize(task.img_size), *_to_tensor(task)])
-
-
 def train_transform(task: Task, augment: Augment) -> "v2.Compose":
     """PIL image -> normalized float tensor (C, H, W) with the chosen augmentation.
 
@@ -124,7 +72,7 @@ def train_transform(task: Task, augment: Augment) -> "v2.Compose":
         size = task.img_size
         flip = [v2.RandomHorizontalFlip()] if augment == "crop_flip" else []
         crop = [v2.RandomCrop(size, padding=crop_padding(size)), *flip]
-        return v2.Compose([_Mode(task.in_chans), _Resize(size), *crop, *_to_tensor(task)])
+        return v2.Compose([ToMode(task.in_chans), Resize(size), *crop, *to_tensor(task)])
     heavy = augment == "randaugment"
     timm_transform = create_transform(
         input_size=(task.in_chans, task.img_size, task.img_size),
@@ -136,7 +84,7 @@ def train_transform(task: Task, augment: Augment) -> "v2.Compose":
         mean=task.mean,
         std=task.std,
     )
-    return v2.Compose([_Mode(task.in_chans), timm_transform])
+    return v2.Compose([ToMode(task.in_chans), timm_transform])
 
 
 class MaskTransform:
@@ -163,7 +111,7 @@ class MaskTransform:
         crop = [v2.RandomResizedCrop(size, scale=(0.25, 1.0), interpolation=bilinear), v2.RandomHorizontalFlip()]
         geometry = crop if augment == "crop_flip" else [v2.Resize(size, interpolation=bilinear)]
         # v2 treats an untyped tensor beside a mask as the image.
-        self.mode, self.joint = _Mode(task.in_chans), v2.Compose([*geometry, *_to_tensor(task), v2.ToPureTensor()])
+        self.mode, self.joint = ToMode(task.in_chans), v2.Compose([*geometry, *to_tensor(task), v2.ToPureTensor()])
 
     def __call__(self, image: Image.Image, mask: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
         """Transform both."""

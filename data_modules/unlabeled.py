@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from data_modules.base import DatasetInfo, Split
 from data_modules.class_trees import read_all
 from data_modules.image_module import ImageDataModule
-from data_modules.images import IMAGE_SUFFIXES, Images
+from data_modules.images import Images
 from data_modules.official import TREE_NAMES, tree_split
 from data_modules.splits import stratified_split
+from lgx.core.images import IMAGE_SUFFIXES
 from lgx.core.schema import LINE
 from lgx.errors import UserError
 

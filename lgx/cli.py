@@ -24,7 +24,7 @@ TRAINING = {
     "fit": "train an ancestor, a learngene or a descendant",
     "validate": "evaluate a checkpoint on the validation split",
     "test": "evaluate a checkpoint, or an untrained start, on the test split",
-    "predict": "write the predicted class and probability of every test example",
+    "predict": "write class and probability of every test example, or of image files (--model)",
 }
 COMMANDS = {
     "init": "write a descendant of a learngene as a model folder",
@@ -87,8 +87,9 @@ def main(args: Sequence[str] | None = None) -> None:
         args: Arguments without the program's name; ``sys.argv`` by default.
 
     Raises:
-        SystemExit: With exit code 2 for a user's mistake, 1 for a failure of the system, 130 after Ctrl-C, 143 after
-            SIGTERM, 141 if the reader of the output has closed it. Any other error passes with its traceback.
+        SystemExit: With exit code 2 for a user's mistake, 1 for a failure of the system, 3 if ``lgx predict`` could not
+            decode some images, 130 after Ctrl-C, 143 after SIGTERM, 141 if the reader of the output has closed it. Any
+            other error passes with its traceback.
     """
     if args is None:
         use_utf8()
@@ -166,7 +167,7 @@ def run_command(argv: Sequence[str]) -> None:
         print(_help(), flush=True)
     elif command in ("-V", "--version"):
         print(f"lgx {__version__}", flush=True)
-    elif command in TRAINING:
+    elif command in TRAINING and not _is_for_exported(argv):
         launcher.check_numbers()
         if {"-h", "--help"} & {*argv[1:]}:
             importlib.import_module("lgx.commands.training_help").print_help(command)
@@ -176,13 +177,18 @@ def run_command(argv: Sequence[str]) -> None:
             known.check(argv[1:])  # before long imports
         with importlib.import_module("lgx.core.stop_signals").STOP.requeue_noted():  # before long imports
             importlib.import_module("lgx.training.cli").run(list(argv))
-    elif command in COMMANDS:
+    elif command in {**TRAINING, **COMMANDS}:
         launcher.check_numbers()
         importlib.import_module("lgx.commands.run").run(command, list(argv[1:]))
     else:
         close = difflib.get_close_matches(command, [*TRAINING, *COMMANDS], n=1)
         hint = f"did you mean {close[0]!r}?" if close else "see lgx --help"
         raise UserError(f"unknown command {command!r}; {hint}")
+
+
+def _is_for_exported(argv: Sequence[str]) -> bool:
+    """Whether a command line is ``lgx predict`` for image files, which needs no Lightning."""
+    return argv[0] == "predict" and bool(importlib.import_module("lgx.commands.predict").is_for_exported(argv[1:]))
 
 
 def _user_message(error: UserError) -> str:

@@ -10,6 +10,23 @@ from lgx.artifacts.pickle_checks import check_checkpoint
 from lgx.core.foreign import checkpoint_errors
 from lgx.errors import UserError
 
+BEST = Path("checkpoints", "best.ckpt")
+"""The best checkpoint below the folder of a run."""
+
+
+def best_of_run(source: str) -> str:
+    """The best checkpoint of a run if ``source`` is the folder of a run, else ``source`` itself.
+
+    Raises:
+        UserError: If the run has no best checkpoint.
+    """
+    folder = Path(source)
+    if not (folder / BEST.parent).is_dir() or (folder / "config.json").exists():
+        return source
+    if not (folder / BEST).is_file():
+        raise UserError(f"{source}: the run has no {BEST}; train it with `lgx fit`, or give another checkpoint")
+    return str(folder / BEST)
+
 
 def load_checkpoint(path: str | Path, also: Sequence[type] = ()) -> dict[str, Any]:
     """Read a checkpoint with ``weights_only=True``: tensors and plain types, never code.

@@ -5,6 +5,7 @@ time: byte arrays of any length, compressed tensors, and tuples that hold the pr
 twice as long at each level.
 """
 
+import io
 import pickletools
 import zipfile
 from pathlib import Path
@@ -19,31 +20,34 @@ MOST_STEPS = 2 * 10**6
 _TUPLES = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_TUPLE"}
 
 
-def check_checkpoint(path: Path) -> None:
+def check_checkpoint(source: Path | io.BytesIO) -> None:
     """Refuse a checkpoint that would take far more memory or time to read than its size suggests.
 
     Args:
-        path: A file that ``torch.save`` wrote, as a zip file or in the older format.
+        source: A file, or its bytes, that ``torch.save`` wrote, as a zip file or in the older format.
 
     Raises:
         ValueError: If it is compressed, or its pickle has millions of operations, or makes byte arrays or tuples of
             exponential size.
         Exception: Any error that a damaged file causes in pickle or zip.
     """
-    if not zipfile.is_zipfile(path):
-        with path.open("rb") as file:
+    with source.open("rb") if isinstance(source, Path) else source as file:
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        if not zipfile.is_zipfile(file):
+            file.seek(0)
             for _ in range(4):  # magic number, version, system, and the saved object
                 _check_pickle(file)
-        return
-    with zipfile.ZipFile(path) as archive:
-        members = archive.infolist()
-        are_stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
-        if not are_stored or sum(member.file_size for member in members) > path.stat().st_size:
-            raise ValueError("it is compressed")
-        for member in members:
-            if member.filename.endswith(".pkl"):
-                with archive.open(member) as file:
-                    _check_pickle(file)
+            return
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+            are_stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+            if not are_stored or sum(member.file_size for member in members) > size:
+                raise ValueError("it is compressed")
+            for member in members:
+                if member.filename.endswith(".pkl"):
+                    with archive.open(member) as inner:
+                        _check_pickle(inner)
 
 
 def _check_pickle(file: IO[bytes]) -> None:

@@ -156,7 +156,7 @@ class _Reader:
 
     def _images(self, name: str) -> _Examples:
         from data_modules.samplers import TransformedExamples
-        from data_modules.transforms import eval_transform
+        from lgx.core.eval_transforms import eval_transform
 
         task, images, is_described = self._unlabeled(name) or self._labeled(name)
         if self.limit is not None:

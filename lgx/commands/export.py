@@ -1,49 +1,124 @@
-"""``lgx export``: write a trained network so that plain timm or transformers loads it."""
+"""``lgx export``: write a trained network so that timm, transformers, onnxruntime or torch loads it without lgx."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import nn
 
     from lgx.architectures import Architecture
     from lgx.architectures.zoo import ZooModel
+    from lgx.artifacts.pretrained import PretrainedNetwork
     from lgx.artifacts.start_record import StartRecord
 
+_PROGRAMS = ("onnx", "pt2")
 
-def export(source: str, *, out: str, tokenizer: str | None = None, force: bool = False) -> None:
-    """Write a trained network as a timm or transformers folder or as a safetensors file.
+
+def export(
+    source: str,
+    *,
+    out: str,
+    format: Literal["timm", "onnx", "pt2"] | None = None,
+    tokenizer: str | None = None,
+    force: bool = False,
+) -> None:
+    """Write a trained network for use elsewhere: a timm or transformers folder, safetensors, ONNX or torch.export.
+
+    ONNX files and programs of torch.export take batches of any size. They hold class names, normalization, image size
+    and the origin of the run, and are compared with the network before they are moved to their place.
 
     Args:
-        source: checkpoints/best.ckpt of a run (it holds averaged weights if the run averages them), or a learngene
-            file of a whole network.
-        out: Folder, or file ending in .safetensors.
+        source: Folder of a run (its checkpoints/best.ckpt is read), a checkpoint (it holds averaged weights if the run
+            averages them), a model folder, or a learngene file of a whole network.
+        out: Folder, or file ending in .safetensors, .onnx or .pt2.
+        format: timm for a folder of the network's own library or a file ending in .safetensors, onnx for ONNX, pt2 for
+            torch.export. By default the suffix of --out decides.
         tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; the tokenizer is
             written beside a text model.
         force: Replace what another command or program wrote; what this command reads is never replaced.
 
     Raises:
-        UserError: If the source is no ViT or GPT-2, cannot be read or written, or the place is taken.
+        UserError: If the source is no ViT or GPT-2, cannot be read or written, the place is taken, or an ONNX file or
+            a program gives other logits than the network.
     """
     from lgx.architectures import name_of
+    from lgx.artifacts.checkpoints import best_of_run
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.results.model_facts import model_facts
 
-    check_place_of_model(out, "lgx export", force, (source, tokenizer))
-    network = load_pretrained(source)
+    kind = _format_of(out, format, tokenizer)
+    reads = (source, tokenizer)
+    if kind == "timm":
+        check_place_of_model(out, "lgx export", force, reads)
+    else:
+        _check_place_of_program(out, kind, force, reads)
+    checkpoint = best_of_run(source)
+    network = load_pretrained(checkpoint)
     architecture = network.require_known("export")
-    write(
-        out,
-        network.model,
-        architecture,
-        network.mean,
-        network.std,
-        network.label_names or None,
-        card=model_facts(source),
-        tokenizer=tokenizer,
-        writer="lgx export",
-    )
+    network.origin["source"] = _short(Path(checkpoint))
+    if kind == "timm":
+        write(
+            out,
+            network.model,
+            architecture,
+            network.mean,
+            network.std,
+            network.label_names or None,
+            card=model_facts(checkpoint),
+            tokenizer=tokenizer,
+            writer="lgx export",
+        )
+    else:
+        print(f"parity    {_write_program(out, kind, network, architecture)}")
     print(f"written   {out}: {name_of(architecture)}, {architecture.num_classes} classes")
+
+
+def _format_of(out: str, given: str | None, tokenizer: str | None) -> str:
+    """The format of an export: as given, otherwise by the suffix of ``--out``."""
+    from pathlib import Path
+
+    from lgx.errors import UserError
+
+    of_suffix = Path(out).suffix.removeprefix(".")
+    of_suffix = of_suffix if of_suffix in _PROGRAMS else "timm"
+    if given is not None and given != of_suffix:
+        wanted = "a folder or a file ending in .safetensors" if given == "timm" else f"a file ending in .{given}"
+        raise UserError(f"--format {given}: writes {wanted}, but got --out {out}")
+    if tokenizer and of_suffix != "timm":
+        raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; leave it out")
+    return of_suffix
+
+
+def _short(checkpoint: "Path") -> str:
+    """The name of a source, for a checkpoint of a run with the experiment, name and seed of the run."""
+    parts = checkpoint.resolve().parts
+    return "/".join(parts[-5:]) if parts[-2:-1] == ("checkpoints",) else checkpoint.name
+
+
+def _check_place_of_program(out: str, kind: str, force: bool, reads: Iterable[str | None]) -> None:
+    from lgx.artifacts.export.folders import check_program_place
+    from lgx.artifacts.export.onnx_file import is_own_onnx
+    from lgx.artifacts.export.pt2_file import is_own_pt2
+
+    check_program_place(out, "lgx export", is_own_onnx if kind == "onnx" else is_own_pt2, force, reads)
+
+
+def _write_program(out: str, kind: str, network: "PretrainedNetwork", architecture: "Architecture") -> str:
+    """Write a program, and say how far its logits are from those of the network."""
+    from lgx.artifacts.export.about import About
+    from lgx.artifacts.export.onnx_file import write_onnx
+    from lgx.artifacts.export.pt2_file import write_pt2
+    from lgx.errors import UserError
+
+    if not network.has_head:
+        raise UserError(f"{network.name}: has no trained head; train a descendant first, or write a folder")
+    about = About.of(network, architecture)
+    difference = (write_onnx if kind == "onnx" else write_pt2)(out, network.model, about)
+    if difference is None:
+        return "not checked: onnxruntime is not installed; pip install 'lgx[export]'"
+    return f"logits differ by at most {difference:.1e} from those of the network"
 
 
 def check_place_of_model(out: str, writer: str, force: bool, reads: Iterable[str | None]) -> None:

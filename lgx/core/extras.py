@@ -77,6 +77,20 @@ def completion_extra(what: str) -> Iterator[None]:
 
 
 @contextmanager
+def export_extra(what: str) -> Iterator[None]:
+    """Import onnx, onnxscript and onnxruntime inside the block.
+
+    Args:
+        what: What needs it, for the message.
+
+    Raises:
+        UserError: If it is not installed; the message says how to install it.
+    """
+    with _extra("export", ("onnx", "onnxscript", "onnx_ir", "onnxruntime"), f"{what}:"):
+        yield
+
+
+@contextmanager
 def _extra(extra: str, packages: tuple[str, ...], who: str) -> Iterator[None]:
     try:
         yield

@@ -5,10 +5,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from data_modules.class_trees import listed
-from data_modules.images import IMAGE_SUFFIXES, ImageFiles
+from data_modules.images import ImageFiles
 from data_modules.official import TREE_NAMES, tree_split
-from data_modules.transforms import eval_transform
+from lgx.core.eval_transforms import eval_transform
+from lgx.core.images import IMAGE_SUFFIXES, listed
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.expansion import evenly_spaced

@@ -245,3 +245,18 @@ def test_every_prefix_of_the_stratified_order_contains_all_classes(labels: list[
 def test_the_real_fer2013_subset_is_unzipped_and_read(tmp_path: Path) -> None:
     prepare("fer2013", root=str(tmp_path), source=str(SHARED / "fer2013"))
     assert [len(FER2013(root=str(tmp_path)).read(s)) for s in SPLITS] == [6436, 1256, 1255]
+
+
+def test_the_files_of_predictions_are_those_of_the_test_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_data.dtd(tmp_path, monkeypatch)
+    known = IMAGE_SETS["dtd"](root=str(tmp_path))
+    known.setup("predict")
+    images = known.examples("test")
+    assert isinstance(images, LabeledImages)
+    paths = [images.source._image_files[index] for index in images.indices]
+    assert [name.split("/")[-1] for name in known.predict_files] == [Path(path).name for path in paths]
+    assert len(set(known.predict_files)) == len(images)
+    fake_data.cifar10(tmp_path, monkeypatch)
+    unknown = IMAGE_SETS["cifar10"](root=str(tmp_path))
+    unknown.setup("predict")
+    assert list(unknown.predict_files) == []

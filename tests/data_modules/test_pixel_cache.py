@@ -19,8 +19,9 @@ from data_modules import ImageFolderData, MultiTask, pixel_cache
 from data_modules.images import ImageFiles
 from data_modules.pixel_cache import PixelCache, cache_folder
 from data_modules.samplers import mix_seed, seeded_rng
-from data_modules.transforms import Augment, CropFlip, normalized, train_transform
+from data_modules.transforms import Augment, CropFlip, train_transform
 from lgx.core import cache
+from lgx.core.eval_transforms import normalized
 from lgx.core.task import Task
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from data_modules.transforms import eval_transform
+from lgx.core.eval_transforms import eval_transform
 from lgx.core.task import Task
 from lgx.errors import UserError
 

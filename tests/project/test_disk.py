@@ -80,6 +80,8 @@ COMMANDS: dict[str, Callable[[Path, Path, Path], list[object]]] = {
         "embed", "--ancestor", run / "best.learngene.safetensors", "--data", images, "--out", out / "e.safetensors",
     ],
     "export": lambda out, images, run: ["export", run / "checkpoints" / "best.ckpt", "--out", out / "vit"],
+    "export of a program": lambda out, images, run: ["export", run, "--out", out / "vit.pt2"],
+    "predict": lambda out, images, run: ["predict", images / "test", "--model", run, "--out", out / "p.csv"],
     "compare": lambda out, images, run: ["compare", run, "--split=val", "--out", out / "report"],
     "data": lambda out, images, run: ["data", "prepare", "pocket_digits", "--root", out / "data"],
     "sample": lambda out, images, run: ["sample", "ViTs-1K", "--count=200", "--out", out / "set.jsonl"],
@@ -116,7 +118,9 @@ def test_an_unwritable_destination_is_named_and_left_clean(tmp_path, images, anc
             assert place.read_text() == "taken"
 
 
-@pytest.mark.parametrize("name", ["init", "init of a file", "export", "compare", "sample"])
+@pytest.mark.parametrize(
+    "name", ["init", "init of a file", "export", "export of a program", "predict", "compare", "sample"]
+)
 def test_existing_files_stay_when_the_disk_is_full(tmp_path, images, ancestor, name):
     command = COMMANDS[name](tmp_path, images, ancestor)
     assert lgx(*command).code == 0

@@ -20,13 +20,14 @@ from PIL import Image
 from data_modules import CIFAR10, CoLA
 from data_modules.archives import check_tar, unzip
 from data_modules.folder import ImageFolderData
-from data_modules.images import ImageFiles, open_image, open_photo
+from data_modules.images import ImageFiles
 from data_modules.mini_sources import read_zip
 from data_modules.sets.fgvc_aircraft import FGVCAircraft
 from data_modules.sets.inaturalist import INaturalist2019
 from data_modules.sharded import ShardedData
 from data_modules.shards import write_shards
 from lgx.commands.data import prepare
+from lgx.core.images import open_image, open_photo
 from lgx.errors import UserError
 from tests.support import fake_data, fake_text
 from tests.support.command_line import lgx

@@ -15,12 +15,14 @@ def curves(run):
     return {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
 
 
-def test_predictions_name_the_right_images_in_any_order_of_loading(fit, ancestor, tmp_path):
+def test_predictions_name_the_right_images_in_any_order_of_loading(fit, ancestor, images, tmp_path):
     path = f"--ckpt_path={ancestor}/checkpoints/best.ckpt"
     assert fit("Ancestor", path, "--name=p", command="predict").code == 0
     lines = (tmp_path / "runs/test/p/seed0/predictions.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in lines] == ["index", *map(str, range(12))]
     assert {line.split(",")[2] for line in lines[1:]} <= {"circle", "square", "stripe"}
+    files = sorted(path.relative_to(images / "test").as_posix() for path in (images / "test").rglob("*.png"))
+    assert [line.split(",")[4] for line in lines] == ["file", *files]
 
 
 def test_validate_and_test_of_a_checkpoint_agree_with_the_run(fit, ancestor, tmp_path):

@@ -1,6 +1,6 @@
 """Which places an exported model may take."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from lgx.artifacts.export.card import is_card_of
@@ -40,3 +40,26 @@ def check_model_place(out: str | Path, writer: str, force: bool, reads: Iterable
         check_folder(
             out, writer, lambda folder: is_card_of(folder / "README.md", writer), content, force=force, reads=reads
         )
+
+
+def check_program_place(
+    out: str | Path,
+    writer: str,
+    is_own: Callable[[Path], bool],
+    force: bool,
+    reads: Iterable[str | Path | None] = (),
+) -> None:
+    """Refuse to replace anything but a program that the same command wrote.
+
+    Args:
+        out: The file to write; it need not exist.
+        writer: The command that writes it.
+        is_own: Whether the command wrote an existing file.
+        force: Whether files of other commands and programs may be replaced.
+        reads: What the command reads.
+
+    Raises:
+        UserError: If the place is taken by something else.
+    """
+    reads = [None if source is None else file_of(str(source)) for source in reads]
+    check_file(out, writer, is_own, force=force, reads=reads)

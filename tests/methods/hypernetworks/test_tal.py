@@ -7,12 +7,12 @@ import torch
 from safetensors.torch import load_file
 
 from data_modules.catalog import open_set
-from data_modules.transforms import eval_transform
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.teacher import Teacher
+from lgx.core.eval_transforms import eval_transform
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig

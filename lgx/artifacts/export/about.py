@@ -1,0 +1,139 @@
+"""What an exported program says of its network, so that one file is enough to use it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture
+from lgx.artifacts.metadata_schema import TASK
+from lgx.artifacts.pretrained import PretrainedNetwork
+from lgx.core.json_files import parse_json
+from lgx.core.schema import LINE, MAPPING, at_most, check_fields
+from lgx.core.task import Task
+from lgx.core.version import __version__
+from lgx.errors import UserError
+
+WRITER = "lgx export"
+"""The command that writes programs, which each of them names."""
+
+_AGAIN = "write it again with `lgx export`"
+_PREPARATION = {
+    "classification": "RGB or gray, values / 255, short side resized to img_size (bicubic), center crop, - mean, / std",
+    "segmentation": "RGB or gray, values / 255, whole image resized to img_size x img_size (bilinear), - mean, / std",
+    "text": "token ids of GPT-2's byte-pair encoding, padded on the right with pad_id to at most max_len",
+}
+_OUTPUTS = {
+    "classification": "logits (batch, num_classes); softmax gives probabilities",
+    "segmentation": "logits (batch, num_classes, img_size, img_size); the largest names the class of a pixel",
+    "text": "logits (batch, num_classes); softmax gives probabilities",
+}
+
+
+@dataclass(frozen=True)
+class About:
+    """What a file says of its network.
+
+    Attributes:
+        task: Kind, classes and their names, and the size, channels and normalization of the inputs.
+        origin: What the network was exported from: file, run, method, task, epochs, versions.
+        pad_id: The token that pads texts; 0 for images.
+    """
+
+    task: Task
+    origin: dict[str, Any] = field(default_factory=dict)
+    pad_id: int = 0
+
+    @classmethod
+    def of(cls, network: PretrainedNetwork, architecture: Architecture) -> "About":
+        """Describe a network.
+
+        Args:
+            network: The network.
+            architecture: Its architecture.
+        """
+        sizes: dict[str, Any] = {}
+        pad_id = 0
+        if isinstance(architecture, ViTArchitecture):
+            sizes = {"in_chans": architecture.in_chans, "img_size": architecture.img_size}
+        elif isinstance(architecture, GPT2Architecture):
+            sizes = {"in_chans": 0, "img_size": 0}
+            sizes |= {"max_len": architecture.max_len, "vocab_size": architecture.vocab_size}
+            pad_id = architecture.pad_id
+        origin = {**network.origin, "architecture": architecture.spec()}
+        task = Task(
+            name=str(origin.get("task", "")),
+            num_classes=architecture.num_classes,
+            kind=architecture.kind,
+            mean=network.mean,
+            std=network.std,
+            class_names=network.label_names,
+            **sizes,
+        )
+        return cls(task, origin, pad_id)
+
+    def to_texts(self) -> dict[str, str]:
+        """Keys, and values as JSON."""
+        kind, values = self.task.kind, asdict(self.task)
+        del values["metric"], values["num_train"]
+        about = {
+            "task": values.pop("name"),
+            **values,
+            "pad_id": self.pad_id,
+            "preparation": _PREPARATION[kind],
+            "outputs": _OUTPUTS[kind],
+            "origin": self.origin,
+            "lgx_version": __version__,
+            "written_by": WRITER,
+        }
+        return {key: json.dumps(value, ensure_ascii=False) for key, value in about.items()}
+
+    @classmethod
+    def from_texts(cls, texts: Mapping[str, str], place: str) -> "About":
+        """Inverse of :meth:`to_texts`.
+
+        Args:
+            texts: Keys, and values as JSON; other keys are ignored.
+            place: The file.
+
+        Raises:
+            UserError: If the file was not written by ``lgx export``, or a value is damaged.
+        """
+        if texts.get("written_by") != json.dumps(WRITER):
+            raise UserError(
+                f"{place}: does not say its class names, normalization and image size, as files of `lgx export` do; "
+                f"{_AGAIN}"
+            )
+        values = {key: parse_json(texts[key], f"{place}: {key}", _AGAIN) for key in _FIELDS if key in texts}
+        values = check_fields(values, _FIELDS, place, complete=True)
+        lists = {key: tuple(values[key]) for key in ("mean", "std", "class_names")}
+        task = Task(values["task"], **{key: values[key] for key in _OF_TASK} | lists)
+        about = cls(task, values["origin"], values["pad_id"])
+        about.check(place)
+        return about
+
+    def check(self, place: str) -> None:
+        """Refuse values that contradict each other.
+
+        Raises:
+            UserError: If the number of names, of means or of deviations is wrong.
+        """
+        task = self.task
+        channels = 0 if task.kind == "text" else task.in_chans
+        if not len(task.mean) == len(task.std) == channels:
+            raise UserError(
+                f"{place}: has a mean and std of {len(task.mean)} and {len(task.std)} channels, expected {channels}; "
+                f"{_AGAIN}"
+            )
+        if len(task.class_names) not in (0, task.num_classes):
+            raise UserError(f"{place}: names {len(task.class_names)} classes, but has {task.num_classes}; {_AGAIN}")
+
+
+_OF_TASK = (
+    "num_classes", "kind", "in_chans", "img_size", "mean", "std", "class_names", "max_len", "vocab_size",
+)  # fmt: skip
+_FIELDS = {key: TASK[key] for key in _OF_TASK} | {
+    "task": LINE,
+    "pad_id": at_most(2**31),
+    "origin": MAPPING,
+}

@@ -1,0 +1,119 @@
+"""Write networks as ONNX files, and run such files with onnxruntime."""
+
+import importlib.util
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lgx.artifacts.export.about import WRITER, About
+from lgx.artifacts.export.parity import Program, check_parity
+from lgx.artifacts.export.program import trace
+from lgx.core.extras import export_extra
+from lgx.core.files import atomic_path
+from lgx.core.foreign import foreign_errors, write_errors
+from lgx.core.outputs import begins_with
+from lgx.core.version import __version__
+from lgx.errors import UserError
+
+LARGEST = 2**31 - 2**24
+"""Most bytes of weights: protobuf, the format of ONNX files, has a limit of 2 GiB, and the graph needs a part of it."""
+
+_INPUT, _OUTPUT = "inputs", "logits"
+
+
+def write_onnx(out: str | Path, model: nn.Module, about: About) -> float | None:
+    """Write a network as one ONNX file.
+
+    Args:
+        out: The file.
+        model: The network, in eval mode.
+        about: What the file says of it, as ``metadata_props``.
+
+    Returns:
+        The largest difference between logits of onnxruntime and of the network; None if onnxruntime is not installed.
+
+    Raises:
+        UserError: If onnx or onnxscript is not installed, the network is too large or cannot be translated, onnxruntime
+            gives other logits, or the file cannot be written.
+    """
+    with export_extra("lgx export --format onnx"):
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    size = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
+    if size > LARGEST:
+        raise UserError(f"--out {out}: weights of {size / 2**30:.1f} GiB exceed an ONNX file's 2 GiB; use --format pt2")
+    program = _translated(model, about, str(out))
+    with atomic_path(out) as temporary:
+        with write_errors():
+            program.save(temporary, external_data=False)
+        if importlib.util.find_spec("onnxruntime") is None:
+            return None
+        return check_parity(model, run_onnx(temporary)[0], about, out)
+
+
+def _translated(model: nn.Module, about: About, place: str) -> Any:
+    """The network as a program of torch.onnx, with metadata."""
+    traced = trace(model, about, place)
+    with _silent(), foreign_errors(place, "torch.onnx cannot translate it", "use --format pt2"):
+        program: Any = torch.onnx.export(
+            traced, dynamo=True, input_names=[_INPUT], output_names=[_OUTPUT], external_data=False, verbose=False
+        )
+    names = {0: "batch", 1: "length"} if about.task.kind == "text" else {0: "batch"}
+    if hasattr(program, "rename_axes"):  # not in torch 2.8
+        shape = program.model.graph.inputs[0].shape
+        program.rename_axes({str(shape[axis].value): name for axis, name in names.items()})
+    program.model.producer_name, program.model.producer_version = WRITER, __version__
+    program.model.metadata_props.update(about.to_texts())
+    return program
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep deprecations and remarks of torch and onnxscript off the terminal inside the block."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def run_onnx(path: str | Path) -> tuple[Program, dict[str, str]]:
+    """Open an ONNX file with onnxruntime, on the processor.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The program, and the file's metadata.
+
+    Raises:
+        UserError: If onnxruntime is not installed, or the file is damaged or does not map one input to one output.
+    """
+    with export_extra(str(path)):
+        import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # errors are raised, too
+    with foreign_errors(str(path), "not an intact ONNX file", "write it again with `lgx export`"):
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    if len(inputs) != 1 or len(outputs) != 1:
+        raise UserError(f"{path}: has {len(inputs)} inputs and {len(outputs)} outputs, expected one of each")
+
+    def program(values: Tensor) -> Tensor:
+        return torch.from_numpy(session.run(None, {inputs[0].name: values.numpy()})[0])
+
+    return program, dict(session.get_modelmeta().custom_metadata_map)
+
+
+def is_own_onnx(path: Path) -> bool:
+    """Whether ``lgx export`` wrote a file: its beginning names the producer."""
+    return begins_with(path, WRITER)

@@ -1,0 +1,209 @@
+"""``lgx predict IMAGES --model EXPORTED``: classes of image files, without a configuration and without Lightning.
+
+``lgx predict --config ...`` predicts the test split of a data set instead; it is one of the training commands.
+"""
+
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lgx.artifacts.exported import ExportedModel
+    from lgx.core.task import Task
+
+_OF_TRAINING = ("--config", "-c", "--ckpt_path", "--ckpt-path", "--data", "--print_config")
+_PROGRAMS = (".onnx", ".pt2")
+_HEADER = ("class", "name", "probability")
+_THREADS = 4
+"""Threads that decode images while the network runs."""
+
+_LISTED = 20
+"""Most unreadable files that are listed."""
+
+INCOMPLETE = 3
+"""Exit code if some files could not be decoded."""
+
+
+def is_for_exported(argv: Sequence[str]) -> bool:
+    """Whether a command line predicts image files with an exported model, not the test split of a data set.
+
+    Args:
+        argv: What follows ``lgx predict``.
+    """
+    options = [word.partition("=")[0] for word in argv if word.startswith("-")]
+    if any(option in _OF_TRAINING or "." in option for option in options):
+        return False
+    if argv and (not argv[0].startswith("-") or {"--out", "-h", "--help"} & {*options}):
+        return True
+    models = [word.partition("=")[2] for word in argv if word.startswith("--model=")]
+    models += [after for word, after in itertools.pairwise(argv) if word == "--model"]
+    return any(model.endswith(_PROGRAMS) or Path(model).exists() for model in models)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """An image file, and its name in the results."""
+
+    path: Path
+    name: str
+
+
+def predict(
+    images: list[str], *, model: str, out: str, top_k: int = 1, batch_size: int = 32, force: bool = False
+) -> None:
+    """Predict the classes of image files with a trained model, and write them as CSV.
+
+    The images are prepared as in the model's evaluation: the short side is resized to the model's image size, the
+    center is cropped, and mean and std of the model are applied. The columns are file, class (index), name and
+    probability. To predict the test split of a data set, write `lgx predict --config FILE --ckpt_path best`;
+    `lgx predict --config FILE --help` lists the options of that form.
+
+    Args:
+        images: Folders, which are searched with all folders below them, or image files.
+        model: File ending in .onnx or .pt2 or model folder of `lgx export`, folder of a run, or checkpoint.
+        out: CSV file. Files are named relative to the folder if there is one, else as they are given.
+        top_k: Number of classes per image, in order of probability; columns class_2, name_2, probability_2, ...
+        batch_size: Images per batch.
+        force: Replace a file that another command or program wrote.
+
+    Raises:
+        UserError: If there is no image, none can be decoded, the model cannot be read or does not classify images, or
+            the file cannot be written.
+        SystemExit: With status 3 if some images could not be decoded; the file then holds all others.
+    """
+    from lgx.artifacts.exported import load_exported
+    from lgx.core.outputs import begins_with, check_file
+    from lgx.errors import UserError
+
+    if batch_size < 1:
+        raise UserError(f"--batch_size: expected a positive number, got {batch_size}")
+    own = ",".join(("file", *_HEADER))
+    check_file(out, "lgx predict", lambda file: begins_with(file, own), force=force, reads=(*images, model))
+    files = _found(images)
+    exported = load_exported(model)
+    _check_model(exported, top_k)
+    unread = _write(Path(out), files, exported, top_k, batch_size)
+    print(f"predicted {out}: {len(files) - len(unread)} images")
+    for name, reason in unread[:_LISTED]:
+        print(f"unread    {name}: {reason}", file=sys.stderr)
+    if unread:
+        others = f", of which {_LISTED} are listed" if len(unread) > _LISTED else ""
+        print(f"unread    {len(unread)} of {len(files)} files could not be decoded{others}", file=sys.stderr)
+        raise SystemExit(INCOMPLETE)
+
+
+def _found(images: Sequence[str]) -> list[_Found]:
+    """The image files, each once."""
+    from collections import Counter
+
+    from lgx.core.images import PREDICTED_SUFFIXES, listed, skipped_files
+    from lgx.errors import UserError
+
+    found: dict[Path, _Found] = {}
+    skipped: Counter[str] = Counter()
+    for given in images:
+        place = Path(given)
+        if not place.exists():
+            raise UserError(f"{given}: no such file or folder; give images")
+        paths, unread = listed(place, suffixes=PREDICTED_SUFFIXES) if place.is_dir() else ([place], Counter())
+        skipped += unread
+        for path in paths:
+            name = path.relative_to(place) if place.is_dir() and len(images) == 1 else path
+            found.setdefault(path.absolute(), _Found(path, name.as_posix()))
+    suffixes = ", ".join(PREDICTED_SUFFIXES)
+    if not found:
+        holds = f"; found {skipped_files(skipped)}" if skipped else ""
+        raise UserError(f"{', '.join(images)}: no image (looked for {suffixes}){holds}")
+    if skipped:
+        print(f"skipped   {skipped_files(skipped)}; {suffixes} are read")
+    return list(found.values())
+
+
+def _check_model(model: "ExportedModel", top_k: int) -> None:
+    from lgx.errors import UserError
+
+    task = model.task
+    if task.kind != "classification":
+        reads = "texts" if task.kind == "text" else "the class of every pixel"
+        verb = "reads" if task.kind == "text" else "predicts"
+        raise UserError(f"{model.name}: {verb} {reads}, but `lgx predict` writes one class per image")
+    if task.in_chans not in (1, 3):
+        raise UserError(f"{model.name}: reads images of {task.in_chans} channels, expected 1 (gray) or 3 (RGB)")
+    if not 1 <= top_k <= task.num_classes:
+        raise UserError(f"--top_k: expected 1 to {task.num_classes}, the classes of {model.name}, got {top_k}")
+
+
+def _write(out: Path, files: Sequence[_Found], model: "ExportedModel", top_k: int, size: int) -> list[tuple[str, str]]:
+    """Write the predictions, and return name and reason of each file that cannot be decoded."""
+    import csv
+
+    import torch
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from lgx.core.csv_cells import escape_cell
+    from lgx.core.eval_transforms import normalized
+    from lgx.core.files import atomic_path
+    from lgx.errors import UserError
+
+    names, unread = model.task.class_names, []
+    console = Console(stderr=True)
+    header = ["file", *_HEADER, *(f"{column}_{rank}" for rank in range(2, top_k + 1) for column in _HEADER)]
+    # A name of bytes that are no UTF-8 is written as it is.
+    with (
+        atomic_path(out) as temporary,
+        temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
+        Progress(console=console, transient=True, disable=not console.is_terminal) as progress,
+    ):
+        writer, shown = csv.writer(file), progress.add_task("predicting", total=len(files))
+        writer.writerow(header)
+        for batch in _batches(files, model.task, size):
+            read = [(found, pixels) for found, pixels in batch if not isinstance(pixels, str)]
+            unread += [(found.name, pixels) for found, pixels in batch if isinstance(pixels, str)]
+            progress.advance(shown, len(batch))
+            if not read:
+                continue
+            inputs = normalized(torch.stack([pixels for _, pixels in read]), model.task)
+            probabilities, classes = model.logits(inputs).softmax(dim=-1).topk(top_k)
+            for (found, _), values, labels in zip(read, probabilities.tolist(), classes.tolist(), strict=True):
+                row = [escape_cell(found.name)]
+                for value, label in zip(values, labels, strict=True):
+                    row += [label, escape_cell(names[label]) if names else "", f"{value:.6f}"]
+                writer.writerow(row)
+        if len(unread) == len(files):
+            raise UserError(f"{unread[0][0]}: cannot be decoded ({unread[0][1]}), like all of the {len(files)} files")
+    return unread
+
+
+def _batches(files: Sequence[_Found], task: "Task", size: int) -> Iterator[list[tuple[_Found, "Tensor | str"]]]:
+    """Batches of files with their pixels, uint8 (C, H, W), or the reason why there are none; read one batch ahead."""
+    from collections import deque
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    from lgx.core.eval_transforms import pixel_transform
+    from lgx.core.images import PREDICTED_FORMATS, one_line, open_photo
+
+    transform = pixel_transform(task)
+
+    def read(found: _Found) -> "Tensor | str":
+        try:
+            pixels: Tensor = transform(open_photo(found.path, PREDICTED_FORMATS))
+        except MemoryError:
+            raise
+        except Exception as error:
+            return one_line(error)
+        return pixels
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        waiting: deque[list[tuple[_Found, Future[Tensor | str]]]] = deque()
+        for start in range(0, len(files), size):
+            waiting.append([(found, pool.submit(read, found)) for found in files[start : start + size]])
+            if len(waiting) > 1:
+                yield [(found, future.result()) for found, future in waiting.popleft()]
+        for batch in waiting:
+            yield [(found, future.result()) for found, future in batch]

@@ -1,0 +1,72 @@
+"""Transforms of the images that a network is evaluated on."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torchvision.transforms import v2
+
+from lgx.core.task import Task
+from lgx.errors import UserError
+
+
+def to_tensor(task: Task) -> list[Any]:
+    """PIL image -> normalized float tensor (C, H, W), as a list of transforms."""
+    return [
+        v2.PILToTensor(),
+        v2.ToDtype(torch.float32, scale=True),
+        v2.Normalize(task.mean, task.std),
+    ]
+
+
+class ToMode:
+    """Converts an image to the task's number of channels. A class, because loader processes pickle it."""
+
+    def __init__(self, in_chans: int) -> None:
+        self.mode = "L" if in_chans == 1 else "RGB"
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        """Convert an image.
+
+        Raises:
+            UserError: If the range of its pixel values is unknown.
+        """
+        if image.mode.startswith("I;16"):
+            # Pillow clips 16-bit gray to white instead of scaling it.
+            image = Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
+        elif image.mode in ("I", "F"):
+            raise UserError(f"an image of mode {image.mode} has no known range of values; save it with 8 or 16 bits")
+        return image if image.mode == self.mode else image.convert(self.mode)
+
+
+class Resize:
+    """Resizes the short side and crops the center, unless the image has the size already."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.transform = v2.Compose([v2.Resize(size, interpolation=v2.InterpolationMode.BICUBIC), v2.CenterCrop(size)])
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        """Resize an image."""
+        resized: Image.Image = image if image.size == (self.size, self.size) else self.transform(image)
+        return resized
+
+
+def pixel_transform(task: Task) -> "v2.Compose":
+    """PIL image -> pixels, uint8 (C, H, W): short side to ``img_size``, center crop."""
+    return v2.Compose([ToMode(task.in_chans), Resize(task.img_size), v2.PILToTensor()])
+
+
+def normalized(pixels: Tensor, task: Task) -> Tensor:
+    """Normalize pixels, uint8 (..., C, H, W), with the task's mean and std."""
+    inputs: Tensor = v2.functional.normalize(
+        v2.functional.to_dtype(pixels, torch.float32, scale=True), list(task.mean), list(task.std)
+    )
+    return inputs
+
+
+def eval_transform(task: Task) -> "v2.Compose":
+    """PIL image -> normalized float tensor (C, H, W): short side to ``img_size``, center crop."""
+    return v2.Compose([ToMode(task.in_chans), Resize(task.img_size), *to_tensor(task)])

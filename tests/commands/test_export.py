@@ -1,0 +1,257 @@
+"""``lgx export`` writes ONNX files and programs of torch.export that need no lgx and give the network's logits."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.export.about import About
+from lgx.artifacts.export.onnx_file import run_onnx, write_onnx
+from lgx.artifacts.export.parity import check_parity, random_inputs
+from lgx.artifacts.export.pt2_file import run_pt2, write_pt2
+from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.core.task import Task
+from lgx.errors import UserError
+from tests.project.test_disk import no_file_larger_than
+from tests.support.command_line import lgx, python
+from tests.support.extras import import_transformers
+from tests.support.families import FORMS, tiny
+from tests.support.paths import ROOT
+
+WRITERS = {"onnx": write_onnx, "pt2": write_pt2}
+READERS = {"onnx": run_onnx, "pt2": run_pt2}
+
+
+@pytest.fixture(scope="module")
+def programs(ancestor, tmp_path_factory):
+    """The trained ancestor as ONNX and as a program, exported from the folder of its run."""
+    folder = tmp_path_factory.mktemp("programs")
+    for suffix in WRITERS:
+        done = lgx("export", ancestor, "--out", folder / f"net.{suffix}")
+        assert done.code == 0, done.err
+        assert "logits differ by at most" in done.out
+        assert list(folder.glob(".*")) == []
+    return folder
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_a_program_gives_the_logits_of_the_best_checkpoint_for_any_batch(ancestor, programs, suffix, batch):
+    network = load_pretrained(f"{ancestor}/checkpoints/best.ckpt").model
+    images = torch.randn(batch, 3, 16, 16)
+    program, _ = READERS[suffix](programs / f"net.{suffix}")
+    with torch.no_grad():
+        torch.testing.assert_close(program(images), network(images), atol=1e-4, rtol=0)
+
+
+def test_onnxruntime_alone_reads_classes_normalization_size_and_origin(ancestor, programs):
+    session = onnxruntime.InferenceSession(programs / "net.onnx", providers=["CPUExecutionProvider"])
+    (images,), (logits,) = session.get_inputs(), session.get_outputs()
+    assert (images.name, images.shape, logits.name, logits.shape) == (
+        "inputs", ["batch", 3, 16, 16], "logits", ["batch", 3],
+    )  # fmt: skip
+    about = {key: json.loads(text) for key, text in session.get_modelmeta().custom_metadata_map.items()}
+    task = load_checkpoint(ancestor / "checkpoints/best.ckpt")["lgx"]["task"]
+    assert about["class_names"] == ["circle", "square", "stripe"]
+    assert (about["mean"], about["std"], about["img_size"], about["in_chans"]) == (task["mean"], task["std"], 16, 3)
+    assert about["origin"]["source"] == "test/ancestor/seed0/checkpoints/best.ckpt"
+    assert (about["origin"]["method"], about["origin"]["task"]) == ("ancestor", "shapes")
+    assert {"epochs", "commit", "config_hash", "torch"} <= set(about["origin"])
+    assert session.run(None, {"inputs": np.zeros((4, 3, 16, 16), np.float32)})[0].shape == (4, 3)
+
+
+def test_torch_alone_loads_a_program_with_what_it_says_of_itself(programs):
+    code = (
+        "import sys, json, torch; extra = {'lgx.json': ''}; "
+        f"program = torch.export.load({str(programs / 'net.pt2')!r}, extra_files=extra).module(); "
+        "about = json.loads(extra['lgx.json']); "
+        "assert json.loads(about['class_names']) == ['circle', 'square', 'stripe'], about; "
+        "assert program(torch.zeros(7, 3, 16, 16)).shape == (7, 3); assert 'lgx' not in sys.modules"
+    )
+    done = python("-c", code, cwd=programs)
+    assert done.returncode == 0, done.stderr
+
+
+def test_both_formats_say_the_same(programs):
+    texts = [READERS[suffix](programs / f"net.{suffix}")[1] for suffix in WRITERS]
+    assert texts[0] == texts[1]
+    assert About.from_texts(texts[0], "net").to_texts() == texts[0]
+
+
+def network(model: nn.Module, kind: str = "classification") -> tuple[nn.Module, About]:
+    return model.eval(), About(Task("", 3, kind=kind, img_size=8))
+
+
+class Noise(nn.Module):
+    """A network whose outputs are never the same."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return torch.rand(images.shape[0], 3) + images.mean()
+
+
+class Branching(nn.Module):
+    """A network whose path depends on the values of its inputs, which no trace can follow."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images[:, :, 0, 0] if float(images.sum()) > 0 else images[:, :, 1, 1]
+
+
+@pytest.mark.parametrize("suffix", [pytest.param("onnx", marks=pytest.mark.slow), "pt2"])
+def test_a_program_with_other_logits_is_refused_and_leaves_nothing(tmp_path, suffix):
+    out = tmp_path / f"net.{suffix}"
+    with pytest.raises(UserError, match=rf"{out}: logits of the exported program differ by .* nothing was written"):
+        WRITERS[suffix](out, *network(Noise()))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_that_cannot_be_traced_is_refused_and_an_older_file_stays(tmp_path):
+    out = tmp_path / "net.pt2"
+    out.write_bytes(b"older")
+    with pytest.raises(UserError, match=r"net\.pt2: torch\.export cannot trace this network .* use --format timm"):
+        write_pt2(out, *network(Branching()))
+    assert out.read_bytes() == b"older"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_parity_is_measured_in_batches_of_one_and_three_and_refuses_nan_and_shapes():
+    model, about = network(nn.Sequential(nn.Flatten(), nn.Linear(192, 3)))
+    seen = []
+
+    def same(images):
+        seen.append(tuple(images.shape))
+        return model(images)
+
+    assert check_parity(model, same, about, "x") == 0.0
+    assert seen == [(1, 3, 8, 8), (3, 3, 8, 8)]
+    assert check_parity(model, lambda images: model(images) + 5e-5, about, "x") == pytest.approx(5e-5, rel=0.1)
+    for wrong, words in (
+        (lambda images: model(images) + 2e-4, "differ by"),
+        (lambda images: model(images) * torch.nan, "differ by nan"),
+        (lambda images: model(images)[:1, :2], "outputs of shape"),
+        (lambda images: model(images[:, :1]), "does not run"),
+    ):
+        with pytest.raises(UserError, match=f"x: .*{words}"):
+            check_parity(model, wrong, about, "x")
+
+
+def test_random_texts_hold_padding_and_every_length_up_to_the_longest():
+    about = About(Task("", 2, kind="text", max_len=6, vocab_size=11), pad_id=10)
+    ids = random_inputs(about, 64)
+    lengths = (ids != 10).sum(dim=1)
+    assert set(lengths.tolist()) == set(range(1, 7))
+    assert ids.max() == 10
+    assert ((ids == 10).long().diff(dim=1) >= 0).all()  # on the right
+
+
+def test_without_onnxruntime_the_file_is_written_and_the_missing_check_is_said(ancestor, images, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    out = tmp_path / "net.onnx"
+    done = lgx("export", ancestor, "--out", out)
+    assert done.code == 0, done.err
+    assert "parity    not checked: onnxruntime is not installed; pip install 'lgx[export]'" in done.out
+    assert out.is_file()
+    refused = lgx("predict", images / "test", "--model", out, "--out", tmp_path / "x.csv")
+    assert refused.code == 2
+    assert f"{out}: needs onnxruntime, which is not installed; pip install 'lgx[export]'" in refused.sentence
+
+
+def test_a_missing_package_is_named_before_anything_is_traced(ancestor, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    done = lgx("export", ancestor, "--out", tmp_path / "net.onnx")
+    assert (done.code, done.sentence) == (
+        2, "lgx export: lgx export --format onnx: needs onnxscript, which is not installed; pip install 'lgx[export]'",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--format", "onnx", "--out", "{}/net"], "--format onnx: writes a file ending in .onnx, but got --out"),
+        (["--format", "pt2", "--out", "{}/net.onnx"], "--format pt2: writes a file ending in .pt2"),
+        (["--format", "timm", "--out", "{}/net.pt2"], "--format timm: writes a folder or a file ending in"),
+        (["--out", "{}/net.pt2", "--tokenizer", "gpt2"], "--tokenizer: is written into a folder"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(ancestor, tmp_path, options, words):
+    done = lgx("export", ancestor, *(option.format(tmp_path) for option in options))
+    assert (done.code, words in done.sentence) == (2, True), done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_is_a_source_for_a_folder_and_a_run_without_a_best_checkpoint_is_named(ancestor, tmp_path):
+    for source, out in ((ancestor, "run"), (ancestor / "checkpoints/best.ckpt", "file")):
+        done = lgx("export", source, "--out", tmp_path / out)
+        assert done.code == 0, done.err
+    weights = [(tmp_path / out / "model.safetensors").read_bytes() for out in ("run", "file")]
+    assert weights[0] == weights[1]
+    assert '| source | "test/ancestor/seed0/checkpoints/best.ckpt" |' in (tmp_path / "run/README.md").read_text()
+    shutil.copytree(ancestor, tmp_path / "broken")
+    (tmp_path / "broken/checkpoints/best.ckpt").unlink()
+    refused = lgx("export", tmp_path / "broken", "--out", tmp_path / "x")
+    assert "broken: the run has no checkpoints/best.ckpt; train it with `lgx fit`" in refused.sentence
+
+
+def test_own_programs_are_replaced_and_foreign_files_are_kept(programs, ancestor, tmp_path):
+    out = tmp_path / "net.pt2"
+    shutil.copy(programs / "net.pt2", out)
+    assert lgx("export", ancestor, "--out", out).code == 0
+    torch.export.save(torch.export.export(nn.Linear(2, 2), (torch.zeros(1, 2),)), out)
+    before = out.read_bytes()
+    refused = lgx("export", ancestor, "--out", out)
+    assert "exists, and `lgx export` did not write it" in refused.sentence
+    assert out.read_bytes() == before
+
+
+def test_a_network_too_large_for_one_onnx_file_is_refused_before_it_is_traced(tmp_path):
+    with torch.device("meta"):
+        model, about = network(nn.Sequential(nn.Flatten(), nn.Linear(192, 3_000_000)))
+    with pytest.raises(UserError, match=r"weights of 2\.2 GiB exceed an ONNX file's 2 GiB; use --format pt2"):
+        write_onnx(tmp_path / "net.onnx", model, about)
+
+
+@pytest.mark.parametrize("suffix", [pytest.param("onnx", marks=pytest.mark.slow), "pt2"])
+def test_segmentation_is_exported_with_its_decoder(tmp_path, suffix):
+    architecture = tiny("plain", kind="segmentation")
+    about = About.of(PretrainedNetwork("net", nn.Identity(), architecture, (0.5,) * 3, (0.5,) * 3), architecture)
+    out = tmp_path / f"net.{suffix}"
+    assert WRITERS[suffix](out, architecture.build().eval(), about) < 1e-4
+    program, texts = READERS[suffix](out)
+    assert program(torch.zeros(2, 3, 16, 16)).shape == (2, 5, 16, 16)
+    assert "whole image resized" in texts["preparation"]
+
+
+@pytest.mark.parametrize("suffix", [pytest.param("onnx", marks=pytest.mark.slow), "pt2"])
+def test_a_trained_text_network_is_exported_for_texts_of_any_length(tmp_path, suffix):
+    import_transformers()
+    source, out = ROOT / "tests/data/released/trained/released/text/seed0/best.learngene.safetensors", f"net.{suffix}"
+    done = lgx("export", source, "--out", tmp_path / out)
+    assert done.code == 0, done.err
+    network, (program, texts) = load_pretrained(str(source)), READERS[suffix](tmp_path / out)
+    about = {key: json.loads(text) for key, text in texts.items()}
+    assert (about["kind"], about["pad_id"], about["max_len"], about["vocab_size"]) == ("text", 259, 24, 260)
+    ids = torch.tensor([[5, 6, 7, 8, 9], [1, 2, about["pad_id"], about["pad_id"], about["pad_id"]]])
+    with torch.no_grad():
+        torch.testing.assert_close(program(ids), network.model(ids), atol=1e-4, rtol=0)
+    assert torch.allclose(program(ids[1:, :2]), program(ids)[1:], atol=1e-5)
+
+
+def test_an_onnx_file_is_complete_or_absent(tmp_path):
+    small = network(nn.Sequential(nn.Flatten(), nn.Linear(192, 3)))
+    with no_file_larger_than(300), pytest.raises(UserError, match="cannot write"):
+        write_onnx(tmp_path / "net.onnx", *small)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("family", FORMS)
+def test_every_form_of_vit_is_exported(tmp_path, family, suffix):
+    architecture = tiny(family)
+    about = About.of(PretrainedNetwork("net", nn.Identity(), architecture, (0.5,) * 3, (0.5,) * 3), architecture)
+    assert WRITERS[suffix](tmp_path / f"net.{suffix}", architecture.build().eval(), about) < 1e-4

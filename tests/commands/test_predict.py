@@ -1,0 +1,252 @@
+"""``lgx predict IMAGES --model EXPORTED`` gives the predictions of ``lgx predict --config`` for any image files."""
+
+import csv
+import shutil
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+
+from lgx.commands.predict import is_for_exported
+from tests.support.command_line import lgx, python
+from tests.support.images import CLASSES, draw
+from tests.support.paths import ROOT
+
+FORMS = ["net.onnx", "net.pt2", "folder", "run", "checkpoint"]
+
+
+@pytest.fixture(scope="module")
+def models(ancestor, tmp_path_factory):
+    """The trained ancestor in every form that ``--model`` takes."""
+    folder = tmp_path_factory.mktemp("models")
+    for name in ("net.onnx", "net.pt2", "folder"):
+        done = lgx("export", ancestor, "--out", folder / name)
+        assert done.code == 0, done.err
+    paths = {name: folder / name for name in ("net.onnx", "net.pt2", "folder")}
+    return {**paths, "run": ancestor, "checkpoint": ancestor / "checkpoints/best.ckpt"}
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Test images that need resizing, cropping and conversion, in class folders beside a training set."""
+    root, rng = tmp_path_factory.mktemp("photos") / "shapes", np.random.default_rng(0)
+    for split, count in (("train", 2), ("test", 6)):
+        for label, name in enumerate(CLASSES):
+            folder = root / split / name
+            folder.mkdir(parents=True)
+            for k in range(count):
+                image = draw(label, rng).resize((40 + 7 * k, 61 - 5 * k))
+                image.convert(["RGB", "L", "RGBA", "P", "LA", "1"][k]).save(folder / f"{k}.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def expected(ancestor, photos, tmp_path_factory):
+    """What the training command predicts for them."""
+    runs = tmp_path_factory.mktemp("runs")
+    options = [f"--data.root={photos}", f"--runs_dir={runs}", "--name=p", "--data.name=shapes"]
+    path = f"--ckpt_path={ancestor}/checkpoints/best.ckpt"
+    done = lgx("predict", "--config", ancestor / "config.yaml", path, *options)
+    assert done.code == 0, done.err
+    (file,) = runs.rglob("predictions.csv")
+    return {row["file"]: row for row in rows(file)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_predictions_are_those_of_the_training_command(models, photos, expected, tmp_path, form):
+    done = lgx("predict", photos / "test", "--model", models[form], "--out", tmp_path / "p.csv", "--batch-size", 5)
+    assert done.code == 0, done.err
+    found = rows(tmp_path / "p.csv")
+    assert [row["file"] for row in found] == sorted(expected)
+    assert len(found) == 18
+    for row in found:
+        known = expected[row["file"]]
+        assert (row["class"], row["name"]) == (known["class"], known["name"])
+        assert float(row["probability"]) == pytest.approx(float(known["probability"]), abs=1e-4)
+
+
+def test_the_light_path_imports_neither_lightning_nor_transformers(models, photos, tmp_path):
+    code = (
+        "import sys; from lgx.cli import main; main(sys.argv[1:]); "
+        "assert not {'lightning', 'transformers', 'torchmetrics'} & set(sys.modules)"
+    )
+    done = python("-c", code, "predict", photos / "test", "--model", models["folder"], "--out", tmp_path / "p.csv")
+    assert done.returncode == 0, done.stderr
+
+
+def test_top_k_gives_further_classes_in_the_order_of_probability(models, photos, tmp_path):
+    out = tmp_path / "p.csv"
+    assert lgx("predict", photos / "test", "--model", models["net.pt2"], "--out", out, "--top-k", 3).code == 0
+    for row in rows(out):
+        values = [float(row[key]) for key in ("probability", "probability_2", "probability_3")]
+        assert values == sorted(values, reverse=True)
+        assert sum(values) == pytest.approx(1, abs=1e-5)
+        names = [row[key] for key in ("name", "name_2", "name_3")]
+        assert [CLASSES[int(row[key])] for key in ("class", "class_2", "class_3")] == names
+        assert set(names) == set(CLASSES)
+    refused = lgx("predict", photos / "test", "--model", models["net.pt2"], "--out", out, "--top_k", 4)
+    assert (refused.code, "--top_k: expected 1 to 3, the classes of" in refused.sentence) == (2, True)
+
+
+def test_common_formats_are_read_wherever_they_lie(models, tmp_path):
+    picture, place = draw(0, np.random.default_rng(1)), tmp_path / "mixed"
+    (place / "a/b").mkdir(parents=True)
+    for name in ("x.bmp", "x.gif", "x.JPG", "x.jfif", "x.png", "x.ppm", "x.tiff", "x.webp", "a/x.tif", "a/b/x.jpeg"):
+        picture.save(place / name, {"jfif": "jpeg"}.get(name[2:]))
+    Image.fromarray(np.asarray(picture.convert("L")).astype(np.uint16) * 257).save(place / "deep.png")
+    for name in (".hidden.png", "notes.txt"):
+        (place / name).write_text("x")
+    done = lgx("predict", place, "--model", models["folder"], "--out", tmp_path / "p.csv")
+    assert done.code == 0, done.err
+    assert "skipped   1 files (.txt 1)" in done.out
+    found = {row["file"] for row in rows(tmp_path / "p.csv")}
+    assert len(found) == 11
+    assert {"a/x.tif", "a/b/x.jpeg", "deep.png"} <= found
+
+
+def test_files_and_several_folders_keep_the_names_that_were_given(models, photos, tmp_path):
+    out, test = tmp_path / "p.csv", photos / "test"
+    given = [test / "circle/0.png", test / "square", test / "circle/0.png"]
+    assert lgx("predict", *given, "--model", models["folder"], "--out", out).code == 0
+    assert [row["file"] for row in rows(out)] == [str(given[0]), *(f"{test}/square/{k}.png" for k in range(6))]
+
+
+def test_unreadable_files_are_reported_counted_and_not_fatal(models, photos, tmp_path):
+    place, out = tmp_path / "photos", tmp_path / "p.csv"
+    shutil.copytree(photos / "test", place)
+    (place / "circle/broken.png").write_bytes(b"no image")
+    whole = (place / "square/0.png").read_bytes()
+    (place / "square/half.png").write_bytes(whole[: len(whole) // 2])
+    Image.new("F", (8, 8)).save(place / "float.tif")
+    done = lgx("predict", place, "--model", models["folder"], "--out", out, "--batch_size=4")
+    assert done.code == 3
+    assert f"predicted {out}: 18 images" in done.out
+    assert "unread    circle/broken.png: UnidentifiedImageError" in done.err
+    assert "unread    square/half.png: " in done.err
+    assert "unread    float.tif: ValueError: mode F has no known range of values" in done.err
+    assert done.sentence == "unread    3 of 21 files could not be decoded"
+    assert len(rows(out)) == 18
+    for path in place.rglob("*.png"):
+        path.write_bytes(b"no image")
+    before = out.read_bytes()
+    refused = lgx("predict", place, "--model", models["folder"], "--out", out)
+    assert refused.code == 2
+    assert "cannot be decoded" in refused.sentence
+    assert "like all of the 21 files" in refused.sentence
+    assert out.read_bytes() == before
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_names_that_a_spreadsheet_would_run_and_bytes_that_are_no_utf8_are_written(models, photos, tmp_path):
+    (tmp_path / "photos").mkdir()
+    for name in (b"=1+1.png", b"caf\xe9.png"):
+        shutil.copy(photos / "test/circle/0.png", str(tmp_path / "photos").encode() + b"/" + name)
+    out = tmp_path / "p.csv"
+    assert lgx("predict", tmp_path / "photos", "--model", models["folder"], "--out", out).code == 0
+    assert b"\n'=1+1.png," in out.read_bytes().replace(b"\r", b"")
+    assert b"\ncaf\xe9.png," in out.read_bytes().replace(b"\r", b"")
+
+
+def test_a_foreign_onnx_file_without_description_is_refused(models, photos, tmp_path):
+    foreign = onnx.load(models["net.onnx"])
+    del foreign.metadata_props[:]
+    onnx.save(foreign, tmp_path / "foreign.onnx")
+    done = lgx("predict", photos, "--model", tmp_path / "foreign.onnx", "--out", tmp_path / "p.csv")
+    assert done.code == 2
+    assert "foreign.onnx: does not say its class names, normalization and image size" in done.sentence
+
+
+@pytest.mark.parametrize("name", ["net.onnx", "net.pt2"])
+def test_a_damaged_program_is_refused(models, photos, tmp_path, name):
+    content = models[name].read_bytes()
+    for part in (b"", content[: len(content) // 2], b"x" * 100):
+        (tmp_path / name).write_bytes(part)
+        done = lgx("predict", photos, "--model", tmp_path / name, "--out", tmp_path / "p.csv")
+        assert done.code == 2
+        assert f"{tmp_path / name}: not an intact" in done.sentence
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("num_classes", "4", "names 3 classes, but has 4"),
+        ("mean", "[0.5]", "has a mean and std of 1 and 3 channels, expected 3"),
+        ("img_size", '"x"', "img_size is 'x', expected a whole number"),
+        ("std", "[0.5, 0.5, 0]", "std is"),
+        ("kind", '"text"', "channels, expected 0"),
+        ("class_names", "[", "class_names: not valid JSON"),
+        ("img_size", "32", "the model does not run"),
+        ("class_names", "[]", ""),
+    ],
+)
+def test_a_description_that_is_wrong_is_named(models, photos, tmp_path, key, value, words):
+    changed = onnx.load(models["net.onnx"])
+    for entry in changed.metadata_props:
+        entry.value = value if entry.key == key else entry.value
+    onnx.save(changed, tmp_path / "net.onnx")
+    done = lgx("predict", photos / "test", "--model", tmp_path / "net.onnx", "--out", tmp_path / "p.csv")
+    if words:
+        assert (done.code, words in done.sentence) == (2, True), done.err
+    else:
+        assert {row["name"] for row in rows(tmp_path / "p.csv")} == {""}
+
+
+def test_mistakes_end_with_one_sentence_and_write_nothing(models, photos, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty/notes.txt").write_text("x")
+    out, released = tmp_path / "p.csv", ROOT / "tests/data/released/trained/released"
+    segments, texts = (released / kind / "seed0/best.learngene.safetensors" for kind in ("segmentation", "text"))
+    for words, sentence in (
+        ([tmp_path / "empty", "--model", models["folder"]], "empty: no image (looked for .jpg, "),
+        ([tmp_path / "absent", "--model", models["folder"]], "absent: no such file or folder; give images"),
+        ([photos, "--model", tmp_path / "absent.onnx"], "absent.onnx: no such file or folder; give what `lgx export`"),
+        ([photos, "--model", "vit_tiny_patch16_224"], "vit_tiny_patch16_224: no such file or folder"),
+        ([photos, "--model", models["folder"], "--batch_size", 0], "--batch_size: expected a positive number, got 0"),
+        (
+            [photos, "--model", segments],
+            "predicts the class of every pixel, but",
+        ),
+        (
+            [photos, "--model", texts],
+            "reads texts, but `lgx predict` writes one class",
+        ),
+    ):
+        done = lgx("predict", *words, "--out", out)
+        assert (done.code, sentence in done.sentence) == (2, True), done.err
+        assert not out.exists()
+    out.write_text("mine")
+    done = lgx("predict", photos, "--model", models["folder"], "--out", out)
+    assert "exists, and `lgx predict` did not write it" in done.sentence
+    assert lgx("predict", photos, "--model", models["folder"], "--out", out, "--force").code == 0
+    assert lgx("predict", photos, "--model", models["folder"], "--out", out).code == 0
+
+
+def test_the_form_of_the_command_follows_from_its_options(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Ancestor").mkdir()
+    (tmp_path / "net").mkdir()
+    for words in (
+        "photos --model net --out p.csv", "--model net.onnx photos", "--model=net photos", "--model x --out p photos",
+        "--help", "-h", "photos",
+    ):  # fmt: skip
+        assert is_for_exported(words.split()), words
+    for words in (
+        "--config a.yaml --ckpt_path best", "-c a.yaml", "--config=a.yaml", "--model Ancestor --data ImageFolderData",
+        "--model Ancestor --model.arch 6-Small", "--model SWS", "--print_config", "--ckpt_path best", "",
+        "--model Ancestor --trainer.devices 1", "--config a.yaml --help",
+    ):  # fmt: skip
+        assert not is_for_exported(words.split()), words
+
+
+def test_help_shows_the_form_for_images_and_names_the_other_one():
+    done = lgx("predict", "--help")
+    assert done.code == 0
+    assert "--top_k" in done.out
+    assert "lgx predict --config FILE --ckpt_path best" in " ".join(done.out.split())
