@@ -15,8 +15,13 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
 	touch $(READY)
 
+# docs/site_pictures.py names the same archive.
+MERMAID := .mermaid/mermaid-11.17.2.tgz
+
 docs: $(READY) ## the documentation, to site/index.html
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]' --constraint constraints.txt
+	@test -e $(MERMAID) || { mkdir -p .mermaid && cd .mermaid && npm pack --silent $(subst .tgz,,$(subst mermaid-,mermaid@,$(notdir $(MERMAID)))); } \
+	  || echo "make docs: npm did not fetch $(notdir $(MERMAID)); the site shows diagrams as text"
 	OMP_NUM_THREADS=1 $(BIN)/mkdocs build --strict
 
 DEMO := runs/demo/ancestor/seed0/best.learngene.safetensors
