@@ -4,7 +4,8 @@ BIN := .venv/bin
 READY := .venv/installed
 SLURM := slurmctld slurmd munged srun
 
-.PHONY: help docs demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly soak chaos slurm slurm-programs gpu bench tensorboard clean
+.PHONY: help docs demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly minimum no-extras wheel sbom release-check soak chaos \
+  slurm slurm-programs gpu bench tensorboard clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -14,8 +15,13 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
 	touch $(READY)
 
+# docs/site_pictures.py names the same archive.
+MERMAID := .mermaid/mermaid-11.17.2.tgz
+
 docs: $(READY) ## the documentation, to site/index.html
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]' --constraint constraints.txt
+	@test -e $(MERMAID) || { mkdir -p .mermaid && cd .mermaid && npm pack --silent $(subst .tgz,,$(subst mermaid-,mermaid@,$(notdir $(MERMAID)))); } \
+	  || echo "make docs: npm did not fetch $(notdir $(MERMAID)); the site shows diagrams as text"
 	OMP_NUM_THREADS=1 $(BIN)/mkdocs build --strict
 
 DEMO := runs/demo/ancestor/seed0/best.learngene.safetensors
@@ -59,6 +65,39 @@ slow: $(READY) ## the tests that take minutes
 nightly: slow ## the slow tests, then every table and figure at pocket scale
 	OMP_NUM_THREADS=1 $(BIN)/lgx reproduce all --scale pocket
 
+TESTERS := pytest pytest-timeout pytest-xdist hypothesis packaging
+
+minimum: ## the fast tests with the oldest versions that pyproject.toml allows
+	$(PYTHON) -m venv .venv-minimum
+	$(PYTHON) -m tests.support.minimum > .venv-minimum/oldest.txt
+	.venv-minimum/bin/pip install --quiet --disable-pip-version-check --constraint .venv-minimum/oldest.txt \
+	  --editable '.[nlp,sweep,pruning]' $(TESTERS)
+	OMP_NUM_THREADS=1 .venv-minimum/bin/pytest -n 2 --dist loadfile --deselect tests/project/test_released.py
+
+no-extras: ## imports of all modules, and tests of the core, without the optional packages
+	$(PYTHON) -m venv .venv-core
+	.venv-core/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . $(TESTERS)
+	OMP_NUM_THREADS=1 .venv-core/bin/pytest -n 2 --dist loadfile tests/project/test_no_extras.py \
+	  tests/core tests/architectures tests/artifacts tests/initialization tests/data_modules tests/methods
+
+wheel: ## sdist and wheel in dist/; the wheel is installed in an empty environment and used outside this folder
+	$(PYTHON) -m venv .venv-build
+	.venv-build/bin/pip install --quiet --disable-pip-version-check build twine cyclonedx-bom
+	rm -rf dist build
+	.venv-build/bin/python -m build
+	.venv-build/bin/twine check --strict dist/*
+	$(PYTHON) -m venv --clear .venv-wheel
+	.venv-wheel/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	.venv-wheel/bin/python tests/support/installed.py
+
+sbom: ## after make wheel: what an installation contains, as CycloneDX, to build/lgx.cdx.json
+	@test -x .venv-wheel/bin/lgx || { echo "make sbom: .venv-wheel is missing; run make wheel first"; exit 1; }
+	mkdir -p build
+	.venv-build/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file build/lgx.cdx.json .venv-wheel
+
+release-check: ## TAG=v1.2.3: the tag, lgx/core/version.py, CITATION.cff and CHANGELOG.md give the same version
+	@$(PYTHON) -m tests.support.release $(TAG)
+
 chaos: $(READY) ## 300 random attacks: pairs of commands, kills, limits, edits, taken places, hostile words
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.chaos --seed 0 --cases 300
 
@@ -88,4 +127,4 @@ tensorboard: $(READY) ## curves of the runs at http://localhost:6006
 	$(BIN)/tensorboard --logdir runs
 
 clean: ## remove the virtual environment and caches; keep runs and data
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

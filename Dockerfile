@@ -1,0 +1,20 @@
+# lgx on a CPU, without root:
+#   docker build --build-arg TORCH_INDEX=INDEX --tag lgx .
+#   docker run --rm --volume "$PWD:/work" lgx doctor
+# INDEX is the address of PyTorch's CPU wheels, as its install page gives it. Without it torch comes with its CUDA libraries.
+FROM python:3.13-slim AS build
+WORKDIR /src
+COPY . .
+RUN pip install --no-cache-dir build==1.6.1 && python -m build --wheel --outdir /dist
+
+FROM python:3.13-slim
+ARG TORCH_INDEX=""
+ENV PYTHONUNBUFFERED=1 MPLCONFIGDIR=/tmp/matplotlib
+COPY constraints.txt /tmp/constraints.txt
+COPY --from=build /dist /tmp/dist
+RUN pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} --constraint /tmp/constraints.txt /tmp/dist/*.whl \
+    && useradd --create-home --uid 1000 lgx
+USER 1000
+WORKDIR /work
+ENTRYPOINT ["lgx"]
+CMD ["--help"]

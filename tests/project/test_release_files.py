@@ -1,0 +1,152 @@
+"""Workflows, hooks, image and citation name what exists, and one version."""
+
+import re
+import subprocess
+import tomllib
+
+import pytest
+import yaml
+
+import lgx
+from tests.support.minimum import oldest
+from tests.support.paths import ROOT
+from tests.support.release import PLACES, differences
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = set(re.findall(r"^([a-z][\w-]*):", MAKEFILE, re.MULTILINE))
+
+
+def load(path):
+    """A workflow; YAML reads its key ``on`` as true."""
+    read = yaml.safe_load(path.read_text())
+    return {("on" if key is True else key): value for key, value in read.items()}
+
+
+def steps(workflow):
+    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_calls_targets_that_exist_and_pinned_actions(path):
+    workflow = load(path)
+    assert workflow["on"]
+    assert workflow["permissions"] == {"contents": "read"}, "more is given to single jobs"
+    for job in workflow["jobs"].values():
+        assert job["timeout-minutes"] <= 360
+        assert set(job.get("needs", "").split()) <= set(workflow["jobs"])
+    runs = [step["run"] for step in steps(workflow) if "run" in step]
+    assert runs
+    assert [run for run in runs if not re.fullmatch(r'make [a-z-]+( TAG="\$GITHUB_REF_NAME")?', run)] == []
+    assert {run.split()[1] for run in runs} <= TARGETS
+    uses = re.findall(r"uses: (.*)", path.read_text())
+    assert len(uses) == sum("uses" in step for step in steps(workflow))
+    assert [use for use in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", use)] == []
+
+
+def test_one_version_of_an_action_is_pinned_everywhere():
+    pins = {pin for path in WORKFLOWS for pin in re.findall(r"uses: ([^@]+)@(\w+)", path.read_text())}
+    assert len(pins) == len({name for name, _ in pins}) >= 7
+
+
+def test_tests_run_on_every_python_from_the_oldest_on():
+    tests = load(ROOT / ".github/workflows/tests.yml")["jobs"]
+    versions = [tuple(map(int, text.split("."))) for text in tests["test"]["strategy"]["matrix"]["python"]]
+    oldest_python = tuple(map(int, PROJECT["requires-python"].removeprefix(">=").split(".")))
+    assert versions == [(3, minor) for minor in range(11, 15)]
+    assert versions[0] == oldest_python
+    setups = [step["with"] for step in tests["minimum"]["steps"] if "setup-python" in step.get("uses", "")]
+    assert [setup["python-version"] for setup in setups] == [".".join(map(str, oldest_python))]
+
+
+def test_a_release_is_published_without_secrets_by_a_job_that_runs_no_code_of_the_repository():
+    path = ROOT / ".github/workflows/release.yml"
+    workflow = load(path)
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    assert workflow["on"] == {"push": {"tags": ["v*"]}}
+    assert "secrets." not in path.read_text()
+    assert "permissions" not in build
+    assert publish["permissions"] == {"id-token": "write", "attestations": "write"}
+    assert (publish["needs"], publish["environment"]) == ("build", "pypi")
+    assert [step for step in publish["steps"] if "run" in step or "actions/checkout@" in step["uses"]] == []
+    stored = {step["with"]["name"] for step in build["steps"] if "upload-artifact@" in step.get("uses", "")}
+    read = {step["with"]["name"] for step in publish["steps"] if "download-artifact@" in step["uses"]}
+    assert stored == read == {"dist", "sbom"}
+
+
+def test_every_target_has_a_help_text_and_is_phony():
+    hidden = {"demo-ancestor", "slurm-programs"}  # steps of other targets
+    described = set(re.findall(r"^([a-z][\w-]*):.*## \S", MAKEFILE, re.MULTILINE))
+    assert described == TARGETS - hidden
+    phony = re.search(r"\.PHONY: (.*?)\n\n", MAKEFILE.replace("\\\n", " "), re.DOTALL)
+    assert set(phony[1].split()) == TARGETS
+
+
+def test_the_sbom_asks_for_the_wheel_first(tmp_path):
+    makefile = ROOT / "Makefile"
+    done = subprocess.run(["make", "-f", makefile, "sbom"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert done.stdout == "make sbom: .venv-wheel is missing; run make wheel first\n"
+
+
+def test_hooks_issue_forms_and_updates_are_valid():
+    hooks = [
+        hook
+        for repo in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+        for hook in repo["hooks"]
+    ]
+    assert {hook["entry"].removeprefix("make ") for hook in hooks} == {"lint", "types"} <= TARGETS
+    for path in sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")):
+        form = yaml.safe_load(path.read_text())
+        if path.stem == "config":
+            continue
+        assert form["name"]
+        assert form["description"]
+        fields = [field for field in form["body"] if field["type"] != "markdown"]
+        assert len({field["id"] for field in fields}) == len(fields)
+        assert all(field["attributes"]["label"] for field in fields)
+    updates = yaml.safe_load((ROOT / ".github/dependabot.yml").read_text())["updates"]
+    assert {update["package-ecosystem"] for update in updates} == {"github-actions", "pip", "docker"}
+
+
+def test_the_image_holds_what_the_wheel_is_built_from_and_runs_without_root():
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("USER")] == ["1000"]
+    ignored = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    assert ignored[0] == "*"
+    kept = {line[1:] for line in ignored if line.startswith("!")}
+    assert kept >= {"pyproject.toml", "constraints.txt", PROJECT["readme"], *PROJECT["license-files"]}
+    assert [name for name in kept if not (ROOT / name).exists()] == []
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]["include"]
+    assert {pattern.rstrip("*") for pattern in packages} <= kept
+
+
+def test_the_citation_gives_this_version_and_license():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors", "abstract", "keywords"} <= citation.keys()
+    assert citation["version"] == lgx.__version__
+    assert citation["license"] == PROJECT["license"]
+    for reference in citation["references"]:
+        assert {"type", "title", "authors", "year", "url"} <= reference.keys()
+
+
+def test_a_tag_is_refused_if_a_place_has_another_version(tmp_path):
+    for place in PLACES:
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "lgx/core/version.py").write_text('"""The version."""\n\n__version__ = "1.2.3"\n')
+    (tmp_path / "CITATION.cff").write_text("cff-version: 1.2.0\nversion: 1.2.3\n")
+    (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n\n## [1.2.3] - 2026-11-24\n\n## [1.2.2]\n")
+    assert differences("v1.2.3", tmp_path) == []
+    assert differences("1.2.3", tmp_path) == ["tag '1.2.3': expected v and a version, e.g. v1.2.3"]
+    assert len(differences("v1.2.4", tmp_path)) == len(PLACES)
+    (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n")
+    assert differences("v1.2.3", tmp_path) == ["CHANGELOG.md: has no version, the tag is v1.2.3"]
+
+
+def test_the_oldest_versions_are_the_lower_bounds():
+    found = oldest(ROOT / "pyproject.toml")
+    assert found["torch"] == re.search(r'"torch>=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
+    assert {"jsonargparse", "transformers", "optuna", "torch-pruning"} <= found.keys()
+    assert not found.keys() & {"pytest", "ruff", "mkdocs"}
