@@ -3,6 +3,7 @@
 import re
 from io import StringIO
 from pathlib import Path
+from typing import Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -70,7 +71,7 @@ def in_ink(svg: str) -> str:
     return re.sub(r"#000000\b", "currentColor", svg)
 
 
-def glyph(color: str, dash: str, marker: str, prefix: str) -> str:
+def glyph(color: str, dash: Literal["-", "--", ":", "-."], marker: str, prefix: str) -> str:
     """A short line with a marker, as an ``<svg>`` element for a legend.
 
     Args:
@@ -80,8 +81,9 @@ def glyph(color: str, dash: str, marker: str, prefix: str) -> str:
         prefix: See :func:`to_svg`.
     """
     figure = Figure(figsize=(0.5, 0.16))
-    style = {"color": color, "linestyle": dash, "marker": marker, "markersize": 5}
-    figure.add_artist(Line2D([0.06, 0.5, 0.94], [0.5, 0.5, 0.5], markevery=[1], **style))
+    at = [0.06, 0.5, 0.94]
+    line = Line2D(at, [0.5] * 3, color=color, linestyle=dash, marker=marker, markersize=5, markevery=[1])
+    figure.add_artist(line)
     return in_ink(to_svg(figure, prefix))
 
 

@@ -135,7 +135,7 @@ def legend(methods: Iterable[str], looks: Mapping[str, Style], prefix: str) -> l
     return [(glyph(s.color, s.dash, s.marker, f"{prefix}g{i}"), s.label) for i, s in enumerate(chosen)]
 
 
-def _only(curves: _Curves, tags: Container[str]) -> dict[str, list[Mapping[str, Curve]]]:
+def _only(curves: _Curves, tags: Container[str]) -> dict[str, Sequence[Mapping[str, Curve]]]:
     """The curves of some tags; methods and seeds without such are left out."""
     kept = {
         method: [own for seed in seeds if (own := {tag: curve for tag, curve in seed.items() if tag in tags})]
@@ -174,5 +174,6 @@ def _spread(seeds: Sequence[int]) -> str:
 
 def _chance(chances: Sequence[float | None], metric: str) -> str:
     """The chance level in words."""
-    known = sorted({with_unit(chance, metric) for chance in chances if chance is not None})
-    return f" Chance is {' or '.join(known)}, dashed where it is near the dots." if known else ""
+    known = {with_unit(chance, metric) for chance in chances if chance is not None}
+    level = f"Chance, {known.pop()}, is" if len(known) == 1 else "Chance is"
+    return f" {level} a dashed line where it is near the dots." if any(c is not None for c in chances) else ""

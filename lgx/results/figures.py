@@ -8,6 +8,7 @@ from matplotlib.lines import Line2D
 
 from lgx.components.figures import make_panels, plain
 from lgx.components.ticks import step_ticks, whole_ticks
+from lgx.methods.spec import GRAY
 from lgx.results.architecture_names import depth_of
 from lgx.results.curves import TAGS, Curve, over_seeds
 from lgx.results.looks import Style, method_order
@@ -136,8 +137,8 @@ def _mark_chance(axes: Axes, chance: float | None, vertical: bool = False) -> No
         return
     low, high = axes.get_xlim() if vertical else axes.get_ylim()
     if low - (high - low) / 2 <= chance <= high:
-        style = {"color": "#8c8c8c", "linestyle": (0, (6, 3)), "linewidth": 1.0, "zorder": 1}
-        (axes.axvline if vertical else axes.axhline)(chance, **style)
+        line = axes.axvline if vertical else axes.axhline
+        line(chance, color=GRAY, linestyle=(0, (6, 3)), linewidth=1.0, zorder=1)
 
 
 def _legend_width(methods: Sequence[str], looks: Mapping[str, Style]) -> float:

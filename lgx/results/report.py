@@ -71,7 +71,7 @@ def write_report(comparison: Comparison, page: Path) -> list[str]:
     pictures = {f"depth-{number}.svg": drawing.svg for number, drawing in enumerate(depths.drawings if depths else ())}
     if first and (drawing := average_drawing(comparison.standings, looks, comparison.levels)):
         first = [replace(first[0], drawings=[drawing])]
-    sections = [*first, methods, *details, *figures, replace(origin, text=comparison.introduction)]
+    sections = [*first, methods, *details, *figures, replace(origin, text=comparison.introduction[1:])]
     html = to_html(TITLE, sections, headline=comparison.headline)
     write_rows(page.parent / RESULTS, rows)
     for name, text in {**pictures, MARKDOWN: markdown, page.name: html}.items():
