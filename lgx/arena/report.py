@@ -76,7 +76,7 @@ class Report:
         places = {task: _places(arena, curves, task) for task in arena.tasks}
         figures = {task: compute_figure(curves, found) for task, found in places.items() if found}
         drawings = [_drawing(task, figure, curves) for task, figure in figures.items()]
-        pictures = Section("Curves", drawings=drawings, legend=legend(curves, styles(curves), "curves"))
+        pictures = Section("Curves", drawings=drawings, legend=_legend(curves))
         measured = [row for row in rows if arena.cell_of(row.run)]
         methods, origin = start_section(arena, measured), origin_section(measured)
         first, second, *others = sections
@@ -108,6 +108,13 @@ def _drawing(task: str, figure: Figure, curves: Curves) -> Drawing:
     label = f"accuracy against total compute on {task}, starts {', '.join(curves)}"
     name = f"curves-{task}"
     return Drawing(to_svg(figure, name), label, caption, to_panels(figure, name))
+
+
+def _legend(curves: Curves) -> list[tuple[str, str]]:
+    """Line styles of the starts that the curves show, by their names in the arena file."""
+    looks = {start: replace(look, label=start) for start, look in styles(curves).items()}
+    drawn = [s for s, found in curves.items() if any(p.flops.total for curve in found.values() for p in curve)]
+    return legend(drawn, looks, "curves")
 
 
 def _overview(arena: Arena, rows: Sequence[Row]) -> str:

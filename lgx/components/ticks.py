@@ -33,7 +33,8 @@ def log_ticks(axes: Axes) -> None:
     low, high = axes.get_xlim()
     decades = log10(high / low)
     subs = (1.0, 2.0, 5.0) if decades < 2 else (1.0,)
-    axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=7))
+    few = MaxNLocator(4)  # within half a decade powers and their multiples are too rare
+    axes.xaxis.set_major_locator(few if decades < 0.5 else LogLocator(subs=subs, numticks=7))
     axes.xaxis.set_major_formatter(
         FuncFormatter(lambda value, _: f"{value:g}" if 1e-3 < value < 1e5 else f"{value:.0e}")
     )

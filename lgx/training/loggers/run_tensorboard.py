@@ -10,6 +10,8 @@ BEST = "hp/best_val"
 LAST_GROUP = "z_run"
 """TensorBoard sorts groups of tags by name and opens the first ones: this one comes after test, train and val."""
 _BOOKKEEPING = ("epoch", "effective_batch", "trainable_parameters", BEST)
+_COUNT = "/n"
+"""End of the tags of numbers of evaluated examples."""
 _RATES = "lr-"
 """Beginning of the tags of Lightning's ``LearningRateMonitor``."""
 
@@ -35,7 +37,7 @@ class RunTensorBoard(TensorBoardLogger):
         self.hparams.update(parameters)
         scores = {shown_tag(tag): 0.0 for tag in tags}
         for summary in hparams(dict(parameters), scores):
-            self.experiment.file_writer.add_summary(summary)
+            self.experiment._get_file_writer().add_summary(summary)  # the attribute is None once it was closed
 
 
 def shown_tag(tag: str) -> str:
@@ -44,6 +46,6 @@ def shown_tag(tag: str) -> str:
     Args:
         tag: The tag that was logged.
     """
-    if tag in _BOOKKEEPING or tag.startswith(_RATES):
+    if tag in _BOOKKEEPING or tag.startswith(_RATES) or tag.endswith(_COUNT):
         return f"{LAST_GROUP}/{tag.removeprefix('hp/')}"
     return tag
