@@ -12,7 +12,15 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 _PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs/**/*.md", "experiments/README.md")
-_LINKED = ("LICENSE", "docs/**/*.csv", "docs/**/*.ipynb", "experiments/**/*", "lgx/**/*.py", "data_modules/**/*.py", "tests/**/*.py")
+_LINKED = (
+    "LICENSE",
+    "docs/**/*.csv",
+    "docs/**/*.ipynb",
+    "experiments/**/*",
+    "lgx/**/*.py",
+    "data_modules/**/*.py",
+    "tests/**/*.py",
+)
 _REFERENCE = "docs/commands.md"
 
 

@@ -9,6 +9,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from lgx.arena.points import Curve, Place
 from lgx.components.figures import make_panels, plain
+from lgx.components.ticks import log_ticks
 from lgx.results.looks import styles
 
 
@@ -31,10 +32,10 @@ def compute_figure(curves: Mapping[str, Mapping[Place, Curve]], places: list[Pla
                 yerr=[point.summary.half_width or 0.0 for point in trained],
                 color=look.color, linestyle=look.dash, marker=look.marker, markersize=4, capsize=2, linewidth=1.2,
             )  # fmt: skip
-        axes.set_xscale("log")
+        log_ticks(axes)
         axes.set_title(plain(", ".join(place)))
         axes.set_xlabel("total compute per size (TFLOP)")
-    panels[0].set_ylabel("accuracy (%)")
+        axes.set_ylabel("accuracy (%)")
     shown = [looks[start] for start in curves]
     lines = [Line2D([], [], color=look.color, linestyle=look.dash, marker=look.marker, markersize=4) for look in shown]
     figure.legend(lines, [plain(start) for start in curves], loc="outside right upper", frameon=False)

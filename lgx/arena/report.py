@@ -2,19 +2,25 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from matplotlib.figure import Figure
 
 from lgx.arena.arena_file import Arena
 from lgx.arena.figures import compute_figure, write_scalars
 from lgx.arena.points import Place
 from lgx.arena.sections import sections_of
+from lgx.arena.summary import headlines, start_section
 from lgx.arena.verdicts import Curves
-from lgx.components.figures import is_svg_of, to_svg, write_svg
+from lgx.components.figures import is_svg_of, to_panels, to_svg, write_svg
 from lgx.core.files import atomic_path
 from lgx.core.outputs import begins_with, check_file
 from lgx.core.rows import Row
+from lgx.results.drawings import legend
+from lgx.results.looks import styles
 from lgx.results.markdown import to_markdown_page
+from lgx.results.origin import origin_section
 from lgx.results.page import to_html
 from lgx.results.sections import Drawing, Section
 from lgx.results.terminal import print_sections
@@ -64,22 +70,20 @@ class Report:
             rows: Rows of the runs.
         """
         sections, introduction = sections_of(arena, curves, refusals), [_overview(arena, rows)]
-        print_sections(introduction, sections)
+        result = headlines(arena, curves)
+        print_sections([*result, *introduction], sections)
         self.folder.mkdir(parents=True, exist_ok=True)
         places = {task: _places(arena, curves, task) for task in arena.tasks}
         figures = {task: compute_figure(curves, found) for task, found in places.items() if found}
-        drawings = [
-            Drawing(
-                to_svg(figure, f"curves-{task}"),
-                f"accuracy against total compute on {task}, starts {', '.join(curves)}",
-                f"{task}: accuracy against total compute with the share of sources; mean over seeds, 95 % intervals.",
-            )
-            for task, figure in figures.items()
-        ]
-        first, *others = sections
+        drawings = [_drawing(task, figure, curves) for task, figure in figures.items()]
+        pictures = Section("Curves", drawings=drawings, legend=_legend(curves))
+        measured = [row for row in rows if arena.cell_of(row.run)]
+        methods, origin = start_section(arena, measured), origin_section(measured)
+        first, second, *others = sections
+        html = [first, second, pictures, methods, *others, replace(origin, text=introduction)]
         pages = {
-            PAGE: to_html(_TITLE, introduction, [first, Section("Curves", drawings=drawings), *others], _GENERATOR),
-            MARKDOWN: to_markdown_page(_TITLE, introduction, sections),
+            PAGE: to_html(_TITLE, html, _GENERATOR, result),
+            MARKDOWN: to_markdown_page(_TITLE, [*result, *introduction], [first, second, methods, *others, origin]),
         }
         for name, text in pages.items():
             with atomic_path(self.folder / name) as temporary:
@@ -89,6 +93,28 @@ class Report:
         shutil.rmtree(self.folder / SCALARS, ignore_errors=True)
         write_scalars(curves, self.folder / SCALARS)
         print(f"\nreport     {self.folder / PAGE}, and beside it {MARKDOWN}, the curves and {SCALARS}")
+
+
+def _drawing(task: str, figure: Figure, curves: Curves) -> Drawing:
+    """A task's curves for the page."""
+    counts = [len(point.accuracy) for found in curves.values() for curve in found.values() for point in curve]
+    spread = (
+        "means over seeds, bars are 95 % intervals" if max(counts) > 1 else "one seed each, so that no bar is drawn"
+    )
+    caption = (
+        f"{task}. Look at which line is highest above each amount of compute, which includes the share of sources; "
+        f"{spread}."
+    )
+    label = f"accuracy against total compute on {task}, starts {', '.join(curves)}"
+    name = f"curves-{task}"
+    return Drawing(to_svg(figure, name), label, caption, to_panels(figure, name))
+
+
+def _legend(curves: Curves) -> list[tuple[str, str]]:
+    """Line styles of the starts that the curves show, by their names in the arena file."""
+    looks = {start: replace(look, label=start) for start, look in styles(curves).items()}
+    drawn = [s for s, found in curves.items() if any(p.flops.total for curve in found.values() for p in curve)]
+    return legend(drawn, looks, "curves")
 
 
 def _overview(arena: Arena, rows: Sequence[Row]) -> str:

@@ -15,7 +15,7 @@ from lgx.results.tables import NONE, Cell, Table
 
 
 def sections_of(arena: Arena, curves: Curves, refusals: Mapping[tuple[str, str], str]) -> list[Section]:
-    """All sections without figures, the most useful first.
+    """All sections without figures: averages, what to choose, then the details.
 
     Args:
         arena: The arena.
@@ -24,7 +24,7 @@ def sections_of(arena: Arena, curves: Curves, refusals: Mapping[tuple[str, str],
     """
     places = [(task, size) for task in arena.tasks for size in arena.sizes]
     places = [place for place in places if any(place in found for found in curves.values())]
-    sections = [choice_section(arena, curves, places), verdict_section(arena, curves)]
+    sections = [verdict_section(arena, curves), choice_section(arena, curves, places)]
     if arena.rival in curves:
         sections.append(crossover_section(arena, curves, arena.rival or ""))
     return [*sections, *(place_section(arena, curves, place, refusals) for place in places)]
@@ -88,7 +88,8 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
         f"{caveat(counts)}"
     )
     checks = setbacks(curves, arena.scratch) or [f"More training from {arena.scratch} never ended claimably worse."]
-    return Section("Verdicts", [note, *words, *checks], [Table("All starts", columns, tuple(rows), first="start")])
+    table = Table("All starts, averages", columns, tuple(rows), first="start")
+    return Section("Verdicts", tables=[table], below=[note, *words, *checks])
 
 
 def crossover_section(arena: Arena, curves: Curves, rival: str) -> Section:

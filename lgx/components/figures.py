@@ -3,10 +3,13 @@
 import re
 from io import StringIO
 from pathlib import Path
+from typing import Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
 
 from lgx.core.files import atomic_path
 from lgx.core.outputs import begins_with
@@ -15,23 +18,73 @@ _PANEL = (3.6, 3.3)
 """Width and height of a panel, inches."""
 
 
-def make_panels(count: int, share_y: bool = False, legend: float = 1.6) -> tuple[Figure, list[Axes]]:
+def make_panels(
+    count: int, share_y: bool = False, legend: float = 1.6, size: tuple[float, float] = _PANEL
+) -> tuple[Figure, list[Axes]]:
     """Make a figure of panels side by side, with room for a legend to their right.
 
     Args:
         count: Number of panels.
         share_y: Whether the panels have one vertical axis.
         legend: Width of the legend, inches.
+        size: Width and height of a panel, inches.
 
     Returns:
         The figure and its panels.
     """
-    figure = Figure(figsize=(_PANEL[0] * count + legend, _PANEL[1]), layout="constrained")
+    figure = Figure(figsize=(size[0] * count + legend, size[1]), layout="constrained")
     panels = [axes for row in figure.subplots(1, count, sharey=share_y, squeeze=False) for axes in row]
     for axes in panels:
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelleft=True)  # a page may show a panel without its neighbor
     return figure, panels
+
+
+def to_panels(figure: Figure, prefix: str) -> list[str]:
+    """Each panel of a figure as an ``<svg>`` of its own, in the ink of the page, so that a page can place them.
+
+    Args:
+        figure: The figure; afterwards its layout is fixed.
+        prefix: See :func:`to_svg`.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # what is hidden keeps its place
+    panels, hidden = list(figure.axes), [*figure.axes, *figure.legends]
+    inches = figure.dpi_scale_trans.inverted()
+    boxes = [axes.get_tightbbox() for axes in panels]
+    for part in hidden:
+        part.set_visible(False)
+    found = []
+    for number, (axes, box) in enumerate(zip(panels, boxes, strict=True)):
+        if box is not None:
+            axes.set_visible(True)
+            found.append(in_ink(to_svg(figure, f"{prefix}p{number}", box.transformed(inches).padded(0.05))))
+            axes.set_visible(False)
+    for part in hidden:
+        part.set_visible(True)
+    return found
+
+
+def in_ink(svg: str) -> str:
+    """An ``<svg>`` element whose black parts have the color of the text around it, which a dark page makes light."""
+    return re.sub(r"#000000\b", "currentColor", svg)
+
+
+def glyph(color: str, dash: Literal["-", "--", ":", "-."], marker: str, prefix: str) -> str:
+    """A short line with a marker, as an ``<svg>`` element for a legend.
+
+    Args:
+        color: Color, ``#rrggbb``.
+        dash: Dash of the line.
+        marker: matplotlib's letter of the marker.
+        prefix: See :func:`to_svg`.
+    """
+    figure = Figure(figsize=(0.5, 0.16))
+    at = [0.06, 0.5, 0.94]
+    line = Line2D(at, [0.5] * 3, color=color, linestyle=dash, marker=marker, markersize=5, markevery=[1])
+    figure.add_artist(line)
+    return in_ink(to_svg(figure, prefix))
 
 
 def plain(text: str) -> str:
@@ -40,17 +93,18 @@ def plain(text: str) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
-def to_svg(figure: Figure, prefix: str) -> str:
+def to_svg(figure: Figure, prefix: str, part: Bbox | None = None) -> str:
     """The figure as one ``<svg>`` element to stand inside HTML, the same text for the same figure.
 
     Args:
         figure: The figure.
         prefix: Set before every id, so that figures of one page do not refer to each other's parts.
+        part: The part to show, inches; None for the whole figure.
     """
     buffer = StringIO()
     with mpl.rc_context({"svg.hashsalt": prefix, "svg.fonttype": "none"}):
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", metadata=nothing, transparent=True)
+        figure.savefig(buffer, format="svg", metadata=nothing, transparent=True, bbox_inches=part)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

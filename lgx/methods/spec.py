@@ -40,6 +40,7 @@ class MethodSpec:
         name: Name in results, in ``lgx init --method`` and in learngene files, e.g. ``sws``.
         paper: Authors, title, venue and year of the paper.
         url: Where the paper can be read.
+        summary: One sentence for readers of a report who do not know the method: where the weights come from.
         looks: How tables and figures show the method and its variants, in the order of tables. Without an own entry
             the method is shown by its name.
         module: Path of the class that ``lgx fit --model`` trains, ``package.module:Class``; None for a pure start.
@@ -56,6 +57,7 @@ class MethodSpec:
     name: str
     paper: str
     url: str
+    summary: str = ""
     looks: tuple[Look, ...] = ()
     module: str | None = None
     initializer: str | None = None

@@ -4,7 +4,12 @@ import re
 from collections.abc import Sequence
 
 _WIDTHS = ("Tiny", "T", "Small", "S", "Base", "B")
-_DEPTHS = (r"depth=(?P<depth>\d+)(?P<rest>)", r"(?P<depth>\d+)-(?P<rest>[^=]+)", r"(?P<rest>[^=]+)-(?P<depth>\d+)")
+_DEPTHS = (
+    r"depth=(?P<depth>\d+)(?P<rest>)",
+    r"(?P<rest>\w+):depth=(?P<depth>\d+)",
+    r"(?P<depth>\d+)-(?P<rest>[^=]+)",
+    r"(?P<rest>[^=]+)-(?P<depth>\d+)",
+)
 
 
 def depth_of(architecture: str) -> int | None:

@@ -7,8 +7,10 @@ from pathlib import Path
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.averages import average, averages_of_paper
+from lgx.results.chance import chance_levels
 from lgx.results.claims import Claim
 from lgx.results.epochs import count_whole_runs, last_epochs
+from lgx.results.headline import average_section, headlines, tally
 from lgx.results.health import health_section
 from lgx.results.markdown import to_markdown_page
 from lgx.results.merging import TITLE, Merged, merge
@@ -16,6 +18,7 @@ from lgx.results.method_costs import method_costs
 from lgx.results.metrics import Metrics
 from lgx.results.paper import HOURS, PaperTable, load_table
 from lgx.results.sections import Section, claim_section, cost_section, difference_section, table_section
+from lgx.results.standings import Standing, standings
 from lgx.results.verdicts import Verdict, judge
 
 
@@ -66,6 +69,9 @@ class Comparison:
         introduction: Sentences on the rows, and on what was left out.
         sections: The tables.
         verdicts: A verdict for each claim.
+        headline: The result in sentences, the most important first.
+        standings: Averages for each number of epochs, ascending.
+        levels: Chance levels by task, in percent.
     """
 
     options: Options
@@ -74,6 +80,9 @@ class Comparison:
     introduction: list[str]
     sections: list[Section]
     verdicts: list[Verdict]
+    headline: list[str]
+    standings: list[Standing]
+    levels: dict[str, float]
 
     @property
     def rows(self) -> list[Row]:
@@ -82,7 +91,7 @@ class Comparison:
 
     def to_markdown(self) -> str:
         """The tables and their text."""
-        return to_markdown_page(TITLE, self.introduction, self.sections)
+        return to_markdown_page(TITLE, [*self.headline, *self.introduction], self.sections)
 
     def _repr_markdown_(self) -> str:
         """What a notebook shows."""
@@ -129,11 +138,15 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
     verdicts = [
         judge(claim, judged, table, options.metrics, options.confounded.get(claim, "")) for claim in options.claims
     ]
+    found = standings(shown, options.metric, options.baseline)
+    levels = chance_levels(shown, merged.folders)
+    averages = average_section(found, levels)
     if options.average:
         shown, incomplete = average(shown)
         notes += incomplete
     means = averages_of_paper(shown, table) if table else []
-    sections = [claim_section(verdicts)] if verdicts else []
+    sections = [averages] if averages else []
+    sections += [claim_section(verdicts)] if verdicts else []
     for metric in dict.fromkeys((options.metric, *sorted({row.metric for row in shown}))):
         if own := [row for row in [*shown, *means] if row.metric == metric]:
             printed = table if table and any(row.metric == metric for row in table.rows) else None
@@ -146,7 +159,9 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
         sections.append(cost_section(costs, table))
     if (health := health_section(shown, merged.folders)) is not None:
         sections.append(health)
-    return Comparison(options, merged, shown, [_overview(shown), *merged.notes, *notes], sections, verdicts)
+    introduction = [_overview(shown), *merged.notes, *notes]
+    headline = [*headlines(found, levels), *tally(verdicts)]
+    return Comparison(options, merged, shown, introduction, sections, verdicts, headline, found, levels)
 
 
 def _chosen(rows: Sequence[Row], options: Options) -> list[Row]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from lgx.results.sections import Section
+from lgx.results.sections import Item, Section
 from lgx.results.tables import Table
 
 
@@ -17,9 +17,11 @@ def to_markdown_page(title: str, introduction: Sequence[str], sections: Sequence
     """
     parts = [f"# {escape_markdown(title)}", *map(escape_markdown, introduction)]
     for section in sections:
-        if section.tables or section.text:
+        if section.tables or section.text or section.items or section.below:
             parts += [f"## {escape_markdown(section.title)}", *map(escape_markdown, section.text)]
+            parts += ["\n".join(map(_item, section.items))] if section.items else []
             parts += [to_markdown(table).strip() for table in section.tables]
+            parts += map(escape_markdown, section.below)
     return "\n\n".join(parts) + "\n"
 
 
@@ -31,6 +33,10 @@ def to_markdown(table: Table) -> str:
         lines.append([safe(method), *(f"**{safe(cell.text)}**" if cell.best else safe(cell.text) for cell in cells)])
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"**{safe(table.title)}**\n\n{body}\n\n{safe(table.common)}".strip() + "\n"
+
+
+def _item(item: Item) -> str:
+    return f"- **{escape_markdown(item.term)}**: {escape_markdown(item.text)} {item.url}".rstrip()
 
 
 def escape_markdown(text: str) -> str:

@@ -26,11 +26,13 @@ class Merged:
         rows: The newest row of each measurement.
         folders: Folder of each run by the run's name.
         notes: Sentences on measurements of several runs.
+        files: The files that hold the rows.
     """
 
     rows: list[Row]
     folders: dict[str, Path]
     notes: list[str]
+    files: tuple[Path, ...] = ()
 
 
 def find_results(runs: Sequence[str]) -> list[Path]:
@@ -94,7 +96,7 @@ def merge(files: Sequence[Path]) -> Merged:
             newest[what] = row, file
             # The run's own name may be the path of a folder that was moved since.
             folders[row.run] = file.parent if is_of_one_run else Path(row.run)
-    return Merged([row for row, _ in newest.values()], folders, _notes(newest, replaced))
+    return Merged([row for row, _ in newest.values()], folders, _notes(newest, replaced), tuple(files))
 
 
 def _is_another(old: tuple[Row, Path], new: tuple[Row, Path]) -> bool:

@@ -4,6 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 _SHARES = ("acc", "acc1", "acc5", "agreement", "f1", "knn_acc", "linear_acc", "mcc", "miou")
+_WORDS = {
+    "acc": "accuracy",
+    "acc1": "accuracy",
+    "acc5": "top-5 accuracy",
+    "knn_acc": "accuracy of nearest neighbors",
+    "linear_acc": "accuracy of a linear classifier",
+    "mcc": "Matthews correlation",
+    "miou": "mean IoU",
+}
 _LOWER_IS_BETTER = ("loss", "time", "error", "perplexity", "params", "flops")
 
 
@@ -37,6 +46,16 @@ def scale_of(metric: str) -> float:
 def heading(metric: str) -> str:
     """The metric with its unit: ``acc (%)``, ``loss``."""
     return f"{metric} (%)" if is_share(metric) else metric
+
+
+def in_words(metric: str) -> str:
+    """The metric for readers who do not know its short name: ``accuracy``, ``loss``."""
+    return _WORDS.get(metric, metric)
+
+
+def with_unit(value: float, metric: str) -> str:
+    """A value as shown, with its unit: ``45.20 %``."""
+    return f"{number(value, metric)} %" if is_share(metric) else number(value, metric)
 
 
 def lower_is_better(metric: str) -> bool:

@@ -1,6 +1,7 @@
 """Write a comparison to a folder: ``report.html``, ``results.md``, ``results.csv`` and the figures by depth."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lgx.core.files import atomic_path
@@ -9,12 +10,14 @@ from lgx.core.rows import write_rows
 from lgx.errors import UserError
 from lgx.results.comparison import Comparison
 from lgx.results.curves import curves_of_runs
-from lgx.results.drawings import curve_section, depth_section
+from lgx.results.drawings import average_drawing, curve_section, depth_section
+from lgx.results.headline import AVERAGES
 from lgx.results.looks import styles
 from lgx.results.markdown import to_markdown_page
 from lgx.results.merging import MARKDOWN, REPORT, RESULTS, TITLE, is_comparison
+from lgx.results.origin import origin_section
 from lgx.results.page import GENERATOR, to_html
-from lgx.results.sections import method_section
+from lgx.results.sections import Section, method_section
 
 _COMMAND = "lgx compare"
 
@@ -56,15 +59,28 @@ def write_report(comparison: Comparison, page: Path) -> list[str]:
     """
     options, rows = comparison.options, comparison.merged.rows
     looks = styles({row.method for row in rows})
-    depths = depth_section(comparison.shown, options.metric, looks)
+    depths = depth_section(comparison.shown, options.metric, looks, comparison.levels)
     curves = curve_section(curves_of_runs(rows, comparison.merged.folders, options.metric, options.split), looks)
     methods = method_section({row.method for row in comparison.shown})
+    origin = origin_section(comparison.shown, comparison.merged.files)
     figures = [section for section in (depths, curves) if section]
-    markdown = to_markdown_page(TITLE, comparison.introduction, [*comparison.sections, methods])
+    first, details = _split(comparison)
+    markdown = to_markdown_page(
+        TITLE, [*comparison.headline, *comparison.introduction], [*first, methods, *details, origin]
+    )
     pictures = {f"depth-{number}.svg": drawing.svg for number, drawing in enumerate(depths.drawings if depths else ())}
-    html = to_html(TITLE, comparison.introduction, [*comparison.sections, *figures, methods])
+    if first and (drawing := average_drawing(comparison.standings, looks, comparison.levels)):
+        first = [replace(first[0], drawings=[drawing])]
+    sections = [*first, methods, *details, *figures, replace(origin, text=comparison.introduction[1:])]
+    html = to_html(TITLE, sections, headline=comparison.headline)
     write_rows(page.parent / RESULTS, rows)
     for name, text in {**pictures, MARKDOWN: markdown, page.name: html}.items():
         with atomic_path(page.parent / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
     return [MARKDOWN, RESULTS, *pictures]
+
+
+def _split(comparison: Comparison) -> tuple[list[Section], list[Section]]:
+    """The averages, and what follows the explanation of the methods."""
+    sections = comparison.sections
+    return ([], sections) if sections and sections[0].title != AVERAGES else (sections[:1], sections[1:])

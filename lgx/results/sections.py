@@ -7,7 +7,7 @@ from lgx.core.rows import Row
 from lgx.methods import registry
 from lgx.results.cost import MethodCost, epochs_table, macs_table, storage_table
 from lgx.results.looks import label_of, method_order
-from lgx.results.metrics import heading
+from lgx.results.metrics import heading, in_words
 from lgx.results.paper import HOURS, PaperTable
 from lgx.results.statistics import caveat
 from lgx.results.tables import NONE, Cell, Table, arrange, differences, measured, printed
@@ -19,14 +19,31 @@ class Drawing:
     """A figure in a report.
 
     Attributes:
-        svg: The ``<svg>`` element, trusted.
+        svg: The ``<svg>`` element with legend, trusted.
         label: Description for readers who cannot see it.
-        caption: Text below it.
+        caption: Text below it, which says what to look at.
+        panels: Its panels without legend, an ``<svg>`` element each; a page shows them in place of ``svg``.
     """
 
     svg: str
     label: str
     caption: str
+    panels: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Item:
+    """A term and its explanation.
+
+    Attributes:
+        term: The term.
+        text: Sentences on it.
+        url: Where to read more; empty for none.
+    """
+
+    term: str
+    text: str
+    url: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,12 +55,18 @@ class Section:
         text: Paragraphs before tables and figures.
         tables: Tables, side by side where the page is wide enough.
         drawings: Figures.
+        items: Terms that are explained, after the text.
+        below: Paragraphs after everything else.
+        legend: Glyph (an ``<svg>`` element) and words of each line style that the panels of the figures use.
     """
 
     title: str
     text: Sequence[str] = ()
     tables: Sequence[Table] = ()
     drawings: Sequence[Drawing] = ()
+    items: Sequence[Item] = ()
+    below: Sequence[str] = ()
+    legend: Sequence[tuple[str, str]] = ()
 
 
 def table_section(rows: Sequence[Row], metric: str, split: str, paper: PaperTable | None = None) -> Section:
@@ -57,7 +80,7 @@ def table_section(rows: Sequence[Row], metric: str, split: str, paper: PaperTabl
             are the same. The whole table is shown beside, with its methods in the same order.
     """
     entries = measured(rows, metric, paper)
-    title = f"{heading(metric)} on the {split} split"
+    title = f"{in_words(metric).capitalize()}{heading(metric).removeprefix(metric)} on the {split} split"
     text = ["Bold is the best mean of a column, whether or not chance explains it."]
     text.append(caveat([entry.summary.n for entry in entries if entry.summary]))
     if paper is None:
@@ -163,17 +186,17 @@ def cost_section(costs: Sequence[MethodCost], paper: PaperTable | None = None) -
 
 
 def method_section(names: Iterable[str]) -> Section:
-    """The methods of a report: for each its names in the tables, their labels, its paper and where to read it.
+    """The methods of a report: for each its labels and names in the tables, what it does, and its paper.
 
     Args:
         names: Names in results.
     """
     ordered = sorted(set(names), key=method_order)
     specs = {name: registry.find_spec(name) for name in ordered}
-    text = []
+    items = []
     for spec in dict.fromkeys(spec for spec in specs.values() if spec):
         own = ", ".join(f"{label_of(name)} ({name})" for name, found in specs.items() if found is spec)
-        text.append(f"{own}: {spec.paper}. {spec.url}")
-    if undeclared := [name for name, spec in specs.items() if spec is None]:
-        text.append(f"Names that no installed method declares: {', '.join(undeclared)}.")
-    return Section("Methods", text)
+        items.append(Item(own, f"{spec.summary} {spec.paper}.".strip(), spec.url))
+    undeclared = [name for name, spec in specs.items() if spec is None]
+    rest = f"Names that no installed method declares: {', '.join(undeclared)}. The runs' configurations chose them."
+    return Section("Methods", items=items, below=[rest] if undeclared else [])

@@ -23,7 +23,7 @@ _NARROWEST = 12
 
 def print_comparison(comparison: "Comparison") -> None:
     """Print the introduction and all tables, each with its text."""
-    print_sections(comparison.introduction, comparison.sections)
+    print_sections([*comparison.headline, *comparison.introduction], comparison.sections)
 
 
 def print_sections(introduction: Sequence[str], sections: "Sequence[Section]") -> None:
@@ -41,7 +41,7 @@ def print_sections(introduction: Sequence[str], sections: "Sequence[Section]") -
         for table in section.tables:
             for view in to_rich(table, console.width):
                 console.print(view)
-        for text in section.text:
+        for text in (*section.text, *section.below):
             console.print(Text(folded(text, console.width)))
 
 

@@ -1,6 +1,7 @@
 """Save the cost of a finished run."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from lightning.pytorch import Trainer
 from lgx.artifacts.learngene import SUFFIX
 from lgx.core.files import atomic_path
 from lgx.core.provenance import commit, hardware
+from lgx.core.task import Task
 from lgx.core.version import __version__
 
 SUMMARY = "summary.json"
@@ -33,6 +35,11 @@ def _learngene(folder: Path) -> Path:
     return folder / f"best{SUFFIX}"
 
 
+def _classes(tasks: Mapping[str, Task]) -> dict[str, int]:
+    """Number of classes of each task whose examples have one class each, which gives its chance level."""
+    return {name: task.num_classes for name, task in tasks.items() if task.is_labeled and task.kind != "segmentation"}
+
+
 def write_summary(folder: Path, trainer: Trainer, seconds: float, start_flops: float, health: dict[str, Any]) -> None:
     """Write ``summary.json`` into the run's folder.
 
@@ -43,6 +50,7 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float, start_flops: f
         start_flops: FLOPs that the start of the network took.
         health: What :class:`~lgx.training.callbacks.TrainingHealth` has measured.
     """
+    data: Any = trainer.datamodule  # type: ignore[attr-defined]
     summary = {
         "lgx_version": __version__,
         "torch_version": str(torch.__version__),
@@ -54,6 +62,7 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float, start_flops: f
         "steps": trainer.global_step,
         "seconds": round(seconds, 1),
         "start_flops": start_flops,
+        "classes": _classes(data.all_tasks),
         "learngene": _learngene(folder).is_file(),
         "health": health,
     }

@@ -39,7 +39,7 @@ def add_run(folder: Path, method: str, depth: int, seed: int, events: bool = Fal
 class Page(HTMLParser):
     """Collects what a browser would see, and fails on tags that do not close."""
 
-    VOID = ("meta", "br", "img", "hr", "path", "use", "line", "rect")
+    VOID = ("meta", "br", "img", "hr", "path", "use", "line", "rect", "wbr")
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.browser import render
+from lgx.core.rows import read_rows
+from lgx.methods import registry
+from tests.support.browser import DIRECTLY, Window, open_window, render
 from tests.support.command_line import arguments, free_port, lgx
 from tests.support.paths import EXPERIMENTS
 
-DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # even if a proxy is set
 ROWS = EXPERIMENTS / "results" / "sws_fashion_mnist.csv"
 
 
@@ -27,7 +28,7 @@ def runs(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A short run with curves."""
     folder = tmp_path_factory.mktemp("runs")
     command = arguments("fit", "Finetune", images, folder, "--name=shapes-3-random", "--model.initializer=RandomStart")
-    assert lgx(*command, "--trainer.max_epochs=2", "--test_end=true").code == 0
+    assert lgx(*command, "--trainer.max_epochs=2", "--trainer.log_every_n_steps=1", "--test_end=true").code == 0
     return folder
 
 
@@ -41,13 +42,104 @@ def test_a_report_renders_without_errors_and_without_other_files(of, runs, tmp_p
     assert page.console == []
     assert page.dom.count("<table") >= 1
     assert page.dom.count("<svg") >= 1
+    papers = {spec.url for spec in registry.specs().values()}
     for target in re.findall(r'(?:src|href)="([^"]*)"', page.dom):
-        assert target.startswith(("#", "data:")), target
+        assert target in papers or target.startswith(("#", "data:")), target
     anchors = set(re.findall(r'href="#([^"]+)"', page.dom))
     assert anchors <= set(re.findall(r'id="([^"]+)"', page.dom))
     render(address, tmp_path / "profile", picture=tmp_path / "page.png")
     with Image.open(tmp_path / "page.png") as picture:
         assert len(np.unique(np.asarray(picture.convert("L")))) > 10
+
+
+BESIDE_THE_SCREEN = """
+const width = document.documentElement.clientWidth, found = [];
+for (const element of document.querySelectorAll("body *")) {
+  const inside = element.parentElement.closest(".scroll, svg");
+  const box = element.getBoundingClientRect();
+  if (!inside && (box.right > width + 1 || box.left < -1)) found.push(element.outerHTML.slice(0, 200));
+}
+if (document.documentElement.scrollWidth > width) found.push("the page scrolls sideways");
+return found;
+"""
+INK = """
+const color = text => text.match(/[0-9.]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 3;
+const paper = color(getComputedStyle(document.body).backgroundColor);
+const inks = [...document.querySelectorAll("svg text")].map(text => color(getComputedStyle(text).fill));
+const lines = [...document.querySelectorAll("figure path")].map(path => getComputedStyle(path).stroke);
+const black = lines.filter(line => line == (paper < 128 ? "rgb(0, 0, 0)" : "rgb(255, 255, 255)")).length;
+return {paper, ink: inks.length ? inks : [255 - paper], lost: black};
+"""
+UNNAMED = """
+const named = element => element.getAttribute("aria-label") || element.getAttribute("aria-hidden") == "true";
+const pictures = [...document.querySelectorAll("svg")].filter(svg => !named(svg) && !svg.closest("[role=img]"));
+const heads = [...document.querySelectorAll("th")].filter(head => !head.scope);
+const boxes = [...document.querySelectorAll(".scroll")].filter(box => box.tabIndex != 0 || !named(box));
+return [...pictures, ...heads, ...boxes].map(element => element.outerHTML.slice(0, 200));
+"""
+FIRST_ELEMENTS = """
+const picked = document.querySelectorAll("h1, .headline p, table, h2");
+return [...picked].slice(0, 4).map(element => element.tagName + ": " + element.textContent.slice(0, 60));
+"""
+
+
+GROUPS = """
+const titles = [...document.querySelectorAll(".card-group .group-title")];
+return titles.map(title => title.textContent.trim());
+"""
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Window]:
+    """A browser's window."""
+    with open_window(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def reports(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Reports of one run with curves, of few methods, and of many."""
+    folder = tmp_path_factory.mktemp("reports")
+    sources = {"run": runs, **{name: ROWS.parent / f"{name}.csv" for name in ("text_mini", "tal_mini", "sws_mini")}}
+    for name, source in sources.items():
+        result = lgx("compare", source, "--out", folder / name)
+        assert result.code == 0, result.err
+    return {name: folder / name / "report.html" for name in sources}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_reports_fit_phones_and_desks_in_the_light_and_in_the_dark(width, scheme, window, reports):
+    for name, page in reports.items():
+        window.show(page.as_uri(), width, scheme)
+        assert window.run("return document.documentElement.clientWidth") == width
+        assert window.run(BESIDE_THE_SCREEN) == [], name
+        assert window.run(UNNAMED) == [], name
+        shades = window.run(INK)
+        assert (shades["paper"] < 60) == (scheme == "dark")
+        assert all(abs(ink - shades["paper"]) > 150 for ink in shades["ink"]), name
+        assert shades["lost"] == 0, name
+        assert window.console() == [], name
+
+
+def test_a_report_begins_with_its_result_and_the_averages(window, reports):
+    window.show(reports["text_mini"].as_uri(), 1280, "light")
+    title, result, averages, table = window.run(FIRST_ELEMENTS)
+    assert title == "H1: Comparison of initializations"
+    assert result.startswith("P: Untrained, there is no claimable difference: LoGAH")
+    assert averages == "H2: Averages"
+    assert table.startswith("TABLE: mean accuracy (%)")
+    assert window.run("return document.documentElement.lang") == "en"
+    ends = window.run("return document.querySelector('main > section:last-child').textContent")
+    for words in ("Date", "2 x x86_64 CPU cores (75 runs)", "091a75d90e", "seeds 0, 1, 2", "mrpc 1,725 (test)"):
+        assert words in ends
+
+
+def test_a_run_with_one_validation_is_shown_as_a_table_and_a_line(window, reports):
+    window.show(reports["run"].as_uri(), 390, "light")
+    text = window.run("return document.querySelector('main').textContent")
+    assert "nothing is compared" in text
+    assert "Chance is 33.33 %." in text  # three shapes, as the run has stored
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +171,42 @@ def test_tensorboard_shows_runs_by_name_with_their_curves(tensorboard, tmp_path)
         assert word in shown, word
 
 
-def test_tensorboard_shows_hyper_parameters_and_scores(tensorboard, tmp_path):
+def test_tensorboard_opens_with_scores_and_losses(tensorboard, window):
+    window.show(f"{tensorboard}/#timeseries", 1280, "light")
+    groups: list[str] = []
+    for _ in range(60):
+        groups = window.run(GROUPS)
+        if any("z_run" in group for group in groups):
+            break
+        time.sleep(0.5)
+    assert groups == ["test", "train", "val", "z_run"]
+
+
+def test_tensorboard_shows_hyper_parameters_and_scores(tensorboard, runs, tmp_path):
     """The tab is a closed component: the test repeats its request, and looks at the picture that it paints."""
     asked = DIRECTLY.open(f"{tensorboard}/data/plugin/hparams/experiment?request=%7B%7D", timeout=30)
     answer = json.loads(asked.read())
     names = [parameter["name"] for parameter in answer["hparamInfos"]]
     assert {"model", "model.arch", "data", "data.batch_size", "seed_everything", "model.optimizer.lr"} <= set(names)
     assert not any(name.startswith(("checkpoint.", "logger.")) for name in names)
-    assert "hp/best_val" in [metric["name"]["tag"] for metric in answer["metricInfos"]]
+    tags = {metric["name"]["tag"] for metric in answer["metricInfos"]}
+    assert tags == {"test/acc", "test/loss", "val/acc", "val/loss", "train/loss", "z_run/best_val"}
+    wanted = {
+        "colParams": [{"metric": {"tag": tag}} for tag in sorted(tags)],
+        "sliceSize": 9,
+        "allowedStatuses": [0, 1, 2, 3],
+    }
+    query = urllib.request.Request(
+        f"{tensorboard}/data/plugin/hparams/session_groups", json.dumps(wanted).encode(),
+        {"Content-Type": "application/json"},
+    )  # fmt: skip
+    (group,) = json.loads(DIRECTLY.open(query, timeout=30).read())["sessionGroups"]
+    shown = {value["name"]["tag"]: value["value"] for value in group["metricValues"]}
+    (run,) = runs.glob("*/shapes-3-random/seed0")
+    rows = {(row.split, row.metric): row.value for row in read_rows(run / "results.csv")}
+    assert shown["test/acc"] == pytest.approx(rows["test", "acc"])
+    assert shown["val/acc"] == pytest.approx(rows["val", "acc"])
+    assert set(shown) == tags
     picture = tmp_path / "tab.png"
     page = render(f"{tensorboard}/#hparams", tmp_path / "profile", wait=20, picture=picture)
     assert [line for line in page.console if "Uncaught" in line or "Failed to load" in line] == []

@@ -7,6 +7,7 @@ SIMPLE_LG = MethodSpec(
     paper="Xia et al., Exploring Learngene via Stage-wise Weight Sharing (Simple-LG), IJCAI 2024; "
     "Hinton et al., Distilling the Knowledge in a Neural Network, 2015",
     url="https://arxiv.org/abs/2404.16897",
+    summary="A small network is trained to imitate an ancestor, and its layers are repeated to fill deeper networks.",
     looks=(
         Look("simple_lg_from_middle", "Simple-LG, start: middle layers", ""),
         Look("simple_lg_from_mean", "Simple-LG, start: mean of layers", ""),

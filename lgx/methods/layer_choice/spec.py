@@ -6,6 +6,8 @@ LAYER_CHOICE = MethodSpec(
     name="layer_choice",
     paper="Layers of the ancestor by a rule or a list: the control of a selection; no paper",
     url="https://github.com/huggingface/pytorch-image-models",
+    summary="Layers of the ancestor that a rule or a list names are copied; the control of methods that search "
+    "for layers.",
     looks=(Look("layer_choice", "named layers", ORANGE, "--"),),
     initializer="lgx.methods.layer_choice.initializer:LayerChoice",
     order=55,

@@ -6,6 +6,8 @@ LSAMD = MethodSpec(
     name="lsamd",
     paper="Shi et al., Learngene Gating Across Multiple Datasets for Building Variable-Sized Models, 2026",
     url="https://arxiv.org/abs/2605.08209",
+    summary="Training on several data sets finds the layers of an ancestor that most of them use unchanged; "
+    "these are repeated.",
     looks=(Look("lsamd", "LSAMD", RED),),
     module="lgx.methods.lsamd.method:LSAMD",
     initializer="lgx.methods.lsamd.initializer:SelectedExpansion",

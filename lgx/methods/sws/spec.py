@@ -7,6 +7,8 @@ SWS = MethodSpec(
     paper="Xia et al., Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models, "
     "IJCAI 2024",
     url="https://arxiv.org/abs/2404.16897",
+    summary="A network whose layers share weights within stages imitates an ancestor; each stage is repeated as "
+    "often as needed.",
     looks=(
         Look("sws_random_assigned", "SWS, random-assigned", BLUE, ":"),
         Look("sws_order2", "SWS, order 2", BLUE, "--"),

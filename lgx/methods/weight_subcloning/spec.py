@@ -6,6 +6,7 @@ WEIGHT_SUBCLONING = MethodSpec(
     name="weight_subcloning",
     paper="Samragh et al., Weight subcloning: direct initialization of transformers using larger pretrained ones, 2023",
     url="https://arxiv.org/abs/2312.09299",
+    summary="The most important layers, heads and neurons of a larger trained network are copied.",
     looks=(
         Look("weight_subcloning_norms", "weight subcloning, weight norms", GREEN, ":"),
         Look("weight_subcloning_taylor", "weight subcloning, Taylor", GREEN, "--"),

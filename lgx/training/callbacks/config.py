@@ -9,6 +9,7 @@ from lightning.pytorch.cli import SaveConfigCallback
 
 from lgx.core.files import atomic_path
 from lgx.core.provenance import commit
+from lgx.core.task import shared_metric
 from lgx.training.callbacks.contract import package_versions
 from lgx.training.configuration import configuration_text
 from lgx.training.loggers import log_options
@@ -71,7 +72,15 @@ class SaveConfig(SaveConfigCallback):
         options = {k: v for k, v in flatten(yaml.safe_load(text)).items() if not k.startswith(_OF_LOGGERS)}
         shown = {k: v for k, v in options.items() if k.startswith(_SHOWN) and not k.startswith(_MECHANICS)}
         for logger in trainer.loggers:
-            log_options(logger, options, shown, text)
+            log_options(logger, options, shown, text, _scores(trainer))
+
+
+def _scores(trainer: Trainer) -> list[str]:
+    """Tags of a run's final scores: the main metric and the losses."""
+    data: Any = trainer.datamodule  # type: ignore[attr-defined]
+    names = dict.fromkeys((shared_metric(data.all_tasks.values()), "loss"))
+    tags = [f"{split}/{name}" for split in ("test", "val") for name in names]
+    return [*tags, "train/loss"]
 
 
 def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,21 +1,22 @@
 """What lgx gives to loggers beside metrics: the configuration, the best score, figures."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch.loggers import Logger, MLFlowLogger, TensorBoardLogger
 
+from lgx.training.loggers.run_tensorboard import BEST, RunTensorBoard
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-BEST = "hp/best_val"
-"""Tag of the best validation score, in the metric that chooses the best checkpoint."""
 
 _LONGEST = 250
 """Characters of a value that Lightning gives to MLflow."""
 
 
-def log_options(logger: Logger, options: Mapping[str, Any], shown: Mapping[str, Any], text: str) -> None:
+def log_options(
+    logger: Logger, options: Mapping[str, Any], shown: Mapping[str, Any], text: str, scores: Sequence[str]
+) -> None:
     """Log the configuration as hyper-parameters.
 
     Args:
@@ -23,10 +24,10 @@ def log_options(logger: Logger, options: Mapping[str, Any], shown: Mapping[str, 
         options: The flattened configuration.
         shown: Its part that influences what is learned, for TensorBoard's table.
         text: The configuration as YAML.
+        scores: Tags of the scores that TensorBoard's table shows.
     """
-    if isinstance(logger, TensorBoardLogger):
-        # The HPARAMS tab shows only metrics that were named with the first hyper-parameters.
-        logger.log_hyperparams(dict(shown), {BEST: float("nan")})
+    if isinstance(logger, RunTensorBoard):
+        logger.name_scores(shown, [*scores, BEST])
         logger.experiment.add_text("config", f"```yaml\n{text}\n```")
     elif isinstance(logger, MLFlowLogger):
         _log_parameters(logger, options)

@@ -1,0 +1,123 @@
+"""Standings: averages of methods over the tasks and networks that most of them share, and their leads."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+
+from lgx.core.rows import Row
+from lgx.methods import registry
+from lgx.results.looks import method_order
+from lgx.results.metrics import lower_is_better, scale_of
+from lgx.results.statistics import Difference, Summary, paired_difference, summarize
+
+Place = tuple[str, str]
+"""Task and architecture."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Averages after one number of epochs.
+
+    Attributes:
+        epochs: Epochs of training; 0 for untrained networks.
+        metric: The metric.
+        places: Tasks and architectures that the averages are over.
+        values: Mean over the places as shown (shares in percent), by method, then by seed.
+        left_out: Methods that were not measured on all places with any seed.
+        reference: Method that the others are compared with; None where neither a baseline was named nor a random start
+            is among the methods.
+    """
+
+    epochs: int
+    metric: str
+    places: tuple[Place, ...]
+    values: Mapping[str, Mapping[int, float]]
+    left_out: tuple[str, ...] = ()
+    reference: str | None = None
+
+    @cached_property
+    def ranking(self) -> list[str]:
+        """The methods, the best mean first."""
+        sign = 1 if lower_is_better(self.metric) else -1
+        return sorted(self.values, key=lambda method: (sign * self.summary(method).mean, method_order(method)))
+
+    def summary(self, method: str) -> Summary:
+        """Mean of a method over seeds."""
+        return summarize([self.values[method][seed] for seed in sorted(self.values[method])])
+
+    def lead(self, method: str, other: str) -> Difference | None:
+        """By how much a method is above another one, paired by seed; None without a common seed."""
+        return paired_difference(self.values[method], self.values[other])
+
+    def equals(self, method: str) -> list[str]:
+        """Methods that do not differ from a method claimably, the best first."""
+        leads = {other: self.lead(method, other) for other in self.ranking if other != method}
+        return [other for other, lead in leads.items() if lead is None or not lead.claimable]
+
+    @property
+    def place(self) -> str:
+        """The places in words: ``6 tasks × 4 network sizes``."""
+        tasks, networks = ({place[i] for place in self.places} for i in (0, 1))
+        sizes = _count(len(networks), "network size")
+        if len(self.places) < len(tasks) * len(networks):
+            return f"{len(self.places)} pairs of task and network size"
+        return f"{sizes} on {next(iter(tasks))}" if len(tasks) == 1 else f"{len(tasks)} tasks × {sizes}"
+
+    def chance(self, levels: Mapping[str, float]) -> float | None:
+        """Chance level of the averages; None where that of some task is unknown.
+
+        Args:
+            levels: Chance levels by task, see :func:`~lgx.results.chance.chance_levels`.
+        """
+        known = [levels[task] for task, _ in self.places if task in levels]
+        return fmean(known) if len(known) == len(self.places) and self.metric in ("acc", "acc1") else None
+
+
+def standings(rows: Iterable[Row], metric: str, baseline: str | None = None) -> list[Standing]:
+    """A standing for each number of epochs, ascending.
+
+    Means over different places do not compare. Of the sets of places that a method has measured with a seed, the one
+    is taken that gives the most places, counted once for each method and seed that has all of them.
+
+    Args:
+        rows: Rows of one split; those of other metrics are ignored.
+        metric: The metric.
+        baseline: Method that the others are compared with; None for a random start, if there is one.
+    """
+    states: dict[int, dict[tuple[str, int], dict[Place, float]]] = {}
+    for row in rows:
+        if row.metric == metric:
+            measured = states.setdefault(row.epochs, {}).setdefault((row.method, row.seed), {})
+            measured[row.task, row.architecture] = scale_of(metric) * row.value
+    return [_standing(epochs, metric, states[epochs], baseline) for epochs in sorted(states)]
+
+
+def is_random(method: str) -> bool:
+    """Whether a name in results is that of a random start."""
+    spec = registry.find_spec(method)
+    start = registry.initializer_class(spec) if spec else None
+    return start is not None and start.is_random
+
+
+def _standing(
+    epochs: int, metric: str, measured: Mapping[tuple[str, int], Mapping[Place, float]], baseline: str | None
+) -> Standing:
+    candidates = {frozenset(values) for values in measured.values()}
+
+    def score(places: frozenset[Place]) -> tuple[int, int, list[Place]]:
+        return len(places) * sum(places <= values.keys() for values in measured.values()), len(places), sorted(places)
+
+    places = max(candidates, key=score)
+    values: dict[str, dict[int, float]] = {}
+    for (method, seed), own in measured.items():
+        if places <= own.keys():
+            values.setdefault(method, {})[seed] = fmean(own[place] for place in sorted(places))
+    left_out = sorted({method for method, _ in measured} - values.keys(), key=method_order)
+    named: Sequence[str | None] = [baseline] if baseline else [name for name in values if is_random(name)]
+    reference = next((name for name in named if name in values), None)
+    return Standing(epochs, metric, tuple(sorted(places)), values, tuple(left_out), reference)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"

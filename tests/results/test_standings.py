@@ -1,0 +1,129 @@
+"""Averages over what methods share, and the result in words."""
+
+from pathlib import Path
+
+import pytest
+
+from lgx.core.rows import Row
+from lgx.methods import registry
+from lgx.results.chance import chance_levels
+from lgx.results.headline import average_section, headlines
+from lgx.results.standings import is_random, standings
+from tests.results.helpers import row
+
+LEVELS = {"pocket": 10.0, "other": 50.0}
+
+
+def rows_of(method: str, values: dict[int, float], **changes: object) -> list[Row]:
+    return [row(method, value=value, seed=seed, **changes) for seed, value in values.items()]
+
+
+def words(rows: list[Row], metric: str = "acc", baseline: str | None = None) -> list[str]:
+    return headlines(standings(rows, metric, baseline), LEVELS)
+
+
+def test_the_result_names_the_best_method_its_lead_and_the_number_of_seeds() -> None:
+    rows = (
+        rows_of("random", {0: 0.30, 1: 0.32}) + rows_of("sws", {0: 0.50, 1: 0.53}) + rows_of("tleg", {0: 0.4, 1: 0.41})
+    )
+    (sentence,) = words(rows)
+    assert sentence.startswith("Untrained, SWS is best: 51.50 % accuracy, 20.50 ± 6.35 points above random start")
+    assert "(95 % interval over 2 seeds, mean over 1 network size on pocket)" in sentence
+    assert "TLEG does not differ from it claimably." in sentence  # 10 and 12 points: 11 ± 12.7
+    assert sentence.endswith("Chance is 10.00 %.")
+
+
+def test_without_a_claimable_lead_the_result_says_so() -> None:
+    rows = rows_of("random", {0: 0.30, 1: 0.40}) + rows_of("sws", {0: 0.50, 1: 0.41})
+    (sentence,) = words(rows)
+    assert sentence.startswith("Untrained, there is no claimable difference: SWS has the best mean, 45.50 %")
+
+
+def test_one_seed_allows_no_claim() -> None:
+    (sentence,) = words(rows_of("random", {0: 0.1}) + rows_of("sws", {0: 0.9}))
+    assert sentence.startswith("Untrained, one seed allows no claim: SWS has the best mean")
+    assert "interval" not in sentence
+
+
+def test_without_a_random_start_the_second_best_is_the_reference_and_a_named_baseline_replaces_both() -> None:
+    rows = rows_of("sws", {0: 0.5, 1: 0.52}) + rows_of("tleg", {0: 0.4, 1: 0.42}) + rows_of("tal", {0: 0.3, 1: 0.32})
+    assert "10.00 ± 0.00 points above the second best, TLEG" in words(rows)[0]
+    assert "20.00 ± 0.00 points above TAL" in words(rows, baseline="tal")[0]
+    assert "Its lead over the other method is claimable too." in words(rows)[0]
+
+
+def test_where_the_reference_is_best_its_lead_is_that_over_the_second() -> None:
+    rows = rows_of("random", {0: 0.5, 1: 0.52}) + rows_of("tleg", {0: 0.4, 1: 0.42})
+    assert words(rows)[0].startswith(
+        "Untrained, random start is best: 51.00 % accuracy, 10.00 ± 0.00 points above TLEG"
+    )
+
+
+def test_a_single_method_is_not_compared_and_has_no_table_of_averages() -> None:
+    found = standings(rows_of("sws", {0: 0.5, 1: 0.6}), "acc")
+    assert "nothing is compared" in headlines(found, LEVELS)[0]
+    assert average_section(found, LEVELS) is None
+
+
+def test_of_losses_the_smallest_is_best() -> None:
+    rows = rows_of("random", {0: 3.0, 1: 3.2}, metric="loss") + rows_of("sws", {0: 1.0, 1: 1.2}, metric="loss")
+    (sentence,) = words(rows, "loss")
+    assert sentence.startswith("Untrained, SWS is best: 1.1000 loss, 2.0000 ± 0.0000 below random start")
+    assert "Chance" not in sentence
+
+
+def test_the_most_trained_networks_come_first_and_at_most_three_sentences() -> None:
+    rows = [r for epochs in (0, 1, 2, 5) for m in ("random", "sws") for r in rows_of(m, {0: 0.5}, epochs=epochs)]
+    assert [sentence.split(",")[0] for sentence in words(rows)] == ["After 5 epochs", "After 2 epochs", "Untrained"]
+
+
+def test_averages_are_over_what_most_methods_share() -> None:
+    """Three methods have two tasks; one has a third task, one lacks a task, and one seed of a method is incomplete."""
+    rows = [
+        r
+        for method in ("random", "sws", "tleg")
+        for task in ("pocket", "other")
+        for r in rows_of(method, {0: 0.2, 1: 0.4}, task=task)
+    ]
+    rows += rows_of("sws", {0: 0.9, 1: 0.9}, task="third") + rows_of("tal", {0: 0.9, 1: 0.9}, task="pocket")
+    rows += rows_of("random", {2: 0.9}, task="pocket")
+    (standing,) = standings(rows, "acc")
+    assert standing.places == (("other", "6-Small"), ("pocket", "6-Small"))
+    assert set(standing.values) == {"random", "sws", "tleg"}
+    assert standing.values["random"] == pytest.approx({0: 20.0, 1: 40.0})
+    assert standing.left_out == ("tal",)
+    assert standing.place == "2 tasks × 1 network size"
+    assert standing.chance(LEVELS) == 30.0
+    assert standing.chance({"pocket": 10.0}) is None
+    section = average_section([standing], LEVELS)
+    assert section is not None
+    ((last, cells),) = section.tables[0].rows[-1:]
+    assert (last, cells[0].text) == ("chance", "30.00")
+    assert any("TAL is left out" in text for text in section.below)
+
+
+def test_the_chance_level_follows_from_the_runs_or_from_the_data_set_of_that_name_and_size(tmp_path: Path) -> None:
+    rows = [
+        row(task="mini_flowers12", n=240, run="a"),
+        row(task="mini_gtsrb", n=500, run="b"),  # lgx's has 843 test images: another data set of the name
+        row(task="mine", n=7, run="c"),
+        row(task="mine", n=7, metric="mcc", run="c"),
+    ]
+    assert chance_levels(rows, {}) == pytest.approx({"mini_flowers12": 100 / 12})
+    (tmp_path / "summary.json").write_text('{"classes": {"mine": 4, "mini_gtsrb": true}}')
+    assert chance_levels(rows, {"c": tmp_path}) == pytest.approx({"mini_flowers12": 100 / 12, "mine": 25.0})
+
+
+def test_random_starts_are_known_by_their_initializer() -> None:
+    assert [name for name in ("random", "trained", "sws", "mimetic", "ancestor", "mine") if is_random(name)] == [
+        "random", "trained",
+    ]  # fmt: skip
+
+
+def test_every_method_says_in_one_sentence_what_it_does() -> None:
+    own = [s for s in registry.specs().values() if str(s.initializer or s.module).startswith("lgx.")]
+    assert len(own) > 15
+    for spec in own:
+        assert spec.summary.endswith("."), spec.name
+        assert spec.summary.count(". ") == 0, spec.name
+        assert 30 < len(spec.summary) < 140, spec.name
