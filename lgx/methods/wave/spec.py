@@ -6,7 +6,7 @@ WAVE = MethodSpec(
     name="wave",
     paper="Feng et al., WAVE: Weight Templates for Adaptive Initialization of Variable-sized Models, CVPR 2025",
     url="https://arxiv.org/abs/2406.17503",
-    summary="Small weight templates are learned from an ancestor; layers of any size are built from them by learned factors.",
+    summary="Small weight templates are learned from an ancestor; layers of any size are built from them by factors.",
     looks=(
         Look("wave_from_middle", "WAVE, start: middle layers", ""),
         Look("wave_from_mean", "WAVE, start: mean of layers", ""),

@@ -4,7 +4,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lgx.results.curves import read_curves
-from lgx.training.run_logger import shown_tag
+from lgx.training.loggers.run_tensorboard import shown_tag
 
 
 @pytest.fixture
