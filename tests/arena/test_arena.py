@@ -89,6 +89,25 @@ def test_the_tables_say_what_was_measured(measured, curves):
         assert words in result.out
 
 
+def test_the_page_begins_with_the_result_and_explains_every_start(measured):
+    folder, result = measured
+    page = (folder / "runs/tiny/report.html").read_text()
+    first, averages = page.index('<div class="headline">'), page.index("All starts, averages")
+    assert first < averages < page.index("<h2", page.index("<h2") + 1)
+    assert "which is training from scratch" in page[first:averages]
+    assert "compared at the same total compute" in result.out.split("What to choose")[0]
+    for words in (
+        "Starts",
+        "twin (random)",
+        "sws (sws)",
+        "https://arxiv.org/abs/2404.16897",
+        "CPU cores",
+        "Look at which",
+    ):
+        assert words in page
+    assert "#000000" not in page  # black lines follow the color of the text
+
+
 def test_tensorboard_shows_accuracy_over_compute(measured, curves):
     folder, _ = measured
     events = EventAccumulator(str(folder / "runs/tiny/tensorboard/random"))

@@ -1,10 +1,10 @@
 """TensorBoard's tags: scores and losses first, bookkeeping last."""
 
 import pytest
-from lgx.training.run_logger import shown_tag
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lgx.results.curves import read_curves
+from lgx.training.loggers.run_tensorboard import shown_tag
 
 
 @pytest.fixture
