@@ -125,7 +125,8 @@ def example_bytes(task: Task) -> int:
     if task.kind == "text":
         return 8 * task.max_len + 8
     pixels = task.img_size**2
-    return 4 * task.in_chans * pixels + 8 * (pixels if task.kind == "segmentation" else 1)
+    targets = {"segmentation": pixels, "multilabel": task.num_classes}.get(task.kind, 1)
+    return 4 * task.in_chans * pixels + 8 * targets
 
 
 def check_shared_memory(num_workers: int, batch: int, prefix: str = "", processes: int = 1) -> None:

@@ -85,15 +85,17 @@ def _as_pixels(image: Any, pixels: Tensor) -> Tensor:
             f"{_OPTION}: the last transform gives {found}, expected an image of the shape {_shape(pixels)}; give it "
             f"this size, or set data.img_size"
         )
-    image = image.as_subclass(Tensor)  # of v2's own classes
-    if image.dtype == torch.uint8:
-        return image
-    if not image.dtype.is_floating_point or not bool(((image >= 0) & (image <= 1)).all()):
+    result: Tensor = image.as_subclass(Tensor)  # not one of v2's own classes
+    if result.dtype == torch.uint8:
+        return result
+    if not result.is_floating_point() or not bool(((result >= 0) & (result <= 1)).all()):
+        least, most = float(result.min()), float(result.max())
         raise DataError(
-            f"{_OPTION}: the last transform gives {image.dtype} of {float(image.min()):g} to {float(image.max()):g}, "
+            f"{_OPTION}: the last transform gives {result.dtype} of {least:g} to {most:g}, "
             f"expected uint8, or numbers between 0 and 1; data.mean and data.std normalize"
         )
-    return v2.functional.to_dtype(image, torch.uint8, scale=True)
+    rounded: Tensor = v2.functional.to_dtype(result, torch.uint8, scale=True)
+    return rounded
 
 
 def _shape(image: Any) -> str:
@@ -111,8 +113,9 @@ def _built(spec: Any) -> Callable[[Any], Any]:
     if isinstance(spec, str):
         spec = {"class_path": spec}
     if not isinstance(spec, dict):
-        if callable(spec):
-            return spec
+        made: Callable[[Any], Any] = spec
+        if callable(made):
+            return made
         raise UserError(f"{_OPTION}: expected a list of {{class_path: ..., init_args: ...}}, got {shortened(spec)}")
     if not isinstance(spec.get("class_path"), str) or (unknown := set(spec) - {"class_path", "init_args"}):
         found = f"the key {sorted(map(str, unknown))[0]}" if "class_path" in spec else "none"

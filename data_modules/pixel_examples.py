@@ -13,7 +13,6 @@ from data_modules.splits import Indices
 from data_modules.transforms import CropFlip, pixel_transform
 from lgx.core.task import Task
 
-
 _OWN = 1
 """Part of the seed of a user's transforms, which must not draw the numbers of the crop."""
 

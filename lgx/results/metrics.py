@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-_SHARES = ("acc", "acc1", "acc5", "agreement", "f1", "knn_acc", "linear_acc", "mcc", "miou")
+_SHARES = ("acc", "acc1", "acc5", "agreement", "f1", "knn_acc", "linear_acc", "map", "mcc", "miou")
 _LOWER_IS_BETTER = ("loss", "time", "error", "perplexity", "params", "flops")
 
 

@@ -24,8 +24,8 @@ _PACKAGES = {
 """Packages whose classes a configuration may name -> package in which such a class must be defined."""
 
 KNOWN = (
-    "lgx, data_modules, torch.optim, timm.optim, torchvision.transforms.v2, or lightning's callbacks, loggers, plugins, "
-    "profilers, strategies"
+    "lgx, data_modules, torch.optim, timm.optim, torchvision.transforms.v2, or lightning's callbacks, loggers, "
+    "plugins, profilers, strategies"
 )
 """The same, in words."""
 

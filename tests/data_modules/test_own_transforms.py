@@ -27,7 +27,9 @@ NOISE = ["ToImage", {"class_path": "ToDtype", "init_args": {"dtype": "torch.floa
 
 
 def module(images: Path, **options: Any) -> ImageFolderData:
-    made = ImageFolderData(root=str(images), **{"img_size": 16, "batch_size": 8, "transforms": [ROTATE, JITTER]} | options)
+    made = ImageFolderData(
+        root=str(images), **{"img_size": 16, "batch_size": 8, "transforms": [ROTATE, JITTER]} | options
+    )
     made.setup("fit")
     return made
 
@@ -112,7 +114,7 @@ MISTAKES: list[tuple[list[Any], str]] = [
     ([{"class_path": "RandomRotation", "init_args": {"degree": 5}}],
      "'degree' is no argument of RandomRotation; did you mean degrees?"),
     (["RandomRotation"], "RandomRotation needs degrees in init_args"),
-    ([{"class_path": "RandomRotation", "init_args": {"degrees": -5}}], "RandomRotation refuses its arguments (ValueError"),
+    ([{"class_path": "RandomRotation", "init_args": {"degrees": -5}}], "RandomRotation refuses its arguments (Value"),
     ([{"class_path": "RandomRotation", "init_arg": {}}], "got the key init_arg"),
     ([{"degrees": 5}], "expected class_path, and init_args with the arguments, got none"),
     ([{"class_path": "RandomRotation", "init_args": [5]}], "init_args of RandomRotation is [5], expected names"),
@@ -123,7 +125,7 @@ MISTAKES: list[tuple[list[Any], str]] = [
      "gives 3 x 8 x 8, expected an image of the shape 3 x 16 x 16"),
     ([{"class_path": "FiveCrop", "init_args": {"size": 16}}], "gives a tuple, expected an image"),
     (["MixUp"], "MixUp"),
-    ([{"class_path": "RandomCrop", "init_args": {"size": 20}}], "RandomCrop cannot transform pixels of the shape 3 x 16 x"),
+    ([{"class_path": "RandomCrop", "init_args": {"size": 20}}], "RandomCrop cannot transform pixels of the shape 3 x"),
     ([*NOISE[:2], {"class_path": "Normalize", "init_args": {"mean": [0.5] * 3, "std": [0.1] * 3}}],
      "expected uint8, or numbers between 0 and 1; data.mean and data.std normalize"),
 ]  # fmt: skip
@@ -146,7 +148,8 @@ def test_own_classes_are_admitted_by_name_only(images: Path, tmp_path: Path, fit
     (tmp_path / "own_darker.py").write_text(
         "class Darker:\n"
         "    def __init__(self, factor: int = 2) -> None:\n        self.factor = factor\n\n"
-        "    def __call__(self, image):\n        return image // self.factor\n\n\ndef function(image):\n    return image\n"
+        "    def __call__(self, image):\n        return image // self.factor\n\n\n"
+        "def function(image):\n    return image\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     option = "--data.transforms=[{class_path: own_darker.Darker, init_args: {factor: 4}}]"
@@ -169,7 +172,9 @@ def test_a_configuration_file_and_the_command_line_name_them_and_mistakes_end_wi
     assert fit("Ancestor", f"--config={tmp_path / 'own.yaml'}", "--name=file").code == 0
     saved = yaml.safe_load((tmp_path / "runs/test/file/seed0/config.yaml").read_text())
     assert saved["data"]["init_args"]["transforms"] == [ROTATE, JITTER]
-    assert fit("Ancestor", "--data.transforms+=RandomInvert", "--data.transforms+=RandomEqualize", "--name=line").code == 0
+    assert (
+        fit("Ancestor", "--data.transforms+=RandomInvert", "--data.transforms+=RandomEqualize", "--name=line").code == 0
+    )
     for value in ("[RandomInvrt]", "[{class_path: RandomInvert, init_args: {q: 1}}]", "{degrees: 5}", "5"):
         result = fit("Ancestor", f"--data.transforms={value}", "--name=wrong")
         assert result.code == 2
@@ -179,7 +184,9 @@ def test_a_configuration_file_and_the_command_line_name_them_and_mistakes_end_wi
 
 def test_the_order_and_arguments_of_a_resumed_run_must_stay(fit: Callable[..., Result]) -> None:
     twice = [ROTATE, {"class_path": "RandomRotation", "init_args": {"degrees": 5}}]
-    one, other = (f"--data.transforms={yaml.safe_dump(specs, default_flow_style=True)}" for specs in (twice, twice[::-1]))
+    one, other = (
+        f"--data.transforms={yaml.safe_dump(specs, default_flow_style=True)}" for specs in (twice, twice[::-1])
+    )
     assert fit("Ancestor", "--name=r", one).code == 0
     resumed = fit("Ancestor", "--name=r", other, "--ckpt_path=last", "--trainer.max_epochs=2")
     assert resumed.code == 2
