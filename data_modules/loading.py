@@ -9,16 +9,13 @@ from typing import Any
 import torch
 from torch.utils.data import get_worker_info
 
-from data_modules.base import TaskDataModule
+from data_modules.base import WORKER_TIMEOUT, TaskDataModule
 from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.errors import UserError
 
 MOST_WORKERS = max(64, 8 * (os.cpu_count() or 1))
 """Most loader processes; more of them wait for a core and take memory."""
-
-WORKER_TIMEOUT = 60
-"""Seconds after which a run ends if its loader processes give it no batch."""
 
 _AHEAD = 2
 """Batches that each loader process makes ahead: DataLoader's default."""

@@ -9,7 +9,8 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from data_modules.loading import WORKER_TIMEOUT, check_workers
+from data_modules.base import WORKER_TIMEOUT
+from data_modules.loading import check_workers
 from data_modules.own_transforms import OwnTransforms, TransformSpec
 from data_modules.transforms import Augment
 from lgx.errors import UserError

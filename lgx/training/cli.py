@@ -55,6 +55,7 @@ from lgx.training.configuration import (
     refused_values,
 )
 from lgx.training.contract import RunRecord, check_data, digests_of_files
+from lgx.training.own_data import check_own_data
 from lgx.training.restoring import blame_checkpoint
 from lgx.training.run_folder import configured_folder, find_checkpoint
 from lgx.training.summary import write_summary
@@ -193,6 +194,8 @@ class LgxCLI(LightningCLI):
                     print(f"finished   {self.run_dir}: nothing to do; --overwrite trains anew")
                     return
                 self._before_fit()
+            elif _is_first_process():
+                check_own_data(self.datamodule, self.trainer, self.command)
             getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
             if self.command == "fit":
                 self._after_fit(started)
@@ -205,11 +208,13 @@ class LgxCLI(LightningCLI):
 
     def _before_fit(self) -> None:
         """Read the data, so that mistakes show before anything is replaced; test the start of a new run."""
-        if self.claim.writes:
+        if _is_first_process():
             self.datamodule.prepare_data()
             self.datamodule.setup("fit")
-            if self.config.test_start or self.config.test_end:
+            if tested := self.config.test_start or self.config.test_end:
                 self.datamodule.setup("test")
+            check_own_data(self.datamodule, self.trainer, "fit", tested)
+        if self.claim.writes:
             data, batch = self.datamodule.fingerprint(), self.datamodule.batch_size * self.trainer.world_size
             if self.claim.resumed is not None:
                 check_data(self.claim.resumed, data, batch, self.run_dir)

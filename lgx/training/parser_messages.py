@@ -4,6 +4,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lgx.training.allowed_imports import KNOWN
 
@@ -33,7 +34,8 @@ def explain(message: str, bases: Mapping[str, type] | None = None, options: Sequ
     known = _subclasses(bases[key]) if bases and key in bases else []
     if (sentence := _unknown_option(message, key, options)) is not None:
         return sentence
-    if (reason := _foreign_file(message) or _unknown_name(message, key, known) or _wrong_value(message)) is not None:
+    reason = _foreign_file(message) or _abstract(message, (bases or {}).get(key)) or _unknown_name(message, key, known)
+    if (reason := reason or _wrong_value(message)) is not None:
         return f"{key}: {reason}" if key else reason
     lines = [re.sub(r"\s+", " ", line).strip(" -") for line in message.splitlines()]
     return "; ".join(line for line in lines if line)[:400]
@@ -82,6 +84,17 @@ def _unknown_name(message: str, key: str, known: Sequence[type]) -> str | None:
     return None
 
 
+def _abstract(message: str, base: type | None) -> str | None:
+    """What a class of a user does not define."""
+    given = re.findall(r"Given value: (.+)", message)
+    if base is None or not given or "instantiatable class, but is abstract" not in message:
+        return None
+    path = given[-1].strip()
+    named = [c for c in _descendants(base) if inspect.isabstract(c) and path in (c.__name__, _path(c))]
+    lacks = " and ".join(sorted(named[-1].__abstractmethods__)) if named else "methods"
+    return f"{path} lacks {lacks}, which every {base.__name__} defines"
+
+
 def _wrong_value(message: str) -> str | None:
     """What is wrong with a value."""
     given = re.findall(r"Given value: (.+)", message) or re.findall(r"Got value: (.+)", message)
@@ -117,13 +130,20 @@ def _suggest(word: str, known: list[str]) -> str:
 
 def _subclasses(base: type) -> list[type]:
     """All subclasses at any depth that can be built and are not Lightning's."""
-    found: list[type] = []
+    return [c for c in _descendants(base) if not inspect.isabstract(c) and not c.__module__.startswith("lightning")]
+
+
+def _descendants(base: type) -> list[Any]:
+    """All subclasses at any depth."""
+    found: list[Any] = []
     subclass: type
     for subclass in base.__subclasses__():
-        if not inspect.isabstract(subclass) and not subclass.__module__.startswith("lightning"):
-            found.append(subclass)
-        found += _subclasses(subclass)
+        found += [subclass, *_descendants(subclass)]
     return list(dict.fromkeys(found))
+
+
+def _path(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _options(class_name: str, classes: Sequence[type]) -> list[str]:

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from tests.support.command_line import Result, arguments, lgx, python
 from tests.support.label_tables import SHAPES, write_labeled
+from tests.support.paths import ROOT
 
 DATA = ["--data=MultiLabelFolderData", "--data.val_fraction=0.25", "--data.batch_size=8"]
 STAGES = ["--model.stages=[2,2]"]
@@ -95,7 +98,7 @@ def test_a_fit_learns_more_than_chance_and_writes_rows_with_the_metric(trained: 
     lines = (root / "labels.csv").read_text().splitlines()
     chance = np.mean([[name in line for name in SHAPES] for line in lines if line.endswith("test")])
     assert tested[6] > chance + 0.25, "the average precision of a random order is the share of the label"
-    assert tested[6] > tested[0] + 0.15
+    assert tested[6] > tested[0] + 0.1
     assert {row.metric for row in rows if row.split == "val"} == {"map", "acc", "loss"}
     assert (trained / "test/ancestor/seed0/checkpoints/best.ckpt").is_file()
 
@@ -190,6 +193,20 @@ def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: P
     checkpoint = trained / "test/ancestor/seed0/checkpoints/best.ckpt"
     probed = run("Finetune", "--probe=knn", f"--ckpt_path={checkpoint}", command="test")
     assert "tells classes of whole images apart, but task shapes is multilabel" in probed.sentence
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_labeled(tmp_path / "my_labels")
+    page = (ROOT / "docs/data.md").read_text()
+    section = page[page.index("## Images with several labels") : page.index("## Your own data module")]
+    (fit,) = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    (predict,) = re.findall(r"`(lgx predict .*?)`", section)
+    small = ["--trainer.max_epochs=1", "--data.batch_size=16", "--trainer.accelerator=cpu"]
+    for command, options in ((fit, small), (predict, [])):
+        result = lgx(*shlex.split(command.replace("\\\n", " "))[1:], *options)
+        assert result.code == 0, result.err
+    assert len((tmp_path / "runs/default/labels/seed0/predictions.csv").read_text().splitlines()) == 25
 
 
 @pytest.mark.slow
