@@ -14,6 +14,9 @@ from lgx.errors import UserError
 
 Split = Literal["train", "val", "test"]
 
+WORKER_TIMEOUT = 60
+"""Seconds after which a run ends if its loader processes give it no batch."""
+
 
 @dataclass(frozen=True)
 class DatasetInfo:
@@ -61,7 +64,21 @@ class TrainLoader(Protocol):
 class TaskDataModule(LightningDataModule, ABC):
     """Base of all data modules: the only interface through which methods, callbacks and plans use one.
 
-    A subclass gives :attr:`task`, :meth:`train_dataloader`, ``batch_size`` and ``num_workers``.
+    A data module of your own derives from it, or from :class:`~data_modules.image_module.ImageDataModule`, which needs
+    only a method that reads images and labels. It promises what follows; ``lgx fit`` checks it before the first step.
+
+    - :attr:`task` is a ``lgx.core.task.Task``. Its classes, image size and channels are known before ``setup``.
+    - ``setup(stage)`` reads what ``fit``, ``validate``, ``test`` or ``predict`` needs. It may be called several times.
+    - :meth:`train_dataloader` gives an iterable of ``lgx.core.batch.Batch`` with ``epoch_length``, the number of
+      batches of an epoch. A run resumes exactly if it also has ``state_dict`` and ``load_state_dict``.
+    - ``val_dataloader``, ``test_dataloader`` and, for ``lgx predict``, ``predict_dataloader`` with
+      :attr:`predict_indices` give every example once over all processes.
+    - ``batch_size`` and ``num_workers`` are whole numbers; a training batch has ``batch_size`` examples.
+    - A batch has ``inputs``, floating-point (B, C, H, W), normalized with the task's mean and std, or token ids, int64
+      (B, N); ``targets``, int64, (B,), (B, H, W) for segmentation or (B, K) for several labels; and the task's name.
+
+    The constructor's arguments are options of the command line. One with the name ``seed`` gets the run's seed.
+    ``data_modules.own_loaders`` makes loaders that keep all of this.
 
     Attributes:
         batch_size: Training examples per process and step.
@@ -71,7 +88,7 @@ class TaskDataModule(LightningDataModule, ABC):
 
     batch_size: int
     num_workers: int
-    worker_timeout: int
+    worker_timeout: int = WORKER_TIMEOUT
 
     @property
     @abstractmethod
@@ -91,6 +108,8 @@ class TaskDataModule(LightningDataModule, ABC):
     def follow_normalization(self, mean: Sequence[float], std: Sequence[float]) -> bool:
         """Normalize images as a network expects them, unless the options give another normalization.
 
+        By default the normalization stays that of :attr:`task`.
+
         Args:
             mean: Per-channel mean, in units of pixel value / 255.
             std: Per-channel standard deviation, likewise.
@@ -98,7 +117,7 @@ class TaskDataModule(LightningDataModule, ABC):
         Returns:
             Whether images are normalized so from now on.
         """
-        return False
+        return (tuple(self.task.mean), tuple(self.task.std)) == (tuple(mean), tuple(std))
 
     @abstractmethod
     def train_dataloader(self) -> TrainLoader:

@@ -12,6 +12,7 @@ from torch import Tensor
 from data_modules.base import Split, process_of
 from data_modules.images import Images, LabeledImages, files_of
 from data_modules.options import ImageOptions
+from data_modules.own_transforms import OwnTransforms
 from data_modules.pixel_cache import PixelCache, identity
 from data_modules.pixel_examples import PixelExamples
 from data_modules.samplers import TransformedExamples
@@ -24,7 +25,7 @@ from lgx.core.task import AGREEMENT, Task
 
 _NOT_OF_PIXELS = {
     *("root", "batch_size", "eval_batch_size", "num_workers", "worker_timeout", "seed", "augment", "mean", "std"),
-    *("cache_gib", "labels", "limit_train", "split_seed", "val_fraction"),
+    *("transforms", "cache_gib", "labels", "limit_train", "split_seed", "val_fraction"),
 }
 """Options that change no pixel of an image; which images a split has, and where they lie, is compared itself."""
 
@@ -40,6 +41,14 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._caches: dict[Split, PixelCache | None] = {}
+
+    def check_options(self) -> None:
+        """See :class:`~data_modules.options.DataOptions`; the user's transforms must keep the size of an image."""
+        super().check_options()
+        info = getattr(self, "info", None)  # of shards it is read later
+        own = self.own_transforms()
+        if own is not None and info is not None:
+            own.check(self.in_chans or info.in_chans, self.img_size or info.img_size)
 
     # -- what a subclass provides -------------------------------------------------------------------------------
 
@@ -70,17 +79,22 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         """
         seed, task = self.seed if seed is None else seed, self.task
         augment = self.augment if train else "none"
+        own = self.own_transforms() if train else None
         if augment in ("resized_crop", "randaugment"):
-            return TransformedExamples(examples, train_transform(task, augment), seed, random=True)
+            return TransformedExamples(examples, train_transform(task, augment, own), seed, random=True)
         crop = None if augment == "none" else CropFlip(task.img_size, flips=augment == "crop_flip")
         if isinstance(examples, LabeledImages) and (cache := self._cache(examples.source)):
-            return PixelExamples(examples, task, crop, seed, cache, examples.indices)
-        return PixelExamples(examples, task, crop, seed, self._cache(examples))
+            return PixelExamples(examples, task, crop, seed, cache, examples.indices, own)
+        return PixelExamples(examples, task, crop, seed, self._cache(examples), own=own)
+
+    def own_transforms(self) -> OwnTransforms | None:
+        """The user's transforms of training images; None without any."""
+        return OwnTransforms(self.transforms) if self.transforms else None
 
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
         """Make a batch of transformed examples; pixels are normalized here, unless a GPU does it."""
         images, labels = zip(*examples, strict=True)
-        batch = Batch(torch.stack(images), torch.tensor(labels), self.info.name)
+        batch = Batch(torch.stack(images), torch.as_tensor(np.asarray(labels, np.int64)), self.info.name)
         on_gpu = self.trainer is not None and self.trainer.strategy.root_device.type != "cpu"
         return batch if on_gpu else self.normalize(batch)
 
@@ -149,7 +163,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
     @property
     def is_augmented(self) -> bool:
         """See :class:`~data_modules.base.TaskDataModule`."""
-        return self.augment != "none"
+        return self.augment != "none" or bool(self.transforms)
 
     @property
     def num_classes(self) -> int:

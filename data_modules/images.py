@@ -3,9 +3,10 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from data_modules.splits import Indices
@@ -90,7 +91,7 @@ class ImageFiles:
         # One array of bytes: reference counting would copy a million Python strings into every loader process.
         self.names = np.array([os.fsencode(name) for name in names], dtype=np.bytes_)
         self.folder, self.where = folder, where
-        self.labels: Indices = np.asarray(labels, np.int64)
+        self.labels: NDArray[Any] = np.asarray(labels, np.int64)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -100,10 +101,18 @@ class ImageFiles:
         name: bytes = self.names[index]
         return self.folder / os.fsdecode(name)
 
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
+    def __getitem__(self, index: int) -> tuple[Image.Image, Any]:
+        return self.decoded(index), int(self.labels[index])
+
+    def decoded(self, index: int) -> Image.Image:
+        """Decode one file.
+
+        Raises:
+            DataError: If it is damaged; the sentence names it.
+        """
         path = self.path(index)
         try:
-            return open_photo(path), int(self.labels[index])
+            return open_photo(path)
         except MemoryError:
             raise
         except Exception as error:
@@ -123,10 +132,10 @@ class ImageFiles:
         except Exception as error:  # a file that is not an image, e.g. behind a link, must not get into the shards
             raise DataError(f"{self.where}: {path} is not an image ({one_line(error)}); remove it") from error
 
-    def take(self, indices: Indices, where: str | None = None) -> "ImageFiles":
+    def take(self, indices: Indices, where: str | None = None) -> Self:
         """The files at ``indices``."""
         names = [os.fsdecode(name) for name in self.names[indices]]
-        return ImageFiles(self.folder, names, self.labels[indices], where or self.where)
+        return type(self)(self.folder, names, self.labels[indices], where or self.where)
 
 
 def files_of(images: Any) -> list[str]:

@@ -9,16 +9,13 @@ from typing import Any
 import torch
 from torch.utils.data import get_worker_info
 
-from data_modules.base import TaskDataModule
+from data_modules.base import WORKER_TIMEOUT, TaskDataModule
 from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.errors import UserError
 
 MOST_WORKERS = max(64, 8 * (os.cpu_count() or 1))
 """Most loader processes; more of them wait for a core and take memory."""
-
-WORKER_TIMEOUT = 60
-"""Seconds after which a run ends if its loader processes give it no batch."""
 
 _AHEAD = 2
 """Batches that each loader process makes ahead: DataLoader's default."""
@@ -125,7 +122,8 @@ def example_bytes(task: Task) -> int:
     if task.kind == "text":
         return 8 * task.max_len + 8
     pixels = task.img_size**2
-    return 4 * task.in_chans * pixels + 8 * (pixels if task.kind == "segmentation" else 1)
+    targets = {"segmentation": pixels, "multilabel": task.num_classes}.get(task.kind, 1)
+    return 4 * task.in_chans * pixels + 8 * targets
 
 
 def check_shared_memory(num_workers: int, batch: int, prefix: str = "", processes: int = 1) -> None:

@@ -119,6 +119,14 @@ class SegmentationSet(OfficialData):
     meanings: ClassVar[Mapping[int, int]]
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": (), "val": (), "test": ()}
 
+    def check_options(self) -> None:
+        """See :class:`~data_modules.options.DataOptions`; a user's transforms would not change the masks."""
+        super().check_options()
+        if self.transforms:
+            raise UserError(
+                f"data.transforms: change images of {self.info.name} but not their masks; use data.augment crop_flip"
+            )
+
     @abstractmethod
     def files(self, folder: Path, split: Split) -> list[tuple[Path, Path]]:
         """Paths of the images of an official split below ``folder``, and of their masks."""

@@ -1,6 +1,6 @@
 """Image transforms, alone or together with masks, from timm's and torchvision's factories."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
-from lgx.core.eval_transforms import Resize, ToMode, eval_transform, to_tensor
+from lgx.core.eval_transforms import Resize, ToMode, to_tensor
 from lgx.core.task import Task
 from lgx.errors import UserError
 
@@ -59,20 +59,26 @@ def crop_padding(img_size: int) -> int:
     return max(1, img_size // 8)
 
 
-def train_transform(task: Task, augment: Augment) -> "v2.Compose":
+def train_transform(task: Task, augment: Augment, own: Callable[[Tensor], Tensor] | None = None) -> "v2.Compose":
     """PIL image -> normalized float tensor (C, H, W) with the chosen augmentation.
 
     ``crop`` pads by an eighth and crops at random, as usual for small images, and ``crop_flip`` also flips.
     ``resized_crop`` is timm's training transform, a crop of 8 % to all of the area and a flip. ``randaugment`` adds
     DeiT's ``rand-m9-mstd0.5-inc1`` and random erasing 0.25.
+
+    Args:
+        task: Gives size, channels and normalization.
+        augment: The augmentation.
+        own: A further transform of its result, pixels, uint8 (C, H, W), before they are normalized and erased.
     """
+    tensor = to_tensor(task) if own is None else [v2.PILToTensor(), own, *to_tensor(task)[1:]]
     if augment == "none":
-        return eval_transform(task)
+        return v2.Compose([ToMode(task.in_chans), Resize(task.img_size), *tensor])
     if augment in ("crop", "crop_flip"):
         size = task.img_size
         flip = [v2.RandomHorizontalFlip()] if augment == "crop_flip" else []
         crop = [v2.RandomCrop(size, padding=crop_padding(size)), *flip]
-        return v2.Compose([ToMode(task.in_chans), Resize(size), *crop, *to_tensor(task)])
+        return v2.Compose([ToMode(task.in_chans), Resize(size), *crop, *tensor])
     heavy = augment == "randaugment"
     timm_transform = create_transform(
         input_size=(task.in_chans, task.img_size, task.img_size),
@@ -83,8 +89,13 @@ def train_transform(task: Task, augment: Augment) -> "v2.Compose":
         interpolation="bicubic",
         mean=task.mean,
         std=task.std,
+        separate=own is not None,
     )
-    return v2.Compose([ToMode(task.in_chans), timm_transform])
+    if own is None:
+        return v2.Compose([ToMode(task.in_chans), timm_transform])
+    crop_and_flip, operations, normalize_and_erase = timm_transform
+    pixels = [v2.PILToTensor(), own, v2.ToDtype(torch.float32, scale=True)]
+    return v2.Compose([ToMode(task.in_chans), crop_and_flip, operations, *pixels, normalize_and_erase])
 
 
 class MaskTransform:

@@ -40,7 +40,8 @@ class ViTArchitecture(Architecture):
         in_chans: Image channels.
         stages: Numbers of layers that share one set of weights, front to back; their sum is ``depth``. None: every
             layer has its own weights. (SWS, Eq. 1: the architecture of an auxiliary net.)
-        kind: What the head predicts: the class of an image, or for ``segmentation`` the class of every pixel.
+        kind: What the head predicts: the class of an image, for ``segmentation`` the class of every pixel, for
+            ``multilabel`` which labels an image has.
         form: What the network has in common with its relatives of other sizes, e.g. ``vit_small_patch14_dinov2``, see
             :mod:`lgx.architectures.forms`; empty for the plain ViT.
 
@@ -62,7 +63,7 @@ class ViTArchitecture(Architecture):
     family: ClassVar = "vit"
     label: ClassVar = "ViT"
     example: ClassVar = "6-Small"
-    kinds: ClassVar = ("classification", "segmentation")
+    kinds: ClassVar = ("classification", "segmentation", "multilabel")
     head: ClassVar = "head."
     layers: ClassVar = "blocks."
     limits: ClassVar = {

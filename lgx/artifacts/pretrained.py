@@ -182,7 +182,10 @@ def _from_folder(path: Path) -> PretrainedNetwork:
         check_gpt2_folder(about, tensors, config)
         return _from_transformers(str(path), str(path))
     check_timm_folder(about, tensors, config)
-    return _from_timm(f"local-dir:{path}")
+    network = _from_timm(f"local-dir:{path}")
+    if about.get("kind") == "multilabel" and network.architecture is not None:  # the head is timm's own
+        return replace(network, architecture=network.architecture.replace(kind="multilabel"))
+    return network
 
 
 def _weights_beside(config: Path) -> dict[str, Tensor]:

@@ -10,17 +10,23 @@ from lgx.core.batch import IGNORE
 
 
 def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Mean cross-entropy between logits and labels.
+    """Mean cross-entropy between logits and labels; binary cross-entropy where an example may have several labels.
+
+    The binary cross-entropy is the mean over examples and labels. Smoothing takes its targets to ε / 2 and 1 - ε / 2.
 
     Args:
         logits: (B, K), or (B, K, H, W) for segmentation.
-        targets: Class indices (B,), class probabilities (B, K), or class indices of pixels (B, H, W). Pixels whose
-            index is :data:`~lgx.core.batch.IGNORE` are left out.
+        targets: Class indices (B,); class probabilities, floating-point, (B, K); several labels, integers 0 and 1,
+            (B, K); or class indices of pixels (B, H, W), of which those with the index
+            :data:`~lgx.core.batch.IGNORE` are left out.
         label_smoothing: ε in [0, 1].
 
     Returns:
         Scalar. It is 0 for a segmentation batch without any labeled pixel.
     """
+    if _are_several(targets):
+        smoothed = targets * (1 - label_smoothing) + label_smoothing / 2
+        return F.binary_cross_entropy_with_logits(logits, smoothed.to(logits.dtype))
     if targets.ndim != 3:
         return F.cross_entropy(logits, targets, label_smoothing=label_smoothing)
     total = F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum", label_smoothing=label_smoothing)
@@ -28,15 +34,17 @@ def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) ->
 
 
 def label_losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of each example, or of each labeled pixel.
+    """Cross-entropy of each example, or of each labeled pixel; of several labels the mean binary cross-entropy.
 
     Args:
         logits: (B, K), or (B, K, H, W) for segmentation.
-        targets: Class indices (B,), or class indices of pixels (B, H, W).
+        targets: Class indices (B,), class indices of pixels (B, H, W), or several labels (B, K).
 
     Returns:
         (B,), or (N,) for N labeled pixels.
     """
+    if _are_several(targets):
+        return F.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype), reduction="none").mean(dim=1)
     losses = F.cross_entropy(logits, targets, reduction="none", ignore_index=IGNORE if targets.ndim == 3 else -100)
     return losses[targets != IGNORE] if targets.ndim == 3 else losses
 
@@ -55,6 +63,25 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
         Scalar. It is at least the entropy of the teacher's softened prediction.
     """
     return F.cross_entropy(student.float() / temperature, (teacher.float() / temperature).softmax(dim=1))
+
+
+def multilabel_distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
+    """The form of :func:`distillation_loss` for several labels, each of which is a yes or no of its own.
+
+    ``BCE(σ(p_s / τ), σ(p_t / τ))``, the mean over examples and labels. A softmax would say that an image has exactly
+    one label. The papers on learngenes have no such task; this form is ours. Like the logits' part of Yang et al.,
+    "Multi-Label Knowledge Distillation", ICCV 2023, https://arxiv.org/abs/2308.06453, it compares label by label.
+
+    Args:
+        student: Logits p_s, (B, K).
+        teacher: Logits p_t, (B, K).
+        temperature: τ > 0.
+
+    Returns:
+        Scalar. It is at least the mean entropy of the teacher's softened answers.
+    """
+    wanted = (teacher.float() / temperature).sigmoid()
+    return F.binary_cross_entropy_with_logits(student.float() / temperature, wanted)
 
 
 def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -108,6 +135,11 @@ def official_feature_divergence(student: Tensor, teacher: Tensor, num_classes: i
     log_probabilities = _log_softmax(student / temperature), _log_softmax(teacher / temperature)
     total = F.kl_div(*log_probabilities, log_target=True, reduction="sum")
     return total * temperature**2 / (len(student) * num_classes)
+
+
+def _are_several(targets: Tensor) -> bool:
+    """Whether targets say for each label whether an example has it; probabilities of one class are floating-point."""
+    return targets.ndim == 2 and not targets.is_floating_point()
 
 
 def _log_softmax(features: Tensor) -> Tensor:

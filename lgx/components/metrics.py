@@ -8,6 +8,10 @@ A task reports its main metric, ``task.metric``, and ``acc``:
   report it. A mean of the images' own mIoU would be a different number.
 - ``f1``: F1 of the positive class, class 1 of two.
 - ``mcc``: Matthews correlation coefficient, in [-1, 1].
+- ``map``: for several labels, the mean over the labels of the average precision, which ranks the examples by the
+  probability of the label. Average precision is the area under the steps of precision over recall, as in scikit-learn.
+  It is 0 for a label that no example of the split has. ``acc`` is then the share of right answers, yes or no at 0.5,
+  over all examples and labels.
 
 A task without labels has ``agreement`` alone, which a method measures by itself: the mean over the examples of how well
 the network agrees with its teacher.
@@ -17,7 +21,12 @@ from collections.abc import Callable
 
 from torch import Tensor
 from torchmetrics import MeanMetric, Metric, MetricCollection, SumMetric
-from torchmetrics.classification import MulticlassAccuracy, MulticlassJaccardIndex
+from torchmetrics.classification import (
+    MulticlassAccuracy,
+    MulticlassJaccardIndex,
+    MultilabelAccuracy,
+    MultilabelAveragePrecision,
+)
 
 from lgx.components.losses import label_losses
 from lgx.components.text_metrics import Matthews, PositiveF1
@@ -35,6 +44,12 @@ METRICS: dict[str, Callable[[int, int | None], Metric]] = {
 
 Larger values are better.
 """
+
+_OF_SEVERAL_LABELS: dict[str, Callable[[int, int | None], Metric]] = {
+    "acc": lambda labels, ignored: MultilabelAccuracy(labels, average="micro"),
+    "map": lambda labels, ignored: MultilabelAveragePrecision(labels, average="macro"),
+}
+"""The same for examples with several labels; these metrics are given probabilities."""
 
 
 def metric_names(task: Task) -> list[str]:
@@ -58,11 +73,12 @@ def metrics_for(task: Task) -> MetricCollection:
     if not task.is_labeled:
         means: dict[str, Metric] = {name: MeanMetric() for name in metric_names(task)}
         return MetricCollection({**means, "n": SumMetric()}, compute_groups=False)
-    if task.metric not in METRICS:
-        raise UserError(f"task {task.name}: metric {task.metric!r} is unknown; known are {', '.join(METRICS)}")
+    known = _OF_SEVERAL_LABELS if task.kind == "multilabel" else METRICS
+    if task.metric not in known:
+        raise UserError(f"task {task.name}: metric {task.metric!r} is unknown; known are {', '.join(known)}")
     ignored = IGNORE if task.kind == "segmentation" else None
     wanted = [name for name in metric_names(task) if name != "loss"]
-    metrics: dict[str, Metric] = {name: METRICS[name](task.num_classes, ignored) for name in wanted}
+    metrics: dict[str, Metric] = {name: known[name](task.num_classes, ignored) for name in wanted}
     return MetricCollection({**metrics, "loss": MeanMetric(), "n": SumMetric()}, compute_groups=False)
 
 
@@ -72,11 +88,12 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
     Args:
         metrics: The result of :func:`metrics_for`.
         logits: (B, K), or (B, K, H, W) for segmentation.
-        targets: Class indices (B,), or class indices of pixels (B, H, W).
+        targets: Class indices (B,), class indices of pixels (B, H, W), or several labels (B, K).
 
     Returns:
         The metrics by name.
     """
+    predicted = logits.sigmoid() if targets.ndim == 2 else logits
     found: dict[str, Metric] = dict(metrics.items(keep_base=True))
     for name, metric in found.items():
         if name == "loss":
@@ -84,5 +101,5 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
         elif name == "n":
             metric.update(len(targets))
         else:
-            metric.update(logits, targets)
+            metric.update(predicted, targets)
     return found

@@ -30,7 +30,7 @@ def make_mixup(mixup: float, cutmix: float, label_smoothing: float, architecture
         return None
     if architecture.kind != "classification":
         raise UserError(
-            f"model.mixup, model.cutmix: mix the labels of whole images; leave both at 0 for {architecture.kind}"
+            f"model.mixup, model.cutmix: mix the one class of whole images; leave both at 0 for {architecture.kind}"
         )
     return Mixup(
         mixup_alpha=mixup, cutmix_alpha=cutmix, label_smoothing=label_smoothing, num_classes=architecture.num_classes

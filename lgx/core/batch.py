@@ -14,7 +14,8 @@ class Batch(NamedTuple):
     Attributes:
         inputs: Images, float, normalized with the task's mean and std, (B, C, H, W); or token ids, int64, (B, N),
             padded on the right with the vocabulary's last token.
-        targets: Class indices, int64, (B,); for segmentation one per pixel, (B, H, W), or ``IGNORE``.
+        targets: Class indices, int64, (B,); for segmentation one per pixel, (B, H, W), or ``IGNORE``; of several
+            labels 1 for each that an example has, else 0, int64, (B, K).
             Without meaning for a task without labels.
         task: Name of the task that every example of the batch belongs to.
     """

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
-Kind = Literal["classification", "segmentation", "text"]
-"""What is predicted of an example: its class, the class of every pixel, or the class of a text."""
+Kind = Literal["classification", "segmentation", "text", "multilabel"]
+"""What is predicted: the class of an image, of every pixel, or of a text; or which of several labels an image has."""
 
 
 class Normalization(NamedTuple):
@@ -34,7 +34,7 @@ class Task:
 
     Attributes:
         name: Short lower-case name, e.g. ``fashion_mnist``.
-        num_classes: Number of classes K; 0 for images without labels.
+        num_classes: Number of classes or, for ``multilabel``, of labels K; 0 for images without labels.
         kind: What is predicted.
         metric: Name of the main metric.
         num_train: Number of training examples.

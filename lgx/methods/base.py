@@ -184,8 +184,8 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         return self.dropout if self.parsed_architecture.kind == "text" else self.drop_path_rate
 
     def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy with labels: indices (B,) or (B, H, W), or shares (B, K) where mixup is on."""
-        smoothing = 0.0 if targets.ndim == 2 else self.label_smoothing  # timm's Mixup smooths by itself
+        """Cross-entropy with labels: indices (B,) or (B, H, W), several (B, K), or shares (B, K) where mixup is on."""
+        smoothing = 0.0 if targets.is_floating_point() else self.label_smoothing  # timm's Mixup smooths by itself
         return label_loss(logits.float(), targets, smoothing)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:

@@ -79,14 +79,15 @@ class EvaluatedModule(LightningModule, ABC):
         return metric_names(task) if self.probe is None else [self.probe.metric]
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Class probabilities, (B, K).
+        """Class probabilities, (B, K); for several labels the probability of each.
 
         Raises:
             UserError: If the task is segmentation.
         """
         if self.architecture.kind == "segmentation":
             raise UserError("predict: writes one class per image, which segmentation has not; run `lgx test` instead")
-        return cast(Tensor, self(batch.inputs).float().softmax(dim=-1))
+        logits = cast(Tensor, self(batch.inputs).float())
+        return logits.sigmoid() if self.architecture.kind == "multilabel" else logits.softmax(dim=-1)
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """What evaluation measures."""
@@ -101,7 +102,7 @@ class EvaluatedModule(LightningModule, ABC):
         return f"{split}/{task}" if len(self.tasks) > 1 else split
 
     def update(self, split: str, logits: Tensor, targets: Tensor, suffix: str = "") -> dict[str, Metric]:
-        """Update the metrics of a split with logits (B, K) and targets (B,), and return them by name."""
+        """Update the metrics of a split with logits (B, K) and the targets of a batch, and return them by name."""
         return update_metrics(self.metrics_of(split, suffix), logits, targets)
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:

@@ -21,7 +21,7 @@ def load_teacher(request: TeacherRequest, images_vary: bool, say: Callable[[str]
     if request.cached and images_vary:
         raise UserError(
             "model.cache_ancestor: the ancestor's answers can be kept only of images that are the same in each epoch; "
-            "set data.augment to none, and model.mixup and model.cutmix to 0"
+            "set data.augment to none and data.transforms to null, and model.mixup and model.cutmix to 0"
         )
     teacher = Teacher.answering(request)
     if cache := teacher.cache:

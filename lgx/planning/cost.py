@@ -156,8 +156,8 @@ def empty_batch(method: Method, task: Task, size: int, dtype: torch.dtype = torc
         inputs = torch.zeros(size, task.in_chans, *pixels, dtype=dtype)
     if method.mix is not None:
         return Batch(inputs, torch.zeros(size, task.num_classes), task.name)
-    shape = (size, *pixels) if task.kind == "segmentation" else (size,)
-    return Batch(inputs, torch.zeros(shape, dtype=torch.long), task.name)
+    of_example = {"segmentation": pixels, "multilabel": (task.num_classes,)}.get(task.kind, ())
+    return Batch(inputs, torch.zeros(size, *of_example, dtype=torch.long), task.name)
 
 
 def held(network: nn.Module) -> int:

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-_SHARES = ("acc", "acc1", "acc5", "agreement", "f1", "knn_acc", "linear_acc", "mcc", "miou")
+_SHARES = ("acc", "acc1", "acc5", "agreement", "f1", "knn_acc", "linear_acc", "map", "mcc", "miou")
 _WORDS = {
     "acc": "accuracy",
     "acc1": "accuracy",
     "acc5": "top-5 accuracy",
     "knn_acc": "accuracy of nearest neighbors",
     "linear_acc": "accuracy of a linear classifier",
+    "map": "mean average precision",
     "mcc": "Matthews correlation",
     "miou": "mean IoU",
 }

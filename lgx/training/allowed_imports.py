@@ -2,17 +2,18 @@
 
 import importlib
 import inspect
-import os
 from functools import cache
 from typing import Any
 
 from jsonargparse import set_parsing_settings
 
+from lgx.core.own_packages import own_packages
 from lgx.errors import UserError
 
 _PACKAGES = {
     "lgx.training.callbacks": "lgx", "lgx.components.optim": "lgx",
     "data_modules": "data_modules",
+    "torchvision.transforms.v2": "torchvision.transforms.v2",
     "torch.optim": "torch.optim", "torch.optim.lr_scheduler": "torch.optim", "timm.optim": "timm.optim",
     "lightning.pytorch.accelerators": "lightning", "lightning.pytorch.callbacks": "lightning",
     "lightning.pytorch.loggers": "lightning", "lightning.pytorch.plugins": "lightning",
@@ -22,7 +23,10 @@ _PACKAGES = {
 }  # fmt: skip
 """Packages whose classes a configuration may name -> package in which such a class must be defined."""
 
-KNOWN = "lgx, data_modules, torch.optim, timm.optim, or lightning's callbacks, loggers, plugins, profilers, strategies"
+KNOWN = (
+    "lgx, data_modules, torch.optim, timm.optim, torchvision.transforms.v2, or lightning's callbacks, loggers, "
+    "plugins, profilers, strategies"
+)
 """The same, in words."""
 
 _admitted: set[str] = set()
@@ -58,7 +62,7 @@ def forbid_imports() -> None:
 
 
 def _restrict(allowed: list[str], denied: list[str]) -> None:
-    own = [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
+    own = own_packages()
     denied += _admitted - set(own)  # jsonargparse keeps what an earlier call has allowed
     try:
         set_parsing_settings(import_path_denylist=denied, import_path_allowlist=[*allowed, *own])

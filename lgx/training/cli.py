@@ -57,6 +57,7 @@ from lgx.training.configuration import (
 )
 from lgx.training.contract import RunRecord, check_data, digests_of_files
 from lgx.training.loggers import RunLoggers, wanted_recipes
+from lgx.training.own_data import check_own_data
 from lgx.training.restoring import blame_checkpoint
 from lgx.training.run_folder import configured_folder, configured_place, find_checkpoint
 from lgx.training.sources import pin_sources
@@ -204,6 +205,8 @@ class LgxCLI(LightningCLI):
                     return
                 self._before_fit()
             else:
+                if _is_first_process():
+                    check_own_data(self.datamodule, self.trainer, self.command)
                 self.held.enter_context(self.loggers.started(self.trainer))
             getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
             if self.command == "fit":
@@ -219,10 +222,13 @@ class LgxCLI(LightningCLI):
         """Read the data, so that mistakes show before anything is replaced; test the start of a new run."""
         if self.claim.writes:
             self.loggers.check()
+        if _is_first_process():
             self.datamodule.prepare_data()
             self.datamodule.setup("fit")
-            if self.config.test_start or self.config.test_end:
+            if tested := self.config.test_start or self.config.test_end:
                 self.datamodule.setup("test")
+            check_own_data(self.datamodule, self.trainer, "fit", tested)
+        if self.claim.writes:
             data, batch = self.datamodule.fingerprint(), self.datamodule.batch_size * self.trainer.world_size
             if self.claim.resumed is not None:
                 check_data(self.claim.resumed, data, batch, self.run_dir)

@@ -18,9 +18,10 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from data_modules import TaskDataModule
+from data_modules.contract import check_task
 from lgx.components.probes import NEIGHBORS, ProbeName
 from lgx.core.foreign import blame
-from lgx.core.task import Kind, Task
+from lgx.core.task import Kind
 from lgx.core.warnings import silence_known_warnings
 from lgx.errors import UserError
 from lgx.methods import registry
@@ -121,6 +122,8 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
             return built
         except Exception as error:
             # jsonargparse tries every type that an option may have, and raises an error of its own if all fail.
+            if isinstance(error.__cause__, UserError):  # of a link
+                raise error.__cause__ from error
             if not parser.refused:
                 raise
             kind, cause = parser.refused[-1]
@@ -210,8 +213,8 @@ def _link(parser: RunParser) -> None:
     parser.link_arguments(("name", "model"), "logger.name", compute_fn=_run_name)
     parser.link_arguments("seed_everything", "logger.version", compute_fn=_version)
     parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=_seed)
-    parser.link_arguments("data.num_classes", "model.init_args.num_classes", apply_on="instantiate")
-    parser.link_arguments("data.task", "model.init_args.kind", compute_fn=_kind, apply_on="instantiate")
+    parser.link_arguments("data", "model.init_args.num_classes", compute_fn=_num_classes, apply_on="instantiate")
+    parser.link_arguments("data", "model.init_args.kind", compute_fn=_kind, apply_on="instantiate")
 
 
 def _call(kind: type, /, *args: Any, **kwargs: Any) -> Any:
@@ -240,5 +243,10 @@ def _version(seed: int | bool) -> str:
     return f"seed{_seed(seed)}"
 
 
-def _kind(task: Task) -> Kind:
-    return task.kind
+def _num_classes(data: TaskDataModule) -> int:
+    check_task(type(data).__name__, data.task)
+    return data.num_classes
+
+
+def _kind(data: TaskDataModule) -> Kind:
+    return data.task.kind

@@ -220,7 +220,7 @@ def _is_applied(key: str) -> bool:
 def flat_options(config: Any, prefix: str = "") -> dict[str, Any]:
     """Flatten nested mappings to ``{"model.arch": …}``; class paths become class names.
 
-    A list of classes becomes one key for each class; other lists stay whole.
+    A list of callbacks becomes one key for each class; other lists stay whole, because their order counts.
 
     Args:
         config: Nested dictionaries of plain values.
@@ -232,7 +232,7 @@ def flat_options(config: Any, prefix: str = "") -> dict[str, Any]:
             flat[prefix.removesuffix(".")] = _class_name(value)
         elif isinstance(value, dict) and value:
             flat.update(flat_options(value, prefix if key == "init_args" else f"{prefix}{key}."))
-        elif isinstance(value, list) and value and all(isinstance(v, dict) and "class_path" in v for v in value):
+        elif key == "callbacks" and value and all(isinstance(v, dict) and "class_path" in v for v in value):
             classes = {_class_name(v["class_path"]): v.get("init_args") or {} for v in value}
             flat.update({f"{prefix}{key}.{name}": options for name, options in classes.items()})
         else:

@@ -5,6 +5,7 @@ import itertools
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lgx.training.allowed_imports import KNOWN
 from lgx.training.loggers import OPTIONS
@@ -37,9 +38,8 @@ def explain(
     known = subclasses(bases[key]) if bases and key in bases else []
     if (sentence := _unknown_option(message, key, options, renamed or {}, help)) is not None:
         return sentence
-    if (
-        reason := _foreign_file(message) or _unknown_name(message, key, known, help) or _wrong_value(message)
-    ) is not None:
+    reason = _foreign_file(message) or _abstract(message, (bases or {}).get(key))
+    if (reason := reason or _unknown_name(message, key, known, help) or _wrong_value(message)) is not None:
         return f"{key}: {reason}" if key else reason
     lines = [re.sub(r"\s+", " ", line).strip(" -") for line in message.splitlines()]
     return "; ".join(line for line in lines if line)[:400]
@@ -86,6 +86,17 @@ def _unknown_name(message: str, key: str, known: Sequence[type], help: str) -> s
     return None
 
 
+def _abstract(message: str, base: type | None) -> str | None:
+    """What a class of a user does not define."""
+    given = re.findall(r"Given value: (.+)", message)
+    if base is None or not given or "instantiatable class, but is abstract" not in message:
+        return None
+    path = given[-1].strip()
+    named = [c for c in _descendants(base) if inspect.isabstract(c) and path in (c.__name__, _path(c))]
+    lacks = " and ".join(sorted(named[-1].__abstractmethods__)) if named else "methods"
+    return f"{path} lacks {lacks}, which every {base.__name__} defines"
+
+
 def _wrong_value(message: str) -> str | None:
     """What is wrong with a value."""
     given = re.findall(r"Given value: (.+)", message) or re.findall(r"Got value: (.+)", message)
@@ -114,12 +125,15 @@ def _not_a_number(message: str) -> str | None:
 
 def subclasses(base: type) -> list[type]:
     """All subclasses of a class, at any depth, that can be built; Lightning's only if it exports the class too."""
-    found: list[type] = []
+    return [found for found in _descendants(base) if not inspect.isabstract(found) and _is_choice(found, base)]
+
+
+def _descendants(base: type) -> list[Any]:
+    """All subclasses at any depth."""
+    found: list[Any] = []
     subclass: type
     for subclass in base.__subclasses__():
-        if not inspect.isabstract(subclass) and _is_choice(subclass, base):
-            found.append(subclass)
-        found += subclasses(subclass)
+        found += [subclass, *_descendants(subclass)]
     return list(dict.fromkeys(found))
 
 
@@ -127,6 +141,10 @@ def _is_choice(subclass: type, base: type) -> bool:
     """Whether a class is meant for users: Lightning has further ones for its own use."""
     exported = vars(sys.modules[base.__module__.rpartition(".")[0]])
     return not subclass.__module__.startswith("lightning") or subclass.__name__ in exported
+
+
+def _path(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _options(class_name: str, classes: Sequence[type]) -> list[str]:

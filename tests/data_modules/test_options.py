@@ -18,7 +18,8 @@ COMMON: dict[str, Any] = {
     "val_fraction": 0.1, "split_seed": 0, "seed": 0, "limit_train": None,
 }  # fmt: skip
 IMAGES = COMMON | {
-    "img_size": None, "in_chans": None, "augment": "none", "mean": None, "std": None, "cache_gib": 2.0, "labels": True,
+    "img_size": None, "in_chans": None, "augment": "none", "transforms": None, "mean": None, "std": None,
+    "cache_gib": 2.0, "labels": True,
 }  # fmt: skip
 SHARDS = IMAGES | {"in_memory": True, "shuffle_buffer": 1000}
 TEXTS = COMMON | {

@@ -80,7 +80,7 @@ def write_descendant(
         architecture = architecture.unshared()
         architecture.build("meta").load_state_dict(tensors, assign=True)
     if out.suffix == ".safetensors":
-        metadata = {"kind": "segmentation"} if _is_segmentation(architecture) else {"format": "pt"}
+        metadata = _own_kind(architecture) or {"format": "pt"}
         inputs = {"mean": json.dumps(list(mean)), "std": json.dumps(list(std))} if mean and std else {}
         write_safetensors(out, tensors, {**metadata, **inputs, WRITER: writer})
     else:
@@ -102,6 +102,12 @@ def _is_segmentation(architecture: ViTArchitecture | ZooModel) -> bool:
     return isinstance(architecture, ViTArchitecture) and architecture.kind == "segmentation"
 
 
+def _own_kind(architecture: ViTArchitecture | ZooModel) -> dict[str, str]:
+    """The kind of a network that predicts something else than one class of an image; timm does not know it."""
+    kind = architecture.kind if isinstance(architecture, ViTArchitecture) else "classification"
+    return {} if kind == "classification" else {"kind": kind}
+
+
 def _write_folder(
     out: Path,
     tensors: dict[str, Tensor],
@@ -117,7 +123,8 @@ def _write_folder(
     reference: Any = timm.create_model(name, pretrained=False, num_classes=architecture.num_classes, **args)
     reference.load_state_dict(tensors)
     reference.pretrained_cfg = _pretrained_config(reference.pretrained_cfg, architecture, inputs)
-    config = {"label_names": list(label_names)} if label_names else None
+    config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
+    config |= _own_kind(architecture)
     with atomic_path(out) as temporary:
         with write_errors():
             save_for_hf(reference, str(temporary), model_config=config, model_args=args, safe_serialization=True)

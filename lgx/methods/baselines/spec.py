@@ -1,10 +1,13 @@
 """The baselines: random start, pretrain-finetune, ancestors, Vanilla-LG, weight selection."""
 
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from lgx.methods.spec import BLACK, GRAY, ORANGE, PINK, Look, MethodSpec
 
-_KINDS: tuple[Literal["classification", "segmentation", "text"], ...] = ("classification", "segmentation", "text")
+if TYPE_CHECKING:
+    from lgx.core.task import Kind
+
+_KINDS: "tuple[Kind, ...]" = ("classification", "segmentation", "text", "multilabel")
 
 RANDOM = MethodSpec(
     name="random",

@@ -11,7 +11,7 @@ from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, feature_losses, read_features
-from lgx.components.losses import agreement_with, distillation_loss
+from lgx.components.losses import agreement_with, distillation_loss, multilabel_distillation_loss
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.core.batch import Batch
 from lgx.core.task import AGREEMENT, Normalization, Task
@@ -32,7 +32,8 @@ class Distill(StartedMethod):
 
     ``loss = (1 - α) CE(p_s, y) + α CE(softmax(p_s / τ), softmax(p_t / τ))`` with the network's logits p_s and the
     ancestor's logits p_t (SWS [0], Eq. 2-4, after [1]). The learngene of a shallow network trained so is Simple-LG
-    ([0], Sec. 1): its layers are expanded without having been trained for it.
+    ([0], Sec. 1): its layers are expanded without having been trained for it. Where an image may have several labels,
+    both terms are binary: see :func:`~lgx.components.losses.multilabel_distillation_loss`.
 
     ``guidance: features`` replaces the second term by :func:`~lgx.components.features.feature_losses`: class token or
     pooled tokens, and patch tokens, through a learned projection. The ancestor needs no head, and its classes do not
@@ -137,6 +138,11 @@ class Distill(StartedMethod):
                 f"model.guidance: without labels, logits are those of the ancestor's head, but {self.ancestor} has "
                 f"none; choose features"
             )
+        if (known := ancestor.architecture) is not None and known.kind == "multilabel":
+            raise UserError(
+                f"model.guidance: without labels, logits are compared as classes, but {self.ancestor} answers for "
+                f"several labels; choose features, or give labels"
+            )
         return self.parsed_architecture.replace(num_classes=classes)
 
     @cached_property
@@ -222,7 +228,9 @@ class Distill(StartedMethod):
             logits = self(batch.inputs)
             if self.teacher is None:
                 return {"loss": self.label_loss(logits, batch.targets)}
-            distilled = distillation_loss(logits, self.teacher(batch.inputs), self.temperature)
+            several = self.architecture.kind == "multilabel"
+            compare = multilabel_distillation_loss if several else distillation_loss
+            distilled = compare(logits, self.teacher(batch.inputs), self.temperature)
         if not self.has_labels:
             return {"loss": distilled}
         labels = self.label_loss(logits, batch.targets)

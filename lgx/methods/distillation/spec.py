@@ -16,7 +16,7 @@ SIMPLE_LG = MethodSpec(
     module="lgx.methods.distillation.method:Distill",
     initializer="lgx.methods.sws.initializer:StagewiseExpansion",
     learngene="network",
-    kinds=("classification", "segmentation", "text"),
+    kinds=("classification", "segmentation", "text", "multilabel"),
     order=80,
 )
 SPECS = (SIMPLE_LG,)

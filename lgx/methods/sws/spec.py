@@ -19,7 +19,7 @@ SWS = MethodSpec(
     module="lgx.methods.sws.method:SWS",
     initializer="lgx.methods.sws.initializer:StagewiseExpansion",
     learngene="layers",
-    kinds=("classification", "segmentation"),
+    kinds=("classification", "segmentation", "multilabel"),
     variants=("order=1",),
     order=90,
 )

@@ -1,9 +1,11 @@
 """Save the predictions of ``lgx predict``."""
 
 import csv
+from collections.abc import Iterator, Sequence
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
 
 from lgx.core.csv_cells import escape_cell
 from lgx.core.files import atomic_path
@@ -14,7 +16,8 @@ from lgx.training.run_folder import run_folder
 class SavePredictions(Callback):
     """Save ``predictions.csv`` in the run's folder: index of the example, predicted class, its probability.
 
-    The column ``file`` follows where the data module knows the files of its examples.
+    The column ``file`` follows where the data module knows the files of its examples. Where an example may have several
+    labels, the file has a column for each label, with its probability.
     Of several processes each saves its share as ``predictions.rank<r>.csv``.
     """
 
@@ -27,7 +30,9 @@ class SavePredictions(Callback):
         probabilities = torch.cat(batches).cpu()  # (N, K)
         rank, world = trainer.global_rank, trainer.world_size
         indices = pl_module.data_module().predict_indices[: len(probabilities)]  # trainer.limit_predict_batches
-        names = pl_module.task.class_names if pl_module.task else ()
+        names = [escape_cell(name) for name in pl_module.task.class_names] if pl_module.task else []
+        several = pl_module.architecture.kind == "multilabel"
+        table = _of_labels(probabilities, names) if several else _of_classes(probabilities, names)
         files = pl_module.data_module().predict_files
         path = folder / ("predictions.csv" if world == 1 else f"predictions.rank{rank}.csv")
         with (
@@ -35,9 +40,22 @@ class SavePredictions(Callback):
             temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
         ):
             writer = csv.writer(file)
-            writer.writerow(["index", "class", "name", "probability", *(["file"] if files else [])])
-            for index, value, chosen in zip(indices, *probabilities.max(dim=-1), strict=True):
-                label = int(chosen)
-                row = [index, label, escape_cell(names[label]) if names else "", f"{float(value):.6f}"]
-                writer.writerow([*row, *([escape_cell(files[index])] if files else [])])
+            writer.writerow(["index", *next(table), *(["file"] if files else [])])
+            for index, row in zip(indices, table, strict=True):
+                writer.writerow([index, *row, *([escape_cell(files[index])] if files else [])])
         print(f"predicted  {path}")
+
+
+def _of_classes(probabilities: Tensor, names: Sequence[str]) -> Iterator[Sequence[object]]:
+    """Header and rows: the most probable class of each example."""
+    yield "class", "name", "probability"
+    for value, chosen in zip(*probabilities.max(dim=-1), strict=True):
+        label = int(chosen)
+        yield label, names[label] if names else "", f"{float(value):.6f}"
+
+
+def _of_labels(probabilities: Tensor, names: Sequence[str]) -> Iterator[Sequence[object]]:
+    """Header and rows: the probability of every label."""
+    yield names or [str(label) for label in range(probabilities.shape[1])]
+    for row in probabilities.tolist():
+        yield [f"{value:.6f}" for value in row]

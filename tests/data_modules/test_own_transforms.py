@@ -1,0 +1,206 @@
+"""A user's own transforms of training images: per image, seeded, from configuration and command line."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from torchvision.transforms import v2
+
+from data_modules import ImageFolderData, MultiTask
+from data_modules.own_transforms import OwnTransforms
+from data_modules.registry import IMAGE_SETS
+from data_modules.samplers import mix_seed, seeded_rng
+from data_modules.transforms import Augment, normalized, train_transform
+from lgx.core.task import Task
+from lgx.errors import UserError
+from tests.support.command_line import Result, arguments, lgx
+from tests.support.runs import kill_and_resume, last_checkpoint
+
+ROTATE = {"class_path": "RandomRotation", "init_args": {"degrees": 15}}
+JITTER = {"class_path": "torchvision.transforms.v2.ColorJitter", "init_args": {"brightness": 0.2}}
+NOISE = ["ToImage", {"class_path": "ToDtype", "init_args": {"dtype": "torch.float32", "scale": True}}, "GaussianNoise"]
+
+
+def module(images: Path, **options: Any) -> ImageFolderData:
+    made = ImageFolderData(
+        root=str(images), **{"img_size": 16, "batch_size": 8, "transforms": [ROTATE, JITTER]} | options
+    )
+    made.setup("fit")
+    return made
+
+
+def epoch(made: ImageFolderData, number: int = 0) -> torch.Tensor:
+    loader: Any = made.train_dataloader()
+    loader.batch_sampler.set_epoch(number)
+    return torch.cat([batch.inputs for batch in loader])
+
+
+def test_each_image_is_transformed_by_torchvision_with_the_seed_of_its_epoch_and_index(images: Path) -> None:
+    made = module(images, augment="none", seed=5)
+    examples, transform = made.examples("train"), v2.Compose([v2.RandomRotation(15), v2.ColorJitter(brightness=0.2)])
+    found = made.transformed(examples, train=True)[(2, 7)][0]
+    pixels = torch.from_numpy(np.array(examples[7][0])).permute(2, 0, 1)
+    with seeded_rng(mix_seed(5, 2, 7, 1)):
+        expected = transform(pixels)
+    assert torch.equal(found, expected)
+    assert not torch.equal(found, pixels)
+
+
+def test_epochs_and_seeds_differ_and_loader_processes_and_the_cache_change_nothing(images: Path) -> None:
+    alone = epoch(module(images))
+    assert torch.equal(alone, epoch(module(images)))
+    assert torch.equal(alone, epoch(module(images, num_workers=2)))
+    assert torch.equal(alone, epoch(module(images, cache_gib=0)))
+    assert not torch.equal(alone, epoch(module(images, transforms=None)))
+    assert not torch.equal(epoch(module(images), 0).sort()[0], epoch(module(images), 1).sort()[0])
+    assert not torch.equal(alone.sort()[0], epoch(module(images, seed=1)).sort()[0])
+
+
+def test_images_of_evaluation_are_not_transformed(images: Path) -> None:
+    own, plain = module(images), module(images, transforms=None)
+    assert (own.is_augmented, plain.is_augmented) == (True, False)
+    for one, other in zip(own.val_dataloader(), plain.val_dataloader(), strict=True):
+        assert torch.equal(one.inputs, other.inputs)
+
+
+def test_the_cache_serves_decoded_images(images: Path, tmp_path: Path, fit: Callable[..., Result]) -> None:
+    result = fit("Ancestor", f"--data.transforms={yaml.safe_dump([ROTATE, JITTER], default_flow_style=True)}")
+    assert result.code == 0, result.err
+    assert "48 training images are decoded once" in result.out
+
+
+@pytest.mark.parametrize("augment", get_args(Augment))
+def test_transforms_follow_every_augmentation(images: Path, augment: Augment) -> None:
+    """Without randomness of its own, a transform of all pixels can be told from the result."""
+    task = Task("t", 3, img_size=16, mean=(0.5,) * 3, std=(0.25,) * 3)
+    picture = Image.open(next(images.rglob("train/circle/*.png"))).convert("RGB")
+    results = []
+    for own in (None, OwnTransforms([{"class_path": "RandomInvert", "init_args": {"p": 1.0}}])):
+        with seeded_rng(3):
+            results.append(train_transform(task, augment, own)(picture))
+    plain, inverted = results
+    assert inverted.shape == (3, 16, 16)
+    assert inverted.dtype == torch.float32
+    erased = 24 if augment == "randaugment" else 0  # random erasing sets normalized values, after the transforms
+    kept = (plain + inverted).isclose(torch.zeros(()), atol=0.05).all(dim=0)
+    assert int((~kept).sum()) <= 16 * erased
+
+
+def test_transforms_of_numbers_and_nested_ones_give_pixels_again() -> None:
+    pixels = torch.randint(0, 256, (3, 8, 8), dtype=torch.uint8)
+    inner = {"class_path": "RandomApply", "init_args": {"transforms": [ROTATE, "RandomEqualize"], "p": 1.0}}
+    for specs in (NOISE, [inner], [v2.ColorJitter(0.5)], ["TrivialAugmentWide"]):
+        result = OwnTransforms(specs)(pixels)
+        assert (result.dtype, result.shape, type(result)) == (torch.uint8, pixels.shape, torch.Tensor)
+    same = OwnTransforms(NOISE[:2])(pixels)
+    assert torch.equal(same, pixels), "rounding to numbers and back loses nothing"
+    assert normalized(same, Task("t", 2, img_size=8)).dtype == torch.float32
+
+
+def test_tasks_of_several_sets_have_the_transforms(images: Path) -> None:
+    several = MultiTask(tasks=(str(images),), img_size=16, batch_size=8, transforms=[ROTATE])
+    assert [getattr(member, "transforms", None) for member in several.members()] == [[ROTATE]]
+    assert several.is_augmented
+
+
+MISTAKES: list[tuple[list[Any], str]] = [
+    (["RandomRotaton"], "data.transforms: class 'RandomRotaton' is unknown; did you mean RandomRotation"),
+    (["Bananas"], "class 'Bananas' is unknown; it is none of torchvision.transforms.v2"),
+    ([{"class_path": "RandomRotation", "init_args": {"degree": 5}}],
+     "'degree' is no argument of RandomRotation; did you mean degrees?"),
+    (["RandomRotation"], "RandomRotation needs degrees in init_args"),
+    ([{"class_path": "RandomRotation", "init_args": {"degrees": -5}}], "RandomRotation refuses its arguments (Value"),
+    ([{"class_path": "RandomRotation", "init_arg": {}}], "got the key init_arg"),
+    ([{"degrees": 5}], "expected class_path, and init_args with the arguments, got none"),
+    ([{"class_path": "RandomRotation", "init_args": [5]}], "init_args of RandomRotation is [5], expected names"),
+    (["os.system"], "importing os.system is not allowed; a class path names a class of torchvision.transforms.v2"),
+    ([{"class_path": "RandomApply", "init_args": {"transforms": ["RandomCropp"]}}],
+     "class 'RandomCropp' is unknown; did you mean RandomCrop"),
+    ([{"class_path": "CenterCrop", "init_args": {"size": 8}}],
+     "gives 3 x 8 x 8, expected an image of the shape 3 x 16 x 16"),
+    ([{"class_path": "FiveCrop", "init_args": {"size": 16}}], "gives a tuple, expected an image"),
+    (["MixUp"], "MixUp"),
+    ([{"class_path": "RandomCrop", "init_args": {"size": 20}}], "RandomCrop cannot transform pixels of the shape 3 x"),
+    ([*NOISE[:2], {"class_path": "Normalize", "init_args": {"mean": [0.5] * 3, "std": [0.1] * 3}}],
+     "expected uint8, or numbers between 0 and 1; data.mean and data.std normalize"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("specs", "sentence"), MISTAKES, ids=[str(specs)[:40] for specs, _ in MISTAKES])
+def test_mistakes_are_named_before_any_data_is_read(images: Path, specs: list[Any], sentence: str) -> None:
+    with pytest.raises(UserError) as refused:
+        ImageFolderData(root=str(images), img_size=16, transforms=specs)
+    assert sentence in str(refused.value)
+    assert str(refused.value).startswith("data.transforms: ")
+
+
+def test_masks_are_not_transformed(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"data\.transforms: change images of voc12 but not their masks"):
+        IMAGE_SETS["voc12"](root=str(tmp_path), transforms=["RandomInvert"])
+
+
+def test_own_classes_are_admitted_by_name_only(images: Path, tmp_path: Path, fit: Any, monkeypatch: Any) -> None:
+    (tmp_path / "own_darker.py").write_text(
+        "class Darker:\n"
+        "    def __init__(self, factor: int = 2) -> None:\n        self.factor = factor\n\n"
+        "    def __call__(self, image):\n        return image // self.factor\n\n\n"
+        "def function(image):\n    return image\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    option = "--data.transforms=[{class_path: own_darker.Darker, init_args: {factor: 4}}]"
+    refused = fit("Ancestor", option)
+    assert refused.code == 2
+    assert "LGX_ALLOW_IMPORTS=own_darker also admits own_darker" in refused.sentence
+    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "own_darker")
+    dark = module(images, transforms=[{"class_path": "own_darker.Darker", "init_args": {"factor": 4}}])
+    assert int(dark.transformed(dark.examples("train"), train=True)[0][0].max()) <= 63
+    assert fit("Ancestor", option, "--data.num_workers=1").code == 0
+    for wrong, sentence in {"own_darker.Lighter": "cannot be imported", "own_darker.function": "is no class"}.items():
+        with pytest.raises(UserError, match=sentence):
+            OwnTransforms([wrong])
+
+
+def test_a_configuration_file_and_the_command_line_name_them_and_mistakes_end_with_one_sentence(
+    fit: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump({"data": {"init_args": {"transforms": [ROTATE, JITTER]}}}))
+    assert fit("Ancestor", f"--config={tmp_path / 'own.yaml'}", "--name=file").code == 0
+    saved = yaml.safe_load((tmp_path / "runs/test/file/seed0/config.yaml").read_text())
+    assert saved["data"]["init_args"]["transforms"] == [ROTATE, JITTER]
+    assert (
+        fit("Ancestor", "--data.transforms+=RandomInvert", "--data.transforms+=RandomEqualize", "--name=line").code == 0
+    )
+    for value in ("[RandomInvrt]", "[{class_path: RandomInvert, init_args: {q: 1}}]", "{degrees: 5}", "5"):
+        result = fit("Ancestor", f"--data.transforms={value}", "--name=wrong")
+        assert result.code == 2
+        assert "transforms" in result.sentence
+        assert "Traceback" not in result.err
+
+
+def test_the_order_and_arguments_of_a_resumed_run_must_stay(fit: Callable[..., Result]) -> None:
+    twice = [ROTATE, {"class_path": "RandomRotation", "init_args": {"degrees": 5}}]
+    one, other = (
+        f"--data.transforms={yaml.safe_dump(specs, default_flow_style=True)}" for specs in (twice, twice[::-1])
+    )
+    assert fit("Ancestor", "--name=r", one).code == 0
+    resumed = fit("Ancestor", "--name=r", other, "--ckpt_path=last", "--trainer.max_epochs=2")
+    assert resumed.code == 2
+    assert "data.transforms was" in resumed.sentence
+    assert fit("Ancestor", "--name=r", one, "--ckpt_path=last", "--trainer.max_epochs=2").code == 0
+
+
+@pytest.mark.slow
+def test_a_killed_run_equals_the_undisturbed_one_bit_for_bit(images: Path, tmp_path: Path) -> None:
+    flow = yaml.safe_dump([ROTATE, JITTER], default_flow_style=True, width=1000).strip()
+    options = ["--trainer.max_epochs=3", "--data.batch_size=8", "--data.augment=crop_flip", f"--data.transforms={flow}"]
+    assert lgx(*arguments("fit", "Ancestor", images, tmp_path / "whole", "--name=r", *options)).code == 0
+    resumed = kill_and_resume(images, tmp_path / "killed", 8, "before_update", [*options, "--save_every=1"])
+    expected, found = last_checkpoint(tmp_path / "whole/test/r/seed0"), last_checkpoint(resumed)
+    assert found["global_step"] == expected["global_step"]
+    for name, tensor in expected["state_dict"].items():
+        assert torch.equal(tensor, found["state_dict"][name]), name

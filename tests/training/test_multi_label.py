@@ -1,0 +1,224 @@
+"""Images with several labels: loss, metric, training, distillation, prediction, and what refuses them."""
+
+import csv
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import average_precision_score
+from torch.nn import functional as F
+
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.components.losses import label_loss, label_losses, multilabel_distillation_loss
+from lgx.components.metrics import metrics_for, update_metrics
+from lgx.core.rows import read_rows
+from lgx.core.task import Task
+from tests.support.command_line import Result, arguments, lgx, python
+from tests.support.label_tables import SHAPES, write_labeled
+from tests.support.paths import ROOT
+
+DATA = ["--data=MultiLabelFolderData", "--data.val_fraction=0.25", "--data.batch_size=8"]
+STAGES = ["--model.stages=[2,2]"]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_labeled(tmp_path_factory.mktemp("labels") / "shapes", train=128, test=40)
+
+
+@pytest.fixture(scope="module")
+def trained(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs folder with an ancestor that was trained for six epochs, and tested before and after."""
+    runs = tmp_path_factory.mktemp("runs")
+    options = [*DATA, "--name=ancestor", "--trainer.max_epochs=6", "--test_start", "--test_end"]
+    result = lgx(*arguments("fit", "Ancestor", root, runs, *options, "--model.label_smoothing=0.05"))
+    assert result.code == 0, result.err
+    return runs
+
+
+@pytest.fixture
+def run(root: Path, tmp_path: Path) -> Callable[..., Result]:
+    def call(model: str, *options: object, command: str = "fit", runs: Path = tmp_path / "runs") -> Result:
+        return lgx(*arguments(command, model, root, runs, *DATA, *options))
+
+    return call
+
+
+def test_the_metric_is_the_macro_average_precision_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    targets = rng.integers(0, 2, (60, 4))
+    targets[:, 3] = rng.random(60) < 0.1  # a rare label
+    logits = rng.normal(size=(60, 4)) * 3 + targets
+    metrics = metrics_for(Task("t", 4, kind="multilabel", metric="map"))
+    for part in np.array_split(np.arange(60), 7):
+        update_metrics(metrics, torch.tensor(logits[part], dtype=torch.float32), torch.tensor(targets[part]))
+    found = {name: float(value) for name, value in metrics.compute().items()}
+    assert found["map"] == pytest.approx(average_precision_score(targets, logits, average="macro"), abs=1e-6)
+    assert found["acc"] == pytest.approx(((logits > 0) == targets).mean())
+    assert found["n"] == 60
+    expected = F.binary_cross_entropy_with_logits(torch.tensor(logits), torch.tensor(targets, dtype=torch.double))
+    assert found["loss"] == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_a_label_that_no_example_has_counts_as_zero_as_in_scikit_learn() -> None:
+    targets, logits = np.array([[1, 0], [0, 0], [1, 0]]), np.array([[2.0, 0.5], [-1.0, 0.1], [0.5, -2.0]])
+    metrics = metrics_for(Task("t", 2, kind="multilabel", metric="map"))
+    update_metrics(metrics, torch.tensor(logits), torch.tensor(targets))
+    assert float(metrics["map"].compute()) == pytest.approx(0.5)
+
+
+def test_losses_are_binary_for_integers_and_over_classes_for_shares() -> None:
+    logits, labels = torch.randn(5, 3), torch.randint(0, 2, (5, 3))
+    shares = torch.rand(5, 3).softmax(dim=1)
+    assert torch.equal(label_loss(logits, shares), F.cross_entropy(logits, shares))
+    binary = F.binary_cross_entropy_with_logits(logits, labels.float())
+    torch.testing.assert_close(label_loss(logits, labels), binary)
+    torch.testing.assert_close(label_losses(logits, labels).mean(), binary)
+    smoothed = F.binary_cross_entropy_with_logits(logits, labels * 0.8 + 0.1)
+    torch.testing.assert_close(label_loss(logits, labels, 0.2), smoothed)
+
+
+def test_distillation_compares_each_label_and_is_least_for_equal_answers() -> None:
+    teacher = torch.randn(6, 4)
+    student = teacher.clone().requires_grad_()
+    multilabel_distillation_loss(student, teacher, 2.0).backward()
+    torch.testing.assert_close(student.grad, torch.zeros(6, 4))
+    shifted = teacher + 1  # a softmax would not see it
+    assert multilabel_distillation_loss(shifted, teacher) > multilabel_distillation_loss(teacher, teacher) + 0.01
+
+
+def test_a_fit_learns_more_than_chance_and_writes_rows_with_the_metric(trained: Path, root: Path) -> None:
+    rows = read_rows(trained / "test/ancestor/seed0/results.csv")
+    tested = {row.epochs: row.value for row in rows if (row.split, row.metric) == ("test", "map")}
+    lines = (root / "labels.csv").read_text().splitlines()
+    chance = np.mean([[name in line for name in SHAPES] for line in lines if line.endswith("test")])
+    assert tested[6] > chance + 0.25, "the average precision of a random order is the share of the label"
+    assert tested[6] > tested[0] + 0.1
+    assert {row.metric for row in rows if row.split == "val"} == {"map", "acc", "loss"}
+    assert (trained / "test/ancestor/seed0/checkpoints/best.ckpt").is_file()
+
+
+def test_predictions_have_the_probability_of_every_label_and_agree_with_the_test(trained: Path, run, root) -> None:
+    folder = trained / "test/ancestor/seed0"
+    for command in ("test", "predict"):
+        given = ["--name=ancestor", f"--ckpt_path={folder}/checkpoints/last.ckpt"]
+        assert run("Ancestor", *given, command=command, runs=trained).code == 0
+    with (folder / "predictions.csv").open() as file:
+        header, *rows = csv.reader(file)
+    assert header == ["index", *SHAPES]
+    assert [row[0] for row in rows] == [str(k) for k in range(40)]
+    probabilities = np.array([[float(cell) for cell in row[1:]] for row in rows])
+    lines = [line.split(",") for line in (root / "labels.csv").read_text().splitlines()[1:]]
+    targets = np.array(
+        [[name in labels.split(";") for name in SHAPES] for _, labels, split in lines if split == "test"]
+    )
+    measured = [r.value for r in read_rows(folder / "results.csv") if (r.split, r.metric) == ("test", "map")][-1]
+    assert average_precision_score(targets, probabilities, average="macro") == pytest.approx(measured, abs=1e-4)
+
+
+def test_an_ancestor_teaches_sws_whose_learngene_starts_a_descendant(trained: Path, run, tmp_path: Path) -> None:
+    ancestor = trained / "test/ancestor/seed0/best.learngene.safetensors"
+    taught = run("SWS", *STAGES, f"--model.ancestor={ancestor}", "--name=sws", "--trainer.max_epochs=2")
+    assert taught.code == 0, taught.err
+    learngene = tmp_path / "runs/test/sws/seed0/best.learngene.safetensors"
+    start = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={learngene}"]
+    assert run("Finetune", *start, "--name=descendant", "--test_end").code == 0
+    compared = lgx("compare", tmp_path / "runs", "--metric", "map")
+    assert compared.code == 0, compared.err
+    assert "map (%)" in compared.out
+    planned = arguments(
+        "plan", "SWS", trained, tmp_path, *DATA, *STAGES, f"--model.ancestor={ancestor}", "--samples=96"
+    )
+    planned = [word for word in planned[1:] if not word.startswith(("--runs_dir", "--data.root"))]
+    result = lgx("plan", *planned, f"--data.root={write_labeled(tmp_path / 'again')}")
+    assert result.code == 0, result.err
+
+
+def test_exported_networks_keep_what_they_predict(trained: Path, tmp_path: Path) -> None:
+    checkpoint = trained / "test/ancestor/seed0/checkpoints/best.ckpt"
+    assert lgx("export", checkpoint, "--out", tmp_path / "folder").code == 0
+    assert json.loads((tmp_path / "folder/config.json").read_text())["kind"] == "multilabel"
+    for source in (str(tmp_path / "folder"), str(checkpoint)):
+        network = load_pretrained(source)
+        assert network.architecture is not None
+        assert (network.architecture.kind, network.architecture.num_classes) == ("multilabel", 3)
+        assert network.label_names == SHAPES
+
+
+REFUSED = [
+    (
+        "Finetune",
+        ["--model.mixup=0.8"],
+        "model.mixup, model.cutmix: mix the one class of whole images; leave both at 0",
+    ),
+    (
+        "TLEG",
+        [],
+        "model TLEG: is for classification and segmentation, but the task is multilabel; choose another --model",
+    ),
+    ("TAL", [], "is for classification and text, but the task is multilabel"),
+    ("LSAMD", ["--model.ancestor=none"], "is for classification and segmentation, but the task is multilabel"),
+    ("Finetune", ["--model.arch=2-GPT2"], "reads text, but the task has images"),
+]
+
+
+@pytest.mark.parametrize(("model", "options", "sentence"), REFUSED, ids=[r[2][:30] for r in REFUSED])
+def test_what_cannot_learn_several_labels_refuses_in_one_sentence(run, model, options, sentence) -> None:
+    result = run(model, *options)
+    assert result.code == 2
+    assert sentence in result.sentence
+    assert "Traceback" not in result.err
+
+
+def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: Path, run, ancestor: Path, fit) -> None:
+    single, several = (f"{folder}/best.learngene.safetensors" for folder in (ancestor, trained / "test/ancestor/seed0"))
+    taught = run("SWS", *STAGES, f"--model.ancestor={single}")
+    assert taught.code == 2
+    assert "is for classification, but task shapes is multilabel; adapt it first" in taught.sentence
+    taught = fit("SWS", *STAGES, f"--model.ancestor={several}")
+    assert "is for multilabel, but task shapes is classification" in taught.sentence
+    start = ["--model.initializer=Pretrained", f"--model.initializer.source={single}"]
+    assert (
+        "its head was made for classification, but the descendant is for multilabel" in run("Finetune", *start).sentence
+    )
+    assert run("Finetune", *start, "--model.head=new", "--trainer.fast_dev_run=true").code == 0
+    unlabeled = run("SWS", *STAGES, f"--model.ancestor={several}", "--data.labels=false")
+    assert unlabeled.code == 2
+    assert "answers for several labels; choose features, or give labels" in unlabeled.sentence
+    checkpoint = trained / "test/ancestor/seed0/checkpoints/best.ckpt"
+    probed = run("Finetune", "--probe=knn", f"--ckpt_path={checkpoint}", command="test")
+    assert "tells classes of whole images apart, but task shapes is multilabel" in probed.sentence
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_labeled(tmp_path / "my_labels")
+    page = (ROOT / "docs/data.md").read_text()
+    section = page[page.index("## Images with several labels") : page.index("## Your own data module")]
+    (fit,) = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    (predict,) = re.findall(r"`(lgx predict .*?)`", section)
+    small = ["--trainer.max_epochs=1", "--data.batch_size=16", "--trainer.accelerator=cpu"]
+    for command, options in ((fit, small), (predict, [])):
+        result = lgx(*shlex.split(command.replace("\\\n", " "))[1:], *options)
+        assert result.code == 0, result.err
+    assert len((tmp_path / "runs/default/labels/seed0/predictions.csv").read_text().splitlines()) == 25
+
+
+@pytest.mark.slow
+def test_two_processes_measure_the_metric_of_one(root: Path, trained: Path, tmp_path: Path) -> None:
+    checkpoint = trained / "test/ancestor/seed0/checkpoints/last.ckpt"
+    measured = {}
+    for processes in (1, 2):
+        runs = tmp_path / str(processes)
+        options = [f"--ckpt_path={checkpoint}", f"--trainer.devices={processes}", "--trainer.strategy=ddp", "--name=r"]
+        done = python("-m", "lgx", *arguments("test", "Ancestor", root, runs, *DATA, *options), timeout=300)
+        assert done.returncode == 0, done.stderr[-2000:]
+        rows = read_rows(runs / "test/r/seed0/results.csv")
+        measured[processes] = {row.metric: (row.value, row.n) for row in rows}
+    assert measured[2]["map"] == pytest.approx(measured[1]["map"], abs=1e-6)
+    assert measured[1]["map"][1] == 40
