@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.callbacks import LearningRateMonitor, RichProgressBar, StochasticWeightAveraging, TQDMProgressBar
+from lightning.pytorch.callbacks import LearningRateMonitor, StochasticWeightAveraging
 from lightning.pytorch.cli import LightningCLI
 from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
@@ -45,6 +45,7 @@ from lgx.training.callbacks import (
     TrainingHealth,
 )
 from lgx.training.callbacks.contract import code_versions
+from lgx.training.callbacks.report import end_of_run
 from lgx.training.claim import Claim, DeleteReplaced
 from lgx.training.configuration import (
     configuration_text,
@@ -56,6 +57,7 @@ from lgx.training.configuration import (
     refused_values,
 )
 from lgx.training.contract import RunRecord, check_data, digests_of_files
+from lgx.training.display import display_callbacks
 from lgx.training.loggers import RunLoggers, wanted_recipes
 from lgx.training.restoring import blame_checkpoint
 from lgx.training.run_folder import configured_folder, configured_place, find_checkpoint
@@ -168,7 +170,8 @@ class LgxCLI(LightningCLI):
         self.health = TrainingHealth(self.config.allow_non_finite, self.config.save_every)
         final = FinalWeights(self.run_dir / "checkpoints")
         contract = [self.contract] if self.command == "fit" else []
-        trainer.callbacks = [*_with_averaging(given), *contract, self.health, final, *_callbacks(trainer, self.loggers)]
+        shown = _callbacks(self.command, trainer, self.loggers)
+        trainer.callbacks = [*_with_averaging(given), *contract, self.health, final, *shown]
         if self.command == "test" and self.config.probe is not None:
             probe = RunProbe(Probe(self.config.probe, self.config.probe_k))
             probe.check(self.model, self.datamodule)
@@ -196,6 +199,8 @@ class LgxCLI(LightningCLI):
             UserError: For a user's mistake, and if the disk is full.
         """
         arguments = {name: self.config_init[name] for name in method_arguments(self.command)}
+        if "verbose" in arguments:
+            arguments["verbose"] = False  # Report prints the scores
         started = time.perf_counter()
         try:
             if self.command == "fit":
@@ -239,14 +244,13 @@ class LgxCLI(LightningCLI):
             self.trainer.test(self.model, self.datamodule, verbose=False)
 
     def _after_fit(self, started: float) -> None:
-        """Test the final weights, write the run's summary, and print the command that tests the best checkpoint."""
+        """Test the final weights, write the run's summary, and print what the run leaves."""
         if self.config.test_end:
             self.trainer.test(self.model, self.datamodule, verbose=False)
         if self.trainer.is_global_zero and not self.config.trainer.fast_dev_run:
             seconds = time.perf_counter() - started
             write_summary(self.run_dir, self.trainer, seconds, self.model.start_flops, self.health.numbers())
-            kind = "best" if (self.run_dir / "checkpoints" / "best.ckpt").exists() else "last"
-            print(f"next       lgx test --config {self.run_dir / 'config.yaml'} --ckpt_path {kind}")
+            print(end_of_run(self.trainer, self.run_dir), flush=True)
 
 
 def _with_averaging(given: list[Callback]) -> list[Callback]:
@@ -255,12 +259,12 @@ def _with_averaging(given: list[Callback]) -> list[Callback]:
     return [*(BuildNetwork() for _ in averages), *given, *map(ResumeAveraging, averages)]
 
 
-def _callbacks(trainer: Any, loggers: RunLoggers) -> list[Callback]:
+def _callbacks(command: str, trainer: Any, loggers: RunLoggers) -> list[Callback]:
     """The callbacks of every run, given the trainer's arguments."""
-    callbacks: list[Callback] = [Announce(), SaveResults(), SaveLearngene(), SavePredictions()]
-    callbacks += [FollowMovedRun(), CheckRestored(), ContinueLogs(), DrawFigures(), EvaluatedStep()]
-    if trainer.enable_progress_bar is not False:
-        callbacks.append(RichProgressBar(leave=True) if sys.stdout.isatty() else TQDMProgressBar(refresh_rate=50))
+    results = SaveResults()
+    callbacks: list[Callback] = [Announce(), results, *display_callbacks(command, trainer, results)]
+    callbacks += [SaveLearngene(), SavePredictions(), FollowMovedRun(), CheckRestored()]
+    callbacks += [ContinueLogs(), DrawFigures(), EvaluatedStep()]
     if loggers.recipes and not trainer.fast_dev_run:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     return callbacks
