@@ -58,10 +58,12 @@ def per_second(rate: float) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """A time in one unit or two: ``45 s``, ``3 min 20 s``, ``2 h 05 min``, ``4 d 03 h``."""
+    """A time in one unit or two: ``2.4 s``, ``45 s``, ``3 min 20 s``, ``2 h 05 min``, ``4 d 03 h``."""
     if not math.isfinite(seconds):
         return "unknown"
     whole = max(0, round(seconds))
+    if whole < 10:
+        return f"{max(0.0, seconds):.1f} s"
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:

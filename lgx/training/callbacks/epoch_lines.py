@@ -43,7 +43,8 @@ class EpochLines(Callback):
     def __init__(self, results: SaveResults) -> None:
         self.results = results
         self._steps: int | None = None
-        self._by_steps = self._validated = False
+        self._by_steps = False
+        self._is_fresh = self._validated = False  # a validation since the last line, and in this epoch
         self._first_step = self._examples = 0
         self._started = self._printed = self._paused = self._validation = self._clock = 0.0
         self._epoch = self._line = _Point(0.0, 0, (0, 0.0))
@@ -56,13 +57,15 @@ class EpochLines(Callback):
             return
         self._steps, self._by_steps = pl_module.known_steps(), _ends_within_epochs(trainer, pl_module)
         self._started = self._printed = time.monotonic()
-        self._first_step, self._paused, self._validated = trainer.global_step, 0.0, False
+        self._first_step, self._paused = trainer.global_step, 0.0
+        self._is_fresh = self._validated = False
         self._clock = self._now()
         # A run that resumes within an epoch continues its mean loss, and does not call on_train_epoch_start.
         self._epoch = self._line = _Point(self._clock, self._examples, self.results.running)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the epoch from here on."""
+        self._validated = False
         self._epoch = self._line = _Point(self._now(), self._examples, (0, 0.0))
 
     def on_train_batch_end(
@@ -83,17 +86,20 @@ class EpochLines(Callback):
         if trainer.state.fn != "fit" or trainer.sanity_checking:
             return
         self._paused += time.monotonic() - self._validation
-        self._validated = True
+        self._is_fresh = self._validated = True
         if not trainer.is_last_batch:
             self._print_step(trainer, pl_module)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print the line of the epoch."""
-        if self._by_steps and not (self._validated or self._is_due() or self._steps_left(trainer) == 0):
+        if self._by_steps and not (self._is_fresh or self._is_due() or self._steps_left(trainer) == 0):
             return
+        if self._line is not self._epoch and self._line.examples == self._examples:
+            return  # the run ends within the epoch, right after a line
         loss = self.results.epoch_loss
         if loss is None or not isinstance(pl_module, Method):
             return
+        self._is_fresh = self._is_fresh or (self._validated and not self._by_steps)
         if self._by_steps:
             place = f"step       {_of(trainer.global_step, self._steps)}"
         else:
@@ -110,7 +116,7 @@ class EpochLines(Callback):
                 reason = callback.stopping_reason_message.removesuffix(" Signaling Trainer to stop.")
                 print(f"stopped    early: {reason}")
         steps, took = trainer.global_step - self._first_step, lasting(time.monotonic() - self._started)
-        print(f"trained    {steps:,} steps in {took}, with validations", flush=True)
+        print(f"trained    {steps:,} step(s) in {took}, with validations", flush=True)
 
     # -- what ---------------------------------------------------------------------------------------------------------
 
@@ -142,15 +148,15 @@ class EpochLines(Callback):
             parts.append(f"{lasting(left)} left")
         print("  ".join([place, *parts]), flush=True)
         self._line = _Point(self._now(), self._examples, self.results.running)
-        self._printed, self._validated = time.monotonic(), False
+        self._printed, self._is_fresh = time.monotonic(), False
 
     def _validation_parts(self, trainer: Trainer, method: Method) -> list[str]:
         """The metrics of the validation since the last line, if there was one."""
-        if not self._validated or method.task is None:
+        if not self._is_fresh or method.task is None:
             return []
         found, number = trainer.callback_metrics, len(method.evaluations("val"))
         tags = [f"val/{name}" for name in metric_names(method.task) if f"val/{name}" in found]
-        parts = [f"{tag_in_words(tag).replace('/', ' ')} {measured(float(found[tag]), tag)}" for tag in tags]
+        parts = [f"{tag_in_words(tag)} {measured(float(found[tag]), tag)}" for tag in tags]
         if parts and number > 1:
             parts[0] += f" (mean of {number})"
         return parts

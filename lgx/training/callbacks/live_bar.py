@@ -24,7 +24,7 @@ class LiveBar(ProgressBar):
 
     def __init__(self) -> None:
         super().__init__()
-        self._is_enabled = True
+        self.is_enabled = True
         self._bar: Progress | None = None
         self._task: Any = None
         self._loss = ""
@@ -33,11 +33,11 @@ class LiveBar(ProgressBar):
 
     def disable(self) -> None:
         """Show nothing, on all processes but the first."""
-        self._is_enabled = False
+        self.is_enabled = False
 
     def enable(self) -> None:
         """Show the bar."""
-        self._is_enabled = True
+        self.is_enabled = True
 
     # -- training -----------------------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class LiveBar(ProgressBar):
 
     def _begin(self, description: str, total: float, done: int = 0) -> None:
         """Begin a stretch of batches, of which some may be done."""
-        if not self._is_enabled:
+        if not self.is_enabled:
             return
         if self._bar is None:
             columns = (
