@@ -13,7 +13,8 @@ from lgx.training.display import display_callbacks
 from tests.support.text_runs import run as run_text
 
 EPOCH = re.compile(
-    r"epoch +(\d+)/(\d+)  train loss ([\d.]+)  val accuracy ([\d.]+) %  val loss ([\d.]+)  [\d.,]+ images/s(  [\d.]+ s left)?"
+    r"epoch +(\d+)/(\d+)  train loss ([\d.]+)  val accuracy ([\d.]+) %  val loss ([\d.]+)  [\d.,]+ images/s"
+    r"(  [\d.]+ s left)?"
 )
 
 
@@ -91,7 +92,11 @@ def test_a_resumed_run_says_where_it_continues(fit):
 
 
 def test_an_early_end_is_explained(fit):
-    stop = ["--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=val/acc", "--trainer.callbacks.patience=1"]
+    stop = [
+        "--trainer.callbacks+=EarlyStopping",
+        "--trainer.callbacks.monitor=val/acc",
+        "--trainer.callbacks.patience=1",
+    ]
     result = fit("Ancestor", "--name=a", *stop, "--trainer.max_epochs=9", "--model.optimizer.lr=0")
     assert result.code == 0, result.err
     assert len(lines_of(result.out, "epoch")) == 2
@@ -103,7 +108,8 @@ def test_texts_are_counted_as_examples(text_root, tmp_path):
     assert result.code == 0, result.err
     (line,) = lines_of(result.out, "epoch")
     assert re.fullmatch(
-        r"epoch +1/1  train loss [\d.]+  val MCC -?[\d.]+ %  val accuracy [\d.]+ %  val loss [\d.]+  [\d.,]+ examples/s",
+        r"epoch +1/1  train loss [\d.]+  val MCC -?[\d.]+ %  val accuracy [\d.]+ %  val loss [\d.]+  "
+        r"[\d.,]+ examples/s",
         line,
     )
     assert re.search(r"^final      test MCC -?[\d.]+ % of \d+ texts of cola", result.out, re.MULTILINE)

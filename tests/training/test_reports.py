@@ -41,14 +41,18 @@ def test_fit_ends_with_the_test_scores_of_its_results(run):
 
 def test_fit_names_the_best_checkpoint_and_its_score(run):
     folder, out = run
-    scores = {row.epochs: row.value for row in read_rows(folder / "results.csv") if (row.split, row.metric) == ("val", "acc")}
+    scores = {
+        row.epochs: row.value for row in read_rows(folder / "results.csv") if (row.split, row.metric) == ("val", "acc")
+    }
     epoch = max(scores, key=lambda number: (scores[number], -number))  # of equal ones the first is kept
     best = f"best       val accuracy {100 * scores[epoch]:.1f} % in epoch {epoch} at step {3 * epoch}: "
     assert f"{best}{folder}/checkpoints/{BEST}\n" in out
     assert out.splitlines()[-1] == f"next       lgx test --config {folder}/config.yaml --ckpt_path best"
 
 
-@pytest.mark.parametrize(("command", "split", "word"), [("test", "test", "test      "), ("validate", "val", "validation")])
+@pytest.mark.parametrize(
+    ("command", "split", "word"), [("test", "test", "test      "), ("validate", "val", "validation")]
+)
 def test_an_evaluation_prints_its_scores_its_data_and_its_checkpoint(run, fit, tmp_path, command, split, word):
     folder, _ = run
     result = fit("Ancestor", "--name=e", f"--ckpt_path={folder}/checkpoints/last.ckpt", command=command)
@@ -71,7 +75,9 @@ def test_a_probe_has_its_own_name(fit, run):
     options = [f"--ckpt_path={folder}/checkpoints/best.ckpt", "--probe=knn"]
     result = fit("Ancestor", "--name=p", *options, command="test")
     assert result.code == 0, result.err
-    assert re.search(r"^test       k-NN accuracy [\d.]+ % of 12 images of shapes \(chance 33.3 %\)$", result.out, re.MULTILINE)
+    assert re.search(
+        r"^test       k-NN accuracy [\d.]+ % of 12 images of shapes \(chance 33.3 %\)$", result.out, re.MULTILINE
+    )
 
 
 def test_several_networks_have_one_line_each_and_their_mean(fit, tmp_path):

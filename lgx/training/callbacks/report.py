@@ -64,6 +64,8 @@ class Report(Callback):
         else:
             label, weights = {"val": "validation"}.get(split, split), ""
         scores = _measurements(measured_rows(trainer, method, split), method.tasks)
+        if not scores:
+            return  # limit_test_batches has left nothing to measure
         if len(scores) == 1:
             place = f"{split} " if self.command == "fit" else ""
             print(f"{label:<11}{place}{_sentence(scores[0])}{weights}", flush=True)
@@ -122,11 +124,16 @@ def _measurements(rows: Sequence[Row], tasks: dict[str, Task]) -> list[_Measurem
 
 def _mean(trainer: Trainer, method: Method, scores: Sequence[_Measurement], split: str) -> str:
     """``test accuracy 84.2 % on average of 10 data sets``."""
-    numbers = {"data sets": len({score.task for score in scores}), "architectures": len({s.architecture for s in scores})}
+    numbers = {
+        "data sets": len({score.task for score in scores}),
+        "architectures": len({s.architecture for s in scores}),
+    }
     of = " x ".join(f"{number} {what}" for what, number in numbers.items() if number > 1)
     tag = f"{split}/{method.task.metric if method.task else ''}"
     mean = trainer.callback_metrics.get(tag)
-    return f"{split} of {of}" if mean is None else f"{tag_in_words(tag)} {measured(float(mean), tag)} on average of {of}"
+    return (
+        f"{split} of {of}" if mean is None else f"{tag_in_words(tag)} {measured(float(mean), tag)} on average of {of}"
+    )
 
 
 def _sentence(score: _Measurement) -> str:
