@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torchvision.transforms import v2
 
-from data_modules.images import DataError, one_line
+from data_modules.images import DataError
 from data_modules.samplers import seeded_rng
+from lgx.core.images import one_line
 from lgx.core.own_packages import VARIABLE, is_own
 from lgx.core.schema import shortened
 from lgx.errors import UserError

@@ -3,17 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-_SHARES = ("acc", "acc1", "acc5", "agreement", "f1", "knn_acc", "linear_acc", "map", "mcc", "miou")
-_WORDS = {
-    "acc": "accuracy",
-    "acc1": "accuracy",
-    "acc5": "top-5 accuracy",
-    "knn_acc": "accuracy of nearest neighbors",
-    "linear_acc": "accuracy of a linear classifier",
-    "map": "mean average precision",
-    "mcc": "Matthews correlation",
-    "miou": "mean IoU",
-}
+from lgx.core.readable import in_words as in_words
+from lgx.core.readable import is_share as is_share
+
 _LOWER_IS_BETTER = ("loss", "time", "error", "perplexity", "params", "flops")
 
 
@@ -34,11 +26,6 @@ class Metrics:
         return self.by_task.get(task, self.default)
 
 
-def is_share(metric: str) -> bool:
-    """Whether a metric is a share, which is shown in percent."""
-    return metric in _SHARES
-
-
 def scale_of(metric: str) -> float:
     """Factor from a measured value to the value as shown."""
     return 100.0 if is_share(metric) else 1.0
@@ -47,11 +34,6 @@ def scale_of(metric: str) -> float:
 def heading(metric: str) -> str:
     """The metric with its unit: ``acc (%)``, ``loss``."""
     return f"{metric} (%)" if is_share(metric) else metric
-
-
-def in_words(metric: str) -> str:
-    """The metric for readers who do not know its short name: ``accuracy``, ``loss``."""
-    return _WORDS.get(metric, metric)
 
 
 def with_unit(value: float, metric: str) -> str:

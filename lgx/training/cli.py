@@ -8,10 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.callbacks import LearningRateMonitor, RichProgressBar, StochasticWeightAveraging, TQDMProgressBar
+from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningCLI
-from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from data_modules import TaskDataModule
@@ -24,27 +22,16 @@ from lgx.core.system_failures import is_disk_full
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.training.callbacks import (
-    Announce,
-    AtomicCheckpointIO,
-    BuildNetwork,
-    CheckRestored,
-    ContinueLogs,
-    DrawFigures,
-    EvaluatedStep,
     FinalWeights,
-    FollowMovedRun,
     KeepContract,
     LastCheckpoint,
     Preemption,
-    ResumeAveraging,
     RunProbe,
     SaveConfig,
-    SaveLearngene,
-    SavePredictions,
-    SaveResults,
     TrainingHealth,
 )
 from lgx.training.callbacks.contract import code_versions
+from lgx.training.callbacks.report import end_of_run
 from lgx.training.claim import Claim, DeleteReplaced
 from lgx.training.configuration import (
     configuration_text,
@@ -62,6 +49,7 @@ from lgx.training.restoring import blame_checkpoint
 from lgx.training.run_folder import configured_folder, configured_place, find_checkpoint
 from lgx.training.sources import pin_sources
 from lgx.training.summary import write_summary
+from lgx.training.trainer_parts import run_callbacks, with_averaging, with_own_plugins
 
 
 def run(argv: list[str]) -> None:
@@ -169,12 +157,13 @@ class LgxCLI(LightningCLI):
         self.health = TrainingHealth(self.config.allow_non_finite, self.config.save_every)
         final = FinalWeights(self.run_dir / "checkpoints")
         contract = [self.contract] if self.command == "fit" else []
-        trainer.callbacks = [*_with_averaging(given), *contract, self.health, final, *_callbacks(trainer, self.loggers)]
+        shown = run_callbacks(self.command, trainer, self.loggers)
+        trainer.callbacks = [*with_averaging(given), *contract, self.health, final, *shown]
         if self.command == "test" and self.config.probe is not None:
             probe = RunProbe(Probe(self.config.probe, self.config.probe_k))
             probe.check(self.model, self.datamodule)
             trainer.callbacks.append(probe)
-        trainer.plugins = _plugins(trainer.plugins or [])
+        trainer.plugins = with_own_plugins(trainer.plugins or [])
         if not trainer.fast_dev_run:
             # These come after the best checkpoint, whose state the last checkpoint saves.
             last = LastCheckpoint(self.run_dir / "checkpoints", self.config.save_every)
@@ -197,6 +186,8 @@ class LgxCLI(LightningCLI):
             UserError: For a user's mistake, and if the disk is full.
         """
         arguments = {name: self.config_init[name] for name in method_arguments(self.command)}
+        if "verbose" in arguments:
+            arguments["verbose"] = False  # Report prints the scores
         started = time.perf_counter()
         try:
             if self.command == "fit":
@@ -245,48 +236,17 @@ class LgxCLI(LightningCLI):
             self.trainer.test(self.model, self.datamodule, verbose=False)
 
     def _after_fit(self, started: float) -> None:
-        """Test the final weights, write the run's summary, and print the command that tests the best checkpoint."""
+        """Test the final weights, write the run's summary, and print what the run leaves."""
         if self.config.test_end:
             self.trainer.test(self.model, self.datamodule, verbose=False)
         if self.trainer.is_global_zero and not self.config.trainer.fast_dev_run:
             seconds = time.perf_counter() - started
             write_summary(self.run_dir, self.trainer, seconds, self.model.start_flops, self.health.numbers())
-            kind = "best" if (self.run_dir / "checkpoints" / "best.ckpt").exists() else "last"
-            print(f"next       lgx test --config {self.run_dir / 'config.yaml'} --ckpt_path {kind}")
-
-
-def _with_averaging(given: list[Callback]) -> list[Callback]:
-    """The user's callbacks; around Lightning's averaging of weights over epochs, what it needs."""
-    averages = [callback for callback in given if isinstance(callback, StochasticWeightAveraging)]
-    return [*(BuildNetwork() for _ in averages), *given, *map(ResumeAveraging, averages)]
-
-
-def _callbacks(trainer: Any, loggers: RunLoggers) -> list[Callback]:
-    """The callbacks of every run, given the trainer's arguments."""
-    callbacks: list[Callback] = [Announce(), SaveResults(), SaveLearngene(), SavePredictions()]
-    callbacks += [FollowMovedRun(), CheckRestored(), ContinueLogs(), DrawFigures(), EvaluatedStep()]
-    if trainer.enable_progress_bar is not False:
-        callbacks.append(RichProgressBar(leave=True) if sys.stdout.isatty() else TQDMProgressBar(refresh_rate=50))
-    if loggers.recipes and not trainer.fast_dev_run:
-        callbacks.append(LearningRateMonitor(logging_interval="step"))
-    return callbacks
-
-
-def _plugins(given: Any) -> list[Any]:
-    """The user's plugins, atomic checkpoints, and on SLURM an environment that leaves requeueing to the callback."""
-    plugins = [*(given if isinstance(given, list) else [given]), AtomicCheckpointIO()]
-    if _on_slurm() and not any(isinstance(plugin, ClusterEnvironment) for plugin in plugins):
-        plugins.append(SLURMEnvironment(auto_requeue=False))
-    return plugins
+            print(end_of_run(self.trainer, self.run_dir), flush=True)
 
 
 def _is_first_process() -> bool:
     return getattr(rank_zero_only, "rank", 0) in (None, 0)
-
-
-def _on_slurm() -> bool:
-    """Whether SLURM starts the processes; within a job of SLURM torchrun may do that instead."""
-    return SLURMEnvironment.detect() and not TorchElasticEnvironment.detect()
 
 
 def _has_gpu(accelerator: Any) -> bool:

@@ -5,6 +5,7 @@ One pair of processes runs all of them, one after another: starting a pair takes
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -97,9 +98,14 @@ def train(names, folder, images, ancestor):
     file.write_text(json.dumps(jobs))
     env = {**os.environ, "OMP_NUM_THREADS": "1", "LGX_ALLOW_IMPORTS": "tests"}
     ranks = [sys.executable, "-m", "tests.support.ranks"]
-    pair = [subprocess.Popen([*ranks, str(rank), "2", str(file)], env=env) for rank in range(2)]
-    for process in pair:
+    logs = [(folder / f"rank{rank}.log").open("w") for rank in range(2)]
+    pair = [
+        subprocess.Popen([*ranks, str(rank), "2", str(file)], env=env, stdout=log, stderr=subprocess.STDOUT)
+        for rank, log in enumerate(logs)
+    ]
+    for process, log in zip(pair, logs, strict=True):
         process.wait(timeout=170)
+        log.close()
     return folder, [json.loads((folder / f"jobs.json.{rank}").read_text()) for rank in range(2)]
 
 
@@ -172,6 +178,16 @@ def test_sharded_processes_train_the_same_as_whole_copies(finished, name):
     assert whole["lgx_run"]["batch"] == shared["lgx_run"]["batch"] == 16
     assert "train split" in whole["lgx_run"]["data"]
     assert whole["lgx_run"]["data"] == shared["lgx_run"]["data"]
+
+
+def test_only_the_first_process_prints(finished):
+    folder, _ = finished("finetune")
+    first, second = ((folder / f"rank{rank}.log").read_text() for rank in range(2))
+    assert second == ""
+    for name in FAST:
+        assert first.count(f"run        {folder}/runs/test/{name}/seed0\n") == 1
+    assert len(re.findall(r"^epoch +1/1  train loss .*  val accuracy .* images/s$", first, re.MULTILINE)) == len(FAST)
+    assert first.count(" = 8 x 2 process(es) x ") == len(FAST)
 
 
 def test_a_selection_on_two_processes_counts_every_image_of_every_set_once(finished):

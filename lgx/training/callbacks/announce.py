@@ -3,6 +3,7 @@
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lgx.architectures import name_of
+from lgx.core.provenance import hardware
 from lgx.methods.base import Method
 
 
@@ -18,12 +19,18 @@ class Announce(Callback):
         effective = per_process * processes * accumulate
         rates = sorted({float(g.get("initial_lr", g["lr"])) for o in trainer.optimizers for g in o.param_groups})
         parameters = sum(p.numel() for p in pl_module.parameters() if p.requires_grad)
+        frozen = sum(p.numel() for p in pl_module.parameters() if not p.requires_grad)
+        if trainer.global_step:
+            print(f"resumed    after step {trainer.global_step:,}, in epoch {trainer.current_epoch + 1}")
         print(
-            f"method     {pl_module.label} on {name_of(pl_module.architecture)}: {parameters:,} trainable parameters\n"
+            f"method     {pl_module.label} on {name_of(pl_module.architecture)}: {parameters:,} trainable parameters"
+            f"{f', {frozen:,} frozen' if frozen else ''}\n"
+            f"device     {hardware(trainer.strategy.root_device.type == 'cuda')}\n"
             f"batch      {effective} effective = {per_process} x {processes} process(es) x {accumulate} accumulated\n"
             f"rate       {', '.join(f'{r:g}' for r in rates)} as configured, not rescaled by the batch\n"
             f"steps      {pl_module.known_steps() or 'until stopped'}, precision {trainer.precision}\n"
-            f"run        {trainer.default_root_dir}"
+            f"run        {trainer.default_root_dir}",
+            flush=True,
         )
         sizes: dict[str, float] = {"effective_batch": effective, "trainable_parameters": parameters}
         for logger in trainer.loggers:

@@ -22,6 +22,41 @@ def origin(trainer: Trainer) -> dict[str, str]:
     return {"commit": commit(), "config": config, "hardware": hardware(on_gpu)}
 
 
+def measured_rows(trainer: Trainer, method: Method, split: str) -> list[Row]:
+    """The rows of the validation or test that has just ended.
+
+    Args:
+        trainer: The trainer.
+        method: What it has evaluated; its task is known.
+        split: ``val`` or ``test``.
+    """
+    # In fit, validation runs before current_epoch counts the epoch.
+    epochs = trainer.current_epoch + 1 if trainer.state.fn == "fit" else method.epochs_trained
+    if method.evaluates_starts:
+        epochs = 0
+    rows, source, folder = [], origin(trainer), run_folder(trainer)
+    for task, architecture, tag in method.evaluations(split):
+        if f"{tag}/n" not in trainer.callback_metrics:
+            continue  # limit_val_batches has left no batch of this task
+        rows += [
+            Row(
+                method=method.label,
+                architecture=architecture,
+                task=task,
+                split=split,
+                epochs=epochs,
+                metric=metric,
+                value=float(trainer.callback_metrics[f"{tag}/{metric}"]),
+                seed=run_seed(),
+                n=int(trainer.callback_metrics[f"{tag}/n"]),
+                run=str(folder or ""),
+                **source,
+            )
+            for metric in method.reported_metrics(method.tasks[task])
+        ]
+    return rows
+
+
 class SaveResults(Callback):
     """Add rows to ``results.csv`` in the run's folder: each metric of a validation or test, each epoch's training loss.
 
@@ -29,9 +64,13 @@ class SaveResults(Callback):
     checkpoint holds the means of an interrupted epoch, one of each process, so that a resumed run writes the same row.
     Methods that evaluate untrained descendants have no such row: their other rows describe the descendants, not the
     network that is trained.
+
+    Attributes:
+        epoch_loss: Mean training loss of the epoch that has ended, over the examples of all processes.
     """
 
     def __init__(self) -> None:
+        self.epoch_loss: float | None = None
         self._epoch, self._seen = -1, 0
         self._mean: Any = 0.0  # a tensor once it has seen a batch: nothing waits for the device at every step
         self._shares: list[tuple[int, float]] = []
@@ -58,16 +97,17 @@ class SaveResults(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Add a row of the training split."""
-        if not isinstance(pl_module, Method) or pl_module.evaluates_starts or self._epoch != trainer.current_epoch:
+        if not isinstance(pl_module, Method) or self._epoch != trainer.current_epoch:
+            return
+        sums = torch.as_tensor([self._mean * self._seen, self._seen], device=pl_module.device)
+        total, seen = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
+        self.epoch_loss = total / seen
+        folder = run_folder(trainer)
+        if pl_module.evaluates_starts or folder is None or not trainer.is_global_zero:
             return
         evaluations = pl_module.evaluations("train")
         if len(evaluations) > 1:
             return  # an epoch over several tasks has no loss of one of them
-        sums = torch.as_tensor([self._mean * self._seen, self._seen], device=pl_module.device)
-        total, seen = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
-        folder = run_folder(trainer)
-        if folder is None or not trainer.is_global_zero:
-            return
         task, architecture, _ = evaluations[0]
         row = Row(
             method=pl_module.label,
@@ -76,13 +116,27 @@ class SaveResults(Callback):
             split="train",
             epochs=trainer.current_epoch + 1,
             metric="loss",
-            value=total / seen,
+            value=self.epoch_loss,
             seed=run_seed(),
             n=int(seen),
             run=str(folder),
             **origin(trainer),
         )
         add_rows(folder / "results.csv", [row])
+
+    def loss_since(self, before: tuple[int, Any]) -> float:
+        """Mean training loss of this process since an earlier point of the epoch. It waits for the device.
+
+        Args:
+            before: Value of :attr:`running` at that point.
+        """
+        (earlier, start), (seen, mean) = before, self.running
+        return float((mean * seen - start * earlier) / max(1, seen - earlier))
+
+    @property
+    def running(self) -> tuple[int, Any]:
+        """Number of examples of the epoch so far, and their mean loss, of this process."""
+        return self._seen, self._mean
 
     def state_dict(self) -> dict[str, Any]:
         """Mean and number of examples of the epoch so far, of this process."""
@@ -122,28 +176,4 @@ class SaveResults(Callback):
             return
         if not isinstance(method, Method) or method.task is None:
             return
-        # In fit, validation runs before current_epoch counts the epoch.
-        epochs = trainer.current_epoch + 1 if trainer.state.fn == "fit" else method.epochs_trained
-        if method.evaluates_starts:
-            epochs = 0
-        rows, source = [], origin(trainer)
-        for task, architecture, tag in method.evaluations(split):
-            if f"{tag}/n" not in trainer.callback_metrics:
-                continue  # limit_val_batches has left no batch of this task
-            rows += [
-                Row(
-                    method=method.label,
-                    architecture=architecture,
-                    task=task,
-                    split=split,
-                    epochs=epochs,
-                    metric=metric,
-                    value=float(trainer.callback_metrics[f"{tag}/{metric}"]),
-                    seed=run_seed(),
-                    n=int(trainer.callback_metrics[f"{tag}/n"]),
-                    run=str(folder),
-                    **source,
-                )
-                for metric in method.reported_metrics(method.tasks[task])
-            ]
-        add_rows(folder / "results.csv", rows)
+        add_rows(folder / "results.csv", measured_rows(trainer, method, split))

@@ -1,0 +1,93 @@
+"""Metrics, numbers and times as a person reads them."""
+
+import math
+from collections.abc import Sequence
+
+_SHARES = ("acc", "acc1", "acc5", "agreement", "f1", "knn_acc", "linear_acc", "map", "mcc", "miou", "score")
+_WORDS = {
+    "acc": "accuracy",
+    "acc1": "accuracy",
+    "acc5": "top-5 accuracy",
+    "knn_acc": "accuracy of nearest neighbors",
+    "linear_acc": "accuracy of a linear classifier",
+    "map": "mean average precision",
+    "mcc": "Matthews correlation",
+    "miou": "mean IoU",
+    "score": "mean score",
+}
+_MANY = 1000
+"""Examples from which on a share has two decimals."""
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric is a share, which is shown in percent."""
+    return metric in _SHARES
+
+
+def in_words(metric: str) -> str:
+    """The metric for readers who do not know its short name: ``accuracy``, ``loss``."""
+    return _WORDS.get(metric, metric)
+
+
+def tag_in_words(tag: str) -> str:
+    """A tag for the same readers: ``val accuracy`` for ``val/acc``."""
+    *place, metric = tag.split("/")
+    return " ".join([*place, in_words(metric)])
+
+
+def measured(value: float, metric: str, examples: int = 0) -> str:
+    """A value of a metric: shares in percent, others in four digits.
+
+    Args:
+        value: The value.
+        metric: Name of the metric, perhaps with a split: ``acc``, ``val/acc``, ``loss``.
+        examples: Number of examples; a share of many has two decimals in place of one.
+    """
+    if is_share(metric.rsplit("/", 1)[-1]):
+        return f"{100 * value:.{2 if examples >= _MANY else 1}f} %"
+    return digits(value)
+
+
+def digits(value: float) -> str:
+    """A number in four digits: ``1.873``, ``0.05210``, ``12.40``."""
+    return f"{value:#.4g}".rstrip(".") if abs(value) < 10_000 else f"{value:.4g}"
+
+
+def per_second(rate: float) -> str:
+    """A rate in three digits or as a whole number: ``2.41``, ``85.2``, ``1,204``."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:#.3g}".rstrip(".")
+
+
+def lasting(seconds: float) -> str:
+    """A time in one unit or two: ``2.4 s``, ``45 s``, ``3 min 20 s``, ``2 h 05 min``, ``4 d 03 h``."""
+    if not math.isfinite(seconds):
+        return "unknown"
+    whole = max(0, round(seconds))
+    if whole < 10:
+        return f"{max(0.0, seconds):.1f} s"
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    minutes = whole // 60
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    hours = minutes // 60
+    return f"{hours // 24} d {hours % 24:02d} h"
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Lines of a table whose columns have equal widths.
+
+    Args:
+        rows: The cells of each line, as many in all lines.
+        left: Number of columns that are aligned at the left; the others are numbers.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if number < left else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,106 @@
+"""What a run says at its end, and what ``lgx test`` and ``lgx validate`` print."""
+
+import re
+
+import pytest
+
+from lgx.core.rows import read_rows
+from lgx.training.run_folder import BEST
+
+HYPER = [
+    "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.set_size=5",
+    '--model.panel=["depth=2,embed_dim=16,num_heads=2","depth=3,embed_dim=16,num_heads=2"]', "--model.meta_batch=2",
+]  # fmt: skip
+
+
+def shown(rows, split, epochs):
+    """The numbers of one network's rows, as a report shows them."""
+    own = {row.metric: row for row in rows if (row.split, row.epochs) == (split, epochs)}
+    accuracy, n = own["acc"].value, own["acc"].n
+    return f"{100 * accuracy:.1f} % of {n} images of shapes (chance 33.3 %), loss {own['loss'].value:#.4g}"
+
+
+@pytest.fixture(scope="module")
+def run(images, tmp_path_factory):
+    """A run of two epochs that tests its start and its end: its folder and what it printed."""
+    from tests.support.command_line import arguments, lgx
+
+    runs = tmp_path_factory.mktemp("reports")
+    options = ["--name=r", "--test_start", "--test_end", "--trainer.max_epochs=2", "--model.optimizer.lr=0.01"]
+    result = lgx(*arguments("fit", "Ancestor", images, runs, *options))
+    assert result.code == 0, result.err
+    return runs / "test/r/seed0", result.out
+
+
+def test_fit_ends_with_the_test_scores_of_its_results(run):
+    folder, out = run
+    rows = read_rows(folder / "results.csv")
+    assert f"untrained  test accuracy {shown(rows, 'test', 0)}\n" in out
+    assert f"final      test accuracy {shown(rows, 'test', 2)}, weights after epoch 2\n" in out
+
+
+def test_fit_names_the_best_checkpoint_and_its_score(run):
+    folder, out = run
+    scores = {
+        row.epochs: row.value for row in read_rows(folder / "results.csv") if (row.split, row.metric) == ("val", "acc")
+    }
+    epoch = max(scores, key=lambda number: (scores[number], -number))  # of equal ones the first is kept
+    best = f"best       val accuracy {100 * scores[epoch]:.1f} % in epoch {epoch} at step {3 * epoch}: "
+    assert f"{best}{folder}/checkpoints/{BEST}\n" in out
+    assert out.splitlines()[-1] == f"next       lgx test --config {folder}/config.yaml --ckpt_path best"
+
+
+@pytest.mark.parametrize(
+    ("command", "split", "word"), [("test", "test", "test      "), ("validate", "val", "validation")]
+)
+def test_an_evaluation_prints_its_scores_its_data_and_its_checkpoint(run, fit, tmp_path, command, split, word):
+    folder, _ = run
+    result = fit("Ancestor", "--name=e", f"--ckpt_path={folder}/checkpoints/last.ckpt", command=command)
+    assert result.code == 0, result.err
+    rows = read_rows(tmp_path / "runs/test/e/seed0/results.csv")
+    assert result.out.splitlines()[-2:] == [
+        f"{word} accuracy {shown(rows, split, 2)}",
+        f"checkpoint {folder}/checkpoints/last.ckpt, 2 epoch(s) of training",
+    ]
+
+
+def test_an_untrained_start_is_named_as_such(fit):
+    result = fit("Ancestor", "--name=u", "--untrained", command="test")
+    assert result.code == 0, result.err
+    assert result.out.endswith("checkpoint none, an untrained start\n")
+
+
+def test_a_probe_has_its_own_name(fit, run):
+    folder, _ = run
+    options = [f"--ckpt_path={folder}/checkpoints/best.ckpt", "--probe=knn"]
+    result = fit("Ancestor", "--name=p", *options, command="test")
+    assert result.code == 0, result.err
+    assert re.search(
+        r"^test       k-NN accuracy [\d.]+ % of 12 images of shapes \(chance 33.3 %\)$", result.out, re.MULTILINE
+    )
+
+
+def test_several_networks_have_one_line_each_and_their_mean(fit, tmp_path):
+    result = fit("GHN3", *HYPER, "--name=g", "--test_end")
+    assert result.code == 0, result.err
+    rows = [r for r in read_rows(tmp_path / "runs/test/g/seed0/results.csv") if (r.split, r.metric) == ("test", "acc")]
+    assert len(rows) == 2
+    mean = sum(row.value for row in rows) / 2
+    start = f"final      test accuracy {100 * mean:.1f} % on average of 2 architectures, weights after epoch 1:"
+    lines = result.out.splitlines()
+    first = lines.index(start)
+    assert lines[first + 1].split() == ["data", "set", "architecture", "accuracy", "loss", "examples", "chance"]
+    for row, line in zip(rows, lines[first + 2 : first + 4], strict=True):
+        assert line.split()[:4] == ["shapes", row.architecture, f"{100 * row.value:.1f}", "%"]
+        assert line.endswith("12 images  33.3 %")
+    assert "(mean of 2)" in next(line for line in lines if line.startswith("epoch "))
+
+
+def test_the_table_of_layers_is_printed_only_if_asked_for(images, tmp_path):
+    from tests.support.command_line import arguments, lgx
+
+    words = [word for word in arguments("fit", "Ancestor", images, tmp_path) if "model_summary" not in word]
+    assert "VisionTransformer" not in lgx(*words, "--name=a").out
+    out = lgx(*words, "--name=b", "--trainer.enable_model_summary=true").out
+    assert re.search(r"^1  network +VisionTransformer +14.3 K$", out, re.MULTILINE)
+    assert "FLOPs" not in out
