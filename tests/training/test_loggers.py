@@ -200,3 +200,13 @@ def test_a_damaged_file_of_ids_is_named(fit, tmp_path):
         assert (result.code, f"{run}/loggers.json" in result.sentence) == (2, True), result.err
         assert "delete it, so that the loggers start new runs" in result.sentence
     assert json.loads((run / "summary.json").read_text())["steps"] == 3
+
+
+def test_a_run_without_wandb_does_not_load_it(images, tmp_path):
+    code = (
+        "import sys; from lgx.cli import main\n"
+        "main(sys.argv[1:])\n"
+        "assert not any(name.startswith('wandb.') or name == 'mlflow' for name in sys.modules)"
+    )
+    done = python("-c", code, *arguments("fit", "Ancestor", images, tmp_path, "--name=a"), OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr[-2000:]

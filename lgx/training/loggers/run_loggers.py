@@ -78,7 +78,7 @@ class RunLoggers:
             yield
             return
         self.check()
-        folder, shared = self.place.folder, _wandb_run()
+        folder, shared = self.place.folder, self._wandb_run()
         try:
             ids = LoggerIds(folder)
             trainer.loggers = [self._start(recipe, ids) for recipe in self.recipes]
@@ -89,7 +89,7 @@ class RunLoggers:
                 raise
             raise UserError(f"{library}: cannot log ({reason_of(error)}); --ckpt_path last resumes the run") from error
         finally:
-            run = _wandb_run()
+            run = self._wandb_run()
             if run is not None and run is not shared:  # a run that is in progress elsewhere is not ours to end
                 run.finish(exit_code=int(sys.exc_info()[0] is not None))
             with suppress(OSError):  # nothing was written
@@ -114,6 +114,11 @@ class RunLoggers:
             ids.keep(key_of_mlflow(options, self.place), run_id)
         return logger
 
+    def _wandb_run(self) -> Any | None:
+        """The run of W&B that is in progress in this process. To ask for it loads W&B, which others do without."""
+        used = any(issubclass(recipe.kind, WandbLogger) for recipe in self.recipes)
+        return getattr(sys.modules.get("wandb"), "run", None) if used else None
+
 
 def _check_server(uri: str) -> None:
     """Refuse an address at which no server answers."""
@@ -130,11 +135,6 @@ def _check_server(uri: str) -> None:
         raise UserError(
             f"MLFlowLogger: no server answers at {public} ({reason}); start `mlflow server`, or correct tracking_uri"
         ) from error
-
-
-def _wandb_run() -> Any | None:
-    """The run of W&B that is in progress in this process."""
-    return getattr(sys.modules.get("wandb"), "run", None)
 
 
 @contextmanager
