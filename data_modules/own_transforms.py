@@ -179,8 +179,9 @@ def _value(name: str, value: Any) -> Any:
     """An argument: transforms inside another one, a type of torch such as ``torch.float32``, or a plain value."""
     if name == "transforms" and isinstance(value, list):
         return [_built(entry) for entry in value]
-    if isinstance(value, str) and isinstance(found := getattr(torch, value.removeprefix("torch."), None), torch.dtype):
-        return found
+    if isinstance(value, str) and value.startswith("torch."):
+        found = getattr(torch, value.removeprefix("torch."), None)
+        return found if isinstance(found, torch.dtype) else value
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{_OPTION}: expected finite numbers, got {value}")
     return value

@@ -175,6 +175,15 @@ def test_a_configuration_file_and_the_command_line_name_them_and_mistakes_end_wi
     assert (
         fit("Ancestor", "--data.transforms+=RandomInvert", "--data.transforms+=RandomEqualize", "--name=line").code == 0
     )
+    blur = "{class_path: torchvision.transforms.v2.GaussianBlur, init_args: {kernel_size: 3}}"
+    inner = f"[{{class_path: RandomApply, init_args: {{transforms: [{blur}, RandomInvert]}}}}]"
+    assert fit("Ancestor", f"--data.transforms={inner}", "--name=inner").code == 0
+    saved = (tmp_path / "runs/test/inner/seed0/config.yaml").read_text()
+    assert "torchvision.transforms.v2.GaussianBlur" in saved
+    evil = "[{class_path: RandomApply, init_args: {transforms: [{class_path: os.system, init_args: {command: ls}}]}}]"
+    refused = fit("Ancestor", f"--data.transforms={evil}", "--name=wrong")
+    assert refused.code == 2
+    assert "os.system is not allowed" in refused.sentence
     for value in ("[RandomInvrt]", "[{class_path: RandomInvert, init_args: {q: 1}}]", "{degrees: 5}", "5"):
         result = fit("Ancestor", f"--data.transforms={value}", "--name=wrong")
         assert result.code == 2
