@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import timm
-from timm.layers import PatchEmbed
+from timm.layers import Mlp, PatchEmbed
 from timm.models.deit import VisionTransformerDistilled
 from timm.models.eva import Eva, EvaBlock, EvaBlockPostNorm
 from timm.models.vision_transformer import Block, ResPostBlock, VisionTransformer
@@ -137,7 +137,8 @@ def _mlp_ratios(model: Any) -> list[float]:
     first = next((getattr(mlp, name) for name in ("fc1", "fc1_g") if hasattr(mlp, name)), None)
     if not isinstance(first, nn.Linear):
         return []
-    return [_ratio(hidden, model.embed_dim) for hidden in (first.out_features, first.out_features // 2)]
+    hidden = first.out_features
+    return [_ratio(size, model.embed_dim) for size in ((hidden,) if type(mlp) is Mlp else (hidden, hidden // 2))]
 
 
 def _ratio(hidden: int, width: int) -> float:

@@ -14,6 +14,13 @@ from lgx.training.option_names import no_option_of, suggest, unknown_option
 NO_CONFIGURATION = "holds no configuration"
 
 
+_TO_GIVE = {
+    "TaskDataModule": " (data_modules), and give it task (an lgx.core.task.Task), train_dataloader, val_dataloader, "
+    "test_dataloader, batch_size and num_workers"
+}
+"""Base class -> what a class of one's own must have, where messages say it."""
+
+
 def explain(
     message: str,
     bases: Mapping[str, type] | None = None,
@@ -104,7 +111,10 @@ def _wrong_value(message: str) -> str | None:
     if value.startswith(("{", "Namespace(")):
         value = "a mapping"  # perhaps of a file that is no configuration
     if base := re.search(r"does not correspond to a subclass of (\w+)", message):
-        return f"{value} is not a subclass of {base[1]}; derive it from {base[1]}"
+        return f"{value} is not a subclass of {base[1]}; derive it from {base[1]}{_TO_GIVE.get(base[1], '')}"
+    subtypes = re.findall(r"Subtypes: \[<class '[\w.]*?(\w+)'>", message)
+    if subtypes and "but is abstract" in message:
+        return f"{value} lacks abstract methods; derive it from {subtypes[-1]}{_TO_GIVE.get(subtypes[-1], '')}"
     if choices := re.search(r"Expected a typing\.Literal\[([^\]]*)\]", message):
         return f"expected one of {choices[1]}, got {value}"
     of_value = re.findall(r"Expected a <class '([\w.]+)'>\. Got value", message)  # not of the class around it

@@ -15,6 +15,7 @@ from lgx.training.flags import add_flag
 from lgx.training.loggers import OPTIONS
 from lgx.training.option_names import OptionNames
 from lgx.training.parser_messages import subclasses
+from lgx.training.value_checks import check_data_module
 
 BASES: dict[str, type] = {
     "model": Method,
@@ -72,7 +73,10 @@ class RunParser(LightningArgumentParser):
         @wraps(instantiator)
         def build(kind: type, /, *arguments: Any, **options: Any) -> Any:
             try:
-                return instantiator(kind, *arguments, **options)
+                built = instantiator(kind, *arguments, **options)
+                if isinstance(built, TaskDataModule):
+                    check_data_module(built)
+                return built
             except Exception as error:
                 self.refused.append((kind, error))
                 raise

@@ -170,6 +170,19 @@ def test_what_no_form_expresses_is_named(name: str, part: str) -> None:
         parse_architecture(f"timm:{name},depth=2")
 
 
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"act_layer": nn.ReLU}, "blocks.0.mlp.act is a ReLU"),
+        ({"norm_layer": nn.BatchNorm1d}, "norm1 is a BatchNorm1d"),
+    ],
+)
+def test_of_a_vision_transformer_the_part_that_is_not_plain_is_named(changes: dict[str, type], part: str) -> None:
+    model = timm.create_model("vit_tiny_patch16_224", depth=1, **changes)
+    assert describe_vit(model).architecture is None
+    assert part in describe_vit(model).reason
+
+
 def test_a_specification_starts_from_a_model_of_timm() -> None:
     text = "timm:vit_small_patch14_reg4_dinov2,depth=2,embed_dim=64,num_heads=1,img_size=28"
     architecture = parse_architecture(text, num_classes=3)

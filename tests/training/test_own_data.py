@@ -1,0 +1,63 @@
+"""A data module of one's own, admitted by ``LGX_ALLOW_IMPORTS``: what it lacks is said in one sentence."""
+
+import pytest
+
+from tests.support.command_line import lgx
+
+MODULE = """
+import torch
+from lightning.pytorch import LightningDataModule
+from torch.utils.data import DataLoader, TensorDataset
+
+from data_modules import TaskDataModule
+from lgx.core.task import Task
+
+
+def loader():
+    return DataLoader(TensorDataset(torch.zeros(8, 3, 16, 16), torch.zeros(8).long()), 4)
+
+
+class Plain(LightningDataModule):
+    def train_dataloader(self):
+        return loader()
+
+
+class NoTask(TaskDataModule):
+    def train_dataloader(self):
+        return loader()
+
+
+class OtherTask(NoTask):
+    task = {"name": "mine"}
+
+
+class NoBatchSize(NoTask):
+    task = Task("mine", 3)
+"""
+
+GIVE = (
+    "derive it from TaskDataModule (data_modules), and give it task (an lgx.core.task.Task), train_dataloader, "
+    "val_dataloader, test_dataloader, batch_size and num_workers"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        (
+            "Plain",
+            f"own_sets.Plain is not a subclass of TaskDataModule; {GIVE}",
+        ),
+        ("NoTask", f"own_sets.NoTask lacks abstract methods; {GIVE}"),
+        ("OtherTask", "OtherTask.task is a dict; it must be an lgx.core.task.Task"),
+        ("NoBatchSize", "NoBatchSize.batch_size is missing; set it to a whole number in its constructor"),
+    ],
+)
+def test_what_a_data_module_lacks_is_named(tmp_path, monkeypatch, name, sentence):
+    (tmp_path / "own_sets.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "own_sets")
+    model = ["--model=Ancestor", "--model.arch=depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16"]
+    optimizer = ["--model.optimizer=torch.optim.AdamW", "--trainer.accelerator=cpu"]
+    done = lgx("fit", *model, *optimizer, f"--data=own_sets.{name}", f"--runs_dir={tmp_path}")
+    assert (done.code, done.sentence) == (2, f"lgx fit: data: {sentence}")
