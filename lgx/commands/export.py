@@ -43,6 +43,8 @@ def export(
         UserError: If the source is no ViT or GPT-2, cannot be read or written, the place is taken, or an ONNX file or
             a program gives other logits than the network.
     """
+    from pathlib import Path
+
     from lgx.architectures import name_of
     from lgx.artifacts.checkpoints import best_of_run
     from lgx.artifacts.pretrained import load_pretrained
@@ -57,7 +59,7 @@ def export(
     checkpoint = best_of_run(source)
     network = load_pretrained(checkpoint)
     architecture = network.require_known("export")
-    network.origin["source"] = _short(Path(checkpoint))
+    facts = {key: value for key, value in model_facts(checkpoint).items() if value is not None}
     if kind == "timm":
         write(
             out,
@@ -66,11 +68,14 @@ def export(
             network.mean,
             network.std,
             network.label_names or None,
-            card=model_facts(checkpoint),
+            card=facts,
             tokenizer=tokenizer,
             writer="lgx export",
         )
     else:
+        # `run` may be a path of this machine; `source` names the run too.
+        network.origin.update({key: value for key, value in facts.items() if key != "run"})
+        network.origin["source"] = _short(Path(checkpoint))
         print(f"parity    {_write_program(out, kind, network, architecture)}")
     print(f"written   {out}: {name_of(architecture)}, {architecture.num_classes} classes")
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lgx.training.allowed_imports import KNOWN
-from lgx.training.loggers import OPTIONS
 from lgx.training.option_names import no_option_of, suggest, unknown_option
 
 NO_CONFIGURATION = "holds no configuration"
@@ -159,6 +158,8 @@ def _path(kind: type) -> str:
 
 def _options(class_name: str, classes: Sequence[type]) -> list[str]:
     """Names of the constructor arguments of the class of that name, with the inherited ones."""
+    from lgx.training.loggers import OPTIONS  # imports Lightning, which most commands do without
+
     for candidate in classes:
         if candidate.__name__ == class_name:
             candidate = OPTIONS.get(candidate, candidate)

@@ -71,7 +71,7 @@ def test_predictions_are_those_of_the_training_command(models, photos, expected,
         assert float(row["probability"]) == pytest.approx(float(known["probability"]), abs=1e-4)
 
 
-def test_the_light_path_imports_neither_lightning_nor_transformers(models, photos, tmp_path):
+def test_predictions_for_images_need_neither_lightning_nor_transformers(models, photos, tmp_path):
     code = (
         "import sys; from lgx.cli import main; main(sys.argv[1:]); "
         "assert not {'lightning', 'transformers', 'torchmetrics'} & set(sys.modules)"
