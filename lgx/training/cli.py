@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.callbacks import LearningRateMonitor, StochasticWeightAveraging
+from lightning.pytorch.callbacks import StochasticWeightAveraging
 from lightning.pytorch.cli import LightningCLI
 from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
@@ -24,24 +24,15 @@ from lgx.core.system_failures import is_disk_full
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.training.callbacks import (
-    Announce,
     AtomicCheckpointIO,
     BuildNetwork,
-    CheckRestored,
-    ContinueLogs,
-    DrawFigures,
-    EvaluatedStep,
     FinalWeights,
-    FollowMovedRun,
     KeepContract,
     LastCheckpoint,
     Preemption,
     ResumeAveraging,
     RunProbe,
     SaveConfig,
-    SaveLearngene,
-    SavePredictions,
-    SaveResults,
     TrainingHealth,
 )
 from lgx.training.callbacks.contract import code_versions
@@ -57,9 +48,9 @@ from lgx.training.configuration import (
     refused_values,
 )
 from lgx.training.contract import RunRecord, check_data, digests_of_files
-from lgx.training.display import display_callbacks
 from lgx.training.loggers import RunLoggers, wanted_recipes
 from lgx.training.restoring import blame_checkpoint
+from lgx.training.run_callbacks import run_callbacks
 from lgx.training.run_folder import configured_folder, configured_place, find_checkpoint
 from lgx.training.sources import pin_sources
 from lgx.training.summary import write_summary
@@ -170,8 +161,8 @@ class LgxCLI(LightningCLI):
         self.health = TrainingHealth(self.config.allow_non_finite, self.config.save_every)
         final = FinalWeights(self.run_dir / "checkpoints")
         contract = [self.contract] if self.command == "fit" else []
-        shown = _callbacks(self.command, trainer, self.loggers)
-        trainer.callbacks = [*_with_averaging(given), *contract, self.health, final, *shown]
+        every = run_callbacks(self.command, trainer, self.loggers)
+        trainer.callbacks = [*_with_averaging(given), *contract, self.health, final, *every]
         if self.command == "test" and self.config.probe is not None:
             probe = RunProbe(Probe(self.config.probe, self.config.probe_k))
             probe.check(self.model, self.datamodule)
@@ -257,17 +248,6 @@ def _with_averaging(given: list[Callback]) -> list[Callback]:
     """The user's callbacks; around Lightning's averaging of weights over epochs, what it needs."""
     averages = [callback for callback in given if isinstance(callback, StochasticWeightAveraging)]
     return [*(BuildNetwork() for _ in averages), *given, *map(ResumeAveraging, averages)]
-
-
-def _callbacks(command: str, trainer: Any, loggers: RunLoggers) -> list[Callback]:
-    """The callbacks of every run, given the trainer's arguments."""
-    results = SaveResults()
-    callbacks: list[Callback] = [Announce(), results, *display_callbacks(command, trainer, results)]
-    callbacks += [SaveLearngene(), SavePredictions(), FollowMovedRun(), CheckRestored()]
-    callbacks += [ContinueLogs(), DrawFigures(), EvaluatedStep()]
-    if loggers.recipes and not trainer.fast_dev_run:
-        callbacks.append(LearningRateMonitor(logging_interval="step"))
-    return callbacks
 
 
 def _plugins(given: Any) -> list[Any]:

@@ -7,7 +7,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import EarlyStopping, Timer
 
 from lgx.components.metrics import metric_names
-from lgx.core.readable import digits, lasting, measured, tag_in_words, per_second
+from lgx.core.readable import digits, lasting, measured, per_second, tag_in_words
 from lgx.methods.base import Method
 from lgx.training.callbacks.results import SaveResults
 
