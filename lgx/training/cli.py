@@ -46,10 +46,11 @@ from lgx.training.contract import RunRecord, check_data, digests_of_files
 from lgx.training.loggers import RunLoggers, wanted_recipes
 from lgx.training.own_data import check_own_data
 from lgx.training.restoring import blame_checkpoint
+from lgx.training.run_callbacks import run_callbacks
 from lgx.training.run_folder import configured_folder, configured_place, find_checkpoint
 from lgx.training.sources import pin_sources
 from lgx.training.summary import write_summary
-from lgx.training.trainer_parts import run_callbacks, with_averaging, with_own_plugins
+from lgx.training.trainer_parts import with_averaging, with_own_plugins
 
 
 def run(argv: list[str]) -> None:

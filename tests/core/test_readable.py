@@ -2,7 +2,7 @@
 
 import pytest
 
-from lgx.core.readable import aligned, digits, lasting, measured, metric_words, per_second
+from lgx.core.readable import aligned, digits, lasting, measured, per_second, tag_in_words
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,10 @@ def test_shares_are_in_percent_and_have_two_decimals_if_there_are_many_examples(
 
 
 def test_metrics_have_words():
-    assert [metric_words(name) for name in ("val/acc", "miou", "test/a/f1")] == [
+    assert [tag_in_words(tag) for tag in ("val/acc", "miou", "test/a/loss")] == [
         "val accuracy",
-        "mIoU",
-        "test a F1",
+        "mean IoU",
+        "test a loss",
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lgx.core.rows import read_rows
-from lgx.training import cli
+from lgx.training import run_callbacks
 from lgx.training.callbacks import LiveBar, epoch_lines
 from lgx.training.display import display_callbacks
 from tests.support.text_runs import run as run_text
@@ -108,11 +108,11 @@ def test_texts_are_counted_as_examples(text_root, tmp_path):
     assert result.code == 0, result.err
     (line,) = lines_of(result.out, "epoch")
     assert re.fullmatch(
-        r"epoch +1/1  train loss [\d.]+  val MCC -?[\d.]+ %  val accuracy [\d.]+ %  val loss [\d.]+  "
+        r"epoch +1/1  train loss [\d.]+  val Matthews correlation -?[\d.]+ %  val accuracy [\d.]+ %  val loss [\d.]+  "
         r"[\d.,]+ examples/s",
         line,
     )
-    assert re.search(r"^final      test MCC -?[\d.]+ % of \d+ texts of cola", result.out, re.MULTILINE)
+    assert re.search(r"^final      test Matthews correlation -?[\d.]+ % of \d+ texts of cola", result.out, re.MULTILINE)
 
 
 class CountReads(TorchDispatchMode):
@@ -140,7 +140,7 @@ def test_no_step_waits_for_the_lines_or_the_bar(fit, monkeypatch):
     def reads(name, batch, shown):
         with monkeypatch.context() as patch, CountReads() as counter:
             patch.setattr(epoch_lines, "_SHORTEST", 1e9)
-            patch.setattr(cli, "display_callbacks", lines_and_bar if shown else lambda *_: [])
+            patch.setattr(run_callbacks, "display_callbacks", lines_and_bar if shown else lambda *_: [])
             options = [f"--data.batch_size={batch}", "--trainer.log_every_n_steps=1000"]
             result = fit("Ancestor", f"--name={name}", *options)
             assert result.code == 0, result.err

@@ -76,7 +76,9 @@ def test_a_probe_has_its_own_name(fit, run):
     result = fit("Ancestor", "--name=p", *options, command="test")
     assert result.code == 0, result.err
     assert re.search(
-        r"^test       k-NN accuracy [\d.]+ % of 12 images of shapes \(chance 33.3 %\)$", result.out, re.MULTILINE
+        r"^test       accuracy of nearest neighbors [\d.]+ % of 12 images of shapes \(chance 33.3 %\)$",
+        result.out,
+        re.MULTILINE,
     )
 
 
