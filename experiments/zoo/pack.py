@@ -72,7 +72,7 @@ PLANNED = (
         "the pocket task `world`; tuned on digits, motions, roses and silhouettes",
         "motions",
         "depth=5,embed_dim=64,num_heads=2,img_size=32,patch_size=8",
-        " --task motions",
+        " --task pocket_motions",
     ),
 )
 
