@@ -43,6 +43,8 @@ def export(
         UserError: If the source is no ViT or GPT-2, cannot be read or written, the place is taken, or an ONNX file or
             a program gives other logits than the network.
     """
+    from pathlib import Path
+
     from lgx.architectures import name_of
     from lgx.artifacts.checkpoints import best_of_run
     from lgx.artifacts.pretrained import load_pretrained
