@@ -77,7 +77,8 @@ def init(
             written beside a text model.
         seed: Seed of all random initialization.
         allow_non_finite: Read a learngene that holds NaN or infinity.
-        force: Replace what another command or program wrote; what this command reads is never replaced.
+        force: Replace what another command or program wrote, or a descendant of another method or source; what this
+            command reads is never replaced.
         options: Those of a budget, ``method`` and those of its initializer; None where an option is not given.
 
     Raises:
@@ -93,6 +94,8 @@ def init(
     _check(out, force, [source, tokenizer, *options.values()], seed, head=head, num_classes=num_classes)
     with non_finite_allowed(allow_non_finite):
         initializer = initializer_for(source, **options, seed=seed)
+        if not force:
+            _check_same_start(out, initializer, source)
         arch = size.choose(initializer, arch, head or num_classes, seed)
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed, out)
     given = {name: value for name, value in options.items() if name != "method" and value is not None}
@@ -165,6 +168,26 @@ def _check(out: str, force: bool, reads: Iterable[Any], seed: int, **counts: int
 
     _check_numbers(seed, **counts)
     check_place_of_model(out, "lgx init", force, [value for value in reads if isinstance(value, str)])
+
+
+def _check_same_start(out: str, initializer: "Initializer", source: str | None) -> None:
+    """Refuse to replace a descendant of another method or source, which is easily lost by a repeated ``--out``."""
+    from lgx.artifacts.start_record import StartRecord
+    from lgx.errors import UserError
+
+    there = StartRecord.read(out)
+    if there is None:
+        return
+    record = initializer.record
+    kind, read = (
+        (record.initializer, record.arguments.get("source")) if record else (type(initializer).__name__, source)
+    )
+    if (there.initializer, there.arguments.get("source")) != (kind, read):
+        origin = there.arguments.get("source")
+        raise UserError(
+            f"--out {out}: holds a descendant of method {there.method}{f' from {origin}' if origin else ''}; choose "
+            f"another place, or replace it with --force"
+        )
 
 
 def _is_vit(arch: str, initializer: "Initializer") -> bool:

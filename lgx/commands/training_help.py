@@ -95,7 +95,7 @@ def first_options(command: str) -> list[Option]:
         Option("--seed_everything", "N", "Seed of the run.", "0"),
     ]
     data = [
-        Option("--data", "SET", "What to train on: CIFAR10, ImageFolderData, … `lgx data list` shows the sets."),
+        Option("--data", "SET", "What to train on: CIFAR10, ImageFolderData, … `lgx data list` shows them."),
         Option("--data.root", "FOLDER", "Where the data lies."),
         Option("--data.batch_size", "N", "Examples of a step, per process."),
     ]

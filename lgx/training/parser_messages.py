@@ -12,7 +12,6 @@ from lgx.training.option_names import no_option_of, suggest, unknown_option
 
 NO_CONFIGURATION = "holds no configuration"
 
-
 _TO_GIVE = {
     "TaskDataModule": " (data_modules), and give it task (an lgx.core.task.Task), train_dataloader, val_dataloader, "
     "test_dataloader, batch_size and num_workers"
@@ -148,8 +147,9 @@ def _descendants(base: type) -> list[Any]:
 
 def _is_choice(subclass: type, base: type) -> bool:
     """Whether a class is meant for users: Lightning has further ones for its own use."""
-    exported = vars(sys.modules[base.__module__.rpartition(".")[0]])
-    return not subclass.__module__.startswith("lightning") or subclass.__name__ in exported
+    if not subclass.__module__.startswith("lightning"):
+        return True
+    return subclass.__name__ in vars(sys.modules[base.__module__.rpartition(".")[0]])
 
 
 def _path(kind: type) -> str:
