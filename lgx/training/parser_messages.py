@@ -112,7 +112,9 @@ def subclasses(base: type) -> list[type]:
 
 
 def _is_choice(subclass: type, base: type) -> bool:
-    """Whether a class is meant for users: Lightning has further ones for its own use."""
+    """Whether a class is meant for users: Lightning has further ones for its own use, and lgx private ones."""
+    if subclass.__name__.startswith("_"):
+        return False
     exported = vars(sys.modules[base.__module__.rpartition(".")[0]])
     return not subclass.__module__.startswith("lightning") or subclass.__name__ in exported
 
