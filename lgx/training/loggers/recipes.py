@@ -11,7 +11,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoa
 
 from lgx.training.loggers.appending_csv import append_rows
 from lgx.training.loggers.ids import LoggerIds, mlflow_key, wandb_key
-from lgx.training.loggers.run_tensorboard import RunTensorBoard
+from lgx.training.loggers.run_tensorboard import tensorboard_logger
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class LoggerRecipe:
             appends: Whether the logger continues files that exist.
         """
         if self.kind is TensorBoardLogger:
-            return RunTensorBoard(**_in_folders(self.options, place))
+            return tensorboard_logger(_in_folders(self.options, place))
         if self.kind is CSVLogger:
             rows = CSVLogger(**_in_folders(self.options, place))
             if appends:

@@ -16,28 +16,37 @@ _RATES = "lr-"
 """Beginning of the tags of Lightning's ``LearningRateMonitor``."""
 
 
-class RunTensorBoard(TensorBoardLogger):
-    """Lightning's logger, with the scores and losses first: what describes the run is a group behind them."""
+def tensorboard_logger(options: Mapping[str, Any]) -> TensorBoardLogger:
+    """Lightning's logger, with the scores and losses first: what describes the run is a group behind them.
 
+    Args:
+        options: Arguments of ``TensorBoardLogger``.
+    """
+    return _ScoresFirst(**options)
+
+
+def name_scores(logger: TensorBoardLogger, parameters: Mapping[str, Any], tags: Iterable[str]) -> None:
+    """Name the hyper-parameters and the scalars that the HPARAMS tab shows; the tab reads their last values.
+
+    ``log_hyperparams`` would log a first value of each score, which becomes a point of its curve.
+
+    Args:
+        logger: The logger.
+        parameters: Plain values by name.
+        tags: Tags of the scalars.
+    """
+    from torch.utils.tensorboard.summary import hparams
+
+    logger.hparams.update(parameters)
+    written = [shown_tag(tag) if isinstance(logger, _ScoresFirst) else tag for tag in tags]
+    for summary in hparams(dict(parameters), dict.fromkeys(written, 0.0)):
+        logger.experiment._get_file_writer().add_summary(summary)  # the attribute is None once it was closed
+
+
+class _ScoresFirst(TensorBoardLogger):
+    # Private, because configurations name TensorBoardLogger.
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Log scalars, those that describe the run under other tags."""
         super().log_metrics({shown_tag(tag): value for tag, value in metrics.items()}, step)
-
-    def name_scores(self, parameters: Mapping[str, Any], tags: Iterable[str]) -> None:
-        """Name the hyper-parameters and the scalars that the HPARAMS tab shows; the tab reads their last values.
-
-        ``log_hyperparams`` would log a first value of each score, which becomes a point of its curve.
-
-        Args:
-            parameters: Plain values by name.
-            tags: Tags of the scalars.
-        """
-        from torch.utils.tensorboard.summary import hparams
-
-        self.hparams.update(parameters)
-        scores = {shown_tag(tag): 0.0 for tag in tags}
-        for summary in hparams(dict(parameters), scores):
-            self.experiment._get_file_writer().add_summary(summary)  # the attribute is None once it was closed
 
 
 def shown_tag(tag: str) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch.loggers import Logger, MLFlowLogger, TensorBoardLogger
 
-from lgx.training.loggers.run_tensorboard import BEST, RunTensorBoard
+from lgx.training.loggers.run_tensorboard import BEST, name_scores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,8 +26,8 @@ def log_options(
         text: The configuration as YAML.
         scores: Tags of the scores that TensorBoard's table shows.
     """
-    if isinstance(logger, RunTensorBoard):
-        logger.name_scores(shown, [*scores, BEST])
+    if isinstance(logger, TensorBoardLogger):
+        name_scores(logger, shown, [*scores, BEST])
         logger.experiment.add_text("config", f"```yaml\n{text}\n```")
     elif isinstance(logger, MLFlowLogger):
         _log_parameters(logger, options)
