@@ -146,8 +146,9 @@ def _descendants(base: type) -> list[Any]:
 
 
 def _is_choice(subclass: type, base: type) -> bool:
-<<<<<<< HEAD
-    """Whether a class is meant for users: Lightning has further ones for its own use."""
+    """Whether a class is meant for users: Lightning has further ones for its own use, and lgx private ones."""
+    if subclass.__name__.startswith("_"):
+        return False
     if not subclass.__module__.startswith("lightning"):
         return True
     return subclass.__name__ in vars(sys.modules[base.__module__.rpartition(".")[0]])
@@ -155,13 +156,6 @@ def _is_choice(subclass: type, base: type) -> bool:
 
 def _path(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
-=======
-    """Whether a class is meant for users: Lightning has further ones for its own use, and lgx private ones."""
-    if subclass.__name__.startswith("_"):
-        return False
-    exported = vars(sys.modules[base.__module__.rpartition(".")[0]])
-    return not subclass.__module__.startswith("lightning") or subclass.__name__ in exported
->>>>>>> w/report
 
 
 def _options(class_name: str, classes: Sequence[type]) -> list[str]:
