@@ -60,8 +60,9 @@ def predict(
 
     The images are prepared as in the model's evaluation: the short side is resized to the model's image size, the
     center is cropped, and mean and std of the model are applied. The columns are file, class (index), name and
-    probability. To predict the test split of a data set, write `lgx predict --config FILE --ckpt_path best`;
-    `lgx predict --config FILE --help` lists the options of that form.
+    probability; of a model for several labels per image, file and the probability of each label. To predict the test
+    split of a data set, write `lgx predict --config FILE --ckpt_path best`; `lgx predict --config FILE --help` lists
+    the options of that form.
 
     Args:
         images: Folders, which are searched with all folders below them, or image files.
@@ -82,11 +83,11 @@ def predict(
 
     if batch_size < 1:
         raise UserError(f"--batch_size: expected a positive number, got {batch_size}")
-    own = ",".join(("file", *_HEADER))
-    check_file(out, "lgx predict", lambda file: begins_with(file, own), force=force, reads=(*images, model))
     files = _found(images)
     exported = load_exported(model)
     _check_model(exported, top_k)
+    own = ",".join(_header(exported.task, top_k)[: 1 + len(_HEADER)])
+    check_file(out, "lgx predict", lambda file: begins_with(file, own), force=force, reads=(*images, model))
     unread = _write(Path(out), files, exported, top_k, batch_size)
     print(f"predicted {out}: {len(files) - len(unread)} images")
     for name, reason in unread[:_LISTED]:
@@ -128,12 +129,14 @@ def _check_model(model: "ExportedModel", top_k: int) -> None:
     from lgx.errors import UserError
 
     task = model.task
-    if task.kind != "classification":
+    if task.kind not in ("classification", "multilabel"):
         reads = "texts" if task.kind == "text" else "the class of every pixel"
         verb = "reads" if task.kind == "text" else "predicts"
         raise UserError(f"{model.name}: {verb} {reads}, but `lgx predict` writes one class per image")
     if task.in_chans not in (1, 3):
         raise UserError(f"{model.name}: reads images of {task.in_chans} channels, expected 1 (gray) or 3 (RGB)")
+    if task.kind == "multilabel" and top_k != 1:
+        raise UserError(f"--top_k: {model.name} gives the probability of every label; leave it out")
     if not 1 <= top_k <= task.num_classes:
         raise UserError(f"--top_k: expected 1 to {task.num_classes}, the classes of {model.name}, got {top_k}")
 
@@ -151,9 +154,8 @@ def _write(out: Path, files: Sequence[_Found], model: "ExportedModel", top_k: in
     from lgx.core.files import atomic_path
     from lgx.errors import UserError
 
-    names, unread = model.task.class_names, []
+    unread: list[tuple[str, str]] = []
     console = Console(stderr=True)
-    header = ["file", *_HEADER, *(f"{column}_{rank}" for rank in range(2, top_k + 1) for column in _HEADER)]
     # A name of bytes that are no UTF-8 is written as it is.
     with (
         atomic_path(out) as temporary,
@@ -161,7 +163,7 @@ def _write(out: Path, files: Sequence[_Found], model: "ExportedModel", top_k: in
         Progress(console=console, transient=True, disable=not console.is_terminal) as progress,
     ):
         writer, shown = csv.writer(file), progress.add_task("predicting", total=len(files))
-        writer.writerow(header)
+        writer.writerow(_header(model.task, top_k))
         for batch in _batches(files, model.task, size):
             read = [(found, pixels) for found, pixels in batch if not isinstance(pixels, str)]
             unread += [(found.name, pixels) for found, pixels in batch if isinstance(pixels, str)]
@@ -169,15 +171,35 @@ def _write(out: Path, files: Sequence[_Found], model: "ExportedModel", top_k: in
             if not read:
                 continue
             inputs = normalized(torch.stack([pixels for _, pixels in read]), model.task)
-            probabilities, classes = model.logits(inputs).softmax(dim=-1).topk(top_k)
-            for (found, _), values, labels in zip(read, probabilities.tolist(), classes.tolist(), strict=True):
-                row = [escape_cell(found.name)]
-                for value, label in zip(values, labels, strict=True):
-                    row += [label, escape_cell(names[label]) if names else "", f"{value:.6f}"]
-                writer.writerow(row)
+            answers = _answers(model.logits(inputs), model.task, top_k)
+            writer.writerows([escape_cell(found.name), *row] for (found, _), row in zip(read, answers, strict=True))
         if len(unread) == len(files):
             raise UserError(f"{unread[0][0]}: cannot be decoded ({unread[0][1]}), like all of the {len(files)} files")
     return unread
+
+
+def _header(task: "Task", top_k: int) -> list[str]:
+    """Names of the columns."""
+    from lgx.core.csv_cells import escape_cell
+
+    if task.kind == "multilabel":
+        return ["file", *map(escape_cell, task.class_names or map(str, range(task.num_classes)))]
+    return ["file", *_HEADER, *(f"{column}_{rank}" for rank in range(2, top_k + 1) for column in _HEADER)]
+
+
+def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[list[object]]:
+    """Cells of each image, given the logits of a batch, (B, K)."""
+    from lgx.core.csv_cells import escape_cell
+
+    if task.kind == "multilabel":
+        yield from ([f"{value:.6f}" for value in row] for row in logits.sigmoid().tolist())
+        return
+    probabilities, classes = logits.softmax(dim=-1).topk(top_k)
+    for values, labels in zip(probabilities.tolist(), classes.tolist(), strict=True):
+        row: list[object] = []
+        for value, label in zip(values, labels, strict=True):
+            row += [label, escape_cell(task.class_names[label]) if task.class_names else "", f"{value:.6f}"]
+        yield row
 
 
 def _batches(files: Sequence[_Found], task: "Task", size: int) -> Iterator[list[tuple[_Found, "Tensor | str"]]]:

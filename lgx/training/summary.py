@@ -37,7 +37,8 @@ def _learngene(folder: Path) -> Path:
 
 def _classes(tasks: Mapping[str, Task]) -> dict[str, int]:
     """Number of classes of each task whose examples have one class each, which gives its chance level."""
-    return {name: task.num_classes for name, task in tasks.items() if task.is_labeled and task.kind != "segmentation"}
+    others = ("segmentation", "multilabel")
+    return {name: task.num_classes for name, task in tasks.items() if task.is_labeled and task.kind not in others}
 
 
 def write_summary(folder: Path, trainer: Trainer, seconds: float, start_flops: float, health: dict[str, Any]) -> None:

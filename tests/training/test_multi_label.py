@@ -13,6 +13,7 @@ import torch
 from sklearn.metrics import average_precision_score
 from torch.nn import functional as F
 
+from data_modules import MultiLabelFolderData
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.losses import label_loss, label_losses, multilabel_distillation_loss
 from lgx.components.metrics import metrics_for, update_metrics
@@ -110,9 +111,9 @@ def test_predictions_have_the_probability_of_every_label_and_agree_with_the_test
         assert run("Ancestor", *given, command=command, runs=trained).code == 0
     with (folder / "predictions.csv").open() as file:
         header, *rows = csv.reader(file)
-    assert header == ["index", *SHAPES]
+    assert header == ["index", *SHAPES, "file"]
     assert [row[0] for row in rows] == [str(k) for k in range(40)]
-    probabilities = np.array([[float(cell) for cell in row[1:]] for row in rows])
+    probabilities = np.array([[float(cell) for cell in row[1:-1]] for row in rows])
     lines = [line.split(",") for line in (root / "labels.csv").read_text().splitlines()[1:]]
     targets = np.array(
         [[name in labels.split(";") for name in SHAPES] for _, labels, split in lines if split == "test"]
@@ -130,7 +131,7 @@ def test_an_ancestor_teaches_sws_whose_learngene_starts_a_descendant(trained: Pa
     assert run("Finetune", *start, "--name=descendant", "--test_end").code == 0
     compared = lgx("compare", tmp_path / "runs", "--metric", "map")
     assert compared.code == 0, compared.err
-    assert "map (%)" in compared.out
+    assert "mean average precision" in compared.out
     planned = arguments(
         "plan", "SWS", trained, tmp_path, *DATA, *STAGES, f"--model.ancestor={ancestor}", "--samples=96"
     )
@@ -148,6 +149,30 @@ def test_exported_networks_keep_what_they_predict(trained: Path, tmp_path: Path)
         assert network.architecture is not None
         assert (network.architecture.kind, network.architecture.num_classes) == ("multilabel", 3)
         assert network.label_names == SHAPES
+
+
+@pytest.mark.parametrize("form", ["net.onnx", "run"])
+def test_exported_models_predict_every_label_of_files(trained: Path, root: Path, tmp_path: Path, form: str) -> None:
+    run = trained / "test/ancestor/seed0"
+    model = run
+    if form != "run":
+        model = tmp_path / form
+        assert lgx("export", run / "checkpoints/best.ckpt", "--out", model).code == 0
+    for _ in range(2):  # the second time the file is replaced
+        result = lgx("predict", root / "images", "--model", model, "--out", tmp_path / "labels.csv")
+        assert result.code == 0, result.err
+    with (tmp_path / "labels.csv").open() as file:
+        header, *rows = csv.reader(file)
+    assert header == ["file", *SHAPES]
+    network = load_pretrained(str(run / "checkpoints/best.ckpt"))
+    data = MultiLabelFolderData(root=str(root), img_size=16, mean=network.mean, std=network.std)
+    data.setup("test")
+    (batch,) = list(data.predict_dataloader())
+    with torch.no_grad():
+        expected = network.model(batch.inputs).sigmoid()
+    found = torch.tensor([[float(cell) for cell in row[1:]] for row in rows[-40:]])
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+    assert "leave it out" in lgx("predict", root, "--model", model, "--out", tmp_path / "l.csv", "--top_k", 2).sentence
 
 
 REFUSED = [

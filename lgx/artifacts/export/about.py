@@ -18,13 +18,16 @@ WRITER = "lgx export"
 """The command that writes programs, which each of them names."""
 
 _AGAIN = "write it again with `lgx export`"
+_OF_WHOLE_IMAGES = "RGB or gray, values / 255, short side resized to img_size (bicubic), center crop, - mean, / std"
 _PREPARATION = {
-    "classification": "RGB or gray, values / 255, short side resized to img_size (bicubic), center crop, - mean, / std",
+    "classification": _OF_WHOLE_IMAGES,
+    "multilabel": _OF_WHOLE_IMAGES,
     "segmentation": "RGB or gray, values / 255, whole image resized to img_size x img_size (bilinear), - mean, / std",
     "text": "token ids of GPT-2's byte-pair encoding, padded on the right with pad_id to at most max_len",
 }
 _OUTPUTS = {
     "classification": "logits (batch, num_classes); softmax gives probabilities",
+    "multilabel": "logits (batch, num_classes); sigmoid gives the probability of each label",
     "segmentation": "logits (batch, num_classes, img_size, img_size); the largest names the class of a pixel",
     "text": "logits (batch, num_classes); softmax gives probabilities",
 }

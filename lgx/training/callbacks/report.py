@@ -109,7 +109,8 @@ def _measurements(rows: Sequence[Row], tasks: dict[str, Task]) -> list[_Measurem
     scores = []
     for (name, architecture), own in found.items():
         task = tasks[name]
-        guess = task.num_classes and task.kind != "segmentation" and any(row.metric.endswith("acc") for row in own)
+        one_of_them = task.num_classes and task.kind not in ("segmentation", "multilabel")
+        guess = one_of_them and any(row.metric.endswith("acc") for row in own)
         scores.append(
             _Measurement(
                 task=name,
