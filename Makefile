@@ -71,8 +71,8 @@ minimum: ## the fast tests with the oldest versions that pyproject.toml allows
 	$(PYTHON) -m venv .venv-minimum
 	$(PYTHON) -m tests.support.minimum > .venv-minimum/oldest.txt
 	.venv-minimum/bin/pip install --quiet --disable-pip-version-check --constraint .venv-minimum/oldest.txt \
-	  --editable '.[nlp,sweep,pruning]' $(TESTERS)
-	OMP_NUM_THREADS=1 .venv-minimum/bin/pytest -n 2 --dist loadfile --deselect tests/project/test_released.py
+	  --editable '.[dev]'
+	OMP_NUM_THREADS=1 .venv-minimum/bin/pytest -n 2 --dist loadfile
 
 no-extras: ## imports of all modules, and tests of the core, without the optional packages
 	$(PYTHON) -m venv .venv-core

@@ -4,12 +4,9 @@ import re
 import tomllib
 from pathlib import Path
 
-EXTRAS = ("nlp", "sweep", "pruning")
-"""Extras whose packages the tests of lgx import."""
-
 
 def oldest(pyproject: Path) -> dict[str, str]:
-    """Lower bound of each dependency by its name, as it is written.
+    """Lower bound of each dependency by its name, as it is written, with the extras that the extra ``dev`` includes.
 
     Args:
         pyproject: The file that states them.
@@ -19,8 +16,9 @@ def oldest(pyproject: Path) -> dict[str, str]:
     """
     project = tomllib.loads(pyproject.read_text())["project"]
     extras = project["optional-dependencies"]
+    (own,) = (text for text in extras["dev"] if text.startswith("lgx["))
     found = {}
-    for text in [*project["dependencies"], *(text for extra in EXTRAS for text in extras[extra])]:
+    for text in [*project["dependencies"], *(text for extra in own[4:-1].split(",") for text in extras[extra])]:
         name = re.split(r"[\[<>=!~; ]", text, maxsplit=1)[0]
         bounds = re.findall(r">=\s*([\w.]+)", text)
         if len(bounds) != 1:

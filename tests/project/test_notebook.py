@@ -1,0 +1,53 @@
+"""The notebook of the documentation runs, and its stored outputs are small and without errors."""
+
+import json
+
+import pytest
+
+from tests.support.command_line import lgx
+from tests.support.paths import ROOT
+
+NOTEBOOK = ROOT / "docs/tutorials/python.ipynb"
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def test_the_stored_outputs_are_small_and_without_errors():
+    text = NOTEBOOK.read_text()
+    assert len(text) < 40_000
+    cells = code_cells(json.loads(text))
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert len(outputs) >= 6
+    assert {output["output_type"] for output in outputs} <= {"stream", "display_data", "execute_result"}
+    assert not any(output.get("name") == "stderr" for output in outputs)
+
+
+def test_it_shows_the_functions_of_lgx_in_a_loop_of_ones_own():
+    code = "\n".join("".join(cell["source"]) for cell in code_cells(json.loads(NOTEBOOK.read_text())))
+    for name in ("lgx.load_learngene(", "lgx.init(", "lgx.embed_task(", "lgx.compare(", "DataLoader(", "Trainer("):
+        assert name in code
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_notebook_runs_after_the_first_steps(tmp_path, monkeypatch):
+    nbclient = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")
+    nbformat = pytest.importorskip("nbformat")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    assert lgx("data", "prepare", "pocket", "--root", "data").code == 0
+    for name in ("ancestor", "sws"):
+        result = lgx("fit", "--config", f"experiments/sws/demo/{name}.yaml", "--trainer.max_epochs=2")
+        assert result.code == 0, result.err
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    stored = [len(cell["outputs"]) for cell in code_cells(notebook)]
+    resources = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=500, coalesce_streams=True, resources=resources).execute()
+    printed = ["".join(o.get("text", "") for o in cell["outputs"]) for cell in code_cells(notebook)]
+    assert [bool(count) for count in stored] == [bool(cell["outputs"]) for cell in code_cells(notebook)]
+    assert any("1438 training images" in text for text in printed)
+    assert (tmp_path / "my_digits.safetensors").is_file()
