@@ -77,8 +77,7 @@ def init(
             written beside a text model.
         seed: Seed of all random initialization.
         allow_non_finite: Read a learngene that holds NaN or infinity.
-        force: Replace what another command or program wrote, or a descendant of another method or source; what this
-            command reads is never replaced.
+        force: Replace what another command, program, method or source wrote; what this command reads is never replaced.
         options: Those of a budget, ``method`` and those of its initializer; None where an option is not given.
 
     Raises:
@@ -94,13 +93,11 @@ def init(
     _check(out, force, [source, tokenizer, *options.values()], seed, head=head, num_classes=num_classes)
     with non_finite_allowed(allow_non_finite):
         initializer = initializer_for(source, **options, seed=seed)
-        if not force:
-            _check_same_start(out, initializer, source)
+        _check_same_start(out, initializer, source, force)
         arch = size.choose(initializer, arch, head or num_classes, seed)
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed, out)
     given = {name: value for name, value in options.items() if name != "method" and value is not None}
     _write(out, initializer, architecture, start, source, seed, tokenizer, keep_names=not head, given=given)
-    print(f"written   {out}")
 
 
 def _write(
@@ -129,6 +126,7 @@ def _write(
     read = {"source": source} if source else {}
     record = initializer.record or StartRecord(method, type(initializer).__name__, {**read, **given})
     write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer, "lgx init", record)
+    print(f"written   {out}")
 
 
 def _print_normalization(architecture: "Architecture | ZooModel", origin: "Origin", source: str | None) -> None:
@@ -170,12 +168,12 @@ def _check(out: str, force: bool, reads: Iterable[Any], seed: int, **counts: int
     check_place_of_model(out, "lgx init", force, [value for value in reads if isinstance(value, str)])
 
 
-def _check_same_start(out: str, initializer: "Initializer", source: str | None) -> None:
+def _check_same_start(out: str, initializer: "Initializer", source: str | None, force: bool) -> None:
     """Refuse to replace a descendant of another method or source, which is easily lost by a repeated ``--out``."""
     from lgx.artifacts.start_record import StartRecord
     from lgx.errors import UserError
 
-    there = StartRecord.read(out)
+    there = None if force else StartRecord.read(out)
     if there is None:
         return
     record = initializer.record

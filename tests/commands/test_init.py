@@ -218,7 +218,9 @@ def test_init_reaches_every_option_of_an_initializer(sws, ancestor, tmp_path):
         assert lgx(*eight, learngene, "--seed", seed, "--out", tmp_path / f"{seed}.safetensors").code == 0
     assert (tmp_path / "1.safetensors").read_bytes() != (tmp_path / "2.safetensors").read_bytes()
     whole = ancestor / "best.learngene.safetensors"
-    result = lgx(*base, whole, "--method", "vanilla_lg", "--layers", 1, "--position", "back", "--num_classes", 3)
+    result = lgx(
+        *base, whole, "--method", "vanilla_lg", "--layers", 1, "--position", "back", "--num_classes", 3, "--force"
+    )
     assert "blocks.2" in next(line for line in result.out.splitlines() if line.startswith("taken"))
     for options, words in [
         ((whole, "--method", "weight_selection", "--layers", 1), "does not take it"),
