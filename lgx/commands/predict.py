@@ -187,7 +187,7 @@ def _header(task: "Task", top_k: int) -> list[str]:
     return ["file", *_HEADER, *(f"{column}_{rank}" for rank in range(2, top_k + 1) for column in _HEADER)]
 
 
-def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[list[object]]:
+def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[object]]:
     """Cells of each image, given the logits of a batch, (B, K)."""
     from lgx.core.csv_cells import escape_cell
 
