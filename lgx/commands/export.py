@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from torch import nn
 
     from lgx.architectures import Architecture
@@ -43,8 +41,6 @@ def export(
         UserError: If the source is no ViT or GPT-2, cannot be read or written, the place is taken, or an ONNX file or
             a program gives other logits than the network.
     """
-    from pathlib import Path
-
     from lgx.architectures import name_of
     from lgx.artifacts.checkpoints import best_of_run
     from lgx.artifacts.pretrained import load_pretrained
@@ -74,8 +70,7 @@ def export(
         )
     else:
         # `run` may be a path of this machine; `source` names the run too.
-        network.origin.update({key: value for key, value in facts.items() if key != "run"})
-        network.origin["source"] = _short(Path(checkpoint))
+        network.origin.update({**facts, "source": _short(checkpoint), "run": None})
         print(f"parity    {_write_program(out, kind, network, architecture)}")
     print(f"written   {out}: {name_of(architecture)}, {architecture.num_classes} classes")
 
@@ -96,10 +91,12 @@ def _format_of(out: str, given: str | None, tokenizer: str | None) -> str:
     return of_suffix
 
 
-def _short(checkpoint: "Path") -> str:
+def _short(checkpoint: str) -> str:
     """The name of a source, for a checkpoint of a run with the experiment, name and seed of the run."""
-    parts = checkpoint.resolve().parts
-    return "/".join(parts[-5:]) if parts[-2:-1] == ("checkpoints",) else checkpoint.name
+    from pathlib import Path
+
+    parts = Path(checkpoint).resolve().parts
+    return "/".join(parts[-5:]) if parts[-2:-1] == ("checkpoints",) else parts[-1]
 
 
 def _check_place_of_program(out: str, kind: str, force: bool, reads: Iterable[str | None]) -> None:

@@ -63,7 +63,8 @@ class About:
             sizes = {"in_chans": 0, "img_size": 0}
             sizes |= {"max_len": architecture.max_len, "vocab_size": architecture.vocab_size}
             pad_id = architecture.pad_id
-        origin = {**network.origin, "architecture": architecture.spec()}
+        origin = {key: value for key, value in network.origin.items() if value is not None}
+        origin["architecture"] = architecture.spec()
         task = Task(
             name=str(origin.get("task", "")),
             num_classes=architecture.num_classes,
