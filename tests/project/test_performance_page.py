@@ -71,6 +71,8 @@ def test_the_table_of_the_second_machine_gives_the_measured_ranges() -> None:
     assert f"later runs | {before['later']} | {now['later']} |" in text
     assert f"as teacher, ms | {teacher[0]} | {teacher[1]} with `model.cache_ancestor` |" in text
     for label, what in (
+        ("`lgx data list`, from the second time on", "lgx data list, again"),
+        ("misspelt option, from the second command on", "typo in a configuration, again"),
         ("`make demo` after installation", "make demo after installation"),
         ("the fast tests", "fast tests"),
     ):
