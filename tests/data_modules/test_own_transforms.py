@@ -15,7 +15,8 @@ from data_modules import ImageFolderData, MultiTask
 from data_modules.own_transforms import OwnTransforms
 from data_modules.registry import IMAGE_SETS
 from data_modules.samplers import mix_seed, seeded_rng
-from data_modules.transforms import Augment, normalized, train_transform
+from data_modules.transforms import Augment, train_transform
+from lgx.core.eval_transforms import normalized
 from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.support.command_line import Result, arguments, lgx
