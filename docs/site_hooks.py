@@ -20,6 +20,7 @@ _LINKED = (
     "lgx/**/*.py",
     "data_modules/**/*.py",
     "tests/**/*.py",
+    "tests/**/*.toml",
 )
 _REFERENCE = "docs/commands.md"
 
