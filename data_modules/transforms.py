@@ -13,6 +13,7 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 from lgx.core.eval_transforms import Resize, ToMode, to_tensor
+from lgx.core.eval_transforms import eval_transform as eval_transform
 from lgx.core.task import Task
 from lgx.errors import UserError
 

@@ -173,6 +173,7 @@ def run_command(argv: Sequence[str]) -> None:
             importlib.import_module("lgx.commands.training_help").print_help(command)
             return
         argv = ["--help" if word == "--help-all" else word for word in argv]
+        launcher.check_job()
         if (known := importlib.import_module("lgx.training.option_names").OptionNames.recall(command)) is not None:
             known.check(argv[1:])  # before long imports
         with importlib.import_module("lgx.core.stop_signals").STOP.requeue_noted():  # before long imports

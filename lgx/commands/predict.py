@@ -83,11 +83,10 @@ def predict(
 
     if batch_size < 1:
         raise UserError(f"--batch_size: expected a positive number, got {batch_size}")
+    check_file(out, "lgx predict", lambda file: begins_with(file, "file,"), force=force, reads=(*images, model))
     files = _found(images)
     exported = load_exported(model)
     _check_model(exported, top_k)
-    own = ",".join(_header(exported.task, top_k)[: 1 + len(_HEADER)])
-    check_file(out, "lgx predict", lambda file: begins_with(file, own), force=force, reads=(*images, model))
     unread = _write(Path(out), files, exported, top_k, batch_size)
     print(f"predicted {out}: {len(files) - len(unread)} images")
     for name, reason in unread[:_LISTED]:

@@ -1,10 +1,12 @@
 """``lgx fit|validate|test|predict``: Lightning's CLI with lgx's defaults, folder of the run, and callbacks."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +20,7 @@ from lgx.core.allocator import keep_freed_memory
 from lgx.core.launcher import check_job
 from lgx.core.non_finite import non_finite_allowed
 from lgx.core.stop_signals import STOP
-from lgx.core.system_failures import is_disk_full
+from lgx.core.system_failures import is_disk_full, os_reason
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.training.callbacks import (
@@ -204,10 +206,12 @@ class LgxCLI(LightningCLI):
             if self.command == "fit":
                 self._after_fit(started)
         except OSError as error:
-            if error.filename is not None or not is_disk_full(error):
+            if not is_disk_full(error):
                 raise
+            place = self.run_dir if error.filename is None else Path(os.fsdecode(error.filename))
+            reason = os_reason(error, place)  # now: the end of the run removes files
             raise UserError(
-                f"cannot write {self.run_dir}: {error.strerror}; free some space, then resume with --ckpt_path last"
+                f"cannot write {place}: {reason}; free some space, then resume with --ckpt_path last"
             ) from error
 
     def _before_fit(self) -> None:

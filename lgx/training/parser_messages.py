@@ -110,9 +110,9 @@ def _wrong_value(message: str) -> str | None:
         value = "a mapping"  # perhaps of a file that is no configuration
     if base := re.search(r"does not correspond to a subclass of (\w+)", message):
         return f"{value} is not a subclass of {base[1]}; derive it from {base[1]}{_TO_GIVE.get(base[1], '')}"
-    subtypes = re.findall(r"Subtypes: \[<class '[\w.]*?(\w+)'>", message)
-    if subtypes and "but is abstract" in message:
-        return f"{value} lacks abstract methods; derive it from {subtypes[-1]}{_TO_GIVE.get(subtypes[-1], '')}"
+    problem = r"Problem with given class_path '([^']*)':\s+(cannot import name [^\n]*|No module named [^\n]*)"
+    if found := re.search(problem, message):
+        return f"{found[1]} cannot be imported ({found[2].strip()}); repair its module"
     if choices := re.search(r"Expected a typing\.Literal\[([^\]]*)\]", message):
         return f"expected one of {choices[1]}, got {value}"
     of_value = re.findall(r"Expected a <class '([\w.]+)'>\. Got value", message)  # not of the class around it

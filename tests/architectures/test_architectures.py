@@ -216,5 +216,5 @@ def test_the_decoder_scores_each_patch_and_upsamples():
     assert ViTArchitecture.from_dict(old) == small
     shared = pixels.replace(depth=2, stages=(2,)).build()
     assert shared.blocks[0] is shared.blocks[1]
-    with pytest.raises(UserError, match="kind of a ViT must be classification or segmentation, got text"):
+    with pytest.raises(UserError, match="kind of a ViT must be classification or segmentation or multilabel, got text"):
         small.replace(kind="text")

@@ -51,7 +51,7 @@ def test_the_key_wins_over_the_rule_and_the_name(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"content": "head"}, "content is 'head', expected network or layers or hypernetwork"),
+        ({"content": "head"}, "content is 'head', expected network or layers or templates or hypernetwork"),
         ({"content": None}, "content is None"),
         ({"content": "hypernetwork"}, "contradicts hypernet"),
         ({"hypernet": {}}, "contradicts hypernet"),

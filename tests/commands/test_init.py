@@ -228,7 +228,7 @@ def test_init_reaches_every_option_of_an_initializer(sws, ancestor, tmp_path):
         ((sws / "checkpoints/best.ckpt",), "give best.learngene.safetensors of that run"),
         ((sws / "checkpoints/best.ckpt", "--method", "sws"), "no learngene file"),
     ]:
-        result = lgx(*base, *options)
+        result = lgx(*base, *options, "--force")
         assert result.code == 2
         assert words in result.sentence
 

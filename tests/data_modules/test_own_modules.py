@@ -236,7 +236,7 @@ def test_labels_texts_and_pixels_are_checked_by_kind() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
-        ("return self._task", "return None", "data: task of CsvImages is None, expected a lgx.core.task.Task"),
+        ("return self._task", "return None", "CsvImages.task is a NoneType; it must be an lgx.core.task.Task"),
         ("def task(self)", "def tasks(self)", "my_data.CsvImages lacks task, which every TaskDataModule defines"),
         (
             "def val_dataloader",

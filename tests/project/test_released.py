@@ -129,7 +129,17 @@ def test_an_ancestor_is_a_teacher_and_a_source_of_all_that_reads_networks():
     for method in ("pretrained", "vanilla_lg", "weight_selection"):
         depth = make.ARCH if method == "pretrained" else make.SMALL
         given = ["--layers=2"] if method == "vanilla_lg" else []
-        out = done("init", "--source", make.FILES["ancestor"], "--method", method, f"--arch={depth}", "--out=x", *given)
+        out = done(
+            "init",
+            "--source",
+            make.FILES["ancestor"],
+            "--method",
+            method,
+            f"--arch={depth}",
+            "--out=x",
+            "--force",
+            *given,
+        )
         assert f"method    {method} from" in out.out
 
 
@@ -179,8 +189,8 @@ def test_results_summaries_and_sources_of_runs_are_read():
 
 
 READERS = [
-    (["test", "--config={descendant}/config.yaml", "--ckpt_path=last"], "1.0844"),
-    (["validate", "--config={lsamd}/config.yaml", "--ckpt_path=last"], "val/colours/base_blocks"),
+    (["test", "--config={descendant}/config.yaml", "--ckpt_path=last"], "loss 1.084"),
+    (["validate", "--config={lsamd}/config.yaml", "--ckpt_path=last"], "val accuracy"),
     (["plan", "--config={descendant}/config.yaml"], "parameters trained"),
     (["export", "{descendant}/checkpoints/last.ckpt", "--out=new"], "3 classes"),
     (["init", "--source={descendant}/checkpoints/last.ckpt", f"--arch={make.ARCH}", "--out=new"], "pretrained from"),
@@ -211,7 +221,7 @@ def test_an_exported_folder_is_a_model_of_timm_and_a_source():
     assert len(model.blocks) == 3
     done("init", "--source", make.FILES["sws"], f"--arch=depth=3,{make.SIZE}", "--out=again")
     for source in ("exported", "local-dir:exported", "exported/model.safetensors"):
-        done("init", "--source", source, f"--arch=depth=3,{make.SIZE}", "--out=copied")
+        done("init", "--source", source, f"--arch=depth=3,{make.SIZE}", "--out=copied", "--force")
         for folder in ("again", "copied"):
             found = load_file(f"{folder}/model.safetensors")
             assert found.keys() == state.keys()

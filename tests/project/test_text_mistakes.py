@@ -15,7 +15,7 @@ from tests.support.text_runs import HYPER, PANEL, run
         ("Finetune", ["--model.arch=gpt2:depth=1,vocab_size=300"], "model.arch: knows 300 tokens"),
         ("Finetune", ["--data.vocab_size=300"], "encoder.json has 260 tokens, but vocab_size is 300"),
         ("Finetune", ["--model.arch=6-Tiny"], "'6-Tiny': reads images, but the task has text; name a GPT-2, e.g."),
-        ("SWS", [], "model SWS: is for classification and segmentation, but the task is text"),
+        ("SWS", [], "model SWS: is for classification and segmentation and multilabel, but the task is text"),
         ("TLEG", [], "model TLEG: is for classification and segmentation"),
         ("MiniDeiT", [], "model MiniDeiT: is for classification and segmentation"),
         ("LSAMD", ["--model.ancestor=x"], "model LSAMD: is for classification and segmentation"),

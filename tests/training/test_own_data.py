@@ -42,7 +42,7 @@ GIVE = (
 
 SENTENCES = {
     "Plain": f"own_sets.Plain is not a subclass of TaskDataModule; {GIVE}",
-    "NoTask": f"own_sets.NoTask lacks abstract methods; {GIVE}",
+    "NoTask": "own_sets.NoTask lacks task, which every TaskDataModule defines",
     "OtherTask": "OtherTask.task is a dict; it must be an lgx.core.task.Task",
     "NoBatchSize": "NoBatchSize.batch_size is missing; set it to a whole number in its constructor",
 }
