@@ -194,6 +194,8 @@ def test_every_lgx_command_of_the_readme_runs():
             words = [w for w in words if w not in ("--ckpt_path", "last", "best")] + ["--print_config"]
         elif command in ("sweep", "arena"):
             words += ["--dry_run"]
+        elif command == "init":  # several pages use the same place
+            words += ["--force"]
         elif command == "tune":
             load_tuning(words[1])
             continue
