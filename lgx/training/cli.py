@@ -157,7 +157,7 @@ class LgxCLI(LightningCLI):
             # Absolute: a run that is resumed from another folder must recognize its best checkpoint.
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")
         given = trainer.callbacks or []
-        self.health = TrainingHealth(self.config.allow_non_finite, self.config.save_every)
+        self.health = TrainingHealth(self.config.allow_non_finite)
         final = FinalWeights(self.run_dir / "checkpoints")
         contract = [self.contract] if self.command == "fit" else []
         shown = run_callbacks(self.command, trainer, self.loggers)

@@ -24,14 +24,13 @@ class TrainingHealth(Callback):
 
     Args:
         allow_non_finite: Whether training goes on.
-        save_every: Steps between two checkpoints within an epoch; None for none.
 
     Attributes:
         report: The measured values, for ``summary.json``.
     """
 
-    def __init__(self, allow_non_finite: bool = False, save_every: int | None = None) -> None:
-        self.allow_non_finite, self.save_every = allow_non_finite, save_every
+    def __init__(self, allow_non_finite: bool = False) -> None:
+        self.allow_non_finite = allow_non_finite
         self.report: dict[str, Any] = {}
         self._first: dict[str, Tensor] = {}  # name of a loss -> its first step that is not finite
 
@@ -64,8 +63,12 @@ class TrainingHealth(Callback):
         if "loss" in pl_module.step_losses:
             self.report["loss_at_end"] = pl_module.step_losses["loss"]
             self.report.setdefault("loss_at_start", self.report["loss_at_end"])
-        if trainer.is_last_batch or _is_logged(trainer, step) or (self.save_every and step % self.save_every == 0):
+        if trainer.is_last_batch or _is_logged(trainer, step):
             self._compare(trainer)
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Compare before a checkpoint is written, so that it does not replace a healthy one."""
+        self._compare(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Compare once more, if ``max_steps`` has ended the run within an epoch."""

@@ -24,13 +24,14 @@ class LastCheckpoint(Checkpoint):
 
     Args:
         folder: The run's folder of checkpoints.
-        every: Optimizer steps between checkpoints within an epoch; None for none.
+        every: Optimizer steps between checkpoints within an epoch; None for none. Where a validation follows the step,
+            the checkpoint waits for the next step.
     """
 
     def __init__(self, folder: Path, every: int | None = None) -> None:
         self.path, self.final, self.every = folder / LAST, folder / FINAL, every
         self._waiting = folder / ".last.ckpt.waiting.tmp"
-        self._saved_at = 0
+        self._started_at = self._saved_at = 0
         self._sums: Tensor | None = None
 
     def may_save(self, trainer: Trainer, batch_idx: int) -> bool:
@@ -39,7 +40,9 @@ class LastCheckpoint(Checkpoint):
         False while gradients accumulate, because a checkpoint does not hold them, and before a validation, because the
         resumed run would skip it.
         """
-        validates = trainer.is_last_batch or (batch_idx + 1) % (trainer.val_check_batch or float("inf")) == 0
+        by_total = trainer.check_val_every_n_epoch is None
+        batches = 1 + (trainer.fit_loop.epoch_loop.total_batch_idx if by_total else batch_idx)
+        validates = trainer.is_last_batch or batches % (trainer.val_check_batch or float("inf")) == 0
         return not validates and (batch_idx + 1) % trainer.accumulate_grad_batches == 0
 
     def save(self, trainer: Trainer) -> None:
@@ -49,6 +52,7 @@ class LastCheckpoint(Checkpoint):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Remove the final weights of a run that trains on."""
+        self._started_at = trainer.global_step
         if trainer.is_global_zero:
             self.final.unlink(missing_ok=True)
 
@@ -56,8 +60,9 @@ class LastCheckpoint(Checkpoint):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Save within an epoch."""
-        step = trainer.global_step
-        if self.every and step % self.every == 0 and step != self._saved_at and self.may_save(trainer, batch_idx):
+        last = max(self._started_at, self._saved_at)
+        is_due = self.every is not None and trainer.global_step // self.every > last // self.every
+        if is_due and self.may_save(trainer, batch_idx):
             self.save(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
