@@ -19,7 +19,7 @@ Loader = Literal["train", "val", "test", "predict"]
 
 
 def check_task(owner: str, task: Any) -> Task:
-    """Refuse what is no usable task.
+    """Refuse a value that cannot be used as a task.
 
     Args:
         owner: Class of the data module, for the message.
@@ -29,7 +29,7 @@ def check_task(owner: str, task: Any) -> Task:
         UserError: If it is no ``Task``, or contradicts itself.
     """
     if not isinstance(task, Task):
-        raise UserError(f"data: task of {owner} is {shortened(task)}, expected a lgx.core.task.Task")
+        raise UserError(f"data: task of {owner} is {shortened(task)}, expected an lgx.core.task.Task")
     is_image = task.kind != "text"
     channels = (task.in_chans, task.in_chans)
     for holds, wrong, right in (
@@ -51,6 +51,22 @@ def check_task(owner: str, task: Any) -> Task:
     return task
 
 
+def check_options(module: TaskDataModule) -> None:
+    """Refuse a data module without the numbers that every command reads of it.
+
+    Args:
+        module: The module, which may have read nothing.
+
+    Raises:
+        UserError: If its batch size or its number of loader processes is missing or wrong.
+    """
+    for option, least in (("batch_size", 1), ("num_workers", 0)):
+        value: Any = getattr(module, option, None)
+        if not _is_count(value) or value < least:
+            owner = type(module).__name__
+            raise UserError(f"data: {option} of {owner} is {value!r}, expected a whole number of at least {least}")
+
+
 def is_of_another_package(module: TaskDataModule) -> bool:
     """Whether a data module is a user's own; those of this package are checked by its tests."""
     return type(module).__module__.split(".")[0] != "data_modules"
@@ -67,10 +83,7 @@ def check_module(module: TaskDataModule, loaders: Sequence[Loader]) -> None:
         UserError: If it breaks the contract that the docstring of ``TaskDataModule`` states.
     """
     owner = type(module).__name__
-    for option, least in (("batch_size", 1), ("num_workers", 0)):
-        value: Any = getattr(module, option, None)
-        if not _is_count(value) or value < least:
-            raise UserError(f"data: {option} of {owner} is {value!r}, expected a whole number of at least {least}")
+    check_options(module)
     tasks = module.all_tasks
     for name, task in tasks.items():
         if check_task(owner, task).name != name:

@@ -17,6 +17,8 @@ from lgx.errors import UserError
 _PACKAGES = ("lgx", "data_modules")
 _READ = ("lightning", "jsonargparse", "torchvision")
 """Distributions whose signatures and data sets the facts are about."""
+_DIGITS = 16
+"""Of the hash in a file's name."""
 
 
 def recall(name: str) -> Any | None:
@@ -38,12 +40,18 @@ def remember(name: str, value: Any) -> None:
         name: Name of the fact.
         value: Plain values.
     """
-    with suppress(UserError):
+    with suppress(OSError, UserError):
         file = _file(name)
-        for old in file.parent.glob(f"{name}-*.json"):
+        for old in file.parent.glob(f"{name}-{'?' * _DIGITS}.json"):
             old.unlink(missing_ok=True)
         with atomic_path(file) as temporary:
             temporary.write_text(json.dumps(value), encoding="utf-8")
+
+
+@cache
+def declared_methods() -> list[str]:
+    """The entry points by which other packages declare methods, as ``name=value``."""
+    return sorted(f"{entry.name}={entry.value}" for entry in entry_points(group="lgx.methods"))
 
 
 def _file(name: str) -> Path:
@@ -56,7 +64,6 @@ def _state() -> str:
     root = Path(__file__).parents[2]
     files = sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py"))
     stats = [(str(path), state.st_size, state.st_mtime_ns) for path in files for state in [path.stat()]]
-    declared = sorted(f"{entry.name}={entry.value}" for entry in entry_points(group="lgx.methods"))
     admitted = os.environ.get("LGX_ALLOW_IMPORTS", "")
-    facts = (stats, sys.version, [version(name) for name in _READ], declared, admitted)
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+    facts = (stats, sys.version, [version(name) for name in _READ], declared_methods(), admitted)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:_DIGITS]

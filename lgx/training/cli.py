@@ -52,7 +52,7 @@ from lgx.training.run_callbacks import run_callbacks
 from lgx.training.run_folder import configured_folder, configured_place, find_checkpoint
 from lgx.training.sources import pin_sources
 from lgx.training.summary import write_summary
-from lgx.training.trainer_parts import with_averaging, with_own_plugins
+from lgx.training.trainer_parts import as_list, with_averaging, with_own_plugins
 
 
 def run(argv: list[str]) -> None:
@@ -139,7 +139,7 @@ class LgxCLI(LightningCLI):
         given = self.config_init.trainer.logger if self.command != "predict" else False
         recipes, place = wanted_recipes(given, self.config_init.logger), configured_place(self.config)
         continues = self.command != "fit" or (self.checkpoint is not None and self.checkpoint.is_in(self.run_dir))
-        self.loggers = RunLoggers(recipes, place, continues)
+        self.loggers = RunLoggers(recipes, place, continues, self.config.overwrite)
         with refused_values():
             self.trainer = self.instantiate_trainer()
 
@@ -156,7 +156,7 @@ class LgxCLI(LightningCLI):
         if best.dirpath is None:
             # Absolute: a run that is resumed from another folder must recognize its best checkpoint.
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")
-        given = trainer.callbacks or []
+        given = trainer.callbacks = as_list(trainer.callbacks)
         self.health = TrainingHealth(self.config.allow_non_finite)
         final = FinalWeights(self.run_dir / "checkpoints")
         contract = [self.contract] if self.command == "fit" else []
@@ -166,7 +166,7 @@ class LgxCLI(LightningCLI):
             probe = RunProbe(Probe(self.config.probe, self.config.probe_k))
             probe.check(self.model, self.datamodule)
             trainer.callbacks.append(probe)
-        trainer.plugins = with_own_plugins(trainer.plugins or [])
+        trainer.plugins = with_own_plugins(trainer.plugins)
         if not trainer.fast_dev_run:
             # These come after the best checkpoint, whose state the last checkpoint saves.
             last = LastCheckpoint(self.run_dir / "checkpoints", self.config.save_every)

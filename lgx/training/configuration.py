@@ -18,7 +18,6 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from data_modules import TaskDataModule
-from data_modules.contract import check_task
 from lgx.components.probes import NEIGHBORS, ProbeName
 from lgx.core.foreign import blame
 from lgx.core.task import Kind
@@ -76,8 +75,7 @@ def make_parser(command: str, extra: type | None = None) -> RunParser:
     if extra is not None:
         _add_fields(parser, extra)
     _link(parser)
-    skip: set[Any] = LightningCLI.subcommands()[command]
-    parser.add_method_arguments(Trainer, command, skip=skip)
+    parser.add_method_arguments(Trainer, command, skip=_given_by_lgx(command))
     return parser
 
 
@@ -145,8 +143,13 @@ def configuration_text(parser: Any, config: Namespace) -> str:
 
 def method_arguments(command: str) -> list[str]:
     """Arguments of the trainer's method that a configuration gives."""
-    taken = {"self", *LightningCLI.subcommands()[command]}
+    taken = {"self", *_given_by_lgx(command)}
     return [name for name in inspect.signature(getattr(Trainer, command)).parameters if name not in taken]
+
+
+def _given_by_lgx(command: str) -> set[Any]:
+    """Arguments of the trainer's method that are no options."""
+    return {*LightningCLI.subcommands()[command], "return_predictions"}  # SavePredictions writes what is returned
 
 
 @contextmanager
@@ -244,7 +247,6 @@ def _version(seed: int | bool) -> str:
 
 
 def _num_classes(data: TaskDataModule) -> int:
-    check_task(type(data).__name__, data.task)
     return data.num_classes
 
 

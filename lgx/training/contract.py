@@ -26,7 +26,7 @@ _LISTED = 6
 
 _WITHOUT_INFLUENCE = (
     "ckpt_path", "overwrite", "runs_dir", "experiment", "name", "logger", "save_every", "untrained", "test_start",
-    "test_end", "weights_only", "return_predictions", "allow_non_finite", "data.root", "data.num_workers",
+    "test_end", "weights_only", "allow_non_finite", "data.root", "data.num_workers",
     "data.worker_timeout", "data.cache_gib", "trainer.logger", "trainer.enable_", "trainer.log_every_n_steps",
     "trainer.default_root_dir", "trainer.profiler", "trainer.num_sanity_val_steps", "trainer.barebones",
 )  # fmt: skip

@@ -14,17 +14,16 @@ def display_callbacks(command: str, trainer: Any, results: SaveResults) -> list[
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
-        trainer: The trainer's arguments with the user's callbacks; a bar among these is left alone.
+        trainer: The trainer's arguments with the list of the user's callbacks; a bar among these is left alone.
         results: Computes the rows that are shown; it must come before these callbacks.
     """
-    given = trainer.callbacks or []
     shown: list[Callback] = [EpochLines(results), Report(command)]
-    if not any(isinstance(callback, ProgressBar) for callback in given):
+    if not any(isinstance(callback, ProgressBar) for callback in trainer.callbacks):
         if trainer.enable_progress_bar is not False and sys.stdout.isatty():
             shown.append(LiveBar())
         else:
             trainer.enable_progress_bar = False
-    if trainer.enable_model_summary and not any(isinstance(callback, ModelSummary) for callback in given):
+    if trainer.enable_model_summary and not any(isinstance(callback, ModelSummary) for callback in trainer.callbacks):
         shown.append(NetworkSummary())
     trainer.enable_model_summary = False
     return shown

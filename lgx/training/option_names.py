@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from lgx.core.plain_yaml import LONGEST, MOST_OPTIONS, read_yaml
-from lgx.core.self_facts import recall, remember
+from lgx.core.self_facts import declared_methods, recall, remember
 from lgx.errors import UserError
 
 _ELSEWHERE = {
@@ -16,7 +16,7 @@ _ELSEWHERE = {
     "weight_decay": "--model.optimizer.weight_decay", "epochs": "--trainer.max_epochs",
     "max_epochs": "--trainer.max_epochs", "batch_size": "--data.batch_size", "img_size": "--data.img_size",
 }  # fmt: skip
-"""Where an option is that many look for at the method."""
+"""Option that many give to the method -> the right one."""
 _OF_ANY_CLASS = {"class_path", "init_args", "dict_kwargs", "help"}
 
 
@@ -27,7 +27,7 @@ class OptionNames:
     Attributes:
         options: With dashes, e.g. ``--trainer.max_epochs``.
         groups: Options that only have further options, e.g. ``--trainer``.
-        classes: ``model`` and ``data`` -> class name -> names of its arguments.
+        classes: ``model`` and ``data`` -> name of a class of lgx -> names of its arguments.
     """
 
     options: list[str]
@@ -45,10 +45,10 @@ class OptionNames:
         remember(f"options-{command}", asdict(self))
 
     def check(self, argv: Sequence[str]) -> None:
-        """Refuse options and keys that nothing knows.
+        """Refuse unknown options and keys.
 
-        What is not known for sure is left to the parser: classes that a file outside the command line names, options
-        of optimizers, callbacks and strategies, and all values.
+        What is not known for sure is left to the parser: classes of other packages and those that a file outside the
+        command line names, options of optimizers, callbacks and strategies, and all values.
 
         Args:
             argv: The command line without the command.
@@ -110,7 +110,8 @@ class OptionNames:
 
     def _choose(self, root: str, path: str, chosen: dict[str, str]) -> None:
         """Note which class is meant; refuse an unknown short name."""
-        if path.isidentifier() and path not in self.classes[root] and not os.environ.get("LGX_ALLOW_IMPORTS"):
+        others = os.environ.get("LGX_ALLOW_IMPORTS") or declared_methods()
+        if path.isidentifier() and path not in self.classes[root] and not others:
             raise UserError(f"{root}: class {path!r} is unknown{suggest(path, list(self.classes[root]))}")
         own = path.isidentifier() or path.startswith(("lgx.", "data_modules."))
         chosen[root] = path.rpartition(".")[2] if own else ""

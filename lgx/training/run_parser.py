@@ -9,13 +9,13 @@ from lightning.pytorch.cli import LightningArgumentParser
 from lightning.pytorch.loggers import Logger
 
 from data_modules import TaskDataModule  # importing the package makes every data module known by its short name
+from data_modules.contract import check_options, check_task
 from lgx.initialization import Initializer
 from lgx.methods.base import Method
 from lgx.training.flags import add_flag
 from lgx.training.loggers import OPTIONS
 from lgx.training.option_names import OptionNames
 from lgx.training.parser_messages import subclasses
-from lgx.training.value_checks import check_data_module
 
 BASES: dict[str, type] = {
     "model": Method,
@@ -57,12 +57,15 @@ class RunParser(LightningArgumentParser):
         return super().add_class_arguments(kind, nested_key, *args, **kwargs)
 
     def option_names(self) -> OptionNames:
-        """Names of all options and of the arguments of all methods and data modules; kept for later runs."""
+        """Names of all options and of the arguments of lgx's methods and data modules; kept for later runs."""
         if (kept := OptionNames.recall(self.command)) is not None:
             return kept
         options = [option for action in self._actions for option in action.option_strings if option.startswith("-")]
         inner = {option.rpartition(".")[0] for option in options if not option.endswith((".help", "+"))}
-        classes = {root: {c.__name__: _arguments(c) for c in subclasses(BASES[root])} for root in ("model", "data")}
+        classes = {
+            root: {kind.__name__: _arguments(kind) for kind in subclasses(BASES[root]) if _is_own(kind)}
+            for root in ("model", "data")
+        }
         found = OptionNames(options, sorted(inner - {""}), classes)
         found.keep(self.command)
         return found
@@ -75,13 +78,19 @@ class RunParser(LightningArgumentParser):
             try:
                 built = instantiator(kind, *arguments, **options)
                 if isinstance(built, TaskDataModule):
-                    check_data_module(built)
+                    check_task(type(built).__name__, built.task)
+                    check_options(built)
                 return built
             except Exception as error:
                 self.refused.append((kind, error))
                 raise
 
         super().add_instantiator(build, *args, **kwargs)
+
+
+def _is_own(kind: type) -> bool:
+    """Whether a class is one of lgx. Those of other packages may change while lgx does not."""
+    return kind.__module__.split(".")[0] in ("lgx", "data_modules")
 
 
 def _arguments(kind: type) -> list[str]:

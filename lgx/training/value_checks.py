@@ -6,31 +6,11 @@ from typing import Any
 
 from jsonargparse import Namespace
 
-from data_modules.base import TaskDataModule
 from lgx.core.names import check_line, check_name, check_pattern
 from lgx.core.seed import check_seed
-from lgx.core.task import Task
 from lgx.errors import UserError
 
 _NEVER_NEGATIVE = ("lr", "weight_decay", "eps")
-
-
-def check_data_module(module: TaskDataModule) -> None:
-    """Refuse a data module of one's own that lacks what every command reads of it.
-
-    Args:
-        module: The module, which has read nothing.
-
-    Raises:
-        UserError: If its task is no :class:`~lgx.core.task.Task`, or a number is missing.
-    """
-    name = type(module).__name__
-    if not isinstance(module.task, Task):
-        given = type(module.task).__name__
-        raise UserError(f"data: {name}.task is a {given}; it must be an lgx.core.task.Task")
-    for attribute in ("batch_size", "num_workers"):
-        if not isinstance(getattr(module, attribute, None), int):
-            raise UserError(f"data: {name}.{attribute} is missing; set it to a whole number in its constructor")
 
 
 def check_values(config: Namespace) -> None:

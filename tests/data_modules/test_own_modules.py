@@ -96,7 +96,7 @@ def test_the_example_trains_tests_and_resumes_bit_for_bit(photos: Path) -> None:
     assert tested.code == 0, tested.err
 
 
-def test_the_shorter_example_has_the_options_of_every_image_set(photos: Path) -> None:
+def test_the_shorter_example_has_the_options_of_every_image_set(photos: Path, monkeypatch: Any) -> None:
     options = ["--data.augment=crop_flip", "--data.limit_train=32", "--data.transforms=[RandomInvert]", "--test_end"]
     result = run("fit", "set", *options, data="CsvImageSet")
     assert result.code == 0, result.err
@@ -104,6 +104,10 @@ def test_the_shorter_example_has_the_options_of_every_image_set(photos: Path) ->
     predicted = run("predict", "set", "--ckpt_path=last", "--data.limit_train=32", data="CsvImageSet")
     assert predicted.code == 0, predicted.err
     assert len(Path("runs/test/set/seed0/predictions.csv").read_text().splitlines()) == 13
+    monkeypatch.setattr(sys.modules["my_data"].CsvImageSet, "predict_indices", property(lambda self: [0]))
+    refused = run("predict", "set", "--ckpt_path=last", "--data.limit_train=32", data="CsvImageSet")
+    assert refused.code == 2
+    assert "predict_indices of CsvImageSet has 1 entries, but predict_dataloader gave 12 examples" in refused.sentence
 
 
 @pytest.mark.slow
@@ -223,7 +227,7 @@ def test_labels_texts_and_pixels_are_checked_by_kind() -> None:
     with pytest.raises(UserError, match=r"expected int64, \(2, 4, 4\)"):
         check_module(type("M", (Mine,), {"known": pixels, "train_dataloader": batches(GOOD)})(), ["train"])
     for task, sentence in (
-        (None, "task of Own is None, expected a lgx.core.task.Task"),
+        (None, "task of Own is None, expected an lgx.core.task.Task"),
         (replace(Mine.known, kind="regression"), "kind is 'regression', expected classification or segmentation or"),
         (replace(Mine.known, num_classes=2.0), "num_classes is 2.0, expected a whole number"),
         (replace(Mine.known, kind="text"), "max_len and vocab_size are 0 and 0, expected those of the texts"),
@@ -236,7 +240,7 @@ def test_labels_texts_and_pixels_are_checked_by_kind() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
-        ("return self._task", "return None", "CsvImages.task is a NoneType; it must be an lgx.core.task.Task"),
+        ("return self._task", "return None", "data: task of CsvImages is None, expected an lgx.core.task.Task"),
         ("def task(self)", "def tasks(self)", "my_data.CsvImages lacks task, which every TaskDataModule defines"),
         (
             "def val_dataloader",

@@ -1,7 +1,10 @@
 """Checkpoints that do not fit the run, or are damaged, are refused with one sentence."""
 
+import re
+
 import torch
 
+from lgx.artifacts.checkpoints import load_checkpoint
 from tests.support.command_line import arguments, lgx
 from tests.support.hostile import Payload
 
@@ -45,3 +48,15 @@ def test_a_corrupt_checkpoint_is_named(fit, ancestor, tmp_path):
         assert result.code == 2
         assert f"{name}: not an intact checkpoint" in result.sentence
         assert "Traceback" not in result.err
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_before_a_checkpoint_within_an_epoch(fit, tmp_path):
+    options = ["--data.batch_size=8", "--trainer.val_check_interval=2", "--trainer.log_every_n_steps=1000"]
+    result = fit("Ancestor", "--name=a", "--model.optimizer.lr=1e30", "--trainer.max_epochs=2", *options)
+    assert result.code == 2
+    step = int(re.search(r"step (\d+): not finite", result.sentence)[1])
+    saved = [
+        load_checkpoint(file)["global_step"] for file in (tmp_path / "runs/test/a/seed0/checkpoints").glob("*.ckpt")
+    ]
+    assert step < 6
+    assert all(number < step for number in saved)

@@ -104,4 +104,9 @@ def test_the_mistake_behind_a_refused_class_is_reported(images, tmp_path, option
 
 def test_only_the_arguments_that_a_configuration_gives_are_handed_on():
     assert method_arguments("fit") == ["ckpt_path", "weights_only"]
-    assert method_arguments("predict") == ["return_predictions", "ckpt_path", "weights_only"]
+    assert method_arguments("predict") == ["ckpt_path", "weights_only"]
+
+
+def test_a_single_callback_needs_no_list(fit):
+    result = fit("Ancestor", "--name=a", "--trainer.callbacks=EarlyStopping", "--trainer.callbacks.monitor=val/acc")
+    assert result.code == 0, result.err

@@ -149,3 +149,13 @@ def test_no_step_waits_for_the_lines_or_the_bar(fit, monkeypatch):
     few, many = (reads(f"s{batch}", batch, True) - reads(f"h{batch}", batch, False) for batch in (16, 2))
     assert few == many  # of 3 steps and of 24
     assert few > 0  # the line itself reads the metrics of the validation
+
+
+def test_a_line_right_before_a_validation_leaves_no_empty_one_behind(fit, monkeypatch):
+    monkeypatch.setattr(epoch_lines, "_SHORTEST", 0.0)
+    monkeypatch.setattr(epoch_lines, "_LONGEST", 0.0)
+    result = fit("Ancestor", "--name=a", "--data.batch_size=8", "--trainer.val_check_interval=2")
+    assert result.code == 0, result.err
+    lines = lines_of(result.out, "step")
+    assert [line.split()[1] for line in lines] == ["1/6", "2/6", "2/6", "3/6", "4/6", "4/6", "5/6"]
+    assert not [line for line in lines if "0.000" in line or " 0.00 images/s" in line], lines

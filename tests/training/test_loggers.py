@@ -2,15 +2,19 @@
 
 import csv
 import json
+import ssl
 import sys
+import urllib.error
 
 import pytest
 import yaml
 from lightning.pytorch.loggers import CSVLogger
 
 from lgx.core.rows import read_rows
+from lgx.errors import UserError
 from lgx.training.claim import check_claim
-from lgx.training.loggers.appending_csv import append_rows, drop_rows
+from lgx.training.loggers import run_loggers
+from lgx.training.loggers.shared_csv import drop_rows, share_file
 from tests.support.command_line import arguments, lgx, python
 from tests.support.runs import kill_and_resume
 from tests.support.wandb_runs import forget
@@ -100,7 +104,7 @@ def test_rows_after_the_checkpoint_are_dropped_and_tests_at_it_stay(tmp_path):
     with (tmp_path / "metrics.csv").open("a") as file:
         file.write("3")  # the process was killed while it wrote a row
     resumed = CSVLogger(tmp_path, name="", version="")
-    append_rows(resumed)
+    share_file(resumed)
     drop_rows(resumed, 2)
     resumed.log_metrics({"train/loss": 0.5, "new": 1.0}, 2)
     resumed.save()
@@ -156,6 +160,10 @@ MISTAKES = {
     "--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri=http://me:pw@127.0.0.1:1": (
         "MLFlowLogger: no server answers at http://127.0.0.1:1 ([Errno 111] Connection refused); start `mlflow server`"
     ),
+    **{
+        f"--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri={uri}": f"no server answers at {uri} ("
+        for uri in ("http://127.0.0.1:500o", "http://[::1")
+    },
     "--trainer.logger=CometLogger": "CometLogger: cannot start (Requirement 'comet-ml",
 }
 
@@ -210,3 +218,44 @@ def test_a_run_without_wandb_does_not_load_it(images, tmp_path):
     )
     done = python("-c", code, *arguments("fit", "Ancestor", images, tmp_path, "--name=a"), OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_a_file_that_another_run_may_own_is_replaced_on_request_alone(fit, tmp_path):
+    place = ["--trainer.logger.save_dir", tmp_path / "logs", "--trainer.logger.name=x", "--trainer.logger.version=y"]
+    options = [*CSV, *place]
+    assert fit("Ancestor", "--name=a", *options).code == 0
+    before = rows(tmp_path / "logs/x/y")
+    refused = fit("Ancestor", "--name=b", *options)
+    assert refused.code == 2
+    assert refused.sentence == (
+        f"lgx fit: {tmp_path}/logs/x/y/metrics.csv exists; give trainer.logger.version, or --overwrite to replace it"
+    )
+    assert rows(tmp_path / "logs/x/y") == before
+    assert fit("Ancestor", "--name=b", *options, "--overwrite", "--seed_everything=1").code == 0
+    assert rows(tmp_path / "logs/x/y") != before
+
+
+def test_two_processes_add_to_one_file_with_columns_of_their_own(tmp_path):
+    training, testing = (CSVLogger(tmp_path, name="", version="") for _ in range(2))
+    share_file(training)
+    share_file(testing)
+    training.log_metrics({"train/loss": 3.0}, 0)
+    training.save()
+    testing.log_metrics({"test/acc": 0.5}, 0)
+    testing.save()
+    training.log_metrics({"train/loss": 2.0}, 1)
+    training.save()
+    assert [(row["step"], row["train/loss"], row["test/acc"]) for row in rows(tmp_path)] == [
+        ("0", "3.0", ""), ("0", "", "0.5"), ("1", "2.0", ""),
+    ]  # fmt: skip
+
+
+def test_a_server_whose_certificate_python_does_not_know_is_left_to_mlflow(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise urllib.error.URLError(ssl.SSLCertVerificationError("unknown authority"))
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    run_loggers._check_server("https://mlflow.example.org")
+    monkeypatch.setattr("urllib.request.urlopen", lambda *args, **kwargs: (_ for _ in ()).throw(TimeoutError("late")))
+    with pytest.raises(UserError, match=r"no server answers at https://mlflow\.example\.org"):
+        run_loggers._check_server("https://me:secret@mlflow.example.org")

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from lgx.core import self_facts
+from lgx.errors import UserError
+from lgx.training import option_names
 from lgx.training.configuration import make_parser
 from lgx.training.option_names import OptionNames
 from tests.support.command_line import arguments, lgx
@@ -117,12 +119,18 @@ QUICK = [
 ]
 
 
+@pytest.fixture(scope="module")
+def collected():
+    """Names of all options of ``lgx fit``."""
+    return make_parser("fit").option_names()
+
+
 @pytest.fixture
-def known(images, tmp_path, monkeypatch):
+def known(images, collected, tmp_path, monkeypatch):
     """Names as the first command keeps them, and configuration files with mistakes."""
     (tmp_path / "typo.yaml").write_text("trainer: {max_epoch: 3}\n")
     (tmp_path / "class.yaml").write_text("model: {class_path: lgx.methods.SWS, init_args: {stagse: [1, 1]}}\n")
-    make_parser("fit").option_names()
+    collected.keep("fit")
     monkeypatch.chdir(tmp_path)
     return arguments("fit", "Ancestor", images, tmp_path / "runs")
 
@@ -170,3 +178,21 @@ def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("LGX_CACHE", str(tmp_path / "blocked"))
     self_facts.remember("x", 1)
     assert self_facts.recall("x") is None
+
+
+def test_old_facts_that_cannot_be_removed_change_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("LGX_CACHE", str(tmp_path))
+    (tmp_path / "facts" / f"x-{'0' * 16}.json").mkdir(parents=True)
+    self_facts.remember("x", 1)
+    self_facts.remember("x-y", 2)
+    self_facts.remember("x", 3)
+    assert self_facts.recall("x-y") == 2
+
+
+def test_changed_methods_of_other_packages_are_left_to_the_parser(known, monkeypatch):
+    names = OptionNames.recall("fit")
+    assert names is not None
+    with pytest.raises(UserError, match="class 'Halves' is unknown"):
+        names.check(["--model=Halves"])
+    monkeypatch.setattr(option_names, "declared_methods", lambda: ["halves=lgx_halves:SPECS"])
+    names.check(["--model=Halves", "--model.beta=1"])

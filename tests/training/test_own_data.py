@@ -43,8 +43,8 @@ GIVE = (
 SENTENCES = {
     "Plain": f"own_sets.Plain is not a subclass of TaskDataModule; {GIVE}",
     "NoTask": "own_sets.NoTask lacks task, which every TaskDataModule defines",
-    "OtherTask": "OtherTask.task is a dict; it must be an lgx.core.task.Task",
-    "NoBatchSize": "NoBatchSize.batch_size is missing; set it to a whole number in its constructor",
+    "OtherTask": "task of OtherTask is {'name': 'mine'}, expected an lgx.core.task.Task",
+    "NoBatchSize": "batch_size of NoBatchSize is None, expected a whole number of at least 1",
 }
 
 RUN = """

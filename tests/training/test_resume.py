@@ -8,6 +8,7 @@ import torch
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
+from lgx.training.callbacks import LastCheckpoint
 from tests.support.command_line import arguments, lgx
 from tests.support.runs import kill_and_resume, last_checkpoint
 
@@ -130,3 +131,30 @@ def test_a_run_that_is_resumed_in_a_copy_of_its_folder_keeps_its_best_score(imag
 def _state_of_best(checkpoint):
     (state,) = [state for key, state in checkpoint["callbacks"].items() if key.startswith("ModelCheckpoint")]
     return state
+
+
+def saved_steps(monkeypatch):
+    """The steps at which ``last.ckpt`` is saved, while a run goes on."""
+    steps, save = [], LastCheckpoint.save
+
+    def noted(self, trainer):
+        steps.append(trainer.global_step)
+        save(self, trainer)
+
+    monkeypatch.setattr(LastCheckpoint, "save", noted)
+    return steps
+
+
+def test_a_checkpoint_that_is_due_at_a_validation_is_saved_at_the_next_step(fit, monkeypatch):
+    steps = saved_steps(monkeypatch)
+    options = ["--data.batch_size=8", "--trainer.val_check_interval=2", "--save_every=2", "--trainer.max_epochs=2"]
+    assert fit("Ancestor", "--name=a", *options).code == 0
+    assert steps == [3, 5, 6, 9, 11]  # an epoch has six steps, each second one with a validation
+
+
+def test_no_checkpoint_is_saved_before_a_validation_that_counts_steps_of_all_epochs(fit, monkeypatch):
+    steps = saved_steps(monkeypatch)
+    options = ["--trainer.check_val_every_n_epoch=null", "--trainer.val_check_interval=4", "--trainer.max_epochs=3"]
+    result = fit("Ancestor", "--name=a", "--save_every=1", *options)
+    assert result.code == 0, result.err
+    assert steps == [1, 2, 3, 5, 6, 7]  # an epoch has three steps; steps 4 and 8 are followed by a validation

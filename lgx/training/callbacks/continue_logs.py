@@ -5,7 +5,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
 
-from lgx.training.loggers.appending_csv import drop_rows
+from lgx.training.loggers.shared_csv import drop_rows
 
 
 class ContinueLogs(Callback):

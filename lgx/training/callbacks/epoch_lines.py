@@ -131,18 +131,22 @@ class EpochLines(Callback):
         return None if self._steps is None else max(0, self._steps - trainer.global_step)
 
     def _print_step(self, trainer: Trainer, module: LightningModule) -> None:
-        """Print a line within an epoch, with the loss since the last line."""
+        """Print a line within an epoch, with the loss since the last line that had new examples."""
         if not isinstance(module, Method) or not trainer.is_global_zero:
             return
         place = f"step       {_of(trainer.global_step, self._steps)}"
-        self._print(trainer, module, place, self.results.loss_since(self._line.loss), self._line)
+        since = self._line if self._line.examples < self._examples else self._epoch
+        self._print(trainer, module, place, self.results.loss_since(since.loss), since)
 
     def _print(self, trainer: Trainer, method: Method, place: str, loss: float, since: _Point) -> None:
+        """Print a line; without loss and speed if a run has resumed right before a validation."""
         if not trainer.is_global_zero:
             return
-        unit = "examples" if method.architecture.kind == "text" else "images"
-        rate = (self._examples - since.examples) * trainer.world_size / max(1e-9, self._clock - since.clock)
-        parts = [f"train loss {digits(loss)}", *self._validation_parts(trainer, method), f"{per_second(rate)} {unit}/s"]
+        parts = self._validation_parts(trainer, method)
+        if examples := self._examples - since.examples:
+            unit = "examples" if method.architecture.kind == "text" else "images"
+            rate = examples * trainer.world_size / max(1e-9, self._clock - since.clock)
+            parts = [f"train loss {digits(loss)}", *parts, f"{per_second(rate)} {unit}/s"]
         left = self._time_left(trainer)
         if left is not None:
             parts.append(f"{lasting(left)} left")

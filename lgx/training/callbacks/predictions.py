@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lgx.core.csv_cells import escape_cell
 from lgx.core.files import atomic_path
+from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.training.run_folder import run_folder
 
@@ -19,6 +20,9 @@ class SavePredictions(Callback):
     The column ``file`` follows where the data module knows the files of its examples. Where an example may have several
     labels, the file has a column for each label, with its probability.
     Of several processes each saves its share as ``predictions.rank<r>.csv``.
+
+    Raises:
+        UserError: If the data module names fewer examples than it has given.
     """
 
     def on_predict_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -29,11 +33,17 @@ class SavePredictions(Callback):
             return
         probabilities = torch.cat(batches).cpu()  # (N, K)
         rank, world = trainer.global_rank, trainer.world_size
-        indices = pl_module.data_module().predict_indices[: len(probabilities)]  # trainer.limit_predict_batches
+        module = pl_module.data_module()
+        indices = module.predict_indices[: len(probabilities)]  # trainer.limit_predict_batches
+        if len(indices) < len(probabilities):
+            raise UserError(
+                f"predict_indices of {type(module).__name__} has {len(indices)} entries, but predict_dataloader gave "
+                f"{len(probabilities)} examples; expected the index of every example"
+            )
         names = [escape_cell(name) for name in pl_module.task.class_names] if pl_module.task else []
         several = pl_module.architecture.kind == "multilabel"
         table = _of_labels(probabilities, names) if several else _of_classes(probabilities, names)
-        files = pl_module.data_module().predict_files
+        files = module.predict_files
         path = folder / ("predictions.csv" if world == 1 else f"predictions.rank{rank}.csv")
         with (
             atomic_path(path) as temporary,

@@ -1,5 +1,6 @@
 """Print what a test or a validation has measured, and of what."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -85,7 +86,8 @@ def end_of_run(trainer: Trainer, folder: Path) -> str:
         folder: The run's folder.
     """
     kind = "best" if (folder / "checkpoints" / BEST).is_file() else "last"
-    return f"{_best(trainer, folder)}\nnext       lgx test --config {folder / 'config.yaml'} --ckpt_path {kind}"
+    config = shlex.quote(str(folder / "config.yaml"))
+    return f"{_best(trainer, folder)}\nnext       lgx test --config {config} --ckpt_path {kind}"
 
 
 def _best(trainer: Trainer, folder: Path) -> str:

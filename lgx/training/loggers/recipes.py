@@ -9,9 +9,9 @@ from typing import Any
 
 from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
 
-from lgx.training.loggers.appending_csv import append_rows
 from lgx.training.loggers.ids import LoggerIds, mlflow_key, wandb_key
 from lgx.training.loggers.run_tensorboard import tensorboard_logger
+from lgx.training.loggers.shared_csv import metrics_file, share_file
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,9 @@ class LoggerRecipe:
             return tensorboard_logger(_in_folders(self.options, place))
         if self.kind is CSVLogger:
             rows = CSVLogger(**_in_folders(self.options, place))
-            if appends:
-                append_rows(rows)
+            if not appends:
+                metrics_file(rows).unlink(missing_ok=True)
+            share_file(rows)
             return rows
         if self.kind is WandbLogger:
             wandb = WandbLogger(**_of_wandb(self.options, place, ids))
@@ -78,6 +79,19 @@ class LoggerRecipe:
         if self.kind is MLFlowLogger:
             return MLFlowLogger(**_of_mlflow(self.options, place, ids))
         return self.kind(**self.options)
+
+
+def file_elsewhere(recipe: LoggerRecipe, place: RunPlace) -> Path | None:
+    """The file that a CSVLogger would begin anew outside the run's folder, if it exists: another run may own it.
+
+    Args:
+        recipe: Any logger.
+        place: The run.
+    """
+    if recipe.kind is not CSVLogger:
+        return None
+    file = metrics_file(CSVLogger(**_in_folders(recipe.options, place)))
+    return file if file.is_file() and not file.resolve().is_relative_to(place.folder.resolve()) else None
 
 
 def wanted_recipes(given: Any, default: LoggerRecipe) -> list[LoggerRecipe]:

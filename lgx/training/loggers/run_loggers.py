@@ -2,12 +2,13 @@
 
 import importlib
 import os
+import ssl
 import sys
 import urllib.error
-import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from typing import Any
 
 from lightning.pytorch import Trainer
@@ -18,7 +19,7 @@ from lgx.core.extras import loggers_extra
 from lgx.core.foreign import foreign_errors, reason_of
 from lgx.errors import UserError
 from lgx.training.loggers.ids import LoggerIds
-from lgx.training.loggers.recipes import LoggerRecipe, RunPlace, key_of_mlflow, key_of_wandb, store_of
+from lgx.training.loggers.recipes import LoggerRecipe, RunPlace, file_elsewhere, key_of_mlflow, key_of_wandb, store_of
 
 _LIBRARIES: dict[type[Logger], str] = {WandbLogger: "wandb", MLFlowLogger: "mlflow"}
 _REMEDIES: dict[type[Logger], str] = {
@@ -39,20 +40,27 @@ class RunLoggers:
         recipes: What they are built from.
         place: The run.
         continues: Whether they continue the logs of the run, or begin anew.
+        overwrite: Whether files outside the run's folder may be replaced.
     """
 
-    def __init__(self, recipes: Sequence[LoggerRecipe], place: RunPlace, continues: bool) -> None:
-        self.recipes, self.place, self.continues = recipes, place, continues
+    def __init__(
+        self, recipes: Sequence[LoggerRecipe], place: RunPlace, continues: bool, overwrite: bool = False
+    ) -> None:
+        self.recipes, self.place, self.continues, self.overwrite = recipes, place, continues, overwrite
 
     def check(self) -> None:
         """Import the libraries that they need, ask servers for an answer, and read the ids of the run.
 
         Raises:
-            UserError: If a library is not installed, a server does not answer, or the file of ids is damaged.
+            UserError: If a library is not installed, a server does not answer, the file of ids is damaged, or a file
+                would be replaced that may be another run's.
         """
         if self.continues:
             LoggerIds(self.place.folder)
         for recipe in self.recipes:
+            file = None if self.continues or self.overwrite else file_elsewhere(recipe, self.place)
+            if file is not None:
+                raise UserError(f"{file} exists; give trainer.logger.version, or --overwrite to replace it")
             if recipe.kind is MLFlowLogger:
                 _check_server(store_of(recipe.options, self.place)[0])
             for kind, library in _LIBRARIES.items():
@@ -122,16 +130,19 @@ class RunLoggers:
 
 def _check_server(uri: str) -> None:
     """Refuse an address at which no server answers."""
-    parts = urllib.parse.urlsplit(uri)
-    if parts.scheme not in ("http", "https"):
+    if not uri.startswith(("http://", "https://")):
         return
-    public = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")  # without a password
+    scheme, _, place = uri.partition("://")
+    host, slash, path = place.partition("/")
+    public = f"{scheme}://{host.rpartition('@')[2]}{slash}{path}".rstrip("/")  # without a password
     try:
         urllib.request.urlopen(f"{public}/health", timeout=_PATIENCE).close()
     except urllib.error.HTTPError:
         return  # a server has answered
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
+        if isinstance(reason, ssl.SSLError):
+            return  # a server has answered; MLflow has settings of its own for certificates
         raise UserError(
             f"MLFlowLogger: no server answers at {public} ({reason}); start `mlflow server`, or correct tracking_uri"
         ) from error
