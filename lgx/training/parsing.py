@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jsonargparse import ArgumentError, Namespace, get_loader, set_loader
+from jsonargparse import ArgumentError, Namespace, get_loader, set_dumper, set_loader
+from jsonargparse._loaders_dumpers import dump_yaml_kwargs  # not public: the layout of its files
 from jsonargparse._util import config_load_stack  # there is no public name for the files that are being loaded
 
 from lgx.core.plain_yaml import LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml, read_yaml
@@ -78,11 +79,24 @@ def check_values(argv: Sequence[str]) -> None:
 
 
 def use_checked_yaml() -> None:
-    """Let jsonargparse check all YAML that it reads, in configuration files and values, and accept old spellings."""
+    """Let jsonargparse check all YAML that it reads, accept old spellings, and write texts that are enumerations."""
     set_loader("yaml", _load_yaml, (yaml.YAMLError,))
+    set_dumper("yaml", _dump_yaml)
 
 
 _jsonargparse_yaml = get_loader("yaml")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes defaults such as those of Lightning's ``Timer`` as the texts that they are."""
+
+
+_Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str.__str__(text)))
+
+
+def _dump_yaml(data: Any) -> str:
+    dumped: str = yaml.dump(data, Dumper=_Dumper, **dump_yaml_kwargs)
+    return dumped
 
 
 def _load_yaml(text: str) -> Any:

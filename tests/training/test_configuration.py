@@ -107,6 +107,13 @@ def test_only_the_arguments_that_a_configuration_gives_are_handed_on():
     assert method_arguments("predict") == ["ckpt_path", "weights_only"]
 
 
+def test_options_that_are_enumerations_are_saved_as_texts(fit, tmp_path):
+    result = fit("Ancestor", "--name=a", "--trainer.callbacks+=Timer", "--trainer.callbacks.duration=00:01:00:00")
+    assert result.code == 0, result.err
+    (callback,) = yaml.safe_load((tmp_path / "runs/test/a/seed0/config.yaml").read_text())["trainer"]["callbacks"]
+    assert callback["init_args"]["interval"] == "step"
+
+
 def test_a_single_callback_needs_no_list(fit):
     result = fit("Ancestor", "--name=a", "--trainer.callbacks=EarlyStopping", "--trainer.callbacks.monitor=val/acc")
     assert result.code == 0, result.err
