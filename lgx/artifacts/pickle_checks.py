@@ -46,8 +46,7 @@ def check_checkpoint(source: Path | io.BytesIO) -> None:
                 raise ValueError("it is compressed")
             for member in members:
                 if member.filename.endswith(".pkl"):
-                    with archive.open(member) as inner:
-                        _check_pickle(inner)
+                    _check_pickle(io.BytesIO(archive.read(member)))  # read at once: pickletools reads bytes
 
 
 def _check_pickle(file: IO[bytes]) -> None:

@@ -92,6 +92,15 @@ def check_text(text: str, most: int = MOST, longest: int = MOST) -> None:
         pass  # an ordinary text
 
 
+def load_plain(text: str) -> Any:
+    """Plain values of YAML that lgx has written or checked, with libyaml where it is installed: ten times as fast.
+
+    Args:
+        text: The YAML.
+    """
+    return yaml.load(text, Loader=_Loader)  # a loader of plain values only
+
+
 def read_yaml(path: Path, remedy: str, most: int = MOST, longest: int = MOST) -> Any:
     """Read a YAML file of plain values.
 
@@ -108,4 +117,4 @@ def read_yaml(path: Path, remedy: str, most: int = MOST, longest: int = MOST) ->
     with yaml_errors(path, remedy):
         text = content.decode()
         check_yaml(text, most, longest)
-        return yaml.load(text, Loader=_Loader)  # a loader of plain values only
+        return load_plain(text)

@@ -9,12 +9,12 @@ from typing import Any
 
 import yaml
 
+from lgx.core.plain_yaml import load_plain
 from lgx.errors import UserError
 from lgx.methods import registry
 
 FILE = Path("experiments/paper_numbers.yaml")
 # libyaml is ten times faster; both loaders build plain values only.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FIELDS = ("method", "architecture", "task", "epochs", "metric", "unit", "variant")
 _SIZES = {"T": "Tiny", "S": "Small", "B": "Base"}
 AVERAGE = "average"
@@ -187,7 +187,7 @@ def _find_file(path: str | Path | None) -> Path:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        entries = yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER)
+        entries = load_plain(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UserError(f"{file}: not readable as YAML: {' '.join(str(error).split())}") from error
     if not isinstance(entries, dict):

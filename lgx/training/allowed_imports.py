@@ -31,6 +31,8 @@ KNOWN = (
 
 _admitted: set[str] = set()
 """What ``LGX_ALLOW_IMPORTS`` has named so far in this process."""
+_in_force: list[Any] = []
+"""What jsonargparse was given last: whether classes are known, and the packages of ``LGX_ALLOW_IMPORTS``."""
 
 
 def restrict_imports() -> None:
@@ -43,6 +45,8 @@ def restrict_imports() -> None:
     Raises:
         UserError: If that variable is not a list of packages.
     """
+    if _is_in_force(True):
+        return
     allowed, denied = [], ["*"]
     for written, known in _known_classes().items():
         names = known.__module__.split(".")
@@ -50,6 +54,12 @@ def restrict_imports() -> None:
         allowed += [written, *(".".join([*names[:depth], known.__qualname__]) for depth in range(1, len(names) + 1))]
         denied += [f"{allowed[-1]}.{name}" for name, value in vars(known).items() if _is_function(value)]
     _restrict(allowed, denied)
+    _in_force[:] = [True, own_packages()]
+
+
+def _is_in_force(with_classes: bool) -> bool:
+    """Whether jsonargparse has what it would be given now; giving it anew takes a tenth of a short run."""
+    return _in_force == [with_classes, own_packages()]
 
 
 def forbid_imports() -> None:
@@ -58,7 +68,9 @@ def forbid_imports() -> None:
     Raises:
         UserError: If that variable is not a list of packages.
     """
-    _restrict([], ["*"])
+    if not _is_in_force(False):
+        _restrict([], ["*"])
+        _in_force[:] = [False, own_packages()]
 
 
 def _restrict(allowed: list[str], denied: list[str]) -> None:

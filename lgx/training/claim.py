@@ -12,11 +12,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lgx.artifacts.learngene import SUFFIX
 from lgx.core.locks import run_lock
+from lgx.core.plain_yaml import load_plain
 from lgx.errors import UserError
 from lgx.training.contract import RunRecord, check_configuration, check_optimizer, flat_options
 from lgx.training.run_folder import Checkpoint
@@ -95,7 +95,7 @@ class Claim:
             check_optimizer(checkpoint.record, now.config, checkpoint.path)
         if self.writes:
             check_claim(self.folder, self.overwrite, self.resumes)
-            check_inputs(self.folder, flat_options(yaml.safe_load(now.config)))
+            check_inputs(self.folder, flat_options(load_plain(now.config)))
             self._replaces = True
         return checkpoint
 
@@ -122,7 +122,7 @@ class Claim:
         """
         if not self._is_unchanged or self.resumed is None:
             return False
-        tested = bool((yaml.safe_load(self.resumed.config) or {}).get("test_end"))
+        tested = bool((load_plain(self.resumed.config) or {}).get("test_end"))
         return is_complete(self.folder) and (tested or not test_end)
 
     def begin(self) -> None:

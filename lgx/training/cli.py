@@ -19,6 +19,7 @@ from lgx.components.probes import Probe
 from lgx.core.allocator import keep_freed_memory
 from lgx.core.launcher import check_job
 from lgx.core.non_finite import non_finite_allowed
+from lgx.core.plain_yaml import load_plain
 from lgx.core.stop_signals import STOP
 from lgx.core.system_failures import is_disk_full, os_reason
 from lgx.errors import UserError
@@ -108,6 +109,16 @@ class LgxCLI(LightningCLI):
     def parse_arguments(self, parser: Any, args: Any) -> None:
         """Parse the command line."""
         self.config = parse_configuration(self.run_parser, self.argv)
+
+    def _dump_config(self) -> None:
+        """Keep the configuration as plain values, the hyper-parameters of checkpoints.
+
+        Lightning's own checks the configuration once more and reads YAML in Python, a sixth of a short run.
+        """
+        if not hasattr(self, "config_dump"):
+            self.config_dump = load_plain(
+                self.parser.dump(self.config, skip_link_targets=False, skip_unset=False, skip_validation=True)
+            )
 
     def before_instantiate_classes(self) -> None:
         """Lock the run's folder, find the checkpoint and compare it, before anything is built."""

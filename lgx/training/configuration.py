@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,10 @@ _FLAGS = {
 
 
 def make_parser(command: str, extra: type | None = None) -> RunParser:
-    """Make the parser of a training command; class paths may name known classes only.
+    """The parser of a training command; class paths may name known classes only.
+
+    A process makes each parser once, because that takes as long as a tenth of a short run, and uses it for one command
+    line after the other.
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
@@ -55,6 +59,13 @@ def make_parser(command: str, extra: type | None = None) -> RunParser:
     registry.load_all()
     use_checked_yaml()
     restrict_imports()
+    parser = _new_parser(command, extra)
+    parser.begin()
+    return parser
+
+
+@cache
+def _new_parser(command: str, extra: type | None) -> RunParser:
     parser = RunParser(
         command if extra is None else f"{command}-{extra.__qualname__}",
         prog=f"lgx {command}",
@@ -129,7 +140,7 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
                 raise cause from error
 
 
-def configuration_text(parser: Any, config: Namespace) -> str:
+def configuration_text(parser: RunParser, config: Namespace) -> str:
     """A configuration as YAML, without ``ckpt_path`` and ``overwrite``, which concern one start of the run only.
 
     Args:
@@ -138,7 +149,7 @@ def configuration_text(parser: Any, config: Namespace) -> str:
     """
     config = config.clone()
     config.ckpt_path, config.overwrite = None, False
-    return str(parser.dump(config, skip_none=False))
+    return parser.text_of(config)
 
 
 def method_arguments(command: str) -> list[str]:

@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from lgx.artifacts.timm_source import weights_of
+from lgx.core.plain_yaml import load_plain
 from lgx.core.schema import MAPPING, Field, check_fields, mapping_of, shortened
 from lgx.errors import UserError
 from lgx.training.migrations import migrate
@@ -145,7 +144,7 @@ def digests_of_files(config: str) -> dict[str, str]:
         config: The configuration, as ``config.yaml`` holds it.
     """
     digests = {}
-    for key, value in flat_options(yaml.safe_load(config)).items():
+    for key, value in flat_options(load_plain(config)).items():
         if key.startswith("model.") and isinstance(value, str) and (file := weights_of(value)) is not None:
             with file.open("rb") as content:
                 digests[key] = hashlib.file_digest(content, "sha256").hexdigest()[:16]
@@ -200,9 +199,9 @@ def _changes(former: str, config: str, same_code: bool) -> dict[str, str]:
 
     A key that only one of two versions of the code knows is not compared.
     """
-    old, new = (flat_options(yaml.safe_load(text)) for text in (former, config))
+    old, new = (flat_options(load_plain(text)) for text in (former, config))
     if not same_code:
-        old = flat_options(migrate(yaml.safe_load(former)))
+        old = flat_options(migrate(load_plain(former)))
         shared = old.keys() & new.keys()
         old, new = ({key: value for key, value in flat.items() if key in shared} for flat in (old, new))
     keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]

@@ -87,7 +87,7 @@ def use_checked_yaml() -> None:
 _jsonargparse_yaml = get_loader("yaml")
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """Writes defaults such as those of Lightning's ``Timer`` as the texts that they are."""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentParser, Namespace
 from lightning.pytorch.cli import LightningArgumentParser
 from lightning.pytorch.loggers import Logger
 
@@ -37,7 +37,7 @@ class RunParser(LightningArgumentParser):
 
     Attributes:
         flags: Names of its flags.
-        refused: Classes with their errors, in order.
+        refused: Classes with their errors, in order, since :meth:`begin`.
     """
 
     def __init__(self, command: str = "fit", **kwargs: Any) -> None:
@@ -45,6 +45,23 @@ class RunParser(LightningArgumentParser):
         self.command = command
         self.flags: list[str] = []
         self.refused: list[tuple[type, Exception]] = []
+        self._dumped: tuple[Namespace, str] | None = None
+
+    def begin(self) -> None:
+        """Forget what an earlier command line has left: who builds its objects, and what they refused."""
+        self._instantiators = None
+        self.refused = []
+        self._dumped = None
+
+    def text_of(self, config: Namespace) -> str:
+        """A configuration that this parser has parsed, as YAML; a run needs it twice, and it takes long.
+
+        Args:
+            config: The configuration; the caller does not change it afterwards.
+        """
+        if self._dumped is None or self._dumped[0] != config:
+            self._dumped = config, str(self.dump(config, skip_unset=False, skip_validation=True))
+        return self._dumped[1]
 
     def add_flag(self, name: str, default: bool = False, help: str | None = None) -> None:
         """Add a boolean option."""

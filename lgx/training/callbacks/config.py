@@ -1,19 +1,20 @@
 """Save the configuration of a run."""
 
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
-import yaml
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.cli import SaveConfigCallback
 
 from lgx.core.files import atomic_path
+from lgx.core.plain_yaml import load_plain
 from lgx.core.provenance import commit
 from lgx.core.task import shared_metric
 from lgx.training.callbacks.contract import package_versions
 from lgx.training.configuration import configuration_text
 from lgx.training.loggers import log_options
 from lgx.training.run_folder import run_folder
+from lgx.training.run_parser import RunParser
 
 _SHOWN = (
     "model",
@@ -50,7 +51,7 @@ class SaveConfig(SaveConfigCallback):
     @cached_property
     def text(self) -> str:
         """The configuration as text."""
-        return configuration_text(self.parser, self.config)
+        return configuration_text(cast(RunParser, self.parser), self.config)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Save once, on the first process, when training."""
@@ -69,7 +70,7 @@ class SaveConfig(SaveConfigCallback):
         with atomic_path(folder / "config.yaml") as temporary:
             temporary.write_text(about + text, encoding="utf-8")
         # Options of loggers may hold the address of a server with its password.
-        options = {k: v for k, v in flatten(yaml.safe_load(text)).items() if not k.startswith(_OF_LOGGERS)}
+        options = {k: v for k, v in flatten(load_plain(text)).items() if not k.startswith(_OF_LOGGERS)}
         shown = {k: v for k, v in options.items() if k.startswith(_SHOWN) and not k.startswith(_MECHANICS)}
         for logger in trainer.loggers:
             log_options(logger, options, shown, text, _scores(trainer))

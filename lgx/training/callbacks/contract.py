@@ -1,6 +1,7 @@
 """Write the record of the run into its checkpoints."""
 
 import platform
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -14,6 +15,7 @@ PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonar
 """Packages whose versions ``config.yaml`` and the record of a run name."""
 
 
+@cache
 def package_versions() -> dict[str, str]:
     """Versions of lgx, Python and the packages that results depend on."""
     versions = {package: version(package) for package in PACKAGES}

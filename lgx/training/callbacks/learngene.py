@@ -12,7 +12,13 @@ from lgx.training.run_folder import best_checkpoint, run_folder
 
 
 class SaveLearngene(Callback):
-    """Save ``best.learngene.safetensors`` in the run's folder, from the best checkpoint or else the last weights."""
+    """Save ``best.learngene.safetensors`` in the run's folder, from the best checkpoint or else the last weights.
+
+    Attributes:
+        best_progress: Epochs and steps of training of the best checkpoint; None where there is none.
+    """
+
+    best_progress: tuple[int, int] | None = None
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save the learngene of the best checkpoint, or of the present network without one."""
@@ -22,7 +28,9 @@ class SaveLearngene(Callback):
         state, metrics = pl_module.state_dict(), {}
         best = best_checkpoint(trainer)
         if best is not None and Path(best.best_model_path).is_file():
-            state = load_checkpoint(best.best_model_path)["state_dict"]
+            checkpoint = load_checkpoint(best.best_model_path)
+            state = checkpoint["state_dict"]
+            self.best_progress = checkpoint["lgx"]["epochs"], checkpoint["global_step"]
             if best.best_model_score is not None:
                 metrics = {str(best.monitor): float(best.best_model_score)}
         prefix = "network."

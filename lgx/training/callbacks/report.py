@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.readable import aligned, in_words, measured, tag_in_words
 from lgx.core.rows import Row
 from lgx.core.task import Task
 from lgx.methods.base import Method
+from lgx.training.callbacks.learngene import SaveLearngene
 from lgx.training.callbacks.results import measured_rows
 from lgx.training.run_folder import BEST, LAST, best_checkpoint
 
@@ -95,9 +95,9 @@ def _best(trainer: Trainer, folder: Path) -> str:
     if best is None or not Path(best.best_model_path).is_file():
         why = f", because {best.monitor} was not measured" if best and best.best_model_score is None else ""
         return f"best       none was saved{why}; {checkpoints / LAST} has the last weights"
-    path = Path(best.best_model_path)
-    stored = load_checkpoint(path)
-    epoch, step, tag = stored["lgx"]["epochs"], stored["global_step"], str(best.monitor)
+    path, tag = Path(best.best_model_path), str(best.monitor)
+    callbacks = trainer.callbacks  # type: ignore[attr-defined]
+    epoch, step = next(c.best_progress for c in callbacks if isinstance(c, SaveLearngene) and c.best_progress)
     score = best.best_model_score
     shown = checkpoints / path.name if path.parent == checkpoints.resolve() else path
     value = "" if score is None else f"{tag_in_words(tag)} {measured(float(score), tag)} "
