@@ -152,7 +152,7 @@ def test_other_mistakes_give_a_sentence(state, tmp_path):
         ((text, out), "no file of weights; expected a name that ends in"),
         ((damaged, out), "not an intact checkpoint"),
         ((file, tmp_path / "out.safetensors"), "expected a folder"),
-        ((file, tmp_path), "is no model folder"),
+        ((file, tmp_path), "which does not belong to a model folder"),
     ]:
         result = imported(*options)
         assert result.code == 2

@@ -171,7 +171,7 @@ def test_a_folder_with_foreign_files_is_not_replaced(sws, tmp_path):
     (tmp_path / "precious" / "thesis.txt").write_text("years of work")
     result = start(sws, tmp_path / "precious")
     assert result.code == 2
-    assert "is no model folder" in result.sentence
+    assert "holds thesis.txt, which does not belong to a model folder" in result.sentence
     assert (tmp_path / "precious" / "thesis.txt").read_text() == "years of work"
 
 
@@ -196,7 +196,7 @@ def test_init_does_not_replace_foreign_folders_or_the_current_one(tmp_path, monk
     for out in (".", "..", str(tmp_path / "mine"), str(tmp_path)):
         result = lgx("init", "--arch", ARCH, "--out", out)
         assert result.code == 2
-        assert "no model folder" in result.sentence
+        assert "which does not belong to a model folder" in result.sentence
     assert (tmp_path / "mine" / "gold.txt").exists()
 
 
