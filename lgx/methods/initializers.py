@@ -123,6 +123,10 @@ def _made(found: type[Initializer], method: str, given: dict[str, Any], seed: in
     for name in given:
         if not _takes(found, name):
             takers = [other for other in names_with_initializer() if _takes(_class_of(other), name)]
+            if not takers:
+                known = [own for own in inspect.signature(found).parameters if own not in _NOT_OFFERED]
+                takes = f"takes {', '.join(known)}" if known else "has no options"
+                raise UserError(f"--{name}: unknown option; method {method} {takes}")
             raise UserError(f"--{name}: method {method} does not take it; use --method {' or '.join(takers)}")
     if seed is not None and _takes(found, "seed"):
         given["seed"] = seed

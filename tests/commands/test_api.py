@@ -54,6 +54,22 @@ def test_init_knows_budgets_methods_and_starts_without_a_source(sws, ancestor, c
     assert package.init(arch=ARCH, num_classes=4)(torch.zeros(1, 3, 16, 16)).shape == (1, 4)
 
 
+def test_init_passes_images_to_the_method_that_measures_on_them(ancestor, images, tmp_path):
+    options = {"data": str(images), "method": "weight_subcloning"}
+    arch = "depth=2,embed_dim=8,num_heads=1,patch_size=4,img_size=16"
+    small = package.init(ancestor / f"best{SUFFIX}", arch, **options)
+    words = ["--arch", arch, *(f"--{name}={value}" for name, value in options.items())]
+    assert lgx("init", "--source", ancestor / f"best{SUFFIX}", "--out", tmp_path / "d", *words).code == 0
+    written = timm.create_model(f"local-dir:{tmp_path / 'd'}", pretrained=True)
+    assert_close(small.state_dict(), written.state_dict())
+    assert len(package.init(ancestor / f"best{SUFFIX}", arch, method="weight_subcloning").blocks) == 2
+
+
+def test_an_option_of_no_method_is_unknown(ancestor):
+    with pytest.raises(UserError, match="--noize: unknown option; method pretrained has no options"):
+        package.init(ancestor / f"best{SUFFIX}", ARCH, noize=0.1)
+
+
 def test_mistakes_raise_user_errors(sws, tmp_path):
     with pytest.raises(UserError, match="unknown"):
         package.init(sws / f"best{SUFFIX}", ARCH, method="magic")
