@@ -16,11 +16,12 @@ from lgx.artifacts.remote.checks import (
     check_digest,
     check_size,
 )
-from lgx.artifacts.remote.downloads import SECONDS, Fetched, are_allowed, not_here, say
+from lgx.artifacts.remote.downloads import Fetched, are_allowed, not_here, say
 from lgx.artifacts.remote.names import SAFETENSORS, RemoteName, check_url
 from lgx.core.cache import cache_root, make_room
 from lgx.core.files import atomic_path
 from lgx.core.foreign import reason_of
+from lgx.core.hub import SECONDS
 from lgx.core.json_files import LARGEST as LARGEST_JSON
 from lgx.core.locks import changing
 from lgx.core.system_failures import is_full_memory
