@@ -13,11 +13,14 @@ from threading import Thread
 
 import fsspec
 import pytest
+from jsonargparse import Namespace
 
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.remote import checks, located, pinned, urls, without_downloads
+from lgx.artifacts.timm_source import pinned_source
 from lgx.core.cache import cache_root
 from lgx.errors import UserError
+from lgx.training.sources import pin_sources
 from tests.support.command_line import free_port, lgx
 from tests.support.untrained_learngenes import BIG
 
@@ -257,3 +260,19 @@ def test_weights_of_a_timm_model_are_read_by_url(web, tmp_path):
     options = ["--img_size", 32, "--num_classes", 3, "--out", tmp_path / "vit"]
     result = lgx("import", "timm:vit_tiny_patch16_224", "--weights", weights, *options)
     assert result.code == 0, result.err
+    source = f"timm:vit_tiny_patch16_224,weights={weights},img_size=32,num_classes=3"
+    spec = "depth=12,embed_dim=192,num_heads=3,patch_size=16,img_size=32"
+    result = lgx("init", "--source", source, "--arch", spec, "--out", tmp_path / "start")
+    assert result.code == 0, result.err
+    recorded = json.loads((tmp_path / "start/lgx.json").read_text())["arguments"]["source"]
+    assert recorded == source.replace(weights, f"{weights}#sha256={digest(web.folder / 'v.safetensors')}")
+    assert pinned_source(recorded) == recorded
+
+
+def test_a_run_records_the_version_of_the_weights_of_a_timm_model(web):
+    name = f"{web.url}/{FILE}"
+    config = Namespace(model=Namespace(ancestor=f"timm:vit_tiny_patch16_224,weights={name}", arch="timm:resnet34"))
+    pin_sources(config)
+    sha = digest(web.folder / FILE)
+    assert config.model.ancestor == f"timm:vit_tiny_patch16_224,weights={name}#sha256={sha}"
+    assert config.model.arch == "timm:resnet34"
