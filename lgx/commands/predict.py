@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lgx.core.program_files import PROGRAMS
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from lgx.core.task import Task
 
 _OF_TRAINING = ("--config", "-c", "--ckpt_path", "--ckpt-path", "--data", "--print_config")
-_PROGRAMS = (".onnx", ".pt2")
 _HEADER = ("class", "name", "probability")
 _OF_CLASSES = re.compile(r"file,class,name,probability(,class_\d+,name_\d+,probability_\d+)*")
 """The first line of a file with classes."""
@@ -45,7 +46,7 @@ def is_for_exported(argv: Sequence[str]) -> bool:
         return True
     models = [word.partition("=")[2] for word in argv if word.startswith("--model=")]
     models += [after for word, after in itertools.pairwise(argv) if word == "--model"]
-    return any(model.endswith(_PROGRAMS) or Path(model).exists() for model in models)
+    return any(model.endswith(PROGRAMS) or Path(model).exists() for model in models)
 
 
 @dataclass(frozen=True)

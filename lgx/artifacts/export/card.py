@@ -59,8 +59,8 @@ def model_card(
 
 
 def made(facts: Mapping[str, Any]) -> str:
-    """How the model was made: ``trained`` where the facts hold its training, otherwise ``initialized``."""
-    return "trained" if facts.get("trained") else "initialized"
+    """How the model was made: ``trained`` or ``initialized`` where the facts say it, otherwise ``written``."""
+    return "trained" if facts.get("trained") else "initialized" if "method" in facts else "written"
 
 
 def quoted(text: str) -> str:
