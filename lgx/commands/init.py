@@ -56,7 +56,7 @@ def init(
     With ``--out FOLDER`` the folder holds config.json, model.safetensors and a model card.
     ``timm.create_model("local-dir:FOLDER", pretrained=True)`` loads it, or for text
     ``AutoModelForSequenceClassification.from_pretrained("FOLDER")``. With ``--out FILE.safetensors`` the file holds the
-    weights alone.
+    weights and, in its metadata, what started them.
 
     Hypernetworks also initialize models of timm and torchvision, weight selection ConvNeXts of timm. Hypernetworks do
     not predict the means and variances of batch norm: estimate these on data before you use such a model untrained.

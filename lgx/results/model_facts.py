@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import isclose
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from torch import Tensor
 
@@ -103,12 +103,12 @@ def _of_checkpoint(source: str) -> _File:
 def _scores(callbacks: object) -> dict[str, float]:
     """Monitored metric -> its value, of the callbacks in a checkpoint, which may hold anything."""
     states = callbacks.values() if isinstance(callbacks, dict) else ()
-    found = ((state.get("monitor"), state.get("current_score")) for state in states if isinstance(state, dict))
-    return {
-        monitor: float(score)
-        for monitor, score in found
-        if LINE.holds(monitor) and (isinstance(score, float) or (isinstance(score, Tensor) and score.shape == ()))
-    }
+    found = [(state.get("monitor"), state.get("current_score")) for state in states if isinstance(state, dict)]
+    return {str(monitor): float(score) for monitor, score in found if LINE.holds(monitor) and _is_score(score)}
+
+
+def _is_score(value: object) -> TypeGuard[float | Tensor]:
+    return isinstance(value, float) or (isinstance(value, Tensor) and value.shape == () and value.is_floating_point())
 
 
 def _of_learngene(source: str) -> _File:
