@@ -15,7 +15,7 @@ from lgx.arena.summary import headlines, start_section
 from lgx.arena.verdicts import Curves
 from lgx.components.figures import is_svg_of, to_panels, to_svg, write_svg
 from lgx.core.files import atomic_path
-from lgx.core.outputs import begins_with, check_file
+from lgx.core.outputs import check_file, has_mark
 from lgx.core.rows import Row
 from lgx.results.drawings import legend
 from lgx.results.looks import styles
@@ -51,8 +51,8 @@ class Report:
         Raises:
             UserError: If a file would be replaced, or the folder is a file.
         """
-        check_file(self.folder / PAGE, COMMAND, lambda file: begins_with(file, _GENERATOR), force=force)
-        check_file(self.folder / MARKDOWN, COMMAND, lambda file: begins_with(file, f"# {_TITLE}"), force=force)
+        check_file(self.folder / PAGE, COMMAND, lambda file: has_mark(file, _GENERATOR), force=force)
+        check_file(self.folder / MARKDOWN, COMMAND, lambda file: has_mark(file, f"# {_TITLE}"), force=force)
         for task in arena.tasks:
             check_file(self.picture(task), COMMAND, lambda file: is_svg_of(file, COMMAND), force=force)
 

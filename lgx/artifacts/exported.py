@@ -15,10 +15,11 @@ from lgx.artifacts.export.parity import Program
 from lgx.artifacts.export.pt2_file import run_pt2
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.core.foreign import foreign_errors
+from lgx.core.program_files import ONNX, PT2
 from lgx.core.task import Task
 from lgx.errors import UserError
 
-PROGRAMS = {".onnx": run_onnx, ".pt2": run_pt2}
+_OPENERS = {ONNX: run_onnx, PT2: run_pt2}
 """Suffix of a file with a program -> what opens it."""
 
 
@@ -66,7 +67,7 @@ def load_exported(source: str) -> ExportedModel:
     path = Path(source)
     if not path.exists():
         raise UserError(f"{source}: no such file or folder; give what `lgx export` wrote")
-    if (opener := PROGRAMS.get(path.suffix)) and path.is_file():
+    if (opener := _OPENERS.get(path.suffix)) and path.is_file():
         program, texts = opener(path)
         return ExportedModel(source, About.from_texts(texts, source).task, program)
     network = load_pretrained(best_of_run(source))

@@ -39,7 +39,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise UserError(f"{path}: no such file of weights")
     if path.suffix not in WEIGHTS_SUFFIXES:
-        raise UserError(f"{path}: no file of weights; expected a name that ends in {', '.join(WEIGHTS_SUFFIXES)}")
+        raise UserError(f"{path}: unknown kind of file; expected a name that ends in {', '.join(WEIGHTS_SUFFIXES)}")
     is_safe = path.suffix == ".safetensors"
     values: Mapping[str, Any] = read_safetensors(path)[0] if is_safe else _state(load_checkpoint(path, [Namespace]))
     tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}

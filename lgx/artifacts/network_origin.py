@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.public_names import public_name
 from lgx.core.provenance import config_hash
 from lgx.core.schema import LINE
 
@@ -32,7 +33,7 @@ def origin_of_learngene(learngene: Learngene) -> dict[str, Any]:
     """Method, ancestor, task and version of lgx of a learngene."""
     facts = {
         "method": learngene.method,
-        "ancestor": learngene.ancestor,
+        "ancestor": public_name(learngene.ancestor),
         "task": learngene.task.get("name"),
         "lgx": learngene.lgx_version,
     }

@@ -14,6 +14,9 @@ from typing import IO, Any
 LARGEST_TUPLE = 10**6
 """Most elements of a tuple; the elements of a tuple inside it count each time that it occurs."""
 
+_ZIP = b"PK\x03\x04"
+"""By these first bytes torch tells the formats apart; zipfile.is_zipfile also accepts a pickle before a zip file."""
+
 MOST_STEPS = 2 * 10**6
 """Most operations of a pickle: one byte can make an object of 64; 10,000 tensors and their optimizer take 10^6."""
 
@@ -34,9 +37,10 @@ def check_checkpoint(source: Path | io.BytesIO) -> None:
     with source.open("rb") if isinstance(source, Path) else source as file:
         size = file.seek(0, io.SEEK_END)
         file.seek(0)
-        if not zipfile.is_zipfile(file):
-            file.seek(0)
-            for _ in range(4):  # magic number, version, system, and the saved object
+        is_zip = file.read(4) == _ZIP
+        file.seek(0)
+        if not is_zip:
+            for _ in range(5):  # magic number, version, system, the saved object, and the names of its storages
                 _check_pickle(file)
             return
         with zipfile.ZipFile(file) as archive:

@@ -131,10 +131,11 @@ def load_pretrained(name: str) -> PretrainedNetwork:
     if path.suffix in _WEIGHTS_SUFFIXES or "/" in name.split(":")[0]:
         if not path.exists():
             raise UserError(f"{name}: no such file or folder")
-        raise UserError(
-            f"{name}: a bare weights file does not name its architecture; write a folder with `lgx import timm:NAME "
-            f"--weights {name} --out FOLDER`, or give `timm:NAME,weights={name}`"
-        )
+        if path.suffix in _WEIGHTS_SUFFIXES:
+            raise UserError(
+                f"{name}: a bare weights file does not name its architecture; write a folder with "
+                f"`lgx import timm:NAME --weights {name} --out FOLDER`, or give `timm:NAME,weights={name}`"
+            )
     check_known(name)
     return _from_timm(name)
 
@@ -219,9 +220,10 @@ def _from_timm_source(name: str) -> PretrainedNetwork:
 
 def _from_timm(name: str) -> PretrainedNetwork:
     model, (architecture, unknown_part), mean, std = load_timm(name)
-    if architecture is not None and architecture.kind == "segmentation":  # timm's own model lacks the decoder
-        return _network(name, architecture, model.state_dict(), {"mean": mean, "std": std})
     config: Any = model.pretrained_cfg
+    if architecture is not None and architecture.kind == "segmentation":  # timm's own model lacks the decoder
+        task = {"mean": mean, "std": std, "class_names": config.get("label_names")}
+        return _network(name, architecture, model.state_dict(), task)
     label_names = _label_names(config.get("label_names"), getattr(model, "num_classes", 0))
     return PretrainedNetwork(name, model, architecture, mean, std, label_names=label_names, unknown_part=unknown_part)
 

@@ -1,4 +1,4 @@
-"""What started the network of a folder that ``lgx init`` wrote: so that its learngene is not forgotten."""
+"""What started a network that ``lgx init`` wrote: a record in its folder or weights file, which later runs read."""
 
 import json
 import os
@@ -8,12 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from lgx.artifacts.remote import located
-from lgx.core.json_files import read_json
+from lgx.artifacts.remote.names import SAFETENSORS
+from lgx.artifacts.safetensors_files import read_metadata
+from lgx.core.json_files import parse_json, read_json
 from lgx.core.schema import LINE, MAPPING, check_fields
 
 RECORD = "lgx.json"
 """Name of the file in a model folder."""
 
+_KEY = "lgx_start"
+"""Key of the record in the metadata of a weights file."""
+
+_AGAIN = "write it again with `lgx init`"
 _LOCAL = "local-dir:"
 _FIELDS = {"method": LINE, "initializer": LINE, "arguments": MAPPING}
 
@@ -36,15 +42,39 @@ class StartRecord:
         """Write it into the folder of a network."""
         (folder / RECORD).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
+    def metadata(self) -> dict[str, str]:
+        """The record as metadata of a weights file."""
+        return {_KEY: json.dumps(asdict(self))}
+
     @classmethod
     def read(cls, source: str) -> "StartRecord | None":
-        """The record in a folder, with or without ``local-dir:``, also of one from elsewhere; None for other sources.
+        """The record in a folder, with or without ``local-dir:``, or in a weights file, also of one from elsewhere.
+
+        Returns:
+            The record; None for other sources.
 
         Raises:
-            UserError: If the file is damaged.
+            UserError: If the record is damaged, or a source from elsewhere cannot be downloaded.
         """
-        file = Path(located(source).removeprefix(_LOCAL)) / RECORD
-        if not os.path.isfile(file):  # unlike Path's, it answers for names that are no paths at all
-            return None
-        about = check_fields(read_json(file, "write the folder again"), _FIELDS, str(file), complete=True)
+        return cls.at(located(source))
+
+    @classmethod
+    def at(cls, path: str) -> "StartRecord | None":
+        """Like :meth:`read`, for a folder or file of this machine; nothing is downloaded.
+
+        Raises:
+            UserError: If the record is damaged.
+        """
+        place = path.removeprefix(_LOCAL)
+        file = os.path.join(place, RECORD)
+        if os.path.isfile(file):  # unlike Path's, it answers for names that are no paths at all
+            return cls._of(read_json(Path(file), _AGAIN), file)
+        if place.endswith(SAFETENSORS) and os.path.isfile(place):
+            text = read_metadata(place).get(_KEY)
+            return None if text is None else cls._of(parse_json(text, f"{place}: {_KEY}", _AGAIN), place)
+        return None
+
+    @classmethod
+    def _of(cls, values: Any, place: str) -> "StartRecord":
+        about = check_fields(values, _FIELDS, place, complete=True)
         return cls(about["method"], about["initializer"], about["arguments"])

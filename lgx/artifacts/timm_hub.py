@@ -5,7 +5,7 @@ from pathlib import Path
 from huggingface_hub import try_to_load_from_cache
 from timm.models import get_pretrained_cfg
 
-from lgx.core.hub import hub_failure, unreachable
+from lgx.core.hub import hub_failure, limit_waiting, unreachable
 from lgx.errors import UserError
 
 _HUB = "hf-hub:"
@@ -28,6 +28,7 @@ def cached_weights(name: str) -> Path | None:
         return None
     reason = hub_failure()
     if reason is None:  # timm tries all files, or reports what is wrong
+        limit_waiting()
         return None
     repository, _, revision = repository.partition("@")
     for file in files:

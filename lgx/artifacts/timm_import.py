@@ -80,7 +80,7 @@ def import_timm(source: TimmSource) -> Imported:
         source: The model, its weights and its sizes.
 
     Raises:
-        UserError: If the weights cannot be read or had, do not belong to the model, or the sizes do not suit it.
+        UserError: If the weights cannot be read or downloaded, do not belong to the model, or the sizes do not suit it.
     """
     _check_sizes(source)
     if source.weights is None:

@@ -1,5 +1,6 @@
 """Load timm's models, and describe those that are ViTs."""
 
+from pathlib import Path
 from typing import Any
 
 import timm
@@ -17,10 +18,12 @@ def check_known(name: str) -> None:
     """Refuse a name that timm does not know.
 
     Raises:
-        UserError: If there is no such model.
+        UserError: If there is no such model, or it is a file of an unknown kind.
     """
     if not timm.is_model(name.split(".")[0]):
-        raise UserError(f"{name}: is no file, no folder, and no model that timm knows (see timm.list_models())")
+        if Path(name).is_file():
+            raise UserError(f"{name}: unknown kind of file; give a checkpoint, a learngene file or a model folder")
+        raise UserError(f"{name}: not a file, a folder or a model that timm knows (see timm.list_models())")
 
 
 def load_timm(name: str) -> tuple[nn.Module, Description, tuple[float, ...], tuple[float, ...]]:

@@ -1,13 +1,13 @@
 """The text form of a model of timm with weights: ``timm:NAME,weights=FILE,img_size=64,patch_size=8``."""
 
 import difflib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import timm
 
-from lgx.artifacts.remote import cached
+from lgx.artifacts.remote import cached, is_remote, pinned
 from lgx.errors import UserError
 
 PREFIX = "timm:"
@@ -99,6 +99,21 @@ def file_of(source: str) -> str:
     """The path in a source: that of the weights in the text form, otherwise the source itself."""
     parts = source.split(",")[1:] if is_timm_source(source) else []
     return next((part.partition("=")[2].strip() for part in parts if part.strip().startswith("weights=")), source)
+
+
+def pinned_source(source: str) -> str:
+    """The name of exactly the version of a source that is read now, see :func:`~lgx.artifacts.remote.pinned`.
+
+    Args:
+        source: A source, also one in the text form with weights from elsewhere.
+
+    Raises:
+        UserError: If the source, or its weights, cannot be downloaded.
+    """
+    weights = file_of(source)
+    if weights == source:
+        return pinned(source)
+    return replace(TimmSource.parse(source), weights=pinned(weights)).name if is_remote(weights) else source
 
 
 def weights_of(source: str) -> Path | None:

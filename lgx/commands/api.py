@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.artifacts.timm_source import pinned_source
 from lgx.commands.init import start_descendant
 from lgx.commands.push import push_to_hub
 from lgx.commands.size import split_options
@@ -86,8 +87,8 @@ def embed_task(
     name: str,
     *,
     num_classes: int = 0,
-    mean: Sequence[float] = (0.0, 0.0, 0.0),
-    std: Sequence[float] = (1.0, 1.0, 1.0),
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
 ) -> TaskEmbeddings:
     """Embed a task: the mean class-token feature of an ancestor over images (TAL, Sec. 4).
 
@@ -96,26 +97,34 @@ def embed_task(
         images: Batches of images, (B, C, H, W), or tuples that begin with them: any ``DataLoader``.
         name: Name of the task.
         num_classes: Number of classes, for predicted heads.
-        mean: Mean with which the images are normalized, per channel; the default is for images in [0, 1].
-        std: Standard deviation, likewise.
+        mean: Mean with which the images are normalized, per channel; by default 0, for images in [0, 1].
+        std: Standard deviation, likewise; by default 1.
 
     Returns:
         The embedding under the task's name; ``.save(path)`` writes the file that ``lgx.init(task_embeddings=path)`` and
         ``lgx fit`` read.
 
     Raises:
-        UserError: If there are no images, or the ancestor cannot read them.
+        UserError: If there are no images, mean or std have another number of channels, or the ancestor cannot read
+            the images.
     """
     found = map(_inputs, images)
     first = next(found, None)
     if first is None:
         raise UserError(f"embed_task: there are no images of task {name}")
     channels, size = first.shape[1], first.shape[-1]
-    task = Task(name, num_classes, mean=tuple(mean), std=tuple(std), in_chans=channels, img_size=size)
-    teacher = Teacher.load(str(ancestor), task, features_only=True)
+    means = (0.0,) * channels if mean is None else tuple(mean)
+    stds = (1.0,) * channels if std is None else tuple(std)
+    if not len(means) == len(stds) == channels:
+        raise UserError(
+            f"embed_task: mean and std have {len(means)} and {len(stds)} values, the images {channels} channels"
+        )
+    task = Task(name, num_classes, mean=means, std=stds, in_chans=channels, img_size=size)
+    source = pinned_source(str(ancestor))
+    teacher = Teacher.load(source, task, features_only=True)
     total, count = sum_features(teacher, chain([first], found))
     described = {name: task.to_dict()} if num_classes else {}
-    return TaskEmbeddings({name: (total / count).float()}, str(ancestor), {name: count}, described)
+    return TaskEmbeddings({name: (total / count).float()}, source, {name: count}, described)
 
 
 def _inputs(batch: Any) -> Tensor:

@@ -106,9 +106,9 @@ class _Reader:
     ) -> None:
         from lgx.architectures import GPT2Architecture
         from lgx.artifacts.pretrained import load_pretrained
-        from lgx.artifacts.remote import pinned
+        from lgx.artifacts.timm_source import pinned_source
 
-        self.ancestor, self.root, self.limit = pinned(ancestor), root, limit
+        self.ancestor, self.root, self.limit = pinned_source(ancestor), root, limit
         self.img_size, self.in_chans = img_size, in_chans
         self.tokenizer, self.max_len, self.source = tokenizer, max_len, source
         self.architecture: Architecture | None = load_pretrained(self.ancestor).architecture

@@ -1,6 +1,6 @@
 """``lgx export``: write a trained network so that timm, transformers, onnxruntime or torch loads it without lgx."""
 
-from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from lgx.architectures.zoo import ZooModel
     from lgx.artifacts.pretrained import PretrainedNetwork
     from lgx.artifacts.start_record import StartRecord
-
-_PROGRAMS = ("onnx", "pt2")
 
 
 def export(
@@ -43,16 +41,15 @@ def export(
     """
     from lgx.architectures import name_of
     from lgx.artifacts.checkpoints import best_of_run
+    from lgx.artifacts.export.folders import check_model_place, check_program_place
     from lgx.artifacts.pretrained import load_pretrained
+    from lgx.artifacts.timm_source import pinned_source
     from lgx.results.model_facts import model_facts
 
     kind = _format_of(out, format, tokenizer)
-    reads = (source, tokenizer)
-    if kind == "timm":
-        check_place_of_model(out, "lgx export", force, reads)
-    else:
-        _check_place_of_program(out, kind, force, reads)
-    checkpoint = best_of_run(source)
+    check_place = check_model_place if kind == "timm" else check_program_place
+    check_place(out, "lgx export", force, (source, tokenizer))
+    checkpoint = pinned_source(best_of_run(source))
     network = load_pretrained(checkpoint)
     architecture = network.require_known("export")
     facts = {key: value for key, value in model_facts(checkpoint).items() if value is not None}
@@ -69,8 +66,7 @@ def export(
             writer="lgx export",
         )
     else:
-        # `run` may be a path of this machine; `source` names the run too.
-        network.origin.update({**facts, "source": _short(checkpoint), "run": None})
+        network = replace(network, origin={**network.origin, **facts})
         print(f"parity    {_write_program(out, kind, network, architecture)}")
     print(f"written   {out}: {name_of(architecture)}, {architecture.num_classes} classes")
 
@@ -79,32 +75,17 @@ def _format_of(out: str, given: str | None, tokenizer: str | None) -> str:
     """The format of an export: as given, otherwise by the suffix of ``--out``."""
     from pathlib import Path
 
+    from lgx.core.program_files import PROGRAMS
     from lgx.errors import UserError
 
-    of_suffix = Path(out).suffix.removeprefix(".")
-    of_suffix = of_suffix if of_suffix in _PROGRAMS else "timm"
+    suffix = Path(out).suffix
+    of_suffix = suffix.removeprefix(".") if suffix in PROGRAMS else "timm"
     if given is not None and given != of_suffix:
         wanted = "a folder or a file ending in .safetensors" if given == "timm" else f"a file ending in .{given}"
         raise UserError(f"--format {given}: writes {wanted}, but got --out {out}")
     if tokenizer and of_suffix != "timm":
         raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; leave it out")
     return of_suffix
-
-
-def _short(checkpoint: str) -> str:
-    """The name of a source, for a checkpoint of a run with the experiment, name and seed of the run."""
-    from pathlib import Path
-
-    parts = Path(checkpoint).resolve().parts
-    return "/".join(parts[-5:]) if parts[-2:-1] == ("checkpoints",) else parts[-1]
-
-
-def _check_place_of_program(out: str, kind: str, force: bool, reads: Iterable[str | None]) -> None:
-    from lgx.artifacts.export.folders import check_program_place
-    from lgx.artifacts.export.onnx_file import is_own_onnx
-    from lgx.artifacts.export.pt2_file import is_own_pt2
-
-    check_program_place(out, "lgx export", is_own_onnx if kind == "onnx" else is_own_pt2, force, reads)
 
 
 def _write_program(out: str, kind: str, network: "PretrainedNetwork", architecture: "Architecture") -> str:
@@ -121,27 +102,6 @@ def _write_program(out: str, kind: str, network: "PretrainedNetwork", architectu
     if difference is None:
         return "not checked: onnxruntime is not installed; pip install 'lgx[export]'"
     return f"logits differ by at most {difference:.1e} from those of the network"
-
-
-def check_place_of_model(out: str, writer: str, force: bool, reads: Iterable[str | None]) -> None:
-    """Refuse a place for a model before anything is computed.
-
-    Args:
-        out: Folder, or file ending in .safetensors.
-        writer: The command.
-        force: Whether what others wrote may be replaced.
-        reads: What the command reads.
-
-    Raises:
-        UserError: If the place is taken, or the file has the suffix of a learngene.
-    """
-    from lgx.artifacts.export import check_model_place
-    from lgx.artifacts.learngene import SUFFIX
-    from lgx.errors import UserError
-
-    if out.endswith(SUFFIX):
-        raise UserError(f"--out {out}: {SUFFIX} is the suffix of learngenes; give a folder or another suffix")
-    check_model_place(out, writer, force, reads)
 
 
 def write(

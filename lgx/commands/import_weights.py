@@ -48,16 +48,16 @@ def import_weights(
     Raises:
         UserError: If an option is wrong, or the weights cannot be read or written.
     """
+    from lgx.artifacts.export import check_model_place
     from lgx.artifacts.export.imported_folder import describe_model, write_imported
     from lgx.artifacts.timm_import import import_timm
     from lgx.artifacts.timm_source import PREFIX, TimmSource
-    from lgx.commands.export import check_place_of_model
     from lgx.core.non_finite import non_finite_allowed
     from lgx.errors import UserError
 
     if out.endswith((".safetensors", ".pth", ".pt", ".bin")):
         raise UserError(f"--out {out}: expected a folder, because a file of weights does not name its model")
-    check_place_of_model(out, WRITER, force, (weights,))
+    check_model_place(out, WRITER, force, (weights,))
     source = TimmSource(model.removeprefix(PREFIX), weights, img_size, patch_size, in_chans, num_classes)
     with non_finite_allowed(allow_non_finite):
         imported = import_timm(source)

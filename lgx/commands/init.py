@@ -56,7 +56,7 @@ def init(
     With ``--out FOLDER`` the folder holds config.json, model.safetensors and a model card.
     ``timm.create_model("local-dir:FOLDER", pretrained=True)`` loads it, or for text
     ``AutoModelForSequenceClassification.from_pretrained("FOLDER")``. With ``--out FILE.safetensors`` the file holds the
-    weights alone.
+    weights and, in its metadata, what started them.
 
     Hypernetworks also initialize models of timm and torchvision, weight selection ConvNeXts of timm. Hypernetworks do
     not predict the means and variances of batch norm: estimate these on data before you use such a model untrained.
@@ -83,12 +83,12 @@ def init(
     Raises:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
-    from lgx.artifacts.remote import pinned
+    from lgx.artifacts.timm_source import pinned_source
     from lgx.commands.size import split_options
     from lgx.core.non_finite import non_finite_allowed
     from lgx.methods.initializers import initializer_for
 
-    source = pinned(source) if source else source
+    source = pinned_source(source) if source else source
     size, options = split_options(options)
     _check(out, force, [source, tokenizer, *options.values()], seed, head=head, num_classes=num_classes)
     with non_finite_allowed(allow_non_finite):
@@ -113,6 +113,7 @@ def _write(
 ) -> None:
     """Report what was built, and write it with what it inherits; the names of the classes only with the head."""
     from lgx.architectures.zoo import ZooModel
+    from lgx.artifacts.public_names import public_name
     from lgx.artifacts.start_record import StartRecord
     from lgx.commands.export import write
 
@@ -122,7 +123,7 @@ def _write(
     print(f"built     {_name(architecture)}, {architecture.num_classes} classes\n{start.describe()}")
     _print_normalization(architecture, origin, source)
     label_names = origin.label_names if keep_names else None
-    card = {"method": method, "source": source, "seed": seed, "task": origin.task}
+    card = {"method": method, "source": source and public_name(source), "seed": seed, "task": origin.task}
     read = {"source": source} if source else {}
     record = initializer.record or StartRecord(method, type(initializer).__name__, {**read, **given})
     write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer, "lgx init", record)
@@ -162,10 +163,10 @@ def _name(architecture: "Architecture | ZooModel") -> str:
 
 def _check(out: str, force: bool, reads: Iterable[Any], seed: int, **counts: int | None) -> None:
     """Refuse wrong numbers, and a place that is taken, before anything is computed."""
-    from lgx.commands.export import check_place_of_model
+    from lgx.artifacts.export import check_model_place
 
     _check_numbers(seed, **counts)
-    check_place_of_model(out, "lgx init", force, [value for value in reads if isinstance(value, str)])
+    check_model_place(out, "lgx init", force, [value for value in reads if isinstance(value, str)])
 
 
 def _check_same_start(out: str, initializer: "Initializer", source: str | None, force: bool) -> None:
@@ -173,7 +174,7 @@ def _check_same_start(out: str, initializer: "Initializer", source: str | None, 
     from lgx.artifacts.start_record import StartRecord
     from lgx.errors import UserError
 
-    there = None if force else StartRecord.read(out)
+    there = None if force else StartRecord.at(out)
     if there is None:
         return
     record = initializer.record
@@ -222,7 +223,7 @@ def start_descendant(
 
     from lgx.architectures import parse_for_source
     from lgx.architectures.zoo import is_zoo_model, parse_zoo_model
-    from lgx.artifacts.export import check_place
+    from lgx.artifacts.export import check_torchvision_out
     from lgx.errors import UserError
     from lgx.initialization import initialize, initialize_zoo
     from lgx.methods.initializers import methods_for_any_model
@@ -238,7 +239,7 @@ def start_descendant(
             others = " or ".join(methods_for_any_model())
             raise UserError(f"--arch {arch}: {initializer.method} initializes no such model; use --method {others}")
         if out is not None:
-            check_place(out, model)
+            check_torchvision_out(out, model)
         return model, initialize_zoo(model, initializer, head="new" if head else "keep")
     architecture = parse_for_source(arch, origin.architecture, origin.kind, classes)
     return architecture, initialize(architecture, initializer, head="new" if head else "keep")

@@ -4,11 +4,14 @@
 """
 
 import itertools
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from lgx.core.program_files import PROGRAMS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,8 +20,9 @@ if TYPE_CHECKING:
     from lgx.core.task import Task
 
 _OF_TRAINING = ("--config", "-c", "--ckpt_path", "--ckpt-path", "--data", "--print_config")
-_PROGRAMS = (".onnx", ".pt2")
 _HEADER = ("class", "name", "probability")
+_OF_CLASSES = re.compile(r"file,class,name,probability(,class_\d+,name_\d+,probability_\d+)*")
+"""The first line of a file with classes."""
 _THREADS = 4
 """Threads that decode images while the network runs."""
 
@@ -42,7 +46,7 @@ def is_for_exported(argv: Sequence[str]) -> bool:
         return True
     models = [word.partition("=")[2] for word in argv if word.startswith("--model=")]
     models += [after for word, after in itertools.pairwise(argv) if word == "--model"]
-    return any(model.endswith(_PROGRAMS) or Path(model).exists() for model in models)
+    return any(model.endswith(PROGRAMS) or Path(model).exists() for model in models)
 
 
 @dataclass(frozen=True)
@@ -78,15 +82,17 @@ def predict(
         SystemExit: With status 3 if some images could not be decoded; the file then holds all others.
     """
     from lgx.artifacts.exported import load_exported
-    from lgx.core.outputs import begins_with, check_file
+    from lgx.core.outputs import check_file, first_line
     from lgx.errors import UserError
 
     if batch_size < 1:
         raise UserError(f"--batch_size: expected a positive number, got {batch_size}")
-    check_file(out, "lgx predict", lambda file: begins_with(file, "file,"), force=force, reads=(*images, model))
+    reads = (*images, model)
+    check_file(out, "lgx predict", lambda file: first_line(file).startswith("file,"), force=force, reads=reads)
     files = _found(images)
     exported = load_exported(model)
     _check_model(exported, top_k)
+    check_file(out, "lgx predict", lambda file: _is_own(file, exported.task), force=force, reads=reads)
     unread = _write(Path(out), files, exported, top_k, batch_size)
     print(f"predicted {out}: {len(files) - len(unread)} images")
     for name, reason in unread[:_LISTED]:
@@ -131,7 +137,7 @@ def _check_model(model: "ExportedModel", top_k: int) -> None:
     if task.kind not in ("classification", "multilabel"):
         reads = "texts" if task.kind == "text" else "the class of every pixel"
         verb = "reads" if task.kind == "text" else "predicts"
-        raise UserError(f"{model.name}: {verb} {reads}, but `lgx predict` writes one class per image")
+        raise UserError(f"{model.name}: {verb} {reads}, but `lgx predict` writes classes or labels of whole images")
     if task.in_chans not in (1, 3):
         raise UserError(f"{model.name}: reads images of {task.in_chans} channels, expected 1 (gray) or 3 (RGB)")
     if task.kind == "multilabel" and top_k != 1:
@@ -175,6 +181,19 @@ def _write(out: Path, files: Sequence[_Found], model: "ExportedModel", top_k: in
         if len(unread) == len(files):
             raise UserError(f"{unread[0][0]}: cannot be decoded ({unread[0][1]}), like all of the {len(files)} files")
     return unread
+
+
+def _is_own(path: Path, task: "Task") -> bool:
+    """Whether the first line of a file is one that this command writes: of any classes, or of this model's labels."""
+    import csv
+    from io import StringIO
+
+    from lgx.core.outputs import first_line
+
+    text = StringIO()
+    csv.writer(text).writerow(_header(task, top_k=1))
+    line = first_line(path)
+    return _OF_CLASSES.fullmatch(line) is not None or line == text.getvalue().partition("\r\n")[0]
 
 
 def _header(task: "Task", top_k: int) -> list[str]:

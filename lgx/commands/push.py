@@ -39,12 +39,12 @@ def push(
 
 
 def push_to_hub(
-    place: str,
+    place: str | Path,
     repository: str,
     *,
     private: bool = False,
     revision: str | None = None,
-    runs: Sequence[str] = (),
+    runs: str | Path | Sequence[str | Path] = (),
     dry_run: bool = False,
 ) -> str:
     """Upload a learngene file or a descendant's folder to the Hugging Face hub, as ``lgx push`` does.
@@ -54,7 +54,7 @@ def push_to_hub(
         repository: ``hf://org/name``, with ``/FOLDER`` if needed.
         private: Make a new repository private.
         revision: Branch to upload to; ``main`` by default.
-        runs: Folders of runs, or results files, whose numbers the card shows.
+        runs: Folders of runs, or results files, whose numbers the card shows; one or several.
         dry_run: Print the files and the card; send nothing.
 
     Returns:
@@ -94,7 +94,20 @@ def _target(repository: str, revision: str | None) -> "HubName":
     hub = replace(hub, revision=revision or hub.revision)
     if hub.is_commit:
         raise UserError(f"{repository}: an upload goes to a branch, not to a commit; give --revision BRANCH")
+    if not _is_readable(hub):
+        raise UserError(f"--revision {revision}: a name hf://org/name@BRANCH cannot hold it; give one without /")
     return hub
+
+
+def _is_readable(hub: "HubName") -> bool:
+    """Whether the text form of a place is read as the same place."""
+    from lgx.artifacts.remote.names import HubName
+    from lgx.errors import UserError
+
+    try:
+        return HubName.parse(str(hub)) == hub
+    except UserError:
+        return False
 
 
 def _show(found: "Shared", name: str, private: bool, dry_run: bool) -> None:

@@ -135,9 +135,9 @@ def split_options(options: Mapping[str, Any]) -> tuple[SizeOptions, dict[str, An
     own = {name: value for name, value in options.items() if name in names}
     rest = {name: value for name, value in options.items() if name not in names}
     if takes_option(options.get("method"), "data"):
-        rest["data"] = own["data"]
-        is_budget = own["params"] or own["macs"] or own["latency"]
-        if own["data"] and not (is_budget and (Path(own["data"]) / "train").is_dir()):
+        data = rest["data"] = own.get("data")  # Python passes the options that are given, and no others
+        is_budget = any(own.get(option) for option in ("params", "macs", "latency"))
+        if data and not (is_budget and (Path(data) / "train").is_dir()):
             own["data"] = None  # the method also measures on images without classes, which order no sizes
     return SizeOptions(**own), rest
 

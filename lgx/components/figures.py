@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
 
 from lgx.core.files import atomic_path
-from lgx.core.outputs import begins_with
+from lgx.core.outputs import has_mark
 
 _PANEL = (3.6, 3.3)
 """Width and height of a panel, inches."""
@@ -129,7 +129,7 @@ def write_svg(figure: Figure, path: str | Path, prefix: str, writer: str = "") -
 
 def is_svg_of(path: Path, writer: str) -> bool:
     """Whether a command drew an SVG file."""
-    return begins_with(path, _mark(writer))
+    return has_mark(path, _mark(writer))
 
 
 def _mark(writer: str) -> str:

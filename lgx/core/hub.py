@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Empty, Queue
 from threading import Thread
+from typing import Any
 
 from huggingface_hub import constants, get_session
 
@@ -14,6 +15,9 @@ from lgx.errors import UserError
 
 SECONDS = 5.0
 """How long the hub may take to answer before it counts as out of reach; its own clients try for minutes."""
+
+_STALLED = 30.0
+"""How long a hub that answered before may take for each further answer."""
 
 _REMEMBERED = 60.0
 """Seconds for which a failure counts, so that a run that reads several sets waits once."""
@@ -52,6 +56,7 @@ def hub_or_cache(what: str, remedy: str) -> Iterator[None]:
     """
     reason = hub_failure()
     if reason is None:
+        limit_waiting()
         yield
         return
     try:
@@ -61,6 +66,12 @@ def hub_or_cache(what: str, remedy: str) -> Iterator[None]:
         raise
     except Exception as error:  # each client has errors of its own for what its cache lacks
         raise UserError(f"{unreachable(what, reason)}; without a network, {remedy}") from error
+
+
+def limit_waiting() -> None:
+    """Let the hub's client give up on a request that stalls; by its own settings it waits without an end."""
+    session: Any = get_session()
+    session.timeout = _STALLED
 
 
 def unreachable(what: str, reason: str) -> str:

@@ -13,7 +13,9 @@ from lgx.errors import UserError
 
 _ELSE = "choose another place"
 _MARK = 4096
-"""Bytes at the beginning of a text file, among which its mark is looked for."""
+"""Bytes at the beginning of a file, among which its mark is looked for."""
+_LINE = 2**24
+"""Most bytes of a first line."""
 
 
 def check_file(
@@ -44,7 +46,7 @@ def check_file(
     if path.is_dir():
         raise UserError(f"{place}: is a folder, expected a file; {_ELSE}")
     if path.exists() and not path.is_file():
-        raise UserError(f"{place}: is no regular file; {_ELSE}")
+        raise UserError(f"{place}: is a device or a pipe, expected a regular file; {_ELSE}")
     sources = _existing(reads)
     _check_not_read(path, place, sources)
     if is_own(path):
@@ -88,15 +90,15 @@ def check_folder(
         raise UserError(f"{place}: is a file, expected a folder; {_ELSE}")
     names = {entry.name for entry in path.iterdir()}
     if unknown := sorted(names - {*known}):
-        raise UserError(f"{place}: is no {what}, because it holds {unknown[0]}; {_ELSE}")
+        raise UserError(f"{place}: holds {unknown[0]}, which does not belong to a {what}; {_ELSE}")
     if path.resolve() in (Path.cwd(), *Path.cwd().parents):
         raise UserError(f"{place}: is the current folder or one above it; {_ELSE}")
     _check_not_read(path, place, _existing(reads))
     _check_own(place, command, not names or is_own(path), force)
 
 
-def begins_with(path: Path, mark: str) -> bool:
-    """Whether the beginning of a text file holds a mark; False if the file cannot be read."""
+def has_mark(path: Path, mark: str) -> bool:
+    """Whether a mark stands anywhere in the first bytes of a file; False if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return mark.encode() in file.read(_MARK)
@@ -104,10 +106,21 @@ def begins_with(path: Path, mark: str) -> bool:
         return False
 
 
+def first_line(path: Path) -> str:
+    """The first line of a text file, without its end; empty if the file cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.readline(_LINE).decode("utf-8", "surrogateescape").rstrip("\r\n")
+    except OSError:
+        return ""
+
+
 def _place(option: str, path: str | Path) -> str:
-    """What messages call the place; a path with a null character is refused, because no system has such files."""
+    """What messages call the place; URLs are refused, and a path with a null character, which no system has."""
     if "\0" in str(path):
         raise UserError(f"{option}: a path cannot hold a null character; {_ELSE}")
+    if "://" in str(path):
+        raise UserError(f"{option} {path}: {option} names a file or folder of this machine; upload with `lgx push`")
     return f"{option} {path}"
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, get_type_hints
 from docstring_parser import parse as parse_docstring
 
 from lgx.artifacts.learngene import Learngene, is_learngene
-from lgx.artifacts.remote import pinned
+from lgx.artifacts.timm_source import pinned_source
 from lgx.errors import UserError
 from lgx.initialization import Initializer
 from lgx.methods.baselines.spec import PRETRAINED, RANDOM
@@ -92,7 +92,7 @@ def initializer_for(
         if (found := _class_of(method)).reads_source:
             raise UserError(f"method {method}: needs --source (a learngene file, a folder or a timm name)")
         return _made(found, method, given, seed)
-    source = pinned(source)
+    source = pinned_source(source)
     learngene = Learngene.load(source) if is_learngene(source) else None
     if method is None:
         method = _default_method(learngene)
@@ -123,6 +123,10 @@ def _made(found: type[Initializer], method: str, given: dict[str, Any], seed: in
     for name in given:
         if not _takes(found, name):
             takers = [other for other in names_with_initializer() if _takes(_class_of(other), name)]
+            if not takers:
+                known = [own for own in inspect.signature(found).parameters if own not in _NOT_OFFERED]
+                takes = f"takes {', '.join(known)}" if known else "has no options"
+                raise UserError(f"--{name}: unknown option; method {method} {takes}")
             raise UserError(f"--{name}: method {method} does not take it; use --method {' or '.join(takers)}")
     if seed is not None and _takes(found, "seed"):
         given["seed"] = seed

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lgx.core.outputs import begins_with
+from lgx.core.outputs import has_mark
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
 
@@ -72,7 +72,7 @@ def _results_below(folder: Path) -> list[Path]:
 
 def is_comparison(results: Path) -> bool:
     """Whether a comparison wrote a results file, or another file of its folder."""
-    return begins_with(results.parent / MARKDOWN, f"# {TITLE}\n")
+    return has_mark(results.parent / MARKDOWN, f"# {TITLE}\n")
 
 
 def merge(files: Sequence[Path]) -> Merged:

@@ -3,16 +3,21 @@
 from collections.abc import Mapping, Sequence
 from math import isclose
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
+
+from torch import Tensor
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.network_origin import origin_of_checkpoint
+from lgx.artifacts.public_names import public_name, public_path
+from lgx.artifacts.remote import is_remote, located
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.rows import Row
+from lgx.core.schema import LINE
 from lgx.results.merging import RESULTS
 from lgx.results.metrics import heading, scale_of
 from lgx.results.run_records import RunRecord
-from lgx.training.contract import RECORD
 
 
 class _File(NamedTuple):
@@ -44,21 +49,24 @@ def model_facts(source: str) -> dict[str, Any]:
     any more, the score is the one that the file itself holds.
 
     Args:
-        source: Checkpoint or learngene file; a folder that ``lgx init`` wrote gives the facts of its start.
+        source: Checkpoint or learngene file, also from elsewhere; a folder or weights file that ``lgx init`` wrote
+            gives the facts of its start. Paths in the facts are shortened, because the card is for others.
 
     Returns:
-        Name -> plain value, without what is not known; ``trained`` is only in the facts of trained networks.
+        Name -> plain value; ``trained`` is only in the facts of trained networks, and ``method`` without it only in
+        those of starts.
 
     Raises:
         UserError: If the file, or the results beside it, cannot be read.
     """
-    if source.endswith(".ckpt"):
-        found = _of_checkpoint(source)
-    elif source.endswith(SUFFIX):
-        found = _of_learngene(source)
+    place = located(source)
+    if place.endswith(".ckpt"):
+        found = _of_checkpoint(place)
+    elif place.endswith(SUFFIX):
+        found = _of_learngene(place)
     else:
-        record = StartRecord.read(source)
-        return {"method": record.method, "source": _name(record.arguments.get("source"))} if record else {}
+        record = StartRecord.at(place)
+        return {"method": record.method, "source": _public(record.arguments.get("source"))} if record else {}
     run = RunRecord.at(found.folder) if (found.folder / RESULTS).is_file() else RunRecord(found.folder)
     rows = [row for row in run.rows if row.task == found.task]
     epochs = found.epochs if found.epochs is not None else _epochs_of(found.scores, rows)
@@ -71,31 +79,36 @@ def model_facts(source: str) -> dict[str, Any]:
         "seed": first.seed if first else None,
         "method": found.method,
         "start": _start(run),
-        "run": first.run if first else None,
+        "run": public_path(first.run) if first else None,
         "commit": (first.commit if first else None) or found.commit,
-        "source": Path(source).name,
+        "source": public_name(source if is_remote(source) else str(Path(source).resolve())),
     }
 
 
 def _of_checkpoint(source: str) -> _File:
     checkpoint = load_checkpoint(source)
-    about = checkpoint["lgx"]
-    states = (state for state in checkpoint.get("callbacks", {}).values() if isinstance(state, dict))
-    scores = {state["monitor"]: float(state["current_score"]) for state in states if _has_score(state)}
-    folder = Path(source).resolve().parent
+    origin, task = origin_of_checkpoint(checkpoint), checkpoint["lgx"].get("task")
+    folder, epochs = Path(source).resolve().parent, origin.get("epochs")
     return _File(
         folder.parent if folder.name == "checkpoints" else folder,
-        about.get("method"),
-        about.get("task", {}).get("name"),
-        about.get("task", {}).get("metric", "acc"),
-        about.get("epochs"),
-        scores,
-        checkpoint.get(RECORD, {}).get("versions", {}).get("commit"),
+        origin.get("method"),
+        origin.get("task"),
+        task.get("metric", "acc") if isinstance(task, dict) else "acc",
+        epochs if isinstance(epochs, int) else None,
+        _scores(checkpoint.get("callbacks")),
+        origin.get("commit"),
     )
 
 
-def _has_score(state: Mapping[str, Any]) -> bool:
-    return bool(state.get("monitor")) and state.get("current_score") is not None
+def _scores(callbacks: object) -> dict[str, float]:
+    """Monitored metric -> its value, of the callbacks in a checkpoint, which may hold anything."""
+    states = callbacks.values() if isinstance(callbacks, dict) else ()
+    found = [(state.get("monitor"), state.get("current_score")) for state in states if isinstance(state, dict)]
+    return {str(monitor): float(score) for monitor, score in found if LINE.holds(monitor) and _is_score(score)}
+
+
+def _is_score(value: object) -> TypeGuard[float | Tensor]:
+    return isinstance(value, float) or (isinstance(value, Tensor) and value.shape == () and value.is_floating_point())
 
 
 def _of_learngene(source: str) -> _File:
@@ -125,12 +138,9 @@ def _start(run: RunRecord) -> str | None:
     """What started the run's network, by its configuration."""
     if not run.exists or not run.start.name:
         return None
-    source = _name(run.start.arguments.get("source"))
+    source = _public(run.start.arguments.get("source"))
     return f"{run.start.name} from {source}" if source else run.start.name
 
 
-def _name(source: object) -> str | None:
-    """A source without the folders of the machine that wrote it."""
-    if not isinstance(source, str):
-        return None
-    return Path(source).name if source.startswith(("/", ".")) else source
+def _public(source: object) -> str | None:
+    return public_name(source) if isinstance(source, str) else None

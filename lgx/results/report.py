@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lgx.core.files import atomic_path
-from lgx.core.outputs import begins_with, check_file
+from lgx.core.outputs import check_file, has_mark
 from lgx.core.rows import write_rows
 from lgx.errors import UserError
 from lgx.results.comparison import Comparison
@@ -38,7 +38,7 @@ def report_path(out: str, files: Sequence[Path], force: bool = False) -> Path:
         raise UserError(f"--out {out}: {page.parent} is a file; give a folder or a path ending in .html")
     # A comparison that is compared again keeps its rows.
     measured = [file for file in files if not is_comparison(file)]
-    check_file(page, _COMMAND, lambda file: begins_with(file, GENERATOR), force=force, reads=measured)
+    check_file(page, _COMMAND, lambda file: has_mark(file, GENERATOR), force=force, reads=measured)
     for path in (page.parent / RESULTS, page.parent / MARKDOWN, *page.parent.glob("depth-*.svg")):
         check_file(path, _COMMAND, is_comparison, force=force, reads=measured)
     return page

@@ -11,7 +11,7 @@ from lgx.architectures import GPT2Architecture, name_of
 from lgx.artifacts.export.card import model_card, quoted
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.artifacts.remote import is_remote
+from lgx.artifacts.public_names import path_in, public_name
 from lgx.artifacts.remote.checks import BESIDE, CONFIG, WEIGHTS
 from lgx.artifacts.remote.names import HUB, HubName
 from lgx.artifacts.start_record import StartRecord
@@ -69,7 +69,7 @@ class _Facts:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-def shared(place: str, name: str, runs: Sequence[str] = ()) -> Shared:
+def shared(place: str | Path, name: str, runs: str | Path | Sequence[str | Path] = ()) -> Shared:
     """Read and check what is to be uploaded, and write its card.
 
     Args:
@@ -81,24 +81,25 @@ def shared(place: str, name: str, runs: Sequence[str] = ()) -> Shared:
         UserError: If it is neither, is damaged, or the results cannot be read.
     """
     path, left_out = Path(place), list[str]()
-    if place.endswith(SUFFIX):
+    listed = [str(run) for run in ([runs] if isinstance(runs, str | Path) else runs)]
+    if path.name.endswith(SUFFIX):
         learngene = Learngene.load(path)
         facts, files = _of_learngene(learngene, name, path.name), {path.name: path}
-        sources, own = [learngene.ancestor], path.parent / RESULTS
-        runs = [str(own)] if not runs and own.is_file() else runs
+        texts, own = [learngene.ancestor], path.parent / RESULTS
+        listed = [str(own)] if not listed and own.is_file() else listed
     elif path.is_dir():
-        facts, sources = _of_folder(path, name)
+        facts, texts = _of_folder(path, name)
         files = {file: path / file for file in (WEIGHTS, CONFIG, *BESIDE) if (path / file).is_file()}
         left_out = sorted(entry.name for entry in path.iterdir() if entry.name not in {*files, CARD})
     else:
         raise UserError(f"{place}: expected a learngene file (*{SUFFIX}), or a folder that `lgx init` wrote")
     title = name.removeprefix(HUB).partition("@")[0]
     card = model_card(title, facts.library, facts.tags, facts.summary, facts.shown, {}, facts.code, _WRITER)
-    card += f"\n## Measured\n\n{_measured(runs, facts.metrics)}\n"
+    card += f"\n## Measured\n\n{_measured(listed, facts.metrics)}\n"
     notes = [
-        f"the files name {source!r}, a path of this machine; everybody who may read the repository sees it"
-        for source in sources
-        if source and _is_local(source)
+        f"the files name {text!r}, a path of this machine; everybody who may read the repository sees it"
+        for text in texts
+        if text and path_in(text)
     ]
     return Shared(files, card, tuple(left_out), tuple(notes))
 
@@ -122,7 +123,7 @@ def _of_learngene(learngene: Learngene, name: str, file: str) -> _Facts:
 
 
 def _of_folder(path: Path, name: str) -> tuple[_Facts, list[str]]:
-    """What the card of a descendant says, and the sources that its files name."""
+    """What the card of a descendant says, and the texts in its files that may be paths of this machine."""
     if not (path / WEIGHTS).is_file():
         raise UserError(f"{path}: has no {WEIGHTS}; only safetensors files are uploaded")
     network, record = load_pretrained(str(path)), StartRecord.read(str(path))
@@ -146,27 +147,24 @@ def _of_folder(path: Path, name: str) -> tuple[_Facts, list[str]]:
         code = f"import lgx\n\nmodel = lgx.init({quoted(name)}, {arch})"
     elif isinstance(architecture, GPT2Architecture):
         library, tags, model = "transformers", "gpt2, learngene", "AutoModelForSequenceClassification"
-        code = f"from transformers import {model}\n\nmodel = {model}.from_pretrained({quoted(repository)})"
+        repository, _, revision = repository.partition("@")
+        branch = f", revision={quoted(revision)}" if revision else ""
+        code = f"from transformers import {model}\n\nmodel = {model}.from_pretrained({quoted(repository)}{branch})"
     else:
         library, tags = "timm", "image-classification, timm, learngene"
         code = f"import timm\n\nmodel = timm.create_model({quoted(f'hf-hub:{repository}')}, pretrained=True)"
     summary = f"A descendant; `lgx init --source {name} …` reads it as well."
-    return _Facts(library, tags, summary, shown, code), [source]
+    others = [text for text in (record.arguments.values() if record else ()) if isinstance(text, str)]
+    absolute = [text for text in others if text != source and Path(path_in(text) or "").is_absolute()]
+    return _Facts(library, tags, summary, shown, code), [source, *absolute]
 
 
 def _ancestor(source: str, what: str = "ancestor") -> dict[str, str]:
-    """Name and license of a source; of a path only what identifies a run."""
+    """Name and license of a source."""
     if not source:
         return {what: "none"}
     license = license_of(source)
-    shown = "/".join(Path(source).parts[-4:]) if _is_local(source) else source
-    return {what: escape_markdown(shown), f"license of the {what}'s weights": license or _UNKNOWN}
-
-
-def _is_local(source: str) -> bool:
-    """Whether a source is a path, and no name of timm, of a hub or of a URL."""
-    names = is_remote(source) or source.startswith((PREFIX, "hf-hub:", "gpt2:")) or timm.is_model(source.split(".")[0])
-    return not names and ("/" in source or source.endswith((SUFFIX, ".ckpt", ".safetensors")))
+    return {what: escape_markdown(public_name(source)), f"license of the {what}'s weights": license or _UNKNOWN}
 
 
 def license_of(source: str) -> str | None:

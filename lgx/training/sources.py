@@ -4,7 +4,7 @@ from typing import Any
 
 from jsonargparse import Namespace
 
-from lgx.artifacts.remote import pinned
+from lgx.artifacts.timm_source import pinned_source
 from lgx.errors import UserError
 
 
@@ -31,6 +31,6 @@ def _pin(values: Any, place: str) -> None:
             _pin(value, inside)
         elif isinstance(value, str) and key != "class_path":
             try:
-                entries[key] = pinned(value)
+                entries[key] = pinned_source(value)
             except UserError as error:
                 raise UserError(f"{inside}: {error}") from error

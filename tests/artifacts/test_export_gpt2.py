@@ -62,6 +62,6 @@ def test_a_tied_head_is_written_once_and_tied_again_when_read(tmp_path):
 
 def test_a_folder_with_foreign_files_is_not_replaced(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match=r"is no model folder, because it holds notes\.txt"):
+    with pytest.raises(UserError, match=r"holds notes\.txt, which does not belong to a model folder"):
         write_text_descendant(tmp_path, GPT2.build())
     assert (tmp_path / "notes.txt").read_text() == "mine"

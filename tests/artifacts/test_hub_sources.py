@@ -11,12 +11,14 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.remote import cached, located, pinned, without_downloads
 from lgx.artifacts.start_record import StartRecord
+from lgx.core import hub as core_hub
 from lgx.core.rows import read_rows
 from lgx.errors import UserError
 from lgx.results.lineage import Lineage
 from lgx.results.run_records import RunRecord
 from tests.support.command_line import free_port, lgx
 from tests.support.fake_hub import TOKEN, FakeHub, running_hub, use_hub
+from tests.support.hub import silent_hub
 from tests.support.untrained_learngenes import BIG
 
 FILE = "sws.learngene.safetensors"
@@ -187,6 +189,16 @@ def test_without_a_network_a_name_is_refused_within_seconds(monkeypatch, tmp_pat
     with pytest.raises(UserError, match="the Hugging Face hub cannot be reached"):
         located("hf://lab/vit")
     assert time.monotonic() - began < 8
+
+
+def test_a_hub_that_never_answers_is_refused_within_seconds(monkeypatch, tmp_path):
+    monkeypatch.setattr(core_hub, "SECONDS", 1.0)
+    with silent_hub() as address:
+        use_hub(monkeypatch, address, str(tmp_path / "hub"))
+        began = time.monotonic()
+        with pytest.raises(UserError, match="the Hugging Face hub cannot be reached"):
+            located("hf://lab/vit")
+        assert time.monotonic() - began < 4
 
 
 def test_offline_mode_asks_nobody(hub, commit, monkeypatch):

@@ -7,10 +7,12 @@ import timm
 import torch
 from safetensors.torch import save_file
 
+from lgx.artifacts.export import write_descendant
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
 from lgx.training.contract import digests_of_files
 from tests.support.command_line import ARCH, lgx
+from tests.support.families import tiny
 
 SIZES = {"depth": 2, "embed_dim": 16, "num_heads": 2, "patch_size": 4, "img_size": 16}
 
@@ -53,6 +55,14 @@ def test_the_weights_of_a_folder_are_a_part_of_the_record_of_a_run(folder):
     assert list(before) == ["model.ancestor"]
     torch.save({"cls_token": torch.zeros(1)}, path / "pytorch_model.bin")
     assert digests_of_files(config) != before
+
+
+def test_a_folder_of_a_segmentation_network_keeps_the_names_of_its_classes(tmp_path):
+    architecture, names = tiny("plain", kind="segmentation"), ("a", "b", "c", "d", "e")
+    write_descendant(tmp_path / "net", architecture.build(), architecture, (0.5,) * 3, (0.5,) * 3, names)
+    loaded = load_pretrained(str(tmp_path / "net"))
+    assert loaded.architecture == architecture
+    assert loaded.label_names == names
 
 
 def test_a_folder_without_weights_is_named(folder):

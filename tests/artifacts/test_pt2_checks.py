@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from lgx.artifacts.export.about import About
+from lgx.artifacts.export.pt2_checks import checked_copy
 from lgx.artifacts.export.pt2_file import run_pt2, write_pt2
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -117,6 +118,15 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "an operation on files": (
         in_json(PROGRAM, lambda p: nodes(p)[0].update(target="torch.ops.aten.from_file.default")), "'target' is",
     ),
+    "an operation that writes files": (
+        in_json(PROGRAM, lambda p: nodes(p)[0].update(target="torch.ops.aten.save.default")), "'target' is",
+    ),
+    "an attribute of an operation": (
+        in_json(PROGRAM, lambda p: nodes(p)[0].update(target="torch.ops.aten.relu.__init__")), "'target' is",
+    ),
+    "an attribute of all operations": (
+        in_json(PROGRAM, lambda p: nodes(p)[0].update(target="torch.ops.aten.__dict__.update")), "'target' is",
+    ),
     "a name with code": (in_json(PROGRAM, lambda p: nodes(p)[0].update(name=f"x\n{CODE}")), "'name' is"),
     "a key with code": (
         in_json(PROGRAM, lambda p: p["graph_module"]["graph"]["tensor_values"].update({f"x={CODE}": {}})), "'' is",
@@ -154,6 +164,51 @@ def test_what_torch_would_evaluate_is_refused(good, tmp_path, monkeypatch, name)
     assert str(refused.value).startswith(f"{path}: ")
     assert words in str(refused.value)
     assert not (tmp_path / "evidence").exists()
+
+
+def with_list_at(content: bytes, start: int) -> bytes:
+    """A zip file whose list of members begins at a byte."""
+    own = int.from_bytes(content[-6:-2], "little")
+    return content[:own] + bytes(start - own) + content[own:-6] + start.to_bytes(4, "little") + content[-2:]
+
+
+def with_two_lists(first: Path, second: Path, out: Path) -> Path:
+    """A zip file with the members of two: torch finds those of the first, Python those of the second.
+
+    The last bytes say where the list of members begins. torch counts from the beginning of the file, where the list of
+    the first one lies; Python takes all before the second one for a prefix.
+    """
+    contents = [path.read_bytes() for path in (first, second)]
+    start = max(int.from_bytes(content[-6:-2], "little") for content in contents)
+    out.write_bytes(b"".join(with_list_at(content, start) for content in contents))
+    return out
+
+
+def test_torch_reads_the_members_that_were_checked_and_no_others(good, tmp_path):
+    evidence = tmp_path / "evidence"
+    bad = rewritten(Path(shutil.copy(good, tmp_path / "bad.pt2")), lambda c: c.update({INPUTS: pickled(evidence)}))
+    plain = rewritten(Path(shutil.copy(good, tmp_path / "plain.pt2")), lambda content: None)
+    path = with_two_lists(bad, plain, tmp_path / "net.pt2")
+    with contextlib.suppress(AssertionError):  # what the code returns is no input
+        torch.export.load(path)
+    assert evidence.exists()
+    evidence.unlink()
+    images = torch.randn(4, 3, 8, 8)
+    assert torch.equal(run_pt2(path)[0](images), run_pt2(good)[0](images))
+    assert not evidence.exists()
+
+
+def test_a_file_that_changes_after_the_check_is_not_read_again(good, tmp_path, monkeypatch):
+    path, evidence = Path(shutil.copy(good, tmp_path / "net.pt2")), tmp_path / "evidence"
+
+    def changed(*args):
+        found = checked_copy(*args)
+        rewritten(path, lambda content: content.update({INPUTS: pickled(evidence)}))
+        return found
+
+    monkeypatch.setattr("lgx.artifacts.export.pt2_file.checked_copy", changed)
+    assert run_pt2(path)[0](torch.zeros(1, 3, 8, 8)).shape == (1, 3)
+    assert not evidence.exists()
 
 
 def test_damaged_files_are_named(good, tmp_path):

@@ -1,11 +1,17 @@
 """The file in a model folder that says what started its network."""
 
 import pytest
+import torch
 
+from lgx.architectures import GPT2Architecture
+from lgx.artifacts.export import write_text_descendant
+from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import RECORD, StartRecord
 from lgx.errors import UserError
 from lgx.methods import Pretrained
 from tests.support.command_line import ARCH, lgx
+from tests.support.extras import import_transformers
+from tests.support.untrained_learngenes import BIG
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
@@ -13,6 +19,35 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     record.write(tmp_path)
     for name in (str(tmp_path), f"local-dir:{tmp_path}"):
         assert StartRecord.read(name) == record
+
+
+def test_a_weights_file_holds_the_record_of_its_start(tmp_path, sws_file):
+    arch, out = BIG.replace(depth=4).spec(), tmp_path / "start.safetensors"
+    assert lgx("init", "--source", sws_file, "--arch", arch, "--out", out).code == 0
+    record = StartRecord.read(str(out))
+    assert record == StartRecord("sws", "StagewiseExpansion", {"source": str(sws_file)})
+    assert Pretrained(str(out)).method == "sws"
+    refused = lgx("init", "--arch", arch, "--num_classes", 3, "--out", out)
+    assert f"holds a descendant of method sws from {sws_file}; choose" in refused.sentence
+    assert lgx("init", "--arch", arch, "--num_classes", 3, "--out", out, "--force").code == 0
+    assert StartRecord.at(str(out)) == StartRecord("random", "RandomStart")
+
+
+def test_a_weights_file_of_a_text_model_holds_the_record_of_its_start(tmp_path):
+    import_transformers()
+    out = tmp_path / "text.safetensors"
+    record = StartRecord("sws", "StagewiseExpansion")
+    write_text_descendant(out, GPT2Architecture(1, 16, 2, 16, 32, 3).build(), record=record)
+    assert StartRecord.read(str(out)) == record
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"method": 3}'])
+def test_a_damaged_record_of_a_weights_file_is_one_sentence(text, tmp_path):
+    write_safetensors(tmp_path / "a.safetensors", {"x": torch.zeros(1)}, {"lgx_start": text})
+    with pytest.raises(UserError, match=r"a\.safetensors"):
+        StartRecord.read(str(tmp_path / "a.safetensors"))
+    (tmp_path / "b.safetensors").write_text("no weights")
+    assert StartRecord.read(str(tmp_path / "b.safetensors")) is None
 
 
 @pytest.mark.parametrize("source", ["deit_tiny_patch16_224", "hf-hub:a/b", "x" * 5000, "a\0b", ""])

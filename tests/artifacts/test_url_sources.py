@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -12,11 +13,14 @@ from threading import Thread
 
 import fsspec
 import pytest
+from jsonargparse import Namespace
 
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.remote import checks, located, pinned, urls, without_downloads
+from lgx.artifacts.timm_source import pinned_source
 from lgx.core.cache import cache_root
 from lgx.errors import UserError
+from lgx.training.sources import pin_sources
 from tests.support.command_line import free_port, lgx
 from tests.support.untrained_learngenes import BIG
 
@@ -28,6 +32,8 @@ class Web:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.requests, self.url = folder, list[str](), ""
+        self.hides_absent = False
+        """Whether it answers 403 for files that it does not have, as stores whose folders cannot be listed."""
 
 
 @contextmanager
@@ -37,6 +43,9 @@ def published(folder: Path) -> Iterator[Web]:
     class Handler(SimpleHTTPRequestHandler):
         def __init__(self, *args, **options):
             super().__init__(*args, directory=str(folder), **options)
+
+        def send_error(self, code, *args):
+            super().send_error(403 if code == 404 and web.hides_absent else code, *args)
 
         def log_message(self, *_):
             web.requests.append(f"{self.command} {self.path}")
@@ -82,8 +91,8 @@ def test_an_unchanged_file_is_not_downloaded_again_and_a_changed_one_is(web, anc
     url = f"{web.url}/{FILE}"
     assert located(url) == located(url)
     assert len([line for line in web.requests if line.startswith("GET")]) == 1
-    time.sleep(1.1)  # the server tells versions apart by seconds
     shutil.copy(ancestor_file, web.folder / FILE)
+    os.utime(web.folder / FILE, (10**9, 10**9))  # the server tells versions apart by seconds
     assert Learngene.load(url).method == "ancestor"
 
 
@@ -132,6 +141,74 @@ def test_a_model_folder_is_read_by_its_url(web, sws_file, tmp_path):
     assert web.requests == []
 
 
+def files_of(folder: str) -> set[str]:
+    return {path.name for path in Path(folder).iterdir() if not path.name.startswith(".")}
+
+
+@pytest.fixture
+def model_folder(sws_file, tmp_path):
+    """A folder that ``lgx init`` wrote, which a server can publish."""
+    assert init(sws_file, tmp_path / "web/vit").code == 0
+    (tmp_path / "web/vit/README.md").unlink()
+    return tmp_path / "web"
+
+
+def test_a_kept_folder_is_read_where_the_server_does_not_answer(model_folder, capsys):
+    with published(model_folder) as web:
+        path = located(f"{web.url}/vit")
+        with without_downloads():
+            assert located(f"{web.url}/vit") == path
+    assert files_of(path) == {"config.json", "model.safetensors", "lgx.json"}
+    capsys.readouterr()
+    assert located(f"{web.url}/vit") == path
+    assert capsys.readouterr().err.count("is read") == 1
+
+
+def test_a_folder_whose_download_was_cut_off_is_not_taken_for_a_complete_one(model_folder, monkeypatch):
+    fetch = urls._fetch
+
+    def cut_off(url, file, expected):
+        if url.endswith("lgx.json"):
+            raise urls._OutOfReach(f"{url}: cannot be reached")
+        return fetch(url, file, expected)
+
+    with published(model_folder) as web:
+        with monkeypatch.context() as patch:
+            patch.setattr(urls, "_fetch", cut_off)
+            for _ in range(2):
+                with pytest.raises(UserError, match="cannot be reached"):
+                    located(f"{web.url}/vit")
+        assert "lgx.json" in files_of(located(f"{web.url}/vit"))
+
+
+def test_a_store_that_answers_403_for_absent_files_gives_a_folder(model_folder):
+    with published(model_folder) as web:
+        web.hides_absent = True
+        assert files_of(located(f"{web.url}/vit")) == {"config.json", "model.safetensors", "lgx.json"}
+        with pytest.raises(UserError, match="the server answers 403"):
+            located(f"{web.url}/none")
+
+
+def test_a_file_that_was_removed_on_the_server_is_removed_from_the_kept_folder(model_folder):
+    with published(model_folder) as web:
+        path = located(f"{web.url}/vit")
+        (model_folder / "vit/lgx.json").unlink()
+        assert located(f"{web.url}/vit") == path
+    assert files_of(path) == {"config.json", "model.safetensors"}
+
+
+def test_a_read_only_cache_is_read(web, model_folder, monkeypatch):
+    names = [pinned(f"{web.url}/{FILE}"), pinned(f"{web.url}/vit")]
+
+    def refused(*_):
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(Path, "touch", refused)
+    assert [pinned(name) for name in (*names, f"{web.url}/{FILE}", f"{web.url}/vit")] == [*names, *names]
+    with without_downloads():
+        assert [pinned(name) for name in names] == names
+
+
 def test_any_file_system_of_fsspec_is_read(sws_file):
     system = fsspec.filesystem("memory")
     system.pipe_file(f"/bucket/{FILE}", Path(sws_file).read_bytes())
@@ -149,6 +226,9 @@ def test_any_file_system_of_fsspec_is_read(sws_file):
         ("s3://bucket/a.safetensors", "a library is missing (Install s3fs to access S3); install it with pip"),
         ("nowhere://bucket/a.safetensors", "fsspec cannot open it (Protocol not known: nowhere)"),
         ("https://me:secret@host/a.safetensors", "the URL holds a password, which records would store"),
+        ("https://ghp_secret@host/a.safetensors", "the URL holds a user or token, which records would store"),
+        ("simplecache::https://me:secret@host/a.safetensors", "the URL holds a password, which records would store"),
+        ("https://[secret/a.safetensors", "not a valid URL"),
         ("https://host/a.safetensors?X-Amz-Signature=secret", "the URL holds X-Amz-Signature"),
     ],
 )
@@ -180,3 +260,19 @@ def test_weights_of_a_timm_model_are_read_by_url(web, tmp_path):
     options = ["--img_size", 32, "--num_classes", 3, "--out", tmp_path / "vit"]
     result = lgx("import", "timm:vit_tiny_patch16_224", "--weights", weights, *options)
     assert result.code == 0, result.err
+    source = f"timm:vit_tiny_patch16_224,weights={weights},img_size=32,num_classes=3"
+    spec = "depth=12,embed_dim=192,num_heads=3,patch_size=16,img_size=32"
+    result = lgx("init", "--source", source, "--arch", spec, "--out", tmp_path / "start")
+    assert result.code == 0, result.err
+    recorded = json.loads((tmp_path / "start/lgx.json").read_text())["arguments"]["source"]
+    assert recorded == source.replace(weights, f"{weights}#sha256={digest(web.folder / 'v.safetensors')}")
+    assert pinned_source(recorded) == recorded
+
+
+def test_a_run_records_the_version_of_the_weights_of_a_timm_model(web):
+    name = f"{web.url}/{FILE}"
+    config = Namespace(model=Namespace(ancestor=f"timm:vit_tiny_patch16_224,weights={name}", arch="timm:resnet34"))
+    pin_sources(config)
+    sha = digest(web.folder / FILE)
+    assert config.model.ancestor == f"timm:vit_tiny_patch16_224,weights={name}#sha256={sha}"
+    assert config.model.arch == "timm:resnet34"

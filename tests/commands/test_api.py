@@ -1,8 +1,10 @@
 """``lgx.init``, ``lgx.embed_task``, ``lgx.compare`` and ``lgx.load_learngene`` give what the commands write."""
 
+import hashlib
 import subprocess
 import sys
 
+import fsspec
 import pytest
 import timm
 import torch
@@ -12,7 +14,8 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms import Compose, Resize, ToTensor
 
 import lgx as package
-from lgx.artifacts.learngene import SUFFIX
+from lgx.architectures import parse_architecture
+from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.errors import UserError
 from tests.support.command_line import lgx
@@ -54,6 +57,22 @@ def test_init_knows_budgets_methods_and_starts_without_a_source(sws, ancestor, c
     assert package.init(arch=ARCH, num_classes=4)(torch.zeros(1, 3, 16, 16)).shape == (1, 4)
 
 
+def test_init_passes_images_to_the_method_that_measures_on_them(ancestor, images, tmp_path):
+    options = {"data": str(images), "method": "weight_subcloning"}
+    arch = "depth=2,embed_dim=8,num_heads=1,patch_size=4,img_size=16"
+    small = package.init(ancestor / f"best{SUFFIX}", arch, **options)
+    words = ["--arch", arch, *(f"--{name}={value}" for name, value in options.items())]
+    assert lgx("init", "--source", ancestor / f"best{SUFFIX}", "--out", tmp_path / "d", *words).code == 0
+    written = timm.create_model(f"local-dir:{tmp_path / 'd'}", pretrained=True)
+    assert_close(small.state_dict(), written.state_dict())
+    assert len(package.init(ancestor / f"best{SUFFIX}", arch, method="weight_subcloning").blocks) == 2
+
+
+def test_an_option_of_no_method_is_unknown(ancestor):
+    with pytest.raises(UserError, match="--noize: unknown option; method pretrained has no options"):
+        package.init(ancestor / f"best{SUFFIX}", ARCH, noize=0.1)
+
+
 def test_mistakes_raise_user_errors(sws, tmp_path):
     with pytest.raises(UserError, match="unknown"):
         package.init(sws / f"best{SUFFIX}", ARCH, method="magic")
@@ -91,6 +110,23 @@ def test_embed_task_reads_plain_tensors(ancestor):
     plain = package.embed_task(ancestor / f"best{SUFFIX}", [torch.ones(4, 3, 16, 16)], "a")
     paired = DataLoader(TensorDataset(torch.ones(4, 3, 16, 16), torch.zeros(4)), batch_size=4)
     assert_close(plain.tensors["a"], package.embed_task(ancestor / f"best{SUFFIX}", paired, "a").tensors["a"])
+
+
+def test_embed_task_reads_images_of_any_channels(tmp_path):
+    gray, architecture = tmp_path / f"gray{SUFFIX}", parse_architecture(f"{ARCH},in_chans=1", num_classes=3)
+    task = {"mean": [0.5], "std": [0.5]}
+    Learngene("ancestor", architecture, architecture.build().state_dict(), task=task).save(gray)
+    found = package.embed_task(gray, [torch.ones(4, 1, 16, 16)], "a")
+    assert_close(found.tensors, package.embed_task(gray, [torch.ones(4, 1, 16, 16)], "a", mean=[0], std=[1]).tensors)
+    with pytest.raises(UserError, match="mean and std have 3 and 1 values, the images 1 channels"):
+        package.embed_task(gray, [torch.ones(4, 1, 16, 16)], "a", mean=(0.5, 0.5, 0.5))
+
+
+def test_embed_task_records_the_version_of_an_ancestor_from_elsewhere(ancestor):
+    content = (ancestor / f"best{SUFFIX}").read_bytes()
+    fsspec.filesystem("memory").pipe_file(f"/bucket/a{SUFFIX}", content)
+    found = package.embed_task(f"memory://bucket/a{SUFFIX}", [torch.ones(4, 3, 16, 16)], "a")
+    assert found.ancestor == f"memory://bucket/a{SUFFIX}#sha256={hashlib.sha256(content).hexdigest()}"
 
 
 def test_compare_gives_the_tables_of_the_command(ancestor):

@@ -185,13 +185,21 @@ def test_options_that_contradict_each_other_are_refused(ancestor, tmp_path, opti
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_is_a_source_for_a_folder_and_a_run_without_a_best_checkpoint_is_named(ancestor, tmp_path):
+def test_a_run_is_a_source_for_a_folder_and_a_run_without_a_best_checkpoint_is_named(ancestor, tmp_path, monkeypatch):
     for source, out in ((ancestor, "run"), (ancestor / "checkpoints/best.ckpt", "file")):
         done = lgx("export", source, "--out", tmp_path / out)
         assert done.code == 0, done.err
     weights = [(tmp_path / out / "model.safetensors").read_bytes() for out in ("run", "file")]
     assert weights[0] == weights[1]
-    assert '| source | "best.ckpt" |' in (tmp_path / "run/README.md").read_text()
+    card = (tmp_path / "run/README.md").read_text()
+    assert '| source | "test/ancestor/seed0/checkpoints/best.ckpt" |' in card
+    (tmp_path / "net.onnx").write_bytes(b"onnx")
+    monkeypatch.chdir(tmp_path)
+    for source in ("net.onnx", tmp_path / "net.onnx"):
+        refused = lgx("export", source, "--out", tmp_path / "x")
+        assert f"{source}: unknown kind of file; give a checkpoint" in refused.sentence
+    refused = lgx("export", "none.onnx", "--out", tmp_path / "x")
+    assert "none.onnx: not a file, a folder or a model that timm knows" in refused.sentence
     shutil.copytree(ancestor, tmp_path / "broken")
     (tmp_path / "broken/checkpoints/best.ckpt").unlink()
     refused = lgx("export", tmp_path / "broken", "--out", tmp_path / "x")

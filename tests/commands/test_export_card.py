@@ -2,9 +2,13 @@
 
 import re
 import shutil
+from pathlib import Path
 
+import fsspec
 import pytest
+import torch
 
+from lgx.artifacts.public_names import public_path
 from lgx.core.provenance import commit
 from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments, lgx
@@ -45,12 +49,14 @@ def test_the_card_of_a_checkpoint_names_task_score_seed_commit_method_and_start(
         "task": '"shapes"',
         "seed": "3",
         "method": f'"{row.method}"',
-        "run": f'"{row.run}"',
-        "source": '"best.ckpt"',
+        "run": f'"{public_path(row.run)}"',
+        "source": '"test/r/seed3/checkpoints/best.ckpt"',
     }
     assert expected.items() <= facts.items()
     assert facts["commit"] == f'"{commit()}"'
-    assert facts["start"] == '"WeightSelection from ancestor.learngene.safetensors"'
+    assert facts["start"].startswith('"WeightSelection from ')
+    assert facts["start"].endswith('/ancestor.learngene.safetensors"')
+    assert str(run.parents[2]) not in (tmp_path / "model/README.md").read_text()
     assert facts["trained"] == f'"{row.epochs} epoch{"s" if row.epochs > 1 else ""}"'
 
 
@@ -77,3 +83,36 @@ def test_the_card_of_a_start_says_initialized(tmp_path):
     assert "initialized by lgx" in summary
     assert facts["method"] == '"random"'
     assert "trained" not in facts
+
+
+def test_the_card_of_a_network_of_unknown_origin_says_written(ancestor_file, tmp_path):
+    card_of(ancestor_file, tmp_path / "trained")
+    summary, facts = card_of(tmp_path / "trained", tmp_path / "again")
+    assert "written by lgx" in summary
+    assert not {"trained", "method"} & set(facts)
+
+
+def test_the_card_of_a_learngene_from_elsewhere_is_that_of_the_file(ancestor_file, tmp_path):
+    fsspec.filesystem("memory").pipe_file("/bucket/a.learngene.safetensors", Path(ancestor_file).read_bytes())
+    name = "memory://bucket/a.learngene.safetensors"
+    summary, facts = card_of(name, tmp_path / "model")
+    assert "trained by lgx" in summary
+    assert facts["method"] == '"ancestor"'
+    assert facts["source"].startswith(f'"{name}#sha256=')
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"lgx_run": [], "callbacks": []},
+        {"lgx_run": {"versions": [], "config": 3}, "callbacks": {"a": {"monitor": "val/acc", "current_score": "high"}}},
+        {"callbacks": {"a": {"monitor": ["val/acc"], "current_score": torch.ones(2)}, "b": 3}},
+    ],
+    ids=["lists", "texts", "shapes"],
+)
+def test_a_checkpoint_with_damaged_records_is_exported_without_them(run, tmp_path, values):
+    checkpoint = torch.load(run / "checkpoints/best.ckpt", weights_only=True)
+    torch.save({**checkpoint, **values}, tmp_path / "a.ckpt")
+    summary, facts = card_of(tmp_path / "a.ckpt", tmp_path / "model")
+    assert "trained by lgx" in summary
+    assert "val/acc" not in facts

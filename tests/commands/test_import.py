@@ -149,10 +149,10 @@ def test_other_mistakes_give_a_sentence(state, tmp_path):
         ((file, out, "--img_size", 30), "img_size 30 is no multiple of patch_size 16; choose 16 or 32"),
         ((file, out, "--img_size", 32, "--patch_size", 5), "no multiple of patch_size 5; choose 30 or 35"),
         ((tmp_path / "none.pth", out), "no such file of weights"),
-        ((text, out), "no file of weights; expected a name that ends in"),
+        ((text, out), "unknown kind of file; expected a name that ends in"),
         ((damaged, out), "not an intact checkpoint"),
         ((file, tmp_path / "out.safetensors"), "expected a folder"),
-        ((file, tmp_path), "is no model folder"),
+        ((file, tmp_path), "which does not belong to a model folder"),
     ]:
         result = imported(*options)
         assert result.code == 2

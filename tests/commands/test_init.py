@@ -92,7 +92,7 @@ def test_a_folder_that_init_wrote_is_a_source(sws, tmp_path):
     arch = ARCH.replace("depth=4", "depth=3")
     assert lgx("init", "--source", tmp_path / "model", "--arch", arch, "--out", tmp_path / "again").code == 0
     a, b = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("model", "again"))
-    assert len(a) == len(b)
+    assert a == b
 
 
 def test_a_budget_chooses_a_size_that_the_source_fills(ancestor, tmp_path):
@@ -133,9 +133,11 @@ def test_of_sizes_that_meet_a_budget_the_start_with_the_best_features_is_written
     (tmp_path / "bare").mkdir()
     for image in images.glob("test/*/00*.png"):
         shutil.copy(image, tmp_path / "bare")
+    given[-1] = tmp_path / "b.safetensors"
     subcloned = lgx(*given, "--data", tmp_path / "bare", "--method", "weight_subcloning")  # ranks parts by the images
     assert subcloned.code == 0, subcloned.err
     assert "k-NN" not in subcloned.out
+    given[-1] = tmp_path / "a.safetensors"
     result = lgx(*given, "--data", tmp_path / "bare")
     assert result.code == 2
     assert "no folder train/" in result.sentence
@@ -171,7 +173,7 @@ def test_a_folder_with_foreign_files_is_not_replaced(sws, tmp_path):
     (tmp_path / "precious" / "thesis.txt").write_text("years of work")
     result = start(sws, tmp_path / "precious")
     assert result.code == 2
-    assert "is no model folder" in result.sentence
+    assert "holds thesis.txt, which does not belong to a model folder" in result.sentence
     assert (tmp_path / "precious" / "thesis.txt").read_text() == "years of work"
 
 
@@ -196,7 +198,7 @@ def test_init_does_not_replace_foreign_folders_or_the_current_one(tmp_path, monk
     for out in (".", "..", str(tmp_path / "mine"), str(tmp_path)):
         result = lgx("init", "--arch", ARCH, "--out", out)
         assert result.code == 2
-        assert "no model folder" in result.sentence
+        assert "which does not belong to a model folder" in result.sentence
     assert (tmp_path / "mine" / "gold.txt").exists()
 
 

@@ -8,7 +8,8 @@ import onnx
 import pytest
 from PIL import Image
 
-from lgx.commands.predict import is_for_exported
+from lgx.commands.predict import _is_own, is_for_exported
+from lgx.core.task import Task
 from tests.support.command_line import lgx, python
 from tests.support.images import CLASSES, draw
 from tests.support.paths import ROOT
@@ -215,17 +216,32 @@ def test_mistakes_end_with_one_sentence_and_write_nothing(models, photos, tmp_pa
         ),
         (
             [photos, "--model", texts],
-            "reads texts, but `lgx predict` writes one class",
+            "reads texts, but `lgx predict` writes classes or labels of whole images",
         ),
     ):
         done = lgx("predict", *words, "--out", out)
         assert (done.code, sentence in done.sentence) == (2, True), done.err
         assert not out.exists()
-    out.write_text("mine")
-    done = lgx("predict", photos, "--model", models["folder"], "--out", out)
-    assert "exists, and `lgx predict` did not write it" in done.sentence
+    for text in ("mine", "notes\nfile,class,name,probability\n", "file,label\na.png,dog\n", "profile,age\n"):
+        out.write_text(text)
+        done = lgx("predict", photos, "--model", models["folder"], "--out", out)
+        assert "exists, and `lgx predict` did not write it" in done.sentence
+        assert out.read_text() == text
     assert lgx("predict", photos, "--model", models["folder"], "--out", out, "--force").code == 0
     assert lgx("predict", photos, "--model", models["folder"], "--out", out).code == 0
+
+
+def test_a_file_of_labels_is_own_if_they_are_those_of_the_model(tmp_path):
+    task = Task("", 3, kind="multilabel", class_names=("a", 'b, "c"', "=d"))
+    path = tmp_path / "p.csv"
+    for line, own in (
+        ('file,a,"b, ""c""",\'=d', True),
+        ("file,class,name,probability,class_2,name_2,probability_2", True),
+        ("file,a,b", False),
+        ("file,class,name,probability,note", False),
+    ):
+        path.write_text(f"{line}\r\nx.png,0\r\n", newline="")
+        assert _is_own(path, task) == own, line
 
 
 def test_the_form_of_the_command_follows_from_its_options(tmp_path, monkeypatch):

@@ -2,14 +2,21 @@
 
 import json
 import shutil
+import time
 
 import pytest
 
 import lgx as lgx_package
+from lgx.architectures import GPT2Architecture
+from lgx.artifacts.export import write_text_descendant
 from lgx.artifacts.learngene import Learngene
+from lgx.core import hub as core_hub
 from lgx.results.sharing import license_of
+from tests.support import fake_hub
 from tests.support.command_line import ARCH, free_port, lgx, python
+from tests.support.extras import import_transformers
 from tests.support.fake_hub import TOKEN, running_hub, use_hub
+from tests.support.hub import silent_hub
 from tests.support.untrained_learngenes import BIG, write_sws
 
 DESCENDANT = ARCH.replace("depth=4", "depth=3")
@@ -80,6 +87,24 @@ def test_a_descendants_folder_is_uploaded_without_what_does_not_belong_to_it(hub
     assert json.loads((tmp_path / "again/lgx.json").read_text())["method"] == "sws"
 
 
+def test_absolute_paths_among_the_arguments_of_a_start_are_noted(hub, folder):
+    record = json.loads((folder / "lgx.json").read_text())
+    record["arguments"] |= {"task_embeddings": "/data/mine/tasks.safetensors", "order": "front_last_mid"}
+    (folder / "lgx.json").write_text(json.dumps(record))
+    result = lgx("push", folder, "hf://lab/des", "--dry-run")
+    assert "the files name '/data/mine/tasks.safetensors', a path of this machine" in result.out
+    assert result.out.count("a path of this machine") == 2
+    assert "front_last_mid" not in result.out
+
+
+def test_the_card_of_a_text_model_on_a_branch_names_the_branch_as_transformers_does(hub, tmp_path):
+    import_transformers()
+    write_text_descendant(tmp_path / "text", GPT2Architecture(1, 16, 2, 16, 32, 3).build())
+    result = lgx("push", tmp_path / "text", "hf://lab/text", "--revision=next", "--dry-run")
+    assert result.code == 0, result.err
+    assert '.from_pretrained("lab/text", revision="next")' in result.out
+
+
 def test_a_dry_run_shows_files_and_card_and_sends_nothing(hub, sws, monkeypatch):
     monkeypatch.delenv("HF_TOKEN")
     result = lgx("push", sws / FILE, "hf://lab/new", "--dry-run")
@@ -99,6 +124,11 @@ def test_the_numbers_of_other_runs_are_shown(hub, sws, ancestor):
 def test_the_python_function_returns_the_name_of_the_upload(hub, sws):
     name = lgx_package.push_to_hub(str(sws / FILE), "hf://lab/py", runs=[str(sws)])
     assert lgx_package.load_learngene(name).method == "sws"
+    cards = []
+    for runs in (str(sws), sws, [sws]):
+        lgx_package.push_to_hub(sws / FILE, "hf://lab/py", runs=runs)
+        cards.append(files_of(hub, "lab/py")["README.md"])
+    assert cards[0] == cards[1] == cards[2]
 
 
 @pytest.mark.parametrize(
@@ -132,11 +162,35 @@ def test_a_missing_or_refused_token_gives_one_sentence(hub, sws_file, monkeypatc
     assert "hf_expired" not in refused.out + refused.err
 
 
-def test_without_a_network_a_push_ends_within_seconds(hub, sws_file, monkeypatch, tmp_path):
-    use_hub(monkeypatch, f"http://127.0.0.1:{free_port()}", str(tmp_path), TOKEN)
-    result = lgx("push", sws_file, "hf://lab/new")
+def test_a_branch_that_no_name_can_hold_is_refused(hub, sws_file):
+    refused = lgx("push", sws_file, "hf://lab/new", "--revision=feature/x")
+    assert refused.code == 2
+    assert "--revision feature/x: a name hf://org/name@BRANCH cannot hold it" in refused.sentence
+    assert lgx("push", sws_file, "hf://lab/new", "--revision=refs/pr/1", "--dry-run").code == 0
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_without_a_network_a_push_ends_within_seconds(sws_file, monkeypatch, tmp_path, silent):
+    lgx("push", sws_file, "hf://lab/new", "--dry-run")  # its imports take long where others run as well
+    monkeypatch.setattr(core_hub, "SECONDS", 1.0)
+    with silent_hub() as address:
+        use_hub(monkeypatch, address if silent else f"http://127.0.0.1:{free_port()}", str(tmp_path), TOKEN)
+        began = time.monotonic()
+        result = lgx("push", sws_file, "hf://lab/new")
+        assert time.monotonic() - began < 8
     assert result.code == 2
     assert "cannot be reached" in result.sentence
+
+
+def test_a_hub_that_answers_once_and_then_stalls_is_not_waited_for_without_an_end(hub, sws_file, monkeypatch):
+    monkeypatch.setattr(core_hub, "_STALLED", 1.0)
+    monkeypatch.setitem(fake_hub._ROUTES, r"POST /api/repos/create", lambda handler: time.sleep(12))
+    began = time.monotonic()
+    result = lgx("push", sws_file, "hf://lab/new")
+    assert time.monotonic() - began < 8
+    assert result.code == 2
+    assert "cannot be reached (" in result.sentence
 
 
 @pytest.mark.parametrize(

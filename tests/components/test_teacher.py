@@ -62,7 +62,7 @@ def test_a_source_that_does_not_fit_is_refused(folder):
         Teacher.load(str(folder), Task("shapes", 7))
     with pytest.raises(UserError, match=r"no such file or folder|no config\.json"):
         Teacher.load("no/such/folder", TASK)
-    with pytest.raises(UserError, match="no model that timm knows"):
+    with pytest.raises(UserError, match="not a file, a folder or a model that timm knows"):
         Teacher.load("resnet_of_my_dreams", TASK)
 
 

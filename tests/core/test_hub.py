@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import constants, get_session
 
 from lgx.core import hub
 from lgx.errors import UserError
@@ -40,6 +40,14 @@ def test_a_hub_that_never_answers_is_waited_for_once(monkeypatch):
         began = time.monotonic()
         assert hub.hub_failure()
         assert time.monotonic() - began < 0.5
+
+
+def test_the_client_of_a_hub_that_answers_waits_for_a_limited_time(monkeypatch):
+    monkeypatch.setattr(get_session(), "timeout", None)
+    with empty_hub() as address:
+        monkeypatch.setattr(constants, "ENDPOINT", address)
+        with hub.hub_or_cache("x", "give a file"):
+            assert get_session().timeout.read == hub._STALLED
 
 
 def test_without_the_hub_its_clients_are_offline_and_a_failure_is_one_sentence(monkeypatch):

@@ -30,6 +30,13 @@ def test_a_path_that_no_system_has_is_refused(check):
         check("a\0b", "lgx x", own)
 
 
+@pytest.mark.parametrize("check", [check_file, lambda *given: check_folder(*given, FOLDER)])
+@pytest.mark.parametrize("url", ["hf://lab/vit", "s3://bucket/a.safetensors"])
+def test_a_url_is_refused(check, url):
+    with pytest.raises(UserError, match="--out names a file or folder of this machine; upload with `lgx push`"):
+        check(url, "lgx x", own)
+
+
 def test_a_foreign_file_needs_force(tmp_path):
     (tmp_path / "old").write_text("")
     with pytest.raises(UserError, match=r"--json .*/old: exists, and `lgx x` did not write it; .*with --force"):
@@ -57,7 +64,7 @@ def test_a_foreign_file_in_a_folder_that_is_read_is_never_replaced(tmp_path):
 def test_a_file_never_replaces_a_folder_or_a_device(tmp_path, place):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match="expected a file" if place == "folder" else "no regular file"):
+    with pytest.raises(UserError, match="expected a file" if place == "folder" else "expected a regular file"):
         check_file(tmp_path / place, "lgx x", own, force=True)
 
 
@@ -74,7 +81,7 @@ def test_a_folder_is_replaced_as_a_whole_only_without_unknown_files(tmp_path):
     with pytest.raises(UserError, match="this command reads"):
         check_folder(folder, "lgx x", own, FOLDER, force=True, reads=[folder / "config.json"])
     (folder / "thesis.txt").write_text("")
-    with pytest.raises(UserError, match=r"is no model folder, because it holds thesis\.txt"):
+    with pytest.raises(UserError, match=r"holds thesis\.txt, which does not belong to a model folder"):
         check_folder(folder, "lgx x", own, FOLDER, force=True)
 
 

@@ -7,6 +7,7 @@ import bz2
 import io
 import json
 import lzma
+import pickle
 import resource
 import signal
 import struct
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image, PngImagePlugin
 
 from data_modules.archives import check_tar, unzip
@@ -138,6 +140,20 @@ def checkpoint(path: Path, pickled: bytes, method: int = zipfile.ZIP_STORED) -> 
         archive.writestr("archive/version", "3\n")
 
 
+def legacy(*pickles: bytes) -> bytes:
+    """A checkpoint in torch's older format, whose first three pickles are followed by others."""
+    facts = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+    first = (torch.serialization.MAGIC_NUMBER, torch.serialization.PROTOCOL_VERSION, facts)
+    return b"".join([*(pickle.dumps(value, 2) for value in first), *pickles])
+
+
+def empty_zip() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w"):
+        pass
+    return buffer.getvalue()
+
+
 def many_tensors(path: Path, metadata: str) -> None:
     """A safetensors file of 300,000 empty tensors."""
     tensors = ", ".join(f'"{k:030}": {{"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}' for k in range(200_000))
@@ -217,6 +233,9 @@ def shard(path: Path) -> Any:
     return ShardImages([Shard(path, 1, "")], "x")
 
 
+BYTE_ARRAY = b"\x80\x02cbuiltins\nbytearray\nJ\0\0\0\x40\x85R."
+"""A pickle of a byte array of a gibibyte."""
+
 TIMM: dict[str, Any] = {"pretrained_cfg": {}}
 BIG = (13_300, 13_300)
 RUN = ("--model=Ancestor", "--model.arch=6-Tiny", "--model.optimizer=torch.optim.AdamW", "--data=CIFAR10")
@@ -270,7 +289,9 @@ BOMBS: dict[str, Reader] = {
     "checkpoint: compressed": written(
         "a.ckpt", lambda path: checkpoint(path, b"\x80\x02" + b"}" * 2**24, zipfile.ZIP_BZIP2), load_checkpoint
     ),
-    "pickle: a byte array": in_file(b"\x80\x02cbuiltins\nbytearray\nJ\0\0\0\x40\x85R.", "a.ckpt", load_checkpoint),
+    "pickle: a byte array": in_file(BYTE_ARRAY, "a.ckpt", load_checkpoint),
+    "pickle: before a zip file": in_file(BYTE_ARRAY + empty_zip(), "a.ckpt", load_checkpoint),
+    "pickle: names of storages": in_file(legacy(pickle.dumps({}, 2), BYTE_ARRAY), "a.ckpt", load_checkpoint),
     "results: a line": in_file(",".join(COLUMNS) + "\n" + "a" * 2**25, "results.csv", read_rows),
     "results: length": in_file(",".join(COLUMNS) + "\n" + "a\n" * 2**25, "results.csv", read_rows),
     **{f"tar: {name} header": in_file(partial(tar_of, kind), "a.tgz", check_tar) for name, kind in HEADERS.items()},

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lgx.core.outputs import begins_with
+from lgx.core.outputs import has_mark
 
 _CARD = """\
 ---
@@ -59,8 +59,8 @@ def model_card(
 
 
 def made(facts: Mapping[str, Any]) -> str:
-    """How the model was made: ``trained`` where the facts hold its training, otherwise ``initialized``."""
-    return "trained" if facts.get("trained") else "initialized"
+    """How the model was made: ``trained`` or ``initialized`` where the facts say it, otherwise ``written``."""
+    return "trained" if facts.get("trained") else "initialized" if "method" in facts else "written"
 
 
 def quoted(text: str) -> str:
@@ -75,7 +75,7 @@ def _cell(value: str) -> str:
 
 def is_card_of(path: Path, writer: str) -> bool:
     """Whether a file is a model card that a command wrote."""
-    return begins_with(path, f"\n---\n{_mark(writer)}\n")
+    return has_mark(path, f"\n---\n{_mark(writer)}\n")
 
 
 def _mark(writer: str) -> str:

@@ -1,15 +1,20 @@
 """Which places an exported model may take."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from lgx.artifacts.export.card import is_card_of
+from lgx.artifacts.export.onnx_file import is_own_onnx
+from lgx.artifacts.export.pt2_file import is_own_pt2
+from lgx.artifacts.remote.names import LEARNGENE
 from lgx.artifacts.safetensors_files import read_metadata
 from lgx.artifacts.start_record import RECORD
 from lgx.artifacts.timm_source import file_of
 from lgx.core.outputs import check_file, check_folder
+from lgx.core.program_files import ONNX
+from lgx.errors import UserError
 
-WRITER = "written_by"
+WRITER_KEY = "written_by"
 """Key of a weights file's metadata that names the command."""
 
 _FILES = frozenset({
@@ -30,11 +35,13 @@ def check_model_place(out: str | Path, writer: str, force: bool, reads: Iterable
         reads: What the command reads.
 
     Raises:
-        UserError: If the place is taken by something else.
+        UserError: If the place is taken by something else, or the file has the suffix of a learngene.
     """
+    if str(out).endswith(LEARNGENE):
+        raise UserError(f"--out {out}: {LEARNGENE} is the suffix of learngenes; give a folder or another suffix")
     reads = [None if source is None else file_of(str(source)) for source in reads]
     if Path(out).suffix == ".safetensors":
-        check_file(out, writer, lambda file: read_metadata(file).get(WRITER) == writer, force=force, reads=reads)
+        check_file(out, writer, lambda file: read_metadata(file).get(WRITER_KEY) == writer, force=force, reads=reads)
     else:
         content = ("model folder", _FILES)
         check_folder(
@@ -42,19 +49,12 @@ def check_model_place(out: str | Path, writer: str, force: bool, reads: Iterable
         )
 
 
-def check_program_place(
-    out: str | Path,
-    writer: str,
-    is_own: Callable[[Path], bool],
-    force: bool,
-    reads: Iterable[str | Path | None] = (),
-) -> None:
+def check_program_place(out: str | Path, writer: str, force: bool, reads: Iterable[str | Path | None] = ()) -> None:
     """Refuse to replace anything but a program that the same command wrote.
 
     Args:
-        out: The file to write; it need not exist.
+        out: The file to write, ending in .onnx or .pt2; it need not exist.
         writer: The command that writes it.
-        is_own: Whether the command wrote an existing file.
         force: Whether files of other commands and programs may be replaced.
         reads: What the command reads.
 
@@ -62,4 +62,5 @@ def check_program_place(
         UserError: If the place is taken by something else.
     """
     reads = [None if source is None else file_of(str(source)) for source in reads]
+    is_own = is_own_onnx if Path(out).suffix == ONNX else is_own_pt2
     check_file(out, writer, is_own, force=force, reads=reads)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lgx.architectures import GPT2Architecture
 from lgx.architectures.meta_device import building_on
 from lgx.artifacts.export.card import made, model_card, quoted
-from lgx.artifacts.export.folders import WRITER, check_model_place
+from lgx.artifacts.export.folders import WRITER_KEY, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.extras import nlp_extra
@@ -37,7 +37,7 @@ def write_text_descendant(
         label_names: Class names in index order.
         card: Facts for the model card.
         writer: The command that writes the model, which the file or folder then names.
-        record: What started the model, which a folder then says.
+        record: What started the model, which the file or folder then says.
 
     Raises:
         UserError: If the place is taken by something that is no model, cannot be written, or transformers is not
@@ -46,7 +46,8 @@ def write_text_descendant(
     out = Path(out)
     check_model_place(out, writer, force=True)
     if out.suffix == ".safetensors":
-        write_safetensors(out, model.state_dict(), {"format": "pt", WRITER: writer})
+        start = record.metadata() if record is not None else {}
+        write_safetensors(out, model.state_dict(), {"format": "pt", **start, WRITER_KEY: writer})
         return
     with nlp_extra("export"):
         from lgx.artifacts.transformers_models import silent

@@ -17,7 +17,7 @@ from lgx.artifacts.export.program import trace
 from lgx.core.extras import export_extra
 from lgx.core.files import atomic_path
 from lgx.core.foreign import foreign_errors, write_errors
-from lgx.core.outputs import begins_with
+from lgx.core.outputs import has_mark
 from lgx.core.version import __version__
 from lgx.errors import UserError
 
@@ -116,4 +116,4 @@ def run_onnx(path: str | Path) -> tuple[Program, dict[str, str]]:
 
 def is_own_onnx(path: Path) -> bool:
     """Whether ``lgx export`` wrote a file: its beginning names the producer."""
-    return begins_with(path, WRITER)
+    return has_mark(path, WRITER)

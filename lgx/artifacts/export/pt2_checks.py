@@ -1,16 +1,19 @@
-"""Check a file of torch.export before torch reads it.
+"""Check a file of torch.export, and give torch a copy of exactly what was checked.
 
 ``torch.export.load`` runs code of the file in several ways: it unpickles weights, constants and sample inputs, loads
 compiled libraries, evaluates the expressions of sizes and the guards of inputs, writes names into generated code, and
 calls functions of torch by their names. What ``lgx export`` writes needs none of this: weights as plain bytes, and a
 graph of aten's operations.
+
+torch never reads the file itself: its reader of zip files is not Python's, and the two can find different members in a
+file that has two lists of them. The members that Python found are checked and packed again, and torch reads that copy.
 """
 
 import io
 import json
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +32,17 @@ _AGAIN = "write it again with `lgx export`"
 _PICKLES = re.compile(r"data/(weights|constants|sample_inputs)/model\.pt")
 _CONFIGS = re.compile(r"data/(weights|constants)/model_\w+_config\.json")
 _PROGRAM = "models/model.json"
+_ROOT = "model"
+"""The folder in the copy that holds all members."""
+
 _OTHERS = re.compile(
     r"data/weights/weight_\d+|data/constants/tensor_\d+|archive_format|archive_version|version|byteorder"
     rf"|\.data/(version|serialization_id)|extra/{re.escape(ABOUT)}"
 )
 
-_OPERATIONS = re.compile(r"torch\.ops\.aten\.(?!from_file)\w+\.\w+|_operator\.(getitem|add|sub|mul|floordiv|mod)")
+_OPERATIONS = re.compile(
+    r"torch\.ops\.aten\.(?!from_file\b|save\b|__)\w+\.(?!__)\w+|_operator\.(getitem|add|sub|mul|floordiv|mod)"
+)
 _NAME = re.compile(r"[\w.]{0,500}")
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 _EXPRESSION = re.compile(r"(?!.*\*\*)[\w(),=+*' -]{1,200}")
@@ -44,15 +52,16 @@ _REMARKS = {"stack_trace", "nn_module_stack", "torch_fn", "from_node"}
 """Keys of texts that torch keeps, but does not evaluate."""
 
 
-def check_program(path: Path, name: str | None = None) -> dict[str, str]:
-    """Refuse a file that is no program of plain operations.
+def checked_copy(path: Path, name: str | None = None) -> tuple[io.BytesIO, dict[str, str]]:
+    """Copy a program of plain operations into memory; any other file is refused.
 
     Args:
         path: The file.
         name: What messages call it; default its path.
 
     Returns:
-        What the file says of its network; empty if it says nothing.
+        The program as a zip file of the checked members, for ``torch.export.load``, and what the file says of its
+        network; empty if it says nothing.
 
     Raises:
         UserError: If it is missing or damaged, or holds anything that could run code or fill the memory.
@@ -61,8 +70,11 @@ def check_program(path: Path, name: str | None = None) -> dict[str, str]:
         raise UserError(f"{path}: no such file")
     try:
         with zipfile.ZipFile(path) as archive:
-            _check_members(archive, path.stat().st_size)
-            return read_about(archive)
+            size = path.stat().st_size
+            members = _members(archive, size)
+            texts = read_about(archive)
+        _check_members(members, size)
+        return _packed(members), texts
     except UserError as error:
         raise UserError(f"{name or path}: {error}") from error
     except Exception as error:
@@ -86,7 +98,8 @@ def read_about(archive: zipfile.ZipFile) -> dict[str, str]:
     return {key: value for key, value in values.items() if isinstance(value, str)} if isinstance(values, dict) else {}
 
 
-def _check_members(archive: zipfile.ZipFile, size: int) -> None:
+def _members(archive: zipfile.ZipFile, size: int) -> dict[str, bytes]:
+    """Name below the folder of the program -> content."""
     members = archive.infolist()
     if any(m.compress_type != zipfile.ZIP_STORED for m in members) or sum(m.file_size for m in members) > size:
         raise ValueError("it is compressed")
@@ -94,21 +107,34 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> None:
     names = [member.filename.partition("/")[2] for member in members]
     if len(roots) != 1 or len({*names}) != len(names):
         raise ValueError("its folders are not those of one program")
-    for member, name in zip(members, names, strict=True):
+    return {name: archive.read(member) for name, member in zip(names, members, strict=True)}
+
+
+def _packed(members: dict[str, bytes]) -> io.BytesIO:
+    """The members as an uncompressed zip file of their own."""
+    copy = io.BytesIO()
+    with zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as archive:
+        for name in [*members]:
+            archive.writestr(f"{_ROOT}/{name}", members.pop(name))  # not twice in memory
+    copy.seek(0)
+    return copy
+
+
+def _check_members(members: Mapping[str, bytes], size: int) -> None:
+    for name, content in members.items():
         if _PICKLES.fullmatch(name):
-            content = archive.read(member)
             check_checkpoint(io.BytesIO(content))
             torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         elif _CONFIGS.fullmatch(name):
-            _check_tensors(_json(archive, member), size)
+            _check_tensors(_json(name, content), size)
         elif name == _PROGRAM:
-            _check_texts(_json(archive, member))
+            _check_texts(_json(name, content))
         elif not _OTHERS.fullmatch(name):
             raise ValueError(f"it holds {name[:60]!a}")
 
 
-def _json(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
-    return parse_json(archive.read(member), member.filename[-60:], _AGAIN, largest=4 * LARGEST)
+def _json(name: str, content: bytes) -> Any:
+    return parse_json(content, name[-60:], _AGAIN, largest=4 * LARGEST)
 
 
 def _check_tensors(config: Any, size: int) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from lgx.artifacts.export.about import WRITER, About
 from lgx.artifacts.export.parity import Program, check_parity
 from lgx.artifacts.export.program import trace
-from lgx.artifacts.export.pt2_checks import ABOUT, check_program, read_about
+from lgx.artifacts.export.pt2_checks import ABOUT, checked_copy, read_about
 from lgx.core.files import atomic_path, folder_beside
 from lgx.core.foreign import foreign_errors
 
@@ -35,7 +35,7 @@ def write_pt2(out: str | Path, model: nn.Module, about: About) -> float:
     content = io.BytesIO()  # on a full disk torch's own writer would abort the process
     torch.export.save(traced, content, extra_files={ABOUT: json.dumps(about.to_texts())})
     with atomic_path(out) as temporary, folder_beside(temporary) as folder:
-        file = folder / "model.pt2"  # torch wants the suffix
+        file = folder / "model.pt2"
         file.write_bytes(content.getbuffer())
         difference = check_parity(model, run_pt2(file, str(out))[0], about, out)
         os.replace(file, temporary)
@@ -56,9 +56,9 @@ def run_pt2(path: str | Path, name: str | None = None) -> tuple[Program, dict[st
         UserError: If the file is damaged, or holds more than a program of plain operations.
     """
     path = Path(path)
-    texts = check_program(path, name)
+    copy, texts = checked_copy(path, name)
     with foreign_errors(name or str(path), "torch.export cannot load it", "write it again with `lgx export`"):
-        module = torch.export.load(path).module()
+        module = torch.export.load(copy).module()
 
     def program(values: Tensor) -> Tensor:
         with torch.no_grad():

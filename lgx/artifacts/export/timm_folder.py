@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.export.card import made, model_card, quoted
-from lgx.artifacts.export.folders import WRITER, check_model_place
+from lgx.artifacts.export.folders import WRITER_KEY, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.files import atomic_path
@@ -67,13 +67,13 @@ def write_descendant(
         label_names: Class names in index order.
         card: Facts for the model card.
         writer: The command that writes the model, which the file or folder then names.
-        record: What started the model, which a folder then says.
+        record: What started the model, which the file or folder then says.
 
     Raises:
         UserError: If the place is taken by something that is no model, or cannot be written.
     """
     out = Path(out)
-    check_place(out, architecture)
+    check_torchvision_out(out, architecture)
     check_model_place(out, writer, force=True)
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
     if isinstance(architecture, ViTArchitecture):
@@ -82,12 +82,13 @@ def write_descendant(
     if out.suffix == ".safetensors":
         metadata = _own_kind(architecture) or {"format": "pt"}
         inputs = {"mean": json.dumps(list(mean)), "std": json.dumps(list(std))} if mean and std else {}
-        write_safetensors(out, tensors, {**metadata, **inputs, WRITER: writer})
+        start = record.metadata() if record is not None else {}
+        write_safetensors(out, tensors, {**metadata, **inputs, **start, WRITER_KEY: writer})
     else:
         _write_folder(out, tensors, architecture, _Inputs(mean, std), label_names, _Card(writer, card or {}), record)
 
 
-def check_place(out: str | Path, architecture: ViTArchitecture | ZooModel) -> None:
+def check_torchvision_out(out: str | Path, architecture: ViTArchitecture | ZooModel) -> None:
     """Refuse a folder for a model that timm cannot load from one.
 
     Raises:

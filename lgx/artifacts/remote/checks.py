@@ -67,10 +67,10 @@ def check_size(size: int | None, place: str) -> None:
 
 
 def check_content(path: Path, place: str) -> None:
-    """Refuse a downloaded file that is no intact safetensors file, e.g. an error page.
+    """Refuse a downloaded file that is not an intact safetensors file, e.g. an error page.
 
     Raises:
-        UserError: If it is none; the message names the place and not the temporary file.
+        UserError: If it is not intact, or another file; the message names the place and not the temporary file.
     """
     try:
         check_intact(path)

@@ -10,9 +10,6 @@ from typing import NamedTuple
 from lgx.core import launcher
 from lgx.errors import UserError
 
-SECONDS = 5.0
-"""How long a server may take to answer before it counts as out of reach."""
-
 
 class Fetched(NamedTuple):
     """A downloaded source.

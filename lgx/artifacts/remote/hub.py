@@ -8,9 +8,10 @@ from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from lgx.artifacts.remote.checks import BESIDE, CONFIG, WEIGHTS, check_content, check_digest, check_kind, check_size
-from lgx.artifacts.remote.downloads import SECONDS, Fetched, are_allowed, not_here, say
-from lgx.artifacts.remote.hub_errors import OutOfReach, hub_errors
+from lgx.artifacts.remote.downloads import Fetched, are_allowed, not_here, say
+from lgx.artifacts.remote.hub_errors import OutOfReach, check_hub, hub_errors
 from lgx.artifacts.remote.names import LEARNGENE, SAFETENSORS, HubName, RemoteName
+from lgx.core.hub import SECONDS, limit_waiting
 from lgx.core.version import __version__
 from lgx.errors import UserError
 
@@ -23,6 +24,7 @@ _known: dict[tuple[str, HubName], Path] = {}
 
 def hub_api() -> HfApi:
     """The hub's client; it finds the endpoint and the token in the environment, or where the user logged in."""
+    limit_waiting()
     return HfApi(library_name="lgx", library_version=__version__)
 
 
@@ -62,6 +64,7 @@ def fetch_hub(name: RemoteName) -> Fetched:
 
 def _online(hub: HubName, place: str) -> Path:
     try:
+        check_hub(place)
         with hub_errors(place):
             info = hub_api().model_info(hub.repository, revision=hub.revision, timeout=SECONDS, files_metadata=True)
             sizes = {entry.rfilename: entry.size for entry in info.siblings or ()}

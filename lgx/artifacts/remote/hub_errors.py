@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from huggingface_hub import get_token
+from huggingface_hub import constants, get_token
 from huggingface_hub.errors import (
     BadRequestError,
     EntryNotFoundError,
@@ -17,6 +17,7 @@ from huggingface_hub.errors import (
 )
 
 from lgx.core.foreign import reason_of
+from lgx.core.hub import hub_failure
 from lgx.core.system_failures import is_full_memory
 from lgx.errors import UserError
 
@@ -25,6 +26,21 @@ LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
 
 class OutOfReach(UserError):
     """The hub does not answer, or the client is in offline mode."""
+
+
+def check_hub(place: str) -> None:
+    """Find out within seconds whether the hub answers; its client tries for minutes.
+
+    Args:
+        place: What the user named.
+
+    Raises:
+        OutOfReach: If it does not answer, or the client is in offline mode.
+    """
+    if constants.HF_HUB_OFFLINE:
+        raise _offline(place)
+    if reason := hub_failure():
+        raise _unreachable(place, reason)
 
 
 @contextmanager
@@ -57,17 +73,25 @@ def _explained(place: str, error: Exception) -> UserError:
     if isinstance(error, RevisionNotFoundError):
         return UserError(f"{place}: the repository has no such revision; give a branch, a tag or a commit after @")
     if isinstance(error, LocalEntryNotFoundError):  # a kind of EntryNotFoundError
-        return OutOfReach(f"{place}: the hub's answer is no download ({reason_of(error)}); try again later")
+        return OutOfReach(f"{place}: the hub sent no file ({reason_of(error)}); try again later")
     if isinstance(error, EntryNotFoundError):
         return UserError(f"{place}: the repository has no such file; give one that it lists")
     if isinstance(error, HFValidationError):
         return UserError(f"{place}: no valid name of a repository ({reason_of(error)})")
     if isinstance(error, OfflineModeIsEnabled):
-        return OutOfReach(f"{place}: is not in the cache, and HF_HUB_OFFLINE forbids requests; unset it")
+        return _offline(place)
     if isinstance(error, HfHubHTTPError):
         return _answered(place, error)
+    return _unreachable(place, reason_of(error))
+
+
+def _offline(place: str) -> OutOfReach:
+    return OutOfReach(f"{place}: is not in the cache, and HF_HUB_OFFLINE forbids requests; unset it")
+
+
+def _unreachable(place: str, reason: str) -> OutOfReach:
     return OutOfReach(
-        f"{place}: the Hugging Face hub cannot be reached ({reason_of(error)}); without a network give a local file"
+        f"{place}: the Hugging Face hub cannot be reached ({reason}); without a network give a local file"
     )
 
 

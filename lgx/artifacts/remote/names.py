@@ -99,17 +99,24 @@ def is_remote(source: str) -> bool:
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL with a password or a signature: records of runs and model folders would store it.
+    """Refuse a URL with a password, a token or a signature: records of runs and model folders would store it.
 
     Raises:
-        UserError: If it has one.
+        UserError: If it has one, or cannot be parsed.
     """
-    parts = urlsplit(url)
-    wrong = next((key for key, _ in parse_qsl(parts.query, keep_blank_values=True) if _SECRET.search(key)), None)
-    if "@" in parts.netloc and ":" in parts.netloc.rpartition("@")[0]:
-        wrong = "a password"
-    if wrong is not None:
-        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-        raise UserError(
-            f"{shown[:300]}: the URL holds {wrong}, which records would store; download the file and give its path"
-        )
+    for link in url.split("::"):  # fsspec chains URLs: simplecache::https://host/file
+        try:
+            parts = urlsplit(link)
+        except ValueError as error:
+            raise UserError(f"{link.partition('://')[0]}://…: not a valid URL ({error})") from error
+        wrong = next((key for key, _ in parse_qsl(parts.query, keep_blank_values=True) if _SECRET.search(key)), None)
+        user, at, host = parts.netloc.rpartition("@")
+        if ":" in user:
+            wrong = "a password"
+        elif at and parts.scheme in ("http", "https"):  # for other systems a user's name is no secret
+            wrong = "a user or token"
+        if wrong is not None:
+            raise UserError(
+                f"{parts.scheme}://{host}{parts.path[:200]}: the URL holds {wrong}, which records would store; "
+                f"download the file and give its path"
+            )

@@ -6,10 +6,10 @@ from pathlib import Path
 from huggingface_hub import CommitOperationAdd, get_token
 from huggingface_hub.errors import RepositoryNotFoundError
 
-from lgx.artifacts.remote.downloads import SECONDS
 from lgx.artifacts.remote.hub import hub_api
-from lgx.artifacts.remote.hub_errors import LOG_IN, hub_errors
+from lgx.artifacts.remote.hub_errors import LOG_IN, check_hub, hub_errors
 from lgx.artifacts.remote.names import HubName
+from lgx.core.hub import SECONDS
 from lgx.errors import UserError
 
 
@@ -33,6 +33,7 @@ def upload(hub: HubName, files: Mapping[str, Path | bytes], private: bool, messa
     place = str(hub)
     if get_token() is None:
         raise UserError(f"{place}: an upload needs a token; {LOG_IN}")
+    check_hub(place)
     api = hub_api()
     with hub_errors(place):
         try:  # a question that is not repeated for minutes where the hub is out of reach

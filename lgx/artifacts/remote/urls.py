@@ -16,11 +16,12 @@ from lgx.artifacts.remote.checks import (
     check_digest,
     check_size,
 )
-from lgx.artifacts.remote.downloads import SECONDS, Fetched, are_allowed, not_here, say
+from lgx.artifacts.remote.downloads import Fetched, are_allowed, not_here, say
 from lgx.artifacts.remote.names import SAFETENSORS, RemoteName, check_url
 from lgx.core.cache import cache_root, make_room
 from lgx.core.files import atomic_path
 from lgx.core.foreign import reason_of
+from lgx.core.hub import SECONDS
 from lgx.core.json_files import LARGEST as LARGEST_JSON
 from lgx.core.locks import changing
 from lgx.core.system_failures import is_full_memory
@@ -49,6 +50,10 @@ class _Absent(UserError):
     """The place does not have the file."""
 
 
+class _Forbidden(UserError):
+    """The place refuses to give the file."""
+
+
 class _OutOfReach(UserError):
     """The place does not answer."""
 
@@ -75,48 +80,76 @@ def fetch_url(name: RemoteName) -> Fetched:
 
 
 def _fetched(url: str, folder: Path, name: RemoteName) -> Fetched:
-    if url.endswith(SAFETENSORS):
-        file = folder / url.rpartition("/")[2]
-        digest = _fetch(url, file, name.sha256)
-        return Fetched(file, name.pinned(digest))
-    kept = _read_about(folder / WEIGHTS)
-    if kept is not None and kept.sha256 == name.sha256 and _read_about(folder / CONFIG) is not None:
-        (folder / WEIGHTS).touch()
-        return Fetched(folder, str(name))
-    digest = _fetch(f"{url}/{WEIGHTS}", folder / WEIGHTS, name.sha256)
-    _fetch(f"{url}/{CONFIG}", folder / CONFIG, None)
+    is_file = url.endswith(SAFETENSORS)
+    path = folder / url.rpartition("/")[2] if is_file else folder
+    kept = _kept(path, is_file)
+    if kept is not None and (kept.sha256 == name.sha256 or (name.sha256 is None and not are_allowed())):
+        _mark_used(path if is_file else path / WEIGHTS)
+        return Fetched(path, name.pinned(kept.sha256))
+    if not are_allowed():
+        raise not_here(name.place)
+    try:
+        digest = _fetch(url, path, name.sha256) if is_file else _fetch_folder(url, path, name.sha256)
+    except _OutOfReach as error:
+        kept = _kept(path, is_file)
+        if kept is None or name.sha256 not in (None, kept.sha256):
+            raise
+        say(f"{error}; the copy in the cache is read")
+        digest = kept.sha256
+    return Fetched(path, name.pinned(digest))
+
+
+def _kept(path: Path, is_file: bool) -> _About | None:
+    """What is known of the weights of a kept file or of a folder that is complete; None otherwise."""
+    if is_file or _read_about(path / CONFIG) is not None:
+        return _read_about(path if is_file else path / WEIGHTS)
+    return None
+
+
+def _fetch_folder(url: str, folder: Path, expected: str | None) -> str:
+    """Bring a model folder into the cache; the checksum of its weights.
+
+    The configuration comes last: where it is there, the folder is complete.
+    """
+    before = _read_about(folder / WEIGHTS)
+    digest = _fetch(f"{url}/{WEIGHTS}", folder / WEIGHTS, expected)
+    if before is None or before.sha256 != digest:
+        _about_file(folder / CONFIG).unlink(missing_ok=True)
     for other in BESIDE:
-        with suppress(_Absent):
+        try:
             _fetch(f"{url}/{other}", folder / other, None)
-    return Fetched(folder, name.pinned(digest))
+        except (_Absent, _Forbidden):  # stores whose folders cannot be listed answer 403 for a file that is not there
+            (folder / other).unlink(missing_ok=True)
+            _about_file(folder / other).unlink(missing_ok=True)
+    _fetch(f"{url}/{CONFIG}", folder / CONFIG, None)
+    return digest
 
 
 def _fetch(url: str, file: Path, expected: str | None) -> str:
-    """Bring one file into the cache; its checksum."""
+    """Bring one file into the cache unless this version is there; its checksum."""
     about = _read_about(file)
-    if about is not None and (about.sha256 == expected or not are_allowed()):
-        if expected in (None, about.sha256):
-            file.touch()  # says that it was used
-            return about.sha256
-    if not are_allowed():
-        raise _Absent(str(not_here(url)))
+    if about is not None and about.sha256 == expected:
+        _mark_used(file)
+        return about.sha256
     system, path = _opened(url)
     try:
         info: dict[str, Any] = system.info(path)
     except Exception as error:
-        explained = _explained(url, error)
-        if about is None or expected not in (None, about.sha256) or not isinstance(explained, _OutOfReach):
-            raise explained from error
-        say(f"{explained}; the copy in the cache is read")
-        return about.sha256
+        raise _explained(url, error) from error
     version = next((f"{key} {info[key]}" for key in _VERSIONS if info.get(key)), "")
     if about is not None and version and about.version == version and expected is None:
-        file.touch()
+        _mark_used(file)
         return about.sha256
     check_size(info.get("size"), url)
     digest = _download(system, path, url, file, expected)
     _write_about(file, _About(url, version, digest))
     return digest
+
+
+def _mark_used(file: Path) -> None:
+    """Note that a kept file was used now; a cache that several users share may be read-only."""
+    with suppress(OSError):
+        file.touch()
 
 
 def _download(system: Any, path: str, url: str, file: Path, expected: str | None) -> str:
@@ -171,8 +204,10 @@ def _explained(url: str, error: Exception) -> Exception:
     status = getattr(error, "status", None)
     if isinstance(error, FileNotFoundError) or status in (404, 410):
         return _Absent(f"{url}: no such file; check the URL")
-    if isinstance(status, int) and 0 < status < 500:
-        return UserError(f"{url}: the server answers {status} ({reason_of(error)}); check the URL and your rights")
+    if isinstance(error, PermissionError) or (isinstance(status, int) and 0 < status < 500):
+        kind = _Forbidden if isinstance(error, PermissionError) or status == 403 else UserError
+        answer = "no" if status is None else status
+        return kind(f"{url}: the server answers {answer} ({reason_of(error)}); check the URL and your rights")
     return _OutOfReach(f"{url}: cannot be reached ({reason_of(error)}); download it elsewhere, and give its path")
 
 

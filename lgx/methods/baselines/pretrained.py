@@ -31,8 +31,8 @@ class Pretrained(FromSource):
     Args:
         source: Learngene file of a whole network, folder or weights file that ``lgx init`` wrote, checkpoint, or timm
             model name.
-        name: Name of the method in results; by default the method behind a folder that ``lgx init`` wrote,
-            ``pretrained`` for other sources.
+        name: Name of the method in results; by default the method behind what ``lgx init`` wrote, ``pretrained`` for
+            other sources.
     """
 
     shared = False
@@ -48,7 +48,7 @@ class Pretrained(FromSource):
 
     @cached_property
     def record(self) -> StartRecord | None:
-        """What started the source, a folder of ``lgx init``; None for a trained network."""
+        """What started the source, a folder or weights file of ``lgx init``; None for a trained network."""
         return StartRecord.read(self.source)
 
     @property
