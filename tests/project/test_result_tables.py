@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -120,9 +119,7 @@ def test_hypernetworks_on_one_set(section: str, file: str) -> None:
 
 
 def test_tal_on_the_mini_decathlon() -> None:
-    # Descendants of TAL+ were also tested on their own before they were trained.
-    plus = [row for row in rows("tal_mini_plus") if Path(row.run).parts[-2] == "tal_plus"]
-    own, untrained_only = [*rows("tal_mini", "tal_mini_baselines"), *plus], of(epochs=untrained)
+    own, untrained_only = rows("tal_mini", "tal_mini_baselines", "tal_mini_plus"), of(epochs=untrained)
     (head, lines), (_, unseen), *_ = tables("TAL on the mini-Decathlon")
     names = [DECATHLON[cell] for cell in head[1:-1]]
     for method, cells in lines:
@@ -139,7 +136,7 @@ def test_tal_on_the_mini_decathlon() -> None:
 
 
 def test_trained_descendants_of_tal() -> None:
-    own = rows("tal_mini_trained", "tal_mini_plus")
+    own = rows("tal_mini_trained")
     head, lines = next(tables("Trained descendants, one task alone, GHN-3 with task information"))
     assert lines
     for method, cells in lines:
