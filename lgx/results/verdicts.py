@@ -123,7 +123,7 @@ def _by_seed(rows: Sequence[Row], claim: Claim, method: str) -> dict[int, dict[C
             cell, values = Cell(row.task, row.architecture, row.epochs), found.setdefault(row.seed, {})
             if cell in values and not isclose(values[cell], value, rel_tol=_ROUNDING):
                 where = f"{row.task}, {row.architecture}, {state(row.epochs)}, seed {row.seed}"
-                raise UserError(f"{method} has two values of {row.metric} on {where}; give one of them another model.label")
+                raise UserError(f"{method} has two values of {row.metric} on {where}; give one another model.label")
             values[cell] = value
     return {seed: _cells(values, claim.pairing) for seed, values in found.items()}
 

@@ -7,6 +7,7 @@ from statistics import fmean
 import pytest
 
 from lgx.core.rows import Row, read_rows
+from lgx.results.reproduction import load_recipes
 from lgx.results.statistics import paired_difference, summarize
 from tests.project.test_measured_tables import EXPERIMENTS
 
@@ -185,3 +186,12 @@ def test_gpt2_on_four_tasks() -> None:
     assert len(found) == 4
     for task, (head, lines) in zip(("imdb_subset", "mrpc", "cola", "rte"), found, strict=True):
         check(own, lines, [of(task, f"depth={cell.removesuffix(' layers')}") for cell in head[1:]])
+
+
+def test_rows_of_a_table_have_one_value_for_each_measurement() -> None:
+    for recipe in load_recipes().values():
+        for how in recipe.scales.values():
+            found: dict[tuple[object, ...], Row] = {}
+            for row in (row for file in how.measured for row in read_rows(EXPERIMENTS.parent / file)):
+                other = found.setdefault(row.key[:-1], row)
+                assert row.value == pytest.approx(other.value, rel=1e-4, nan_ok=True), (recipe.name, row.run, other.run)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import t as student_t
 
 from lgx.cli import COMMANDS, TRAINING
-from lgx.core.rows import Row, read_rows, write_rows
+from lgx.core.rows import Row, write_rows
 from lgx.errors import UserError
 from lgx.results.claims import Claim
 from lgx.results.comparison import Options, compare, load_paper
@@ -83,23 +83,6 @@ def test_methods_and_tasks_of_committed_rows_exist():
             if how.measured and all(Path(file).is_file() for file in how.measured):
                 result = lgx("reproduce", recipe.name, "--scale", "mini", "--measured", "--dry_run")
                 assert result.code == 0, result.err
-
-
-def test_committed_rows_of_a_table_have_one_value_for_each_measurement():
-    for recipe in RECIPES.values():
-        for how in recipe.scales.values():
-            found: dict[tuple[object, ...], Row] = {}
-            for row in (row for file in how.measured for row in read_rows(file)):
-                other = found.setdefault(row.key[:-1], row)
-                assert row.value == pytest.approx(other.value, rel=1e-4, nan_ok=True), (recipe.name, row.run, other.run)
-
-
-def test_two_values_of_one_measurement_are_refused():
-    own = [*rows("tal", [0.5, 0.6]), *rows("logah", [0.4, 0.5])]
-    same = [*own, replace(own[0], run="elsewhere", value=own[0].value + 1e-9)]
-    assert judge(Claim("tal", "logah"), same) == judge(Claim("tal", "logah"), own)
-    with pytest.raises(UserError, match="tal has two values of acc on shapes, 6-Small, untrained, seed 0"):
-        judge(Claim("tal", "logah"), [*own, replace(own[0], run="elsewhere", value=0.51)])
 
 
 def test_a_claim_holds_where_the_interval_of_paired_differences_excludes_zero():
