@@ -24,14 +24,14 @@ docs: $(READY) ## the documentation, to site/index.html
 	  || echo "make docs: npm did not fetch $(notdir $(MERMAID)); the site shows diagrams as text"
 	OMP_NUM_THREADS=1 $(BIN)/mkdocs build --strict
 
-DEMO := runs/demo/ancestor/seed0/best.learngene.safetensors
+DEMO := runs/tal_demo/ancestor/seed0/best.learngene.safetensors
 DEMO_TASKS := pocket_digits,pocket_motions,pocket_roses,pocket_silhouettes,pocket_clutter
 
-demo: $(READY) demo-ancestor ## TAL in three minutes, without a download: table, runs/demo/report.html
+demo: $(READY) demo-ancestor ## TAL in three minutes, without a download: table, runs/tal_demo/report.html
 	$(BIN)/lgx sweep experiments/tal/demo.yaml --parallel 2
-	$(BIN)/lgx compare runs/demo --methods tal,logah,random --out runs/demo
+	$(BIN)/lgx compare runs/tal_demo --methods tal,logah,random --out runs/tal_demo
 	@echo "TAL predicted a network of a depth that it never saw: compare its rows with the random start, before and after training."
-	@echo "next      runs/demo/report.html; make demo-full and make demo-sws; the README's First steps, with your own images"
+	@echo "next      runs/tal_demo/report.html; make demo-full and make demo-sws; docs/tutorials/first-steps.md and own-images.md"
 
 demo-full: $(READY) demo-ancestor ## the same with four tasks, three sizes and a LoGAH for each task, ten minutes
 	$(BIN)/lgx sweep experiments/tal/demo_full.yaml --parallel 2
@@ -39,8 +39,8 @@ demo-full: $(READY) demo-ancestor ## the same with four tasks, three sizes and a
 
 demo-ancestor: $(READY)
 	$(BIN)/lgx data prepare pocket --root data
-	test -e $(DEMO) || $(BIN)/lgx fit --config experiments/tal/demo/ancestor.yaml --trainer.max_epochs 2 --ckpt_path last
-	$(BIN)/lgx embed --ancestor $(DEMO) --data $(DEMO_TASKS) --out runs/demo/task_embeddings.safetensors
+	test -e $(DEMO) || $(BIN)/lgx fit --config experiments/tal/demo/ancestor.yaml --experiment tal_demo --trainer.max_epochs 2 --ckpt_path last
+	$(BIN)/lgx embed --ancestor $(DEMO) --data $(DEMO_TASKS) --out runs/tal_demo/task_embeddings.safetensors
 
 demo-sws: $(READY) ## example of SWS on pocket data: table, runs/demo_sws/report.html
 	$(BIN)/lgx data prepare pocket --root data

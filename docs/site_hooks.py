@@ -5,6 +5,7 @@ Links between pages are those of the repository, so that they also work where th
 
 import contextlib
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ _LINKED = (
     "tests/**/*.toml",
 )
 _REFERENCE = "docs/commands.md"
+_UNFILLED = re.compile(r"^`make docs` fills this page.*\n\n", re.MULTILINE)
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -35,7 +37,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Add the help of every command to the reference of commands."""
+    """Add the help of every command to the reference of commands, and leave out what is true in the repository only."""
+    markdown = _UNFILLED.sub("", markdown)
     if page.file.src_uri != _REFERENCE:
         return markdown
     from lgx.cli import COMMANDS, TRAINING

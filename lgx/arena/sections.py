@@ -51,7 +51,7 @@ def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Sec
     text = (
         "The start with the highest accuracy among those whose total compute does not exceed a bound: the descendant's "
         "training, its start, and its share of the training of sources. In parentheses: starts that do not differ "
-        "from it claimably (paired by seed, 95 %)."
+        "from it significantly (paired by seed, 95 %)."
     )
     return Section(
         "What to choose", [text], [Table("Best start", ("M parameters", *heads), tuple(rows), first="descendant")]
@@ -87,7 +87,7 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
         "budget. "
         f"{caveat(counts)}"
     )
-    checks = setbacks(curves, arena.scratch) or [f"More training from {arena.scratch} never ended claimably worse."]
+    checks = setbacks(curves, arena.scratch) or [f"More training from {arena.scratch} never ended significantly worse."]
     table = Table("All starts, averages", columns, tuple(rows), first="start")
     return Section("Verdicts", tables=[table], below=[note, *words, *checks])
 
@@ -186,7 +186,7 @@ def _verdict(budgets: Sequence[int], differences: Sequence[Difference | None], s
     parts = []
     for budget, found in known:
         if not found.claimable:
-            word = "no claimable difference from"
+            word = "no significant difference from"
         else:
             word = f"{abs(found.summary.mean):.1f} points {'above' if found.summary.mean > 0 else 'below'}"
         parts.append(f"after {_epochs(budget)} {word} {scratch} with the same total compute")

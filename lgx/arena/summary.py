@@ -59,4 +59,4 @@ def _headline(arena: Arena, budget: int, best: str, lead: Difference, places: in
         return f"{when}, one seed allows no claim against {scratch}: {best} is {points} {where}."
     if lead.claimable and lead.summary.mean > 0:
         return f"{when}, {best} is farthest ahead of {scratch}: {points} {where}."
-    return f"{when}, no start is claimably better than {scratch}: the best, {best}, is {points} {where}."
+    return f"{when}, no start is significantly better than {scratch}: the best, {best}, is {points} {where}."

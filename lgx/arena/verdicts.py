@@ -106,7 +106,7 @@ class Choice:
     Attributes:
         start: The start.
         point: Its point.
-        equals: Further starts whose accuracy does not differ claimably.
+        equals: Further starts whose accuracy does not differ significantly.
     """
 
     start: str
@@ -133,7 +133,7 @@ def best_within(curves: Curves, place: Place, flops: float) -> Choice | None:
 
 
 def setbacks(curves: Curves, scratch: str) -> list[str]:
-    """Sentences on places where more training from scratch ended claimably worse; empty if all is as it should be."""
+    """Sentences on places where more training from scratch ended significantly worse; empty if there is none."""
     found = []
     for (task, size), curve in curves.get(scratch, {}).items():
         for before, after in pairwise(curve):

@@ -46,7 +46,7 @@ _ABOUT = {
     "fit": (
         "Train an ancestor, a learngene or a descendant, by --model. The run is written to "
         "RUNS_DIR/EXPERIMENT/NAME/seedSEED: config.yaml with every option, checkpoints, results.csv, the learngene. "
-        "A stopped run goes on with --ckpt_path last."
+        "--ckpt_path last resumes a stopped run."
     ),
     "validate": "Evaluate a checkpoint of a run on the validation split, and add the rows to its results.csv.",
     "test": (

@@ -16,11 +16,11 @@ AVERAGES = "Averages"
 _MOST = 3
 """Most sentences, and most methods that a sentence names."""
 HOW_TO_READ = (
-    "Each method gives a network its first weights. Untrained: the network is tested with these weights. After 5 "
-    "epochs: it was first trained, each training example five times. The number in parentheses is the number of seeds, "
-    "that is of repetitions with other random numbers; ± is half of a 95 % confidence interval over them. A difference "
-    "to another method is taken seed by seed, and claimed (*) only where its interval excludes 0; intervals are not "
-    "corrected for the number of methods."
+    "Each method gives a network its first weights. Untrained: the network is tested with these weights. After N "
+    "epochs: it was first trained, and saw each training example N times. The number in parentheses is the number of "
+    "seeds, that is of repetitions with other random numbers; ± is half of a 95 % confidence interval over them. A "
+    "difference to another method is taken seed by seed, and claimed (*) only where its interval excludes 0; intervals "
+    "are not corrected for the number of methods."
 )
 
 
@@ -106,7 +106,7 @@ def _headline(standing: Standing, chance: float | None) -> str:
         )
     elif not lead.claimable:
         text = (
-            f"{when}, there is no claimable difference: {name} has the best mean, {value}, "
+            f"{when}, there is no significant difference: {name} has the best mean, {value}, "
             f"{_points(lead.summary, metric)} {_side(lead)} {other} ({where})."
         )
     else:
@@ -123,9 +123,9 @@ def _ties(standing: Standing, best: str, rival: str) -> str:
         return ""
     if not equal:
         number_of = "the other method" if len(others) == 1 else f"all {len(others)} other methods"
-        return f" Its lead over {number_of} is claimable too."
+        return f" Its lead over {number_of} is significant too."
     words = ", ".join(equal) if len(equal) <= _MOST else f"{len(equal)} of the other methods"
-    return f" {words} {'does' if len(equal) == 1 else 'do'} not differ from it claimably."
+    return f" {words} {'does' if len(equal) == 1 else 'do'} not differ from it significantly."
 
 
 def _interval(lead: Difference | None) -> str:

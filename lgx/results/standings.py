@@ -51,7 +51,7 @@ class Standing:
         return paired_difference(self.values[method], self.values[other])
 
     def equals(self, method: str) -> list[str]:
-        """Methods that do not differ from a method claimably, the best first."""
+        """Methods that do not differ from a method significantly, the best first."""
         leads = {other: self.lead(method, other) for other in self.ranking if other != method}
         return [other for other, lead in leads.items() if lead is None or not lead.claimable]
 

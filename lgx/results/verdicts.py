@@ -2,16 +2,21 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isclose
 from statistics import fmean
 from typing import Literal, NamedTuple
 
 from lgx.core.rows import Row
+from lgx.errors import UserError
 from lgx.results.claims import Claim, Pairing
 from lgx.results.metrics import Metrics, lower_is_better, scale_of
 from lgx.results.paper import AVERAGE, PaperRow, PaperTable, paper_names, plain_name
 from lgx.results.statistics import Difference, paired_difference, pairs_needed
+from lgx.results.tables import state
 
 _ACCURACY = Metrics()
+_ROUNDING = 1e-4
+"""Largest relative difference of two measurements of one network."""
 Answer = Literal["holds", "does not hold", "confounded", "open", "not measured"]
 
 
@@ -84,6 +89,9 @@ def judge(
 
     Returns:
         The verdict. Differences are positive where the claim is right, and in percent where the metric is a share.
+
+    Raises:
+        UserError: If a method has two different values of one measurement.
     """
     ahead = _in_paper(claim, paper, metrics) if paper else None
     own = [row for row in rows if claim.covers(row.epochs)]
@@ -106,13 +114,17 @@ def judge(
 
 
 def _by_seed(rows: Sequence[Row], claim: Claim, method: str) -> dict[int, dict[Cell, float]]:
-    """Seed -> cell -> value, positive where more is better."""
+    """Seed -> cell -> value, positive where more is better; two different values of one cell are refused."""
     found: dict[int, dict[Cell, float]] = {}
     for row in rows:
         if row.method == method:
             sign = -1 if lower_is_better(row.metric) else 1
             value = sign * scale_of(row.metric) * row.value
-            found.setdefault(row.seed, {})[Cell(row.task, row.architecture, row.epochs)] = value
+            cell, values = Cell(row.task, row.architecture, row.epochs), found.setdefault(row.seed, {})
+            if cell in values and not isclose(values[cell], value, rel_tol=_ROUNDING):
+                where = f"{row.task}, {row.architecture}, {state(row.epochs)}, seed {row.seed}"
+                raise UserError(f"{method} has two values of {row.metric} on {where}; give one another model.label")
+            values[cell] = value
     return {seed: _cells(values, claim.pairing) for seed, values in found.items()}
 
 

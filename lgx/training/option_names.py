@@ -163,8 +163,8 @@ def no_option_of(name: str, owner: str, known: Sequence[str], root: str, help: s
         help: The option that lists all options.
     """
     if root == "model" and name in _ELSEWHERE:
-        return f"{name!r} is no option of {owner}; it is {_ELSEWHERE[name]}"
-    return f"{name!r} is no option of {owner}{suggest(name, known, help)}"
+        return f"unknown option {name!r} of {owner}; it is {_ELSEWHERE[name]}"
+    return f"unknown option {name!r} of {owner}{suggest(name, known, help)}"
 
 
 def suggest(word: str, known: Sequence[str], help: str = "--help-all") -> str:

@@ -21,7 +21,7 @@ from tests.support.command_line import lgx
         ([*BASE, "--trainer.max_epochs=-1"], "trainer.max_epochs or trainer.max_steps"),
         ([*BASE, "--gpus=8", "--nodes=500"], "data.batch_size: 64 x 4000 processes exceeds the 45000 training"),
         ([*BASE, "--model.arch=6-Small"], "model.arch: reads 3 channels of 224 px"),
-        ([*BASE, "--model.initialzer=x"], "'initialzer' is no option of Finetune; did you mean initializer"),
+        ([*BASE, "--model.initialzer=x"], "unknown option 'initialzer' of Finetune; did you mean initializer"),
         ([*BASE, "--model=os.system"], "importing os.system is not allowed"),
         ([*BASE, "--gpu=8"], "unknown option --gpu=8"),
         ([*BASE, "--gpus=many"], "gpus: expected .*got many"),

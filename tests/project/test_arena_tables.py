@@ -36,7 +36,7 @@ def test_the_tables_are_those_of_the_report(arena, curves):
                 assert line in text, line
 
 
-def test_more_training_from_scratch_never_ends_claimably_worse(curves):
+def test_more_training_from_scratch_never_ends_significantly_worse(curves):
     assert setbacks(curves, "random") == []
 
 

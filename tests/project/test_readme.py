@@ -95,6 +95,9 @@ def test_the_verdicts_follow_from_the_committed_rows():
         assert len(shown) >= least
         assert set(shown) <= set(lines)
         assert counts[1:] in text
+    (lead,) = (line.split(" | ")[3] for line in lines if "tal_aligned > logah_aligned" in line)
+    for page in ("README.md", "docs/reproducing.md", "docs/tutorials/tal.md"):
+        assert f"({lead} points in layout `aligned`" in " ".join((ROOT / page).read_text().split())
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from statistics import fmean
 
 import pytest
 
 from lgx.core.rows import Row, read_rows
+from lgx.results.reproduction import load_recipes
 from lgx.results.statistics import paired_difference, summarize
 from tests.project.test_measured_tables import EXPERIMENTS
 
@@ -120,9 +120,7 @@ def test_hypernetworks_on_one_set(section: str, file: str) -> None:
 
 
 def test_tal_on_the_mini_decathlon() -> None:
-    # Descendants of TAL+ were also tested on their own before they were trained.
-    plus = [row for row in rows("tal_mini_plus") if Path(row.run).parts[-2] == "tal_plus"]
-    own, untrained_only = [*rows("tal_mini", "tal_mini_baselines"), *plus], of(epochs=untrained)
+    own, untrained_only = rows("tal_mini", "tal_mini_baselines", "tal_mini_plus"), of(epochs=untrained)
     (head, lines), (_, unseen), *_ = tables("TAL on the mini-Decathlon")
     names = [DECATHLON[cell] for cell in head[1:-1]]
     for method, cells in lines:
@@ -139,7 +137,7 @@ def test_tal_on_the_mini_decathlon() -> None:
 
 
 def test_trained_descendants_of_tal() -> None:
-    own = rows("tal_mini_trained", "tal_mini_plus")
+    own = rows("tal_mini_trained")
     head, lines = next(tables("Trained descendants, one task alone, GHN-3 with task information"))
     assert lines
     for method, cells in lines:
@@ -188,3 +186,12 @@ def test_gpt2_on_four_tasks() -> None:
     assert len(found) == 4
     for task, (head, lines) in zip(("imdb_subset", "mrpc", "cola", "rte"), found, strict=True):
         check(own, lines, [of(task, f"depth={cell.removesuffix(' layers')}") for cell in head[1:]])
+
+
+def test_rows_of_a_table_have_one_value_for_each_measurement() -> None:
+    for recipe in load_recipes().values():
+        for how in recipe.scales.values():
+            found: dict[tuple[object, ...], Row] = {}
+            for row in (row for file in how.measured for row in read_rows(EXPERIMENTS.parent / file)):
+                other = found.setdefault(row.key[:-1], row)
+                assert row.value == pytest.approx(other.value, rel=1e-4, nan_ok=True), (recipe.name, row.run, other.run)

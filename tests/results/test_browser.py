@@ -126,7 +126,7 @@ def test_a_report_begins_with_its_result_and_the_averages(window, reports):
     window.show(reports["text_mini"].as_uri(), 1280, "light")
     title, result, averages, table = window.run(FIRST_ELEMENTS)
     assert title == "H1: Comparison of initializations"
-    assert result.startswith("P: Untrained, there is no claimable difference: LoGAH")
+    assert result.startswith("P: Untrained, there is no significant difference: LoGAH")
     assert averages == "H2: Averages"
     assert table.startswith("TABLE: mean accuracy (%)")
     assert window.run("return document.documentElement.lang") == "en"

@@ -1,14 +1,18 @@
 """Which rows of several runs are shown in a table."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lgx.commands.compare import compare
 from lgx.core.rows import write_rows
+from lgx.errors import UserError
+from lgx.results.claims import Claim
 from lgx.results.epochs import count_whole_runs, last_epochs
 from lgx.results.merging import find_results, merge
+from lgx.results.verdicts import judge
 from tests.results.helpers import row
 
 
@@ -64,3 +68,11 @@ def test_a_note_names_the_files_of_two_runs_with_one_name(tmp_path: Path) -> Non
     merged = merge(find_results([str(tmp_path)]))
     assert [row.value for row in merged.rows] == [0.9]
     assert f"from {tmp_path}/copy of b/results.csv, not {tmp_path}/a/results.csv" in merged.notes[0]
+
+
+def test_two_values_of_one_measurement_are_not_judged() -> None:
+    own = [row(method, value=value, seed=seed) for method in ("tal", "logah") for seed, value in enumerate((0.5, 0.6))]
+    again = replace(own[0], run="runs/b")
+    assert judge(Claim("tal", "logah"), [*own, again]) == judge(Claim("tal", "logah"), own)
+    with pytest.raises(UserError, match="tal has two values of acc on pocket, 6-Small, untrained, seed 0; give one an"):
+        judge(Claim("tal", "logah"), [*own, replace(again, value=0.51)])

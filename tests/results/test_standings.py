@@ -29,14 +29,14 @@ def test_the_result_names_the_best_method_its_lead_and_the_number_of_seeds() -> 
     (sentence,) = words(rows)
     assert sentence.startswith("Untrained, SWS is best: 51.50 % accuracy, 20.50 ± 6.35 points above random start")
     assert "(95 % interval over 2 seeds, mean over 1 network size on pocket)" in sentence
-    assert "TLEG does not differ from it claimably." in sentence  # 10 and 12 points: 11 ± 12.7
+    assert "TLEG does not differ from it significantly." in sentence  # 10 and 12 points: 11 ± 12.7
     assert sentence.endswith("Chance is 10.00 %.")
 
 
-def test_without_a_claimable_lead_the_result_says_so() -> None:
+def test_without_a_significant_lead_the_result_says_so() -> None:
     rows = rows_of("random", {0: 0.30, 1: 0.40}) + rows_of("sws", {0: 0.50, 1: 0.41})
     (sentence,) = words(rows)
-    assert sentence.startswith("Untrained, there is no claimable difference: SWS has the best mean, 45.50 %")
+    assert sentence.startswith("Untrained, there is no significant difference: SWS has the best mean, 45.50 %")
 
 
 def test_one_seed_allows_no_claim() -> None:
@@ -49,7 +49,7 @@ def test_without_a_random_start_the_second_best_is_the_reference_and_a_named_bas
     rows = rows_of("sws", {0: 0.5, 1: 0.52}) + rows_of("tleg", {0: 0.4, 1: 0.42}) + rows_of("tal", {0: 0.3, 1: 0.32})
     assert "10.00 ± 0.00 points above the second best, TLEG" in words(rows)[0]
     assert "20.00 ± 0.00 points above TAL" in words(rows, baseline="tal")[0]
-    assert "Its lead over the other method is claimable too." in words(rows)[0]
+    assert "Its lead over the other method is significant too." in words(rows)[0]
 
 
 def test_where_the_reference_is_best_its_lead_is_that_over_the_second() -> None:

@@ -154,8 +154,8 @@ MISTAKES = {
     "--trainer.logger=Tensorboard": "trainer.logger: class 'Tensorboard' is unknown; did you mean TensorBoardLogger?",
     "--trainer.logger=[CSVLogger,WandLogger]": "trainer.logger: class 'WandLogger' is unknown; did you mean Wandb",
     "--trainer.logger=os.system": "trainer.logger: importing os.system is not allowed",
-    "--trainer.logger=CSVLogger --trainer.logger.savedir=x": "no option of CSVLogger; did you mean save_dir?",
-    "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "no option of WandbLogger; did you mean project?",
+    "--trainer.logger=CSVLogger --trainer.logger.savedir=x": "'savedir' of CSVLogger; did you mean save_dir?",
+    "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "'proyect' of WandbLogger; did you mean project?",
     "--trainer.logger=WandbLogger --trainer.logger.offline=maybe": "trainer.logger.offline: expected bool, got maybe",
     "--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri=http://me:pw@127.0.0.1:1": (
         "MLFlowLogger: no server answers at http://127.0.0.1:1 ([Errno 111] Connection refused); start `mlflow server`"

@@ -50,7 +50,7 @@ MISTAKES = [
     (["--data.num_workers=-1"], ("num_workers", "-1")),
     (["--data.eval_batch_size=-1"], ("eval_batch_size", "-1")),
     (["--data.augment=foo"], ("data", "crop_flip", "foo")),
-    (["--model.learning_rate=1"], ("'learning_rate' is no option of Ancestor", "it is --model.optimizer.lr")),
+    (["--model.learning_rate=1"], ("unknown option 'learning_rate' of Ancestor", "it is --model.optimizer.lr")),
 ]
 
 
@@ -109,12 +109,12 @@ QUICK = [
     (["--lerngene", "x"], "unknown option --lerngene x"),
     (
         ["--model.lable_smoothing=0.1"],
-        "model: 'lable_smoothing' is no option of Ancestor; did you mean label_smoothing?",
+        "model: unknown option 'lable_smoothing' of Ancestor; did you mean label_smoothing?",
     ),
-    (["--data.image_size=3"], "data: 'image_size' is no option of ImageFolderData; did you mean img_size"),
+    (["--data.image_size=3"], "data: unknown option 'image_size' of ImageFolderData; did you mean img_size"),
     (["--model=Ancestorr"], "model: class 'Ancestorr' is unknown; did you mean Ancestor?"),
     (["--config=typo.yaml"], "typo.yaml: the key 'trainer.max_epoch' is unknown; did you mean trainer.max_epochs"),
-    (["--config=class.yaml"], "model: 'stagse' is no option of SWS; did you mean stages?"),
+    (["--config=class.yaml"], "model: unknown option 'stagse' of SWS; did you mean stages?"),
     (["--config=absent.yaml"], "absent.yaml"),
 ]
 
