@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 from jsonargparse import ArgumentError, Namespace, get_loader, set_dumper, set_loader
-from jsonargparse._loaders_dumpers import dump_yaml_kwargs  # not public: the layout of its files
 from jsonargparse._util import config_load_stack  # there is no public name for the files that are being loaded
 
 from lgx.core.plain_yaml import LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml, read_yaml
@@ -95,8 +94,8 @@ _Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str
 
 
 def _dump_yaml(data: Any) -> str:
-    dumped: str = yaml.dump(data, Dumper=_Dumper, **dump_yaml_kwargs)
-    return dumped
+    # The layout of jsonargparse's own files, with keys in the order of the parser.
+    return yaml.dump(data, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, sort_keys=False)
 
 
 def _load_yaml(text: str) -> Any:
