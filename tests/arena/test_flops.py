@@ -30,6 +30,18 @@ def teacher(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(runs.rglob("best.learngene.safetensors"))
 
 
+@pytest.fixture(scope="module")
+def templates(images: Path, teacher: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """WAVE's templates."""
+    from tests.support.command_line import arguments, lgx
+
+    runs = tmp_path_factory.mktemp("templates")
+    options = [ARCH.format(depth=2), *SIZED, f"--model.ancestor={teacher}"]
+    result = lgx(*arguments("fit", "WAVE", images, runs, *options))
+    assert result.code == 0, result.err
+    return next(runs.rglob("best.learngene.safetensors"))
+
+
 RUNS = {
     "scratch": ("Finetune", 2, []),
     "layers": ("Finetune", 2, [
@@ -40,15 +52,17 @@ RUNS = {
     "features": ("Distill", 2, ["--model.ancestor={teacher}", "--model.guidance=features", "--data.labels=false"]),
     "stages": ("SWS", 4, ["--model.ancestor={teacher}", "--model.stages=[2,2]"]),
     "linear": ("TLEG", 4, ["--model.ancestor={teacher}"]),
+    "templates": ("WAVE", 4, ["--model.ancestor={teacher}", "--model.start=middle"]),
+    "scalers": ("WAVE", 2, ["--model.ancestor={teacher}", "--model.templates={templates}", "--model.start=middle"]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_counted_flops_are_those_of_a_whole_run(
-    name: str, fit: Callable[..., Result], teacher: Path, images: Path, tmp_path: Path
+    name: str, fit: Callable[..., Result], teacher: Path, templates: Path, images: Path, tmp_path: Path
 ):
     model, depth, options = RUNS[name]
-    given = [option.format(teacher=teacher, images=images) for option in options]
+    given = [option.format(teacher=teacher, templates=templates, images=images) for option in options]
     with FlopCounterMode(display=False) as counter:
         result = fit(model, ARCH.format(depth=depth), *SIZED, "--name=counted", *given)
     assert result.code == 0, result.err

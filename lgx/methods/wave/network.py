@@ -45,7 +45,8 @@ class FromTemplates(nn.Module):
         height, width = self.templates.shape[1:]
         blocks = rearrange(matrix, "(a h) (b w) -> (h w) (a b)", h=height, w=width)
         basis = rearrange(self.templates.detach(), "t h w -> (h w) t")
-        found = torch.linalg.lstsq(basis.double(), blocks.detach().double()).solution
+        # Not lstsq: it has no form for the tensors without values of which plans count the cost.
+        found = torch.linalg.pinv(basis.double()) @ blocks.detach().double()
         scalers: Tensor = rearrange(found, "t (a b) -> t a b", a=matrix.shape[0] // height)
         return scalers.to(matrix.dtype)
 
@@ -87,7 +88,8 @@ def use_templates(network: nn.Module, templates: Mapping[str, Tensor], learned: 
         The network.
     """
     for kind, matrices in _matrices(network).items():
-        shared = nn.Parameter(templates[kind].clone()) if learned else templates[kind].clone()
+        own = templates[kind].to(matrices[0].weight, copy=True)  # plans build networks without values
+        shared = nn.Parameter(own) if learned else own
         for matrix in matrices:
             parametrize.register_parametrization(matrix, "weight", FromTemplates(shared), unsafe=True)
     return network
