@@ -8,7 +8,13 @@ LAYER_CHOICE = MethodSpec(
     url="https://github.com/huggingface/pytorch-image-models",
     summary="Layers of the ancestor that a rule or a list names are copied; the control of methods that search "
     "for layers.",
-    looks=(Look("layer_choice", "named layers", ORANGE, "--"),),
+    looks=(
+        Look("layer_choice", "named layers", ORANGE, "--"),
+        Look("layer_choice_first", "first layers", ""),
+        Look("layer_choice_last", "last layers", ""),
+        Look("layer_choice_even", "evenly spaced layers", ""),
+        Look("layer_choice_random", "random layers", ""),
+    ),
     initializer="lgx.methods.layer_choice.initializer:LayerChoice",
     order=55,
 )

@@ -1,5 +1,7 @@
 """Layers of an ancestor by a rule or a list, the controls of a selection."""
 
+from typing import get_args
+
 import pytest
 import torch
 
@@ -7,7 +9,8 @@ from lgx.architectures import parse_architecture
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization import initialize
-from lgx.methods import LayerChoice
+from lgx.methods import LayerChoice, registry
+from lgx.methods.layer_choice.initializer import Rule
 from tests.support.command_line import lgx
 
 ARCH = "depth={},embed_dim=16,num_heads=2,patch_size=4,img_size=16"
@@ -90,3 +93,10 @@ def test_the_command_line_names_layers(ancestor, tmp_path):
     )  # fmt: skip
     assert result.code == 0, result.err
     assert (out / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("rule", get_args(Rule))
+def test_reports_know_the_method_behind_each_rule(rule):
+    name = LayerChoice("any", rule).named(parse_architecture("depth=2,embed_dim=16,num_heads=2"))
+    assert registry.find_spec(name) is registry.find_spec("layer_choice") is not None
+    assert name in registry.looks()
