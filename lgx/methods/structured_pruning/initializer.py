@@ -121,11 +121,11 @@ def prune(source: ViTArchitecture, tensors: dict[str, Tensor], target: ViTArchit
 
 
 def _checked(model: nn.Module, target: ViTArchitecture) -> dict[str, Tensor]:
-    """The pruned parameters, if they have the sizes of the target."""
+    """The pruned parameters, if they have the sizes of the target; a head of other classes is replaced later."""
     pruned = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
     wanted = {name: tensor.shape for name, tensor in target.build("meta").state_dict().items()}
     for name, tensor in pruned.items():
-        if tensor.shape != wanted.get(name):
+        if not name.startswith(target.head_prefixes) and tensor.shape != wanted.get(name):
             raise UserError(
                 f"structured_pruning: torch-pruning leaves {name} with shape {tuple(tensor.shape)}, but the descendant "
                 f"needs {tuple(wanted.get(name, ()))}; choose another width"

@@ -93,3 +93,10 @@ def test_the_command_line_prunes_a_network(ancestor, tmp_path):
     result = lgx("init", "--source", ancestor / f"best{SUFFIX}", "--method", "structured_pruning", "--arch", small,
                  "--out", tmp_path / "pruned")  # fmt: skip
     assert result.code == 0, result.err
+
+
+def test_a_narrower_descendant_for_other_classes_gets_a_new_head(source):
+    path, state = source
+    start = initialize(NARROW.replace(num_classes=3), StructuredPruning(path), head="new")
+    assert start.model.state_dict()["head.weight"].shape == (3, 16)
+    assert_close(start.model.state_dict()["cls_token"], state["cls_token"][..., STREAM])
