@@ -115,7 +115,7 @@ def _make(recipe: "Recipe", scale: str, measured: bool, out: Path, force: bool) 
     if not measured:
         run_steps(how.steps, run_command)
     if results:
-        compare_runs(results, recipe.options(scale), str(out), force)
+        compare_runs(results, recipe.options(scale, measured), str(out), force)
     if not measured:
         out.mkdir(parents=True, exist_ok=True)
         for words in shown:

@@ -16,9 +16,10 @@ from lgx.results.markdown import to_markdown_page
 from lgx.results.merging import TITLE, Merged, merge
 from lgx.results.method_costs import method_costs
 from lgx.results.metrics import Metrics
-from lgx.results.paper import HOURS, PaperTable, load_table
+from lgx.results.paper import HOURS, PaperTable, load_table, plain_name
 from lgx.results.sections import Section, claim_section, cost_section, difference_section, table_section
 from lgx.results.standings import Standing, standings
+from lgx.results.storage import judge_storage
 from lgx.results.verdicts import Verdict, judge
 
 
@@ -38,6 +39,11 @@ class Options:
         cost: Also show the cost of each method's descendants.
         claims: Claims of the paper to judge.
         confounded: For claims whose two sides differ in more than the method, what else differs.
+        architectures: For claims about some architectures only, their names.
+        paper_architectures: The same in the paper's table.
+        stored: What methods store, see :func:`~lgx.results.storage.judge_storage`.
+        folders: Whether the folders of the runs tell what methods store. Not for committed rows, whose verdicts are the
+            same with and without the folders.
     """
 
     metric: str = "acc"
@@ -51,6 +57,10 @@ class Options:
     claims: tuple[Claim, ...] = ()
     task_metrics: Mapping[str, str] = field(default_factory=dict)
     confounded: Mapping[Claim, str] = field(default_factory=dict)
+    architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
+    paper_architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
+    stored: Mapping[str, str] = field(default_factory=dict)
+    folders: bool = True
 
     @property
     def metrics(self) -> Metrics:
@@ -135,9 +145,7 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
         shown, earlier = count_whole_runs(shown, merged.rows, of_paper)
         notes += earlier
     judged = chosen if split == "train" else shown  # a claim about training is one about all of its epochs
-    verdicts = [
-        judge(claim, judged, table, options.metrics, options.confounded.get(claim, "")) for claim in options.claims
-    ]
+    verdicts = [judge_claim(claim, judged, options, table, merged) for claim in options.claims]
     found = standings(shown, options.metric, options.baseline)
     levels = chance_levels(shown, merged.folders)
     averages = average_section(found, levels)
@@ -162,6 +170,28 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
     introduction = [_overview(shown), *merged.notes, *notes]
     headline = [*headlines(found, levels), *tally(verdicts)]
     return Comparison(options, merged, shown, introduction, sections, verdicts, headline, found, levels)
+
+
+def judge_claim(
+    claim: Claim, rows: Sequence[Row], options: Options, table: PaperTable | None, merged: Merged | None = None
+) -> Verdict:
+    """Judge a claim by the architectures that it is about.
+
+    Args:
+        claim: The claim.
+        rows: Rows of one split.
+        options: Options.
+        table: The paper's table.
+        merged: Rows of all runs, with the folders that tell what methods store.
+    """
+    if claim in options.architectures:
+        own = {plain_name(name) for name in options.architectures[claim]}
+        rows = [row for row in rows if plain_name(row.architecture) in own]
+    if table and claim in options.paper_architectures:
+        table = table.of_architectures(options.paper_architectures[claim])
+    if claim.is_stored:
+        return judge_storage(claim, rows, options.stored, table, merged if options.folders else None)
+    return judge(claim, rows, table, options.metrics, options.confounded.get(claim, ""))
 
 
 def _chosen(rows: Sequence[Row], options: Options) -> list[Row]:

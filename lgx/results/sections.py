@@ -117,6 +117,7 @@ def claim_section(verdicts: Sequence[Verdict]) -> Section:
         "table, and as measured, paired by seed, with half of a 95 % interval. A claim holds, or does not hold, where "
         "the interval excludes 0. Otherwise it is open, which is always the case with one seed."
     )
+    factors = "Stored: how many times fewer parameters the first method stores to start all descendants. It is a count."
     columns = ("paper", "measured", "seeds", "cells", "verdict")
     rows = tuple((str(verdict.claim), _verdict_cells(verdict)) for verdict in verdicts)
     notes = [f"{verdict.claim}: {verdict.differs}." for verdict in verdicts if verdict.differs]
@@ -127,10 +128,15 @@ def claim_section(verdicts: Sequence[Verdict]) -> Section:
     ]
     if any(verdict.undated for verdict in verdicts):
         notes.append("Some of the compared values name no commit, so that their code is unknown.")
-    return Section("The paper's claims", [text, *notes], [Table("", columns, rows, first="claim")])
+    texts = [text, factors] if any(verdict.claim.is_stored for verdict in verdicts) else [text]
+    return Section("The paper's claims", [*texts, *notes], [Table("", columns, rows, first="claim")])
 
 
 def _verdict_cells(verdict: Verdict) -> tuple[Cell, ...]:
+    answer = Cell(verdict.answer, best=verdict.answer == "holds")
+    if verdict.claim.is_stored:
+        factors = (NONE if factor is None else f"{factor:.2f}x" for factor in (verdict.paper, verdict.factor))
+        return *map(Cell, factors), Cell(NONE), Cell(NONE), answer
     measured = verdict.measured
     width = measured.summary.half_width if measured else None
     ahead = f"{measured.summary.mean:+.2f}" if measured else NONE
@@ -139,7 +145,7 @@ def _verdict_cells(verdict: Verdict) -> tuple[Cell, ...]:
         Cell(ahead if width is None else f"{ahead} ± {width:.2f}"),
         Cell(str(measured.summary.n if measured else 0)),
         Cell(str(verdict.cells)),
-        Cell(verdict.answer, best=verdict.answer == "holds"),
+        answer,
     )
 
 

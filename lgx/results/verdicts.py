@@ -4,11 +4,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from lgx.core.rows import Row
 from lgx.errors import UserError
-from lgx.results.claims import Claim, Pairing
+from lgx.results.architecture_names import depth_of
+from lgx.results.claims import Claim, Pairing, Side
 from lgx.results.metrics import Metrics, lower_is_better, scale_of
 from lgx.results.paper import AVERAGE, PaperRow, PaperTable, paper_names, plain_name
 from lgx.results.statistics import Difference, paired_difference, pairs_needed
@@ -18,6 +19,7 @@ _ACCURACY = Metrics()
 _ROUNDING = 1e-4
 """Largest relative difference of two measurements of one network."""
 Answer = Literal["holds", "does not hold", "confounded", "open", "not measured"]
+_Row = TypeVar("_Row", Row, PaperRow)
 
 
 class Cell(NamedTuple):
@@ -47,14 +49,16 @@ class Verdict:
 
     Attributes:
         claim: The claim.
-        paper: Lead of the better method in the paper's table, in its unit, mean over all numbers that both have; None
-            where the paper has none.
+        paper: Lead of the better method in the paper's table, in its unit, mean over all numbers that both have; for a
+            claim about stored parameters, how many times fewer they are. None where the paper has none.
         measured: Measured lead, paired by seed, mean over the cells; None where one of the two was not measured.
         cells: Number of cells in which both were measured.
         answer: ``holds`` or ``does not hold`` where the 95 % interval excludes 0, else ``open``; ``confounded`` where
             the two sides differ in more than the method.
         differs: What the two sides do not share, in words: ``tal: 100 epochs, random: 200``; empty where all is equal.
         undated: Whether some of the values name no commit, so that their code is unknown.
+        factor: How many times fewer parameters the better method stores; None where the claim is not about them, or
+            one of the two numbers is unknown.
     """
 
     claim: Claim
@@ -64,6 +68,7 @@ class Verdict:
     answer: Answer
     differs: str = ""
     undated: bool = False
+    factor: float | None = None
 
     @property
     def seeds_needed(self) -> int | None:
@@ -81,7 +86,7 @@ def judge(
     """Compare two methods seed by seed, by the mean over all cells that both have for every seed.
 
     Args:
-        claim: The claim.
+        claim: The claim; one about stored parameters is judged by :func:`~lgx.results.storage.judge_storage`.
         rows: Rows of one split; one metric for each task. Shares are in [0, 1].
         paper: The paper's table.
         metrics: The metric of its numbers that counts for each task.
@@ -94,11 +99,12 @@ def judge(
         UserError: If a method has two different values of one measurement.
     """
     ahead = _in_paper(claim, paper, metrics) if paper else None
-    own = [row for row in rows if claim.covers(row.epochs)]
-    one, other = _by_seed(own, claim, claim.better), _by_seed(own, claim, claim.worse)
+    given = list(rows)
+    sides = [_of_side(given, side) for side in claim.sides]
+    one, other = (_by_seed(own, claim.pairing) for own in sides)
     seeds = sorted(one.keys() & other.keys())
     cells = set.intersection(*(one[s].keys() & other[s].keys() for s in seeds)) if seeds else set()
-    if not cells:
+    if not cells or (any(claim.words) and sides[0] == sides[1]):  # a single depth is the deepest and the shallowest
         return Verdict(claim, ahead, None, 0, "not measured")
     means = [{s: fmean(values[s][cell] for cell in cells) for s in seeds} for values in (one, other)]
     difference = paired_difference(*means)
@@ -108,24 +114,45 @@ def judge(
         answer = "confounded"
     elif difference.claimable:
         answer = "holds" if difference.summary.mean > 0 else "does not hold"
-    undated = any(not row.commit for row in own if row.method in (claim.better, claim.worse))
-    differs = confounded or _differs(own, claim, cells)
+    undated = any(not row.commit for own in sides for row in own)
+    differs = confounded or _differs(sides, claim, cells)
     return Verdict(claim, ahead, difference, len(cells), answer, differs, undated)
 
 
-def _by_seed(rows: Sequence[Row], claim: Claim, method: str) -> dict[int, dict[Cell, float]]:
+def _of_side(rows: Iterable[_Row], side: Side) -> list[_Row]:
+    """The rows that one side of a claim is about."""
+    own = [row for row in rows if _name(row) in _names(side, row) and side.covers(row.epochs)]
+    if not side.depth:
+        return own
+    chosen = max if side.depth == "deepest" else min
+    depths: dict[str, set[int]] = {}
+    for row in own:
+        if (depth := depth_of(row.architecture)) is not None:
+            depths.setdefault(row.task, set()).add(depth)
+    return [row for row in own if row.task in depths and depth_of(row.architecture) == chosen(depths[row.task])]
+
+
+def _name(row: Row | PaperRow) -> str:
+    return row.method if isinstance(row, Row) else row.result_name
+
+
+def _names(side: Side, row: Row | PaperRow) -> set[str]:
+    """Names of the side's method: those of papers in their numbers."""
+    return {side.method} if isinstance(row, Row) else paper_names(side.method)
+
+
+def _by_seed(rows: Iterable[Row], pairing: Pairing) -> dict[int, dict[Cell, float]]:
     """Seed -> cell -> value, positive where more is better; two different values of one cell are refused."""
     found: dict[int, dict[Cell, float]] = {}
     for row in rows:
-        if row.method == method:
-            sign = -1 if lower_is_better(row.metric) else 1
-            value = sign * scale_of(row.metric) * row.value
-            cell, values = Cell(row.task, row.architecture, row.epochs), found.setdefault(row.seed, {})
-            if cell in values and not isclose(values[cell], value, rel_tol=_ROUNDING):
-                where = f"{row.task}, {row.architecture}, {state(row.epochs)}, seed {row.seed}"
-                raise UserError(f"{method} has two values of {row.metric} on {where}; give one another model.label")
-            values[cell] = value
-    return {seed: _cells(values, claim.pairing) for seed, values in found.items()}
+        sign = -1 if lower_is_better(row.metric) else 1
+        value = sign * scale_of(row.metric) * row.value
+        cell, values = Cell(row.task, row.architecture, row.epochs), found.setdefault(row.seed, {})
+        if cell in values and not isclose(values[cell], value, rel_tol=_ROUNDING):
+            where = f"{row.task}, {row.architecture}, {state(row.epochs)}, seed {row.seed}"
+            raise UserError(f"{row.method} has two values of {row.metric} on {where}; give one another model.label")
+        values[cell] = value
+    return {seed: _cells(values, pairing) for seed, values in found.items()}
 
 
 def _cells(values: Mapping[Cell, float], pairing: Pairing) -> dict[Cell, float]:
@@ -142,48 +169,48 @@ def _cells(values: Mapping[Cell, float], pairing: Pairing) -> dict[Cell, float]:
     return {cell: fmean(own) for cell, own in groups.items()}
 
 
-def _differs(rows: Sequence[Row], claim: Claim, cells: Collection[Cell]) -> str:
+def _differs(rows: Sequence[Sequence[Row]], claim: Claim, cells: Collection[Cell]) -> str:
     """What each side ran in the compared cells, where a claim allows that to differ."""
     if claim.pairing == "same networks":
         return ""
     places = {
-        method: {
+        str(side): {
             place
-            for row in rows
-            if row.method == method
-            and (place := Cell(row.task, row.architecture, row.epochs)).paired(claim.pairing) in cells
+            for row in own
+            if (place := Cell(row.task, row.architecture, row.epochs)).paired(claim.pairing) in cells
         }
-        for method in (claim.better, claim.worse)
+        for side, own in zip(claim.sides, rows, strict=True)
     }
     names = sorted({place.architecture for own in places.values() for place in own})
     common = set.intersection(*(set(name.split(",")) for name in names))
     sides = {}
-    for method, own in places.items():
+    for name, own in places.items():
         last: dict[tuple[str, str], int] = {}
         for place in own:
             last[place.task, place.architecture] = max(place.epochs or 0, last.get(place[:2], 0))
         counts = sorted(set(last.values()))
-        sides[method] = f"{' or '.join(map(str, counts))} epoch{'s' * (counts != [1])}"
+        sides[name] = f"{' or '.join(map(str, counts))} epoch{'s' * (counts != [1])}"
         if claim.pairing == "own networks" and len(names) > 1:
             short = {",".join(p for p in place.architecture.split(",") if p not in common) or "plain" for place in own}
-            sides[method] += f" of {' and '.join(sorted(short))}"
-    return "" if len(set(sides.values())) == 1 else "; ".join(f"{method}: {side}" for method, side in sides.items())
+            sides[name] += f" of {' and '.join(sorted(short))}"
+    return "" if len(set(sides.values())) == 1 else "; ".join(f"{name}: {ran}" for name, ran in sides.items())
 
 
 def _in_paper(claim: Claim, paper: PaperTable, metrics: Metrics) -> float | None:
     own = Metrics(metrics.default, {paper.task_name(task): metric for task, metric in metrics.by_task.items()})
-    rows = [row for row in paper.rows if row.metric == own.of(row.task) and claim.covers(row.epochs)]
+    of_metric = (row for row in paper.rows if row.metric == own.of(row.task))
+    rows = [row for row in of_metric if any(side.covers(row.epochs) for side in claim.sides)]
     rows = [row for row in rows if AVERAGE not in (row.task, row.architecture)] or rows
     one, other = (
         _cells(
             {
                 _place(row): -row.value if lower_is_better(row.metric) else row.value
-                for row in rows
-                if row.result_name in paper_names(name) and row.value is not None
+                for row in _of_side(rows, side)
+                if row.value is not None
             },
             claim.pairing,
         )
-        for name in (claim.better, claim.worse)
+        for side in claim.sides
     )
     common = one.keys() & other.keys()
     return fmean(one[cell] - other[cell] for cell in common) if common else None

@@ -10,9 +10,11 @@ from lgx.architectures import parse_architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
+from lgx.results.claims import Claim
 from lgx.results.cost import MethodCost
 from lgx.results.merging import find_results, merge
 from lgx.results.method_costs import method_costs
+from lgx.results.storage import judge_storage
 from tests.support.command_line import ARCH, arguments, lgx
 
 DEPTHS = (3, 5)
@@ -104,6 +106,15 @@ def test_every_pretrained_network_counts_as_stored(runs, images, tmp_path):
     cost = costs_of(folder)["pretrained"]
     assert cost.stored == cost.each
     assert (cost.ancestor.epochs, cost.learning.epochs, cost.tuning.epochs, cost.pretraining) == (0, 2, 2, None)
+
+
+def test_a_claim_about_storage_is_judged_by_the_folders_of_runs(runs):
+    claim = Claim.parse("sws > pretrained, stored")
+    merged = merge(find_results([str(runs)]))
+    verdict = judge_storage(claim, merged.rows, {"pretrained": "each"}, merged=merged)
+    cost = costs_of(runs)["sws"]
+    assert (verdict.answer, verdict.factor) == ("holds", pytest.approx(cost.each / cost.stored))
+    assert judge_storage(claim, merged.rows, {"pretrained": "each"}).answer == "not measured"
 
 
 def test_moved_runs_are_found(runs, sws, ancestor, tmp_path):

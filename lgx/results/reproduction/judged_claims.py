@@ -23,6 +23,7 @@ class JudgedClaim:
         metric: Metric that is compared.
         verdict: The verdict.
         is_control: Whether the comparison is ours, not the paper's.
+        split: Split on which the metric was measured.
     """
 
     headings: ClassVar[tuple[str, ...]] = ("table", "claim", "paper", "measured", "seeds", "cells", "verdict")
@@ -31,11 +32,16 @@ class JudgedClaim:
     metric: str
     verdict: Verdict
     is_control: bool = False
+    split: str = "test"
 
     def cells(self) -> tuple[str, ...]:
         """Its line in a table, see ``headings``."""
         verdict, of_loss = self.verdict, self.metric == "loss"
-        claim = f"{verdict.claim}{': training loss' * of_loss}{' (control)' * self.is_control}"
+        loss = ": training loss" if self.split == "train" else ": loss"
+        claim = f"{verdict.claim}{loss * of_loss}{' (control)' * self.is_control}"
+        if verdict.claim.is_stored:
+            factors = (_NONE if factor is None else f"{factor:.1f}x" for factor in (verdict.paper, verdict.factor))
+            return self.table, claim, *factors, _NONE, _NONE, self._answer()
         paper = _NONE if verdict.paper is None else f"{verdict.paper:+.1f}{' (sums)' if of_loss else ''}"
         if verdict.measured is None:
             return self.table, claim, paper, _NONE, _NONE, _NONE, verdict.answer
@@ -49,10 +55,8 @@ class JudgedClaim:
         verdict = self.verdict
         if verdict.answer in ("holds", "does not hold"):
             answer = f"**{verdict.answer}**"
-        elif verdict.answer == "confounded":
-            answer = "confounded"
         elif verdict.seeds_needed is None:
-            answer = "open"
+            answer = verdict.answer
         else:
             answer = f"open, {verdict.seeds_needed} seeds would decide"
         return f"{answer} ({verdict.differs})" if verdict.differs else answer
@@ -74,6 +78,7 @@ def judged_claims(recipes: Iterable[Recipe], scale: str) -> list[JudgedClaim]:
             recipe.scales[scale].metric if scale in recipe.scales else "acc",
             verdict,
             verdict.claim in recipe.controls,
+            recipe.scales[scale].split if scale in recipe.scales else "test",
         )
         for recipe in recipes
         for verdict in _verdicts(recipe, scale)
@@ -85,7 +90,7 @@ def _verdicts(recipe: Recipe, scale: str) -> list[Verdict]:
     claims = recipe.claims + recipe.controls
     if how is None or not how.measured:
         return [Verdict(claim, None, None, 0, "not measured") for claim in claims]
-    options = recipe.options(scale)
+    options = recipe.options(scale, measured=True)
     try:
         return compare(find_results(how.measured), options, load_paper(options)).verdicts
     except UserError as error:

@@ -17,7 +17,7 @@ FILE = Path("experiments/index.yaml")
 SCALES = ("pocket", "mini", "paper")
 _KEYS = {"title", "numbers", "claims", "controls", *SCALES}
 _LISTS = ("results", "measured", "tasks", "methods", "show")
-_SCALE_KEYS = {"steps", "metric", "metrics", "split", "confounded", *_LISTS}
+_SCALE_KEYS = {"steps", "metric", "metrics", "split", "confounded", "architectures", "stored", *_LISTS}
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Scale:
         split: Split on which it is measured.
         show: Command lines that draw figures; ``{out}`` is the folder of the results.
         confounded: For claims whose two sides differ in more than the method at this scale, what else differs.
+        architectures: For claims about some architectures only, their names at this scale.
+        stored: By method, the architecture of what it stores, or ``each`` for separate networks; runs tell it, too.
     """
 
     steps: tuple[Step, ...]
@@ -47,6 +49,8 @@ class Scale:
     show: tuple[str, ...] = ()
     metrics: Mapping[str, str] = field(default_factory=dict)
     confounded: Mapping[Claim, str] = field(default_factory=dict)
+    architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
+    stored: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,17 +83,22 @@ class Recipe:
             raise UserError(f"--scale {scale}: {self.name} has {', '.join(self.scales)}")
         return self.scales[scale]
 
-    def options(self, scale: str) -> Options:
+    def options(self, scale: str, measured: bool = False) -> Options:
         """How its measurements at a scale are compared.
+
+        Args:
+            scale: The scale.
+            measured: Whether these are committed rows, not those of runs.
 
         Raises:
             UserError: If there is no such scale.
         """
-        how = self.at(scale)
+        how, paper = self.at(scale), self.scales.get("paper")
         return Options(
             how.metric, how.split, self.numbers,
             methods=how.methods, tasks=how.tasks, claims=self.claims + self.controls, task_metrics=how.metrics,
-            confounded=how.confounded,
+            confounded=how.confounded, architectures=how.architectures, stored=how.stored,
+            paper_architectures=paper.architectures if paper else {}, folders=not measured,
         )  # fmt: skip
 
 
@@ -140,8 +149,9 @@ def _recipe(name: str, entry: Any, known: set[str]) -> Recipe:
     if not scales or "title" not in entry:
         raise UserError("expected a title and at least one of pocket, mini and paper")
     for scale, how in scales.items():
-        if unknown := how.confounded.keys() - {*claims, *controls}:
-            raise UserError(f"{scale}: confounded: '{next(iter(unknown))}' is no claim of this entry")
+        for key, about in (("confounded", how.confounded), ("architectures", how.architectures)):
+            if unknown := about.keys() - {*claims, *controls}:
+                raise UserError(f"{scale}: {key}: '{next(iter(unknown))}' is no claim of this entry")
     return Recipe(name, str(entry["title"]), numbers, claims, controls, scales)
 
 
@@ -149,12 +159,14 @@ def _scale(name: str, entry: Any) -> Scale:
     _check(entry, _SCALE_KEYS, name)
     given: dict[str, Any] = {key: tuple(map(str, _flat(entry[key]))) for key in _LISTS if key in entry}
     given |= {key: str(entry[key]) for key in ("metric", "split") if key in entry}
-    if "metrics" in entry:
-        _check(entry["metrics"], entry["metrics"], "metrics")
-        given["metrics"] = {str(task): str(metric) for task, metric in entry["metrics"].items()}
-    if "confounded" in entry:
-        _check(entry["confounded"], entry["confounded"], "confounded")
-        given["confounded"] = {Claim.parse(claim): str(reason) for claim, reason in entry["confounded"].items()}
+    for key in ("metrics", "confounded", "architectures", "stored"):
+        _check(entry.get(key, {}), entry.get(key, {}), key)
+    for key in ("metrics", "stored"):
+        given[key] = {str(name): str(value) for name, value in entry.get(key, {}).items()}
+    given["confounded"] = {Claim.parse(claim): str(reason) for claim, reason in entry.get("confounded", {}).items()}
+    given["architectures"] = {
+        Claim.parse(claim): tuple(map(str, _flat(names))) for claim, names in entry.get("architectures", {}).items()
+    }
     return Scale(tuple(map(Step.parse, _flat(entry.get("steps", ())))), **given)
 
 
