@@ -132,7 +132,7 @@ def test_tal_on_the_mini_decathlon() -> None:
     for task, cells in unseen:
         name = {"Fashion-MNIST": "mini_fashion_mnist", "FER2013": "mini_fer2013"}[task]
         ends = [means(own, method, of(name, epochs=trained)) for method in ("random", "logah_aligned", "tal")]
-        for cell, values in zip(cells, ends, strict=False):  # the leads behind them are of the validation split
+        for cell, values in zip(cells, ends, strict=False):  # the lead behind them: test_sentences_tal.py
             expect((task, cell), cell, spread(values))
 
 
