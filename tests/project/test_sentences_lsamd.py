@@ -90,8 +90,8 @@ def test_which_stage_grows_first():
     holds(
         section(MINI),
         f"Six layers have {six[0]} % in the mean over the seeds if the last stage grows first, {six[1]} with the "
-        f"middle and {six[2]} with the first. Seven layers have {seven[0]} with last and middle, {seven[1]} with last and first, and "
-        f"{seven[2]} with middle and first.",
+        f"middle and {six[2]} with the first.",
+        f"Seven layers have {seven[0]} with last and middle, {seven[1]} with last and first, and {seven[2]}",
         f"stage is {min(printed)} to {max(printed)} points ahead; here the differences are {min(means):.1f} to "
         f"{max(means):.1f}, and all intervals include 0",
     )
