@@ -89,7 +89,7 @@ def test_starts_on_fashion_mnist_after_one_epoch():
         for epochs in (1, 0)
     )
     assert after.claimable
-    holds(text, f"slightly ahead of TLEG, by {plain(after)} points")
+    holds(text, f"slightly ahead of TLEG, by {plain(after, 2)} points")
     claim = paper("sws/table1", "sws > tleg, untrained")
     holds(text, f"the claim is open ({signed(before)} in the mean over the depths; the paper: +{claim})")
 

@@ -187,6 +187,8 @@ def test_comparisons_of_sws_with_weight_selection_from_deit_tiny():
         s == 1 for kind in ("weight_selection", "sws", "sws_features") for s in significant(kind, "random", COLUMNS)
     )
     assert not any(significant("mimetic", "random", COLUMNS))
+    behind = [mean(tiny("weight_selection", *column)) - mean(tiny("vanilla_lg", *column)) for column in wide]
+    assert min(behind) > 25
     assert significant("weight_subcloning", "weight_selection", COLUMNS) == [1, 1, 1, -1, 0, 1]
 
 
