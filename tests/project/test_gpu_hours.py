@@ -1,4 +1,7 @@
-"""The GPU hours of the index in experiments/README.md are those that `lgx plan` computes."""
+"""GPU hours of the index in experiments/README.md are those that `lgx plan` computes.
+
+Lines with TAL's second table are left out: planning its sweep takes longer than all others together.
+"""
 
 import re
 from functools import cache
@@ -22,8 +25,8 @@ def test_the_index_gives_the_hours_of_its_sweeps():
     found = 0
     for line in text.split("## Index")[1].split("Other experiments")[0].splitlines():
         files = re.findall(r"\]\(((?:tal|lsamd|sws|text)/\w+\.yaml)\)", line)
-        if files:
+        if files and "tal/table2.yaml" not in files:
             total = sum(map(hours, files))
             assert line.split(" | ")[3] == (f"{total:.0f}" if total >= 1 else f"{total:.2f}"), line
             found += 1
-    assert found == 31
+    assert found == 19
