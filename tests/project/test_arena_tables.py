@@ -7,7 +7,7 @@ import pytest
 from lgx.arena.arena_file import load_arena
 from lgx.arena.points import read_points
 from lgx.arena.sections import sections_of
-from lgx.arena.verdicts import setbacks
+from lgx.arena.verdicts import against_scratch, best_within, setbacks
 from lgx.core.rows import read_rows
 from lgx.results.markdown import to_markdown
 from tests.support.paths import EXPERIMENTS, ROOT
@@ -41,10 +41,37 @@ def test_more_training_from_scratch_never_ends_significantly_worse(curves):
 
 
 def test_the_readme_shows_lines_of_the_table(arena, curves):
-    (table,) = sections_of(arena, curves, {})[0].tables
+    (table,) = sections_of(arena, curves, {})[1].tables
     lines = to_markdown(table).splitlines()
     shown = [
         line for line in (ROOT / "README.md").read_text().splitlines() if re.match(r"\| (flowers12|dtd10), ", line)
     ]
     assert shown
     assert set(shown) <= set(lines)
+
+
+def test_the_conclusions_follow_from_the_rows(arena, curves):
+    text = " ".join((EXPERIMENTS / "README.md").read_text().split())
+    one, four = (
+        {start: against_scratch(curves, start, "random", budget)[0] for start in curves if start != "random"}
+        for budget in (1, 4)
+    )
+    assert "significantly above scratch with the same total compute after four epochs, and below it after one" in text
+    assert four["sws"].claimable
+    assert four["sws"].summary.mean > 0
+    assert one["sws"].claimable
+    assert one["sws"].summary.mean < 0
+    assert "both ways of distilling are significantly below scratch with the same total compute" in text
+    for start in ("logits", "distilled"):
+        assert all(found[start].claimable and found[start].summary.mean < 0 for found in (one, four))
+    assert "WAVE's templates are below scratch**, significantly after one epoch" in text
+    assert one["wave"].claimable
+    assert max(one["wave"].summary.mean, four["wave"].summary.mean) < 0
+    own = {"even_layers", "structured_pruning", "weight_selection", "weight_subcloning"}
+    best = {
+        best_within(curves, (task, size), flops).start
+        for task in arena.tasks
+        for size in arena.sizes
+        for flops in (*(point.flops.total for point in curves["random"][task, size]), float("inf"))
+    }
+    assert best <= own
