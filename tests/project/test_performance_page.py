@@ -95,3 +95,22 @@ def test_the_page_of_hypernetworks_gives_the_measured_costs() -> None:
         assert f"| {label} | {' | '.join(span(found[what.format(size), 'now']) for size in sizes)} |" in text, label
     others = [span(found[f"{STEPS[0].format(size)}, other machines", "before"]) for size in sizes]
     assert f"{others[0]}, {others[1]} and {others[2]}" in text
+
+
+def test_the_table_of_the_third_machine_gives_the_measured_ranges() -> None:
+    found, text = values("third_machine.csv"), (PAGE / "README.md").read_text()
+    for label, what in (
+        ("imports of torch, lightning, torchmetrics, torchvision and timm, s", "imports"),
+        ("command to the first step, s", "command to the first step"),
+        (
+            "each further run of one epoch in a sweep (300 images, 4 layers of width 64), s",
+            "further run of one epoch in a sweep",
+        ),
+    ):
+        assert len(found[what, "before"]) == len(found[what, "now"]) == 5
+        assert f"| {label} | {span(found[what, 'before'])} | {span(found[what, 'now'])} |" in text, label
+    for label, what in (
+        ("`make demo` after installation", "make demo after installation"),
+        ("the fast tests (4,114)", "fast tests, 4,114"),
+    ):
+        assert f"| {label}, s | – | {span(found[what, 'now'])} |" in text, label
