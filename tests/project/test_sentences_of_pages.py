@@ -114,3 +114,18 @@ def test_the_readme_of_experiments_names_the_steps_of_the_pocket_comparison():
     holds(
         section("GHN-3 and LoGAH on the pocket pretraining set"), "six epochs of 7,200 images", f"{steps} steps are few"
     )
+
+
+def test_the_tutorial_says_when_to_expect_no_gain():
+    rows = [row for row in read_rows(EXPERIMENTS / "zoo/photographs.csv") if row.split == "test"]
+    text = (ROOT / "docs/tutorials/own-images.md").read_text()
+    for task, name in (("mini_flowers12", "Flowers"), ("mini_dtd10", "DTD")):
+        means = {
+            (metric, method): fmean(
+                100 * row.value for row in rows if (row.task, row.metric, row.method) == (task, metric, method)
+            )
+            for metric in ("knn_acc", "acc")
+            for method in ("sws", "random")
+        }
+        assert f"| {name} | {' | '.join(f'{mean:.1f}' for mean in means.values())} |" in text
+        assert all(means[metric, "sws"] <= means[metric, "random"] + 0.05 for metric in ("knn_acc", "acc"))
