@@ -18,7 +18,7 @@ _PACKAGES = ("lgx", "data_modules")
 _READ = ("lightning", "jsonargparse", "torchvision")
 """Distributions whose signatures and data sets the facts are about."""
 _DIGITS = 16
-"""Of the hash in a file's name."""
+"""Digits of the hash in a file's name."""
 
 
 def recall(name: str) -> Any | None:

@@ -48,8 +48,8 @@ _FLAGS = {
 def make_parser(command: str, extra: type | None = None) -> RunParser:
     """The parser of a training command; class paths may name known classes only.
 
-    A process makes each parser once, because that takes as long as a tenth of a short run, and uses it for one command
-    line after the other.
+    A process makes each parser once, which takes a tenth of a short run, and uses it for one command line after the
+    other.
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
@@ -159,7 +159,7 @@ def method_arguments(command: str) -> list[str]:
 
 
 def _given_by_lgx(command: str) -> set[Any]:
-    """Arguments of the trainer's method that are no options."""
+    """Arguments of the trainer's method that lgx gives, so that they are not options."""
     return {*LightningCLI.subcommands()[command], "return_predictions"}  # SavePredictions writes what is returned
 
 
