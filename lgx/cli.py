@@ -15,6 +15,7 @@ from types import FrameType
 from typing import NoReturn
 
 from lgx.core import launcher
+from lgx.core.interpreter import collect_rarely, quick_end
 from lgx.core.system_failures import WORKER_KILLED, describe, worker_was_killed
 from lgx.core.unused_imports import skip_unused_imports
 from lgx.core.version import __version__
@@ -91,12 +92,20 @@ def main(args: Sequence[str] | None = None) -> None:
             decode some images, 130 after Ctrl-C, 143 after SIGTERM, 141 if the reader of the output has closed it. Any
             other error passes with its traceback.
     """
-    if args is None:
-        use_utf8()
+    if args is not None:
+        _main(args)
+        return
+    use_utf8()
+    collect_rarely()
+    with quick_end():
+        _main(sys.argv[1:])
+
+
+def _main(args: Sequence[str]) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot print a letter ends no run
-    argv = list(sys.argv[1:] if args is None else args) or ["--help"]
+    argv = list(args) or ["--help"]
     try:
         with _one_interrupt():
             skip_unused_imports()

@@ -18,8 +18,12 @@ skip_unused_imports()
 # As in the command line Lightning comes first: typing caches unions by their members, whatever the order, so a package
 # that is imported before can turn Lightning's `int | float`, by which `1` is one batch, into `float | int`.
 import lightning.pytorch  # noqa: E402, F401
+from hypothesis.internal.conjecture import providers  # noqa: E402
 
-# The same examples in every run, also on a slow machine.
+# The same examples in every run, also on a slow machine. Hypothesis would also draw constants of all loaded modules, and
+# which are loaded depends on the tests that ran before; reading them takes ten seconds.
+if hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants
 settings.register_profile("lgx", deadline=None, derandomize=True, database=None)
 settings.load_profile("lgx")
 

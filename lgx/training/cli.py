@@ -17,6 +17,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from data_modules import TaskDataModule
 from lgx.components.probes import Probe
 from lgx.core.allocator import keep_freed_memory
+from lgx.core.interpreter import collect_as_usual
 from lgx.core.launcher import check_job
 from lgx.core.non_finite import non_finite_allowed
 from lgx.core.plain_yaml import load_plain
@@ -203,6 +204,7 @@ class LgxCLI(LightningCLI):
         if "verbose" in arguments:
             arguments["verbose"] = False  # Report prints the scores
         started = time.perf_counter()
+        collect_as_usual()
         try:
             if self.command == "fit":
                 if self.claim.is_finished(self.config.test_end):

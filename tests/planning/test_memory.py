@@ -44,7 +44,11 @@ def held(monkeypatch):
     ("model", "options"),
     [
         ("Ancestor", LARGE),
-        ("Ancestor", [*LARGE, "--trainer.precision=bf16-mixed", "--model.mixup=0.8", "--model.drop_path_rate=0.1"]),
+        pytest.param(
+            "Ancestor",
+            [*LARGE, "--trainer.precision=bf16-mixed", "--model.mixup=0.8", "--model.drop_path_rate=0.1"],
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "Finetune",
             [*LARGE, "--trainer.precision=bf16-true", "--model.optimizer=torch.optim.SGD"],
@@ -55,7 +59,7 @@ def held(monkeypatch):
         pytest.param(
             "MiniDeiT", [*LARGE, "--model.stages=[3,3]", "--trainer.precision=bf16-mixed"], marks=pytest.mark.slow
         ),
-        ("LSAMD", ["--model.ancestor={ancestor}/best.learngene.safetensors"]),
+        pytest.param("LSAMD", ["--model.ancestor={ancestor}/best.learngene.safetensors"], marks=pytest.mark.slow),
         pytest.param("GHN3", [*LARGE, *HYPER, "--model.max_shape=[64,64,16,16]"], marks=pytest.mark.slow),
         ("LoGAH", [*LARGE, *LOW_RANK, "--model.meta_batch=2"]),
         pytest.param(

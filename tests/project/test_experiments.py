@@ -1,5 +1,6 @@
 """Every file below experiments/ is valid, and every run of every sweep parses and builds."""
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import yaml
 from lgx.architectures import parse_any_architecture
 from lgx.arena.arena_file import load_arena
 from lgx.cli import TRAINING
-from lgx.runs.sweeps import Sweep, load_sweep, option_arguments, run_arguments
+from lgx.runs.sweeps import RunSpec, Sweep, load_sweep, option_arguments, run_arguments
 from lgx.runs.tuning import load_tuning
 from lgx.training.configuration import RunParser, make_parser, parse_configuration
 from tests.support.command_line import lgx
@@ -73,21 +74,40 @@ def test_every_option_of_a_tuning_file_is_one_of_its_run(path):
     assert parsed_model("fit", "--config", tuning.config, *option_arguments({**tuning.options, **chosen}))
 
 
-@pytest.mark.parametrize("path", SWEEPS + ARENAS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
-def test_every_run_of_every_sweep_parses(path):
+def option_names(spec: RunSpec) -> set[object]:
+    """Each option of a run by its name."""
+    return {None, *spec.options}
+
+
+def classes(spec: RunSpec) -> set[object]:
+    """Each class of a run, together with the names of all options."""
+    return {(key, spec.options.get(key), *spec.options) for key in ("data", "model", "model.initializer")}
+
+
+def parse_runs(path: Path, kinds_of: Callable[[RunSpec], set[object]]) -> None:
+    """Parse runs of a sweep until each configuration was parsed with each kind that its runs have."""
     sweep = runs_of(path)
-    seen, chosen = set(), []
+    seen: set[object] = set()
     for spec in sweep.runs:
         if arch := spec.options.get("model.arch"):
             parse_any_architecture(arch)
-        # Runs that differ only in plain values parse alike; each class is parsed once with each set of options.
-        kinds = {(key, spec.options.get(key)) for key in ("data", "model", "model.initializer")}
-        pieces = {(spec.command, spec.config, frozenset(spec.options), kind) for kind in kinds}
-        if not pieces <= seen:
-            chosen.append(spec)
-        seen |= pieces
-    for spec in chosen:
+        kinds = {(spec.command, spec.config, kind) for kind in kinds_of(spec)}
+        if kinds <= seen:
+            continue
+        seen |= kinds
         command, *arguments = run_arguments(spec, sweep.runs_dir, sweep.experiment)
         assert command in TRAINING
         arguments = [a for a in arguments if a not in ("--ckpt_path", "last")]
         assert parsed_model(command, *arguments).startswith("lgx.methods.")
+
+
+@pytest.mark.parametrize("path", SWEEPS + ARENAS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
+def test_every_option_of_every_sweep_parses(path):
+    parse_runs(path, option_names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", SWEEPS + ARENAS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
+def test_every_class_of_every_sweep_parses(path):
+    # Runs that differ only in plain values parse alike.
+    parse_runs(path, classes)

@@ -19,7 +19,7 @@ MOMENTS = [
     pytest.param("after_update", 8, marks=SLOW),
     pytest.param("validation", 6, marks=SLOW),
     pytest.param("fit_end", STEPS, marks=SLOW),
-    ("test", STEPS),
+    pytest.param("test", STEPS, marks=SLOW),
 ]
 
 

@@ -107,8 +107,15 @@ def reports(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     return {name: folder / name / "report.html" for name in sources}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (1280, "light"),
+        (390, "dark"),
+        pytest.param(1280, "dark", marks=pytest.mark.slow),
+        pytest.param(390, "light", marks=pytest.mark.slow),
+    ],
+)
 def test_reports_fit_phones_and_desks_in_the_light_and_in_the_dark(width, scheme, window, reports):
     for name, page in reports.items():
         window.show(page.as_uri(), width, scheme)

@@ -210,11 +210,12 @@ def test_a_damaged_file_of_ids_is_named(fit, tmp_path):
     assert json.loads((run / "summary.json").read_text())["steps"] == 3
 
 
-def test_a_run_without_wandb_does_not_load_it(images, tmp_path):
+def test_a_run_on_images_loads_no_other_logger_and_no_text_model(images, tmp_path):
     code = (
         "import sys; from lgx.cli import main\n"
         "main(sys.argv[1:])\n"
-        "assert not any(name.startswith('wandb.') or name == 'mlflow' for name in sys.modules)"
+        "loaded = ('wandb.', 'mlflow', 'transformers.models.gpt2')\n"
+        "assert [name for name in sys.modules if name.startswith(loaded)] == []"
     )
     done = python("-c", code, *arguments("fit", "Ancestor", images, tmp_path, "--name=a"), OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,0 +1,66 @@
+"""A program ends at once with its exit code, after all that is registered for its end; a run collects as usual."""
+
+import gc
+from typing import ClassVar
+
+import pytest
+from lightning.pytorch import Callback
+
+from lgx.core.interpreter import collect_as_usual, collect_rarely
+from tests.support.command_line import python
+
+PROGRAM = """
+import atexit, sys
+from lgx.core import interpreter
+class Freed:
+    def __del__(self):
+        print("collected")
+garbage = Freed()
+garbage.itself = garbage
+print("no newline and no flush", end=" ")
+with interpreter.quick_end():
+    atexit.register(print, "registered within")
+    del garbage
+    {end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("pass", 0), ("sys.exit()", 0), ("sys.exit(3)", 3), ("sys.exit(141)", 141), ("sys.exit('x')", 1)]
+)
+def test_a_program_ends_with_its_code_after_what_is_registered_and_collects_nothing(end, code):
+    done = python("-c", PROGRAM.format(end=end))
+    assert (done.returncode, done.stdout) == (code, "no newline and no flush registered within\n")
+
+
+def test_an_unexpected_error_has_its_traceback_and_pythons_own_end():
+    done = python("-c", PROGRAM.format(end="1 / 0"))
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+    assert done.stdout.endswith("registered within\ncollected\n")
+
+
+def test_output_that_cannot_be_written_is_left_to_python():
+    done = python("-c", PROGRAM.format(end="sys.stdout = open('/dev/full', 'w'); print('x')"))
+    assert done.returncode == 120, done.stderr
+
+
+class Thresholds(Callback):
+    """Notes how often the garbage collector runs during training."""
+
+    seen: ClassVar[list[tuple[int, int, int]]] = []
+
+    def on_train_start(self, trainer, pl_module):
+        self.seen.append(gc.get_threshold())
+
+
+def test_training_collects_as_usual(fit, monkeypatch):
+    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
+    usual = gc.get_threshold()
+    collect_rarely()
+    assert gc.get_threshold() > usual
+    try:
+        assert fit("Ancestor", "--name=a", "--trainer.callbacks+=tests.core.test_interpreter.Thresholds").code == 0
+    finally:
+        collect_as_usual()
+    assert Thresholds.seen == [usual]
