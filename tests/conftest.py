@@ -20,8 +20,8 @@ skip_unused_imports()
 import lightning.pytorch  # noqa: E402, F401
 from hypothesis.internal.conjecture import providers  # noqa: E402
 
-# The same examples in every run, also on a slow machine. Hypothesis would also draw constants of all loaded modules, and
-# which are loaded depends on the tests that ran before; reading them takes ten seconds.
+# The same examples in every run, also on a slow machine. Hypothesis would also draw constants of all loaded modules;
+# which are loaded depends on the tests that ran before, and reading them takes ten seconds.
 if hasattr(providers, "_get_local_constants"):
     providers._get_local_constants = lambda: providers._local_constants
 settings.register_profile("lgx", deadline=None, derandomize=True, database=None)
