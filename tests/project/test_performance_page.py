@@ -102,6 +102,7 @@ def test_the_table_of_the_third_machine_gives_the_measured_ranges() -> None:
     for label, what in (
         ("imports of torch, lightning, torchmetrics, torchvision and timm, s", "imports"),
         ("command to the first step, s", "command to the first step"),
+        ("a whole command that trains for one epoch, s", "whole command of a run of one epoch"),
         (
             "each further run of one epoch in a sweep (300 images, 4 layers of width 64), s",
             "further run of one epoch in a sweep",
