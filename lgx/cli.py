@@ -81,6 +81,17 @@ a first run:
 """
 
 
+def program() -> None:
+    """Run the command line of this process, with a quick start and end: the ``lgx`` program.
+
+    Raises:
+        SystemExit: As :func:`main`.
+    """
+    collect_rarely()
+    with quick_end():
+        main()
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Run a command line.
 
@@ -92,20 +103,12 @@ def main(args: Sequence[str] | None = None) -> None:
             decode some images, 130 after Ctrl-C, 143 after SIGTERM, 141 if the reader of the output has closed it. Any
             other error passes with its traceback.
     """
-    if args is not None:
-        _main(args)
-        return
-    use_utf8()
-    collect_rarely()
-    with quick_end():
-        _main(sys.argv[1:])
-
-
-def _main(args: Sequence[str]) -> None:
+    if args is None:
+        use_utf8()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot print a letter ends no run
-    argv = list(args) or ["--help"]
+    argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
         with _one_interrupt():
             skip_unused_imports()

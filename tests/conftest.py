@@ -1,5 +1,6 @@
 """Shared fixtures: tiny images on disk, trained networks, and a function that trains."""
 
+import gc
 import os
 import uuid
 from collections.abc import Callable
@@ -14,6 +15,9 @@ from tests.support.extras import import_transformers
 from tests.support.images import write_images
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+STARTUP = str(Path(__file__).parent / "support" / "startup")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (STARTUP, os.environ.get("PYTHONPATH"))))
+gc.set_threshold(50_000, 20, 100)  # as the program does while it imports, and for all runs in this process
 skip_unused_imports()
 # As in the command line Lightning comes first: typing caches unions by their members, whatever the order, so a package
 # that is imported before can turn Lightning's `int | float`, by which `1` is one batch, into `float | int`.
@@ -26,6 +30,17 @@ if hasattr(providers, "_get_local_constants"):
     providers._get_local_constants = lambda: providers._local_constants
 settings.register_profile("lgx", deadline=None, derandomize=True, database=None)
 settings.load_profile("lgx")
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector not look again at modules and tests, which stay."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Give back what is frozen, so that modules in C do not report it as leaked."""
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 from lightning.pytorch import Callback
 
-from lgx.core.interpreter import collect_as_usual, collect_rarely
+from lgx.core.interpreter import collect_rarely
 from tests.support.command_line import python
 
 PROGRAM = """
@@ -56,11 +56,12 @@ class Thresholds(Callback):
 
 def test_training_collects_as_usual(fit, monkeypatch):
     monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
-    usual = gc.get_threshold()
+    monkeypatch.setattr("lgx.core.interpreter._USUAL", (800, 11, 12))
+    before = gc.get_threshold()
     collect_rarely()
-    assert gc.get_threshold() > usual
+    assert gc.get_threshold() > (800, 11, 12)
     try:
         assert fit("Ancestor", "--name=a", "--trainer.callbacks+=tests.core.test_interpreter.Thresholds").code == 0
     finally:
-        collect_as_usual()
-    assert Thresholds.seen == [usual]
+        gc.set_threshold(*before)
+    assert Thresholds.seen == [(800, 11, 12)]
