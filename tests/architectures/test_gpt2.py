@@ -154,6 +154,7 @@ def test_a_missing_extra_ends_with_one_sentence(monkeypatch):
         GPT2.build("meta")
 
 
+@pytest.mark.slow
 def test_describing_text_models_imports_no_transformers():
     code = (
         "import sys; from lgx.architectures import parse_any_architecture, sample_architectures;"

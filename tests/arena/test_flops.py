@@ -55,9 +55,12 @@ RUNS = {
     "templates": ("WAVE", 4, ["--model.ancestor={teacher}", "--model.start=middle"]),
     "scalers": ("WAVE", 2, ["--model.ancestor={teacher}", "--model.templates={templates}", "--model.start=middle"]),
 }  # fmt: skip
+FAST = ("scratch", "cloned", "features", "scalers")
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in RUNS]
+)
 def test_counted_flops_are_those_of_a_whole_run(
     name: str, fit: Callable[..., Result], teacher: Path, templates: Path, images: Path, tmp_path: Path
 ):

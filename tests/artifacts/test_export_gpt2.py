@@ -25,6 +25,7 @@ assert not any(name.split(".")[0] == "lgx" for name in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_an_exported_descendant_gives_the_same_logits_in_plain_transformers(tmp_path):
     net = hypernet(layout="aligned", vocab_size=101).eval()
     ids = texts(3, 12, 6)

@@ -12,6 +12,7 @@ def test_numbers_below_one_are_refused():
         assert "at least 1" in lgx("bench", option, 0).sentence
 
 
+@pytest.mark.slow
 def test_bench_reports_ratios(tmp_path):
     result = lgx("bench", "--repeats", 1, "--batch", 1, "--size", "tiny", "--json", tmp_path / "bench.json")
     assert result.code == 0, result.err
@@ -29,6 +30,7 @@ def test_bench_reports_ratios(tmp_path):
     assert rows["hyper_step"]["dense_mb"] == pytest.approx(4 * 5_717_416 / 2**20)  # DeiT-Tiny
 
 
+@pytest.mark.slow
 def test_bench_of_shared_layers_reports_ratios(tmp_path):
     result = lgx(
         "bench", "--suite=shared_layers", "--size=tiny", "--repeats=1", "--batch=1", "--json", tmp_path / "bench.json"

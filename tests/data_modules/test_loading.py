@@ -72,6 +72,7 @@ def test_embed_checks_its_processes_too(images, ancestor, small_memory, tmp_path
     assert f"--num_workers: expected 0 to {MOST_WORKERS}" in result.sentence
 
 
+@pytest.mark.slow
 def test_a_full_shared_memory_ends_the_run_at_once(images, tmp_path):
     # The check is switched off, as if other programs filled the memory after it. Without SharedCollate the run hangs.
     probe = tmp_path / "probe.py"
@@ -97,7 +98,7 @@ def test_a_full_shared_memory_ends_the_run_at_once(images, tmp_path):
     assert "lower data.num_workers or data.batch_size" in sentence
 
 
-@pytest.mark.parametrize("wait", [False, True])
+@pytest.mark.parametrize("wait", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_stalled_loader_process_ends_the_run(fit, monkeypatch, wait):
     read = ImageFiles.__getitem__
 

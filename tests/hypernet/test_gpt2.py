@@ -106,6 +106,7 @@ def test_conv1d_weights_are_transposed_linear_weights_at_gpt2s_scale(decoder):
         torch.testing.assert_close(F.relu(factors[name]), F.relu(found[name]))  # dense here
 
 
+@pytest.mark.slow
 def test_a_predicted_network_learns_which_word_a_text_contains():
     """With He's scale and tables of standard deviation 1 it does not, even in twice as many steps."""
     architecture = GPT2Architecture(2, 32, 4, max_len=12, vocab_size=101, num_classes=2)

@@ -53,9 +53,14 @@ MODELS = [
     ("timm", "resnet34"), ("torchvision", "resnet18"), ("timm", "resnet10t"), ("timm", "mobilenetv3_small_050"),
     ("torchvision", "squeezenet1_1"), ("torchvision", "vit_b_32"), ("timm", "vovnet39a"),
 ]  # fmt: skip
+FAST = [("torchvision", "resnet18"), ("timm", "mobilenetv3_small_050"), ("torchvision", "vit_b_32")]
 
 
-@pytest.mark.parametrize(("zoo", "name"), MODELS, ids=[name for _, name in MODELS])
+@pytest.mark.parametrize(
+    ("zoo", "name"),
+    [model if model in FAST else pytest.param(*model, marks=pytest.mark.slow) for model in MODELS],
+    ids=[name for _, name in MODELS],
+)
 def test_every_parameter_has_one_node_with_its_shape(zoo, name):
     model = on_meta(zoo, name)
     graph = of(model, 224 if "vit" in name else 64)
@@ -99,6 +104,7 @@ def test_grouped_convolutions_and_gates_have_operations_of_their_own():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_dense_connections_are_concatenations():
     graph = of(on_meta("timm", "densenet121"))
     first = "features.denseblock1.denselayer"

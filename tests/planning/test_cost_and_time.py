@@ -29,6 +29,7 @@ def test_an_ancestor_costs_only_its_forward_pass():
     assert with_ancestor.parameters.trained == plan(*sws).parameters.trained
 
 
+@pytest.mark.slow
 def test_the_expected_cost_over_a_set_is_its_mean():
     file, arch = EXPERIMENTS / "tal" / "vits_mini.jsonl", "depth=6,embed_dim=96,num_heads=3,img_size=32,patch_size=8"
     members = read_architectures(str(file))

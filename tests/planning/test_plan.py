@@ -19,7 +19,7 @@ CONFIGS = sorted(
     for path in EXPERIMENTS.rglob("*.yaml")
     if path.name not in ("paper_numbers.yaml", "index.yaml") and "model" in (yaml.safe_load(path.read_text()) or {})
 )
-QUICK = ["lsamd/paper/selection", "tal/demo/stage2", "text/mini/ancestor"]
+QUICK = ["lsamd/paper/selection", "tal/demo/stage2"]
 
 
 def test_a_plan_needs_no_existing_files_and_writes_none(tmp_path, monkeypatch):
@@ -112,6 +112,7 @@ def test_every_configuration_can_be_planned(path, monkeypatch, images):
     _plans(path, *([f"--data.root={images}", "--data.batch_size=4"] if reads_own_images else []))
 
 
+@pytest.mark.slow
 def test_the_hours_of_a_sweep_are_those_of_its_runs(tmp_path):
     (tmp_path / "run.yaml").write_text(Path("experiments/sws/demo/descendant.yaml").read_text())
     matrix = {

@@ -13,7 +13,7 @@ from tests.support.command_line import arguments, lgx, python
     [
         ("Ancestor", ["--trainer.accumulate_grad_batches=2", "--trainer.max_epochs=2"]),
         ("Ancestor", ["--trainer.max_epochs=9", "--trainer.max_steps=4"]),
-        ("Finetune", ["--data.limit_train=40", "--trainer.max_epochs=2"]),
+        pytest.param("Finetune", ["--data.limit_train=40", "--trainer.max_epochs=2"], marks=pytest.mark.slow),
         ("Finetune", ["--trainer.limit_train_batches=0.7", "--trainer.max_epochs=2"]),
     ],
 )

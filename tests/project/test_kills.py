@@ -103,9 +103,12 @@ def check(name: str, count: int, commands, undisturbed, folder: Path) -> None:
 
 
 NAMES = ["fit", "init", "embed", "data prepare", "sweep"]
+FAST = ("fit", "init")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+)
 def test_a_killed_command_resumes_to_the_same_result(name, commands, undisturbed, tmp_path):
     check(name, 1, commands, undisturbed, tmp_path)
 

@@ -29,7 +29,9 @@ def command(images, average):
     return [*arguments("fit", "Ancestor", images, "runs", *options), "--ckpt_path=last", *callback]
 
 
-@pytest.fixture(scope="module", params=AVERAGES)
+@pytest.fixture(
+    scope="module", params=["EMAWeightAveraging", pytest.param("StochasticWeightAveraging", marks=pytest.mark.slow)]
+)
 def undisturbed(request, images, tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     args = command(images, request.param)
@@ -48,6 +50,7 @@ def test_a_killed_average_resumes_to_the_same_result(undisturbed, tmp_path, mome
     assert of_run(tmp_path) == expected
 
 
+@pytest.mark.slow
 def test_a_finished_average_is_tested_with_its_final_weights_when_it_is_asked_again(undisturbed, tmp_path):
     args, expected = undisturbed
     finish(args, tmp_path)

@@ -32,7 +32,7 @@ def runs(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("of", ["runs", "rows"])
+@pytest.mark.parametrize("of", ["runs", pytest.param("rows", marks=pytest.mark.slow)])
 def test_a_report_renders_without_errors_and_without_other_files(of, runs, tmp_path):
     source = runs if of == "runs" else ROWS
     result = lgx("compare", source, "--out", tmp_path / "report", *(["--baseline", "sws"] if of == "rows" else []))
@@ -189,6 +189,7 @@ def test_tensorboard_opens_with_scores_and_losses(tensorboard, window):
     assert groups == ["test", "train", "val", "z_run"]
 
 
+@pytest.mark.slow
 def test_tensorboard_shows_hyper_parameters_and_scores(tensorboard, runs, tmp_path):
     """The tab is a closed component: the test repeats its request, and looks at the picture that it paints."""
     asked = DIRECTLY.open(f"{tensorboard}/data/plugin/hparams/experiment?request=%7B%7D", timeout=30)

@@ -147,6 +147,7 @@ def test_a_configuration_tells_whose_option_it_is(tmp_path):
         assert migrate_argv(words)[-1] == f"--model.initializer.{expected}=f"
 
 
+@pytest.mark.slow
 def test_old_spellings_train_the_same_run(images, sws, tmp_path):
     source = sws / "best.learngene.safetensors"
     scheduler = ("--model.scheduler=lgx.components.optim.WarmupCosine", "--model.scheduler=lgx.optim.WarmupCosine")

@@ -35,6 +35,7 @@ def losses(path: Path) -> dict[tuple[str, str, int], float]:
     return {key(row): row.value for row in read_rows(path) if row.metric == "loss" and row.split != "test"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEPT)
 def test_a_released_run_resumes_to_the_released_result(folder, name):
     options = ["--ckpt_path=last", "--trainer.max_epochs=4"]
@@ -44,6 +45,7 @@ def test_a_released_run_resumes_to_the_released_result(folder, name):
     assert resumed == pytest.approx(losses(folder / f"four_epochs/{name}.csv"), rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_released_configuration_starts_a_descendant(folder, name):
     result = lgx("fit", f"--config=configs/{name}.yaml", "--trainer.fast_dev_run=true")

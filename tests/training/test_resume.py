@@ -64,6 +64,7 @@ def test_ckpt_path_last_starts_a_run_that_never_saved(images, tmp_path):
     assert result.code == 0, result.err
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_its_first_checkpoint_starts_over(images, tmp_path):
     run = kill_and_resume(images, tmp_path, 1, "before_update", ["--test_start=true"])
     rows = [(r.split, r.epochs) for r in read_rows(run / "results.csv") if r.metric == "acc"]

@@ -13,13 +13,17 @@ from data_modules.pocket import POCKET_TASKS, PocketTask, make_task, pocket_info
 from data_modules.pocket.tasks import RECIPES, SPLITS, draw_task
 from lgx.errors import UserError
 
+FAST: tuple[PocketTask, ...] = ("digits", "motions", "silhouettes")
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pocket")
 
 
-@pytest.mark.parametrize("task", POCKET_TASKS)
+@pytest.mark.parametrize(
+    "task", [task if task in FAST else pytest.param(task, marks=pytest.mark.slow) for task in POCKET_TASKS]
+)
 def test_a_task_matches_its_description_and_no_image_is_in_two_splits(task: PocketTask) -> None:
     info, drawn = pocket_info(task), draw_task(task)
     images = np.concatenate([drawn[split][0] for split in SPLITS])
@@ -42,7 +46,7 @@ def test_the_ten_tasks_have_few_training_images() -> None:
         assert 6_000 <= train <= 10_000 if task == "world" else 1_000 <= train <= 2_000
 
 
-@pytest.mark.parametrize("task", ["persons", "glyphs"])
+@pytest.mark.parametrize("task", ["persons", pytest.param("glyphs", marks=pytest.mark.slow)])
 def test_the_same_seed_gives_the_same_bytes(task: PocketTask, tmp_path: Path) -> None:
     digests = []
     for name in ("a", "b"):

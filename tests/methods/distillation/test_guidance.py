@@ -128,10 +128,12 @@ def test_teachers_of_other_families_give_features(name):
 @pytest.mark.parametrize(
     ("model", "options", "layers"),
     [
-        ("SWS", ["--model.stages=[2,2]"], 2), ("TLEG", [], 2), ("MiniDeiT", ["--model.stages=[2,2]"], 2),
+        ("SWS", ["--model.stages=[2,2]"], 2),
+        pytest.param("TLEG", [], 2, marks=pytest.mark.slow),
+        pytest.param("MiniDeiT", ["--model.stages=[2,2]"], 2, marks=pytest.mark.slow),
         ("Distill", [], 4),
     ],
-)  # fmt: skip
+)
 def test_a_headless_ancestor_teaches_with_images_of_a_bare_folder(bare, headless, tmp_path, model, options, layers):
     command = arguments("fit", model, bare, tmp_path / "runs", "--name=f", FEATURES, f"--model.ancestor={headless}")
     data = ["--data=UnlabeledFolderData", f"--data.root={bare}", "--data.img_size=16", "--data.batch_size=16"]

@@ -263,6 +263,7 @@ def test_a_start_for_a_task_works_with_averaged_weights(tasks, tuned, tmp_path):
     assert result.code == 0, result.err
 
 
+@pytest.mark.slow
 def test_variants_train_under_their_own_names(tasks, stage1, embeddings, tmp_path):
     start = f"--model.start={stage1}/best.learngene.safetensors"
     task_option = f"--model.task_embeddings={embeddings}"
