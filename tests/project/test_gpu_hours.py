@@ -11,7 +11,7 @@ import pytest
 from lgx.planning import sweep_hours
 from tests.support.paths import EXPERIMENTS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @cache
