@@ -48,6 +48,15 @@ RUNS = {
         "--model.initializer=LayerChoice", "--model.initializer.source={teacher}", "--model.head=new"]),
     "cloned": ("Finetune", 2, ["--model.initializer=WeightSubcloning", "--model.initializer.source={teacher}",
                                "--model.initializer.data={images}/train", "--model.head=new"]),
+    "mimetic": ("Finetune", 2, ["--model.initializer=Mimetic"]),
+    "last layers": ("Finetune", 4, [
+        "--model.initializer=VanillaLG", "--model.initializer.source={teacher}", "--model.head=new"]),
+    "selected": ("Finetune", 2, [
+        "--model.initializer=WeightSelection", "--model.initializer.source={teacher}", "--model.head=new"]),
+    "pruned": ("Finetune", 2, [
+        "--model.initializer=StructuredPruning", "--model.initializer.source={teacher}", "--model.head=new"]),
+    "grown": ("Finetune", 6, [
+        "--model.initializer=Net2Net", "--model.initializer.source={teacher}", "--model.head=new"]),
     "logits": ("Distill", 2, ["--model.ancestor={teacher}"]),
     "features": ("Distill", 2, ["--model.ancestor={teacher}", "--model.guidance=features", "--data.labels=false"]),
     "stages": ("SWS", 4, ["--model.ancestor={teacher}", "--model.stages=[2,2]"]),
