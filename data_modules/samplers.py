@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from data_modules.loader_end import until_error
 from data_modules.splits import Indices
 from lgx.errors import UserError
 
@@ -174,7 +175,7 @@ class ResumableLoader(DataLoader[Any]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         # DataLoader declares its own private iterator type; callers need only a generator.
         self._epoch, self._batch = self.batch_sampler.epoch, self.batch_sampler.start
-        for batch in super().__iter__():
+        for batch in until_error(self, super().__iter__()):
             self._batch += 1
             yield batch
 

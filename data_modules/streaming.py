@@ -15,6 +15,7 @@ import torch
 import webdataset as wds
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from data_modules.loader_end import until_error
 from data_modules.samplers import Batching, limited, mix_seed, next_position, seeded_rng
 from data_modules.shard_index import Shard
 from data_modules.shards import decode, read_shard
@@ -215,7 +216,7 @@ class StreamLoader(DataLoader[Any]):
         self._epoch = self._epoch_of()
         self._batch = self._resume_at[1] if self._resume_at[0] == self._epoch else 0
         self.dataset.begin(self._epoch, self._batch)
-        for batch in super().__iter__():
+        for batch in until_error(self, super().__iter__()):
             self._batch += 1
             yield batch
 

@@ -1,5 +1,6 @@
 """Image sets: the real formats, their splits, and messages about wrong files."""
 
+import multiprocessing
 import os
 import shutil
 from dataclasses import replace
@@ -155,6 +156,7 @@ def test_a_truncated_image_ends_with_one_sentence_even_in_a_worker(tmp_path: Pat
         list(module.train_dataloader())
     assert str(error.value).startswith(f"own train: {broken} cannot be decoded")
     assert "\n" not in str(error.value)
+    assert multiprocessing.active_children() == []
 
 
 def test_one_class_no_images_and_missing_folders_are_explained(tmp_path: Path) -> None:
