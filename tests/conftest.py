@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from lgx.core.interpreter import RARE
 from lgx.core.unused_imports import skip_unused_imports
 from tests.support.command_line import Result, arguments, lgx
 from tests.support.extras import import_transformers
@@ -17,17 +18,13 @@ from tests.support.images import write_images
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 STARTUP = str(Path(__file__).parent / "support" / "startup")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (STARTUP, os.environ.get("PYTHONPATH"))))
-gc.set_threshold(50_000, 20, 100)  # as the program does while it imports, and for all runs in this process
+gc.set_threshold(*RARE)  # as the program does while it imports, and for all runs in this process
 skip_unused_imports()
 # As in the command line Lightning comes first: typing caches unions by their members, whatever the order, so a package
 # that is imported before can turn Lightning's `int | float`, by which `1` is one batch, into `float | int`.
 import lightning.pytorch  # noqa: E402, F401
-from hypothesis.internal.conjecture import providers  # noqa: E402
 
-# The same examples in every run, also on a slow machine. Hypothesis would also draw constants of all loaded modules;
-# which are loaded depends on the tests that ran before, and reading them takes ten seconds.
-if hasattr(providers, "_get_local_constants"):
-    providers._get_local_constants = lambda: providers._local_constants
+# The same examples in every run, also on a slow machine.
 settings.register_profile("lgx", deadline=None, derandomize=True, database=None)
 settings.load_profile("lgx")
 

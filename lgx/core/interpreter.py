@@ -7,8 +7,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_USUAL = gc.get_threshold()
-_RARE = (50_000, 20, 100)
+RARE = (50_000, 20, 100)
+"""Thresholds of Python's garbage collector with which it seldom looks at what imports have made."""
+
+_usual: tuple[int, int, int] | None = None
+"""The thresholds to return to; None unless the collector runs rarely."""
 
 
 def collect_rarely() -> None:
@@ -17,12 +20,17 @@ def collect_rarely() -> None:
     The imports of PyTorch and Lightning make a million objects, which all stay. With Python's own thresholds the
     collector looks at them again and again, which takes a fifth of the time from a command to its first step.
     """
-    gc.set_threshold(*_RARE)
+    global _usual
+    _usual = _usual or gc.get_threshold()
+    gc.set_threshold(*RARE)
 
 
 def collect_as_usual() -> None:
-    """Let the garbage collector run as often as when this module was imported."""
-    gc.set_threshold(*_USUAL)
+    """Let the garbage collector run as often as before :func:`collect_rarely`; without it nothing changes."""
+    global _usual
+    if _usual is not None:
+        gc.set_threshold(*_usual)
+        _usual = None
 
 
 @contextmanager
@@ -48,6 +56,6 @@ def quick_end() -> Iterator[None]:
     try:
         yield
         code = 0
-    except SystemExit as exit_:
-        code = exit_.code & 0xFF if isinstance(exit_.code, int) else int(exit_.code is not None)
+    except SystemExit as ending:
+        code = ending.code & 0xFF if isinstance(ending.code, int) else int(ending.code is not None)
         raise

@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 from lightning.pytorch import Callback
 
-from lgx.core.interpreter import collect_rarely
+from lgx.core.interpreter import RARE, collect_rarely
 from tests.support.command_line import python
 
 PROGRAM = """
@@ -54,14 +54,21 @@ class Thresholds(Callback):
         self.seen.append(gc.get_threshold())
 
 
-def test_training_collects_as_usual(fit, monkeypatch):
+@pytest.fixture
+def thresholds():
+    """Thresholds of the garbage collector that are not Python's own."""
+    before, own = gc.get_threshold(), (800, 11, 12)
+    gc.set_threshold(*own)
+    yield own
+    gc.set_threshold(*before)
+
+
+@pytest.mark.parametrize("rarely", [True, False])
+def test_training_collects_as_usual(fit, monkeypatch, thresholds, rarely):
     monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
-    monkeypatch.setattr("lgx.core.interpreter._USUAL", (800, 11, 12))
-    before = gc.get_threshold()
-    collect_rarely()
-    assert gc.get_threshold() > (800, 11, 12)
-    try:
-        assert fit("Ancestor", "--name=a", "--trainer.callbacks+=tests.core.test_interpreter.Thresholds").code == 0
-    finally:
-        gc.set_threshold(*before)
-    assert Thresholds.seen == [(800, 11, 12)]
+    monkeypatch.setattr(Thresholds, "seen", [])
+    if rarely:
+        collect_rarely()
+        assert gc.get_threshold() == RARE
+    assert fit("Ancestor", "--name=a", "--trainer.callbacks+=tests.core.test_interpreter.Thresholds").code == 0
+    assert Thresholds.seen == [thresholds]

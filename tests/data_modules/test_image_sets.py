@@ -144,7 +144,7 @@ def test_a_pickle_of_another_md5_is_not_opened(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / "owned").exists()
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, 2])
 def test_a_truncated_image_ends_with_one_sentence_even_in_a_worker(tmp_path: Path, workers: int) -> None:
     for k, split in enumerate(("train", "val")):
         fake_data.class_tree(tmp_path / "own" / split, ["a", "b"], 4, k)

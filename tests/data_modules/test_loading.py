@@ -80,7 +80,7 @@ def test_a_full_shared_memory_ends_the_run_at_once(images, tmp_path):
         "import sys\nfrom pathlib import Path\nimport data_modules.loading as loading\n"
         "loading._SHARED = Path('/nowhere')\nfrom lgx.cli import main\nmain(sys.argv[1:])\n"
     )
-    options = ["--data.num_workers=1", "--data.img_size=64", "--model.arch=6-Tiny,img_size=64,patch_size=32"]
+    options = ["--data.num_workers=2", "--data.img_size=64", "--model.arch=6-Tiny,img_size=64,patch_size=32"]
     command = arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=r", *options)
     started = time.perf_counter()
     inside = 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$0" "$@"'
