@@ -54,7 +54,7 @@ lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff format --check .
 
 types: $(READY) ## mypy --strict
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 pytest: $(READY) ## the fast tests, on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile

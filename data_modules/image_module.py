@@ -21,7 +21,7 @@ from data_modules.splits import stratified_order
 from data_modules.transforms import CropFlip, train_transform
 from lgx.core.batch import Batch
 from lgx.core.eval_transforms import normalized
-from lgx.core.task import AGREEMENT, Task
+from lgx.core.task import AGREEMENT, Task, match_channels
 
 _NOT_OF_PIXELS = {
     *("root", "batch_size", "eval_batch_size", "num_workers", "worker_timeout", "seed", "augment", "mean", "std"),
@@ -129,7 +129,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             return None
         options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NOT_OF_PIXELS}
         own = f"{type(self).__module__}.{type(self).__qualname__} {sorted(options.items())}".encode()
-        cache = PixelCache(len(examples), (task.in_chans, task.img_size, task.img_size), [own, *parts])
+        cache = PixelCache(len(examples), (task.in_chans, task.img_size, task.img_size), [own, split.encode(), *parts])
         if self.trainer is not None and (failure := cache.open()) and process_of(self)[0] == 0:
             print(f"data       {self.info.name} {split}: images are decoded in each epoch; {cache.path}: {failure}")
         elif self.trainer is not None and split == "train" and process_of(self)[0] == 0:
@@ -186,15 +186,3 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             std=match_channels(std, in_chans),
             class_names=self.info.class_names if self.labels else (),
         )
-
-
-def match_channels(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
-    """Repeat gray statistics for RGB; average RGB statistics for gray.
-
-    Args:
-        values: A statistic of each channel.
-        channels: Number of channels, 1 or 3.
-    """
-    if len(values) == channels:
-        return values
-    return values * channels if len(values) == 1 else (sum(values) / len(values),)

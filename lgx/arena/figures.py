@@ -49,6 +49,7 @@ def write_scalars(curves: Mapping[str, Mapping[Place, Curve]], folder: Path) -> 
         curves: Curves by start.
         folder: Folder of the event files, which is empty or missing.
     """
+    folder.mkdir(exist_ok=True)
     for start, found in curves.items():
         with SummaryWriter(str(folder / start)) as writer:
             for (task, size), curve in found.items():

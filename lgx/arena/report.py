@@ -1,6 +1,5 @@
 """Print an arena's tables, and write them as a page, in Markdown, as pictures and for TensorBoard."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from lgx.arena.summary import headlines, start_section
 from lgx.arena.verdicts import Curves
 from lgx.components.figures import is_svg_of, to_panels, to_svg, write_svg
 from lgx.core.files import atomic_path
-from lgx.core.outputs import check_file, has_mark
+from lgx.core.outputs import check_file, check_folder, has_mark
 from lgx.core.rows import Row
 from lgx.results.drawings import legend
 from lgx.results.looks import styles
@@ -27,6 +26,7 @@ from lgx.results.terminal import print_sections
 
 COMMAND = "lgx arena"
 PAGE, MARKDOWN, SCALARS = "report.html", "arena.md", "tensorboard"
+_MARK = "written_by.txt"
 _GENERATOR = f'<meta name="generator" content="{COMMAND}">'
 _TITLE = "Starts at equal compute"
 
@@ -55,6 +55,10 @@ class Report:
         check_file(self.folder / MARKDOWN, COMMAND, lambda file: has_mark(file, f"# {_TITLE}"), force=force)
         for task in arena.tasks:
             check_file(self.picture(task), COMMAND, lambda file: is_svg_of(file, COMMAND), force=force)
+        scalars = self.folder / SCALARS
+        if not (scalars / _MARK).is_file():
+            content = ("folder of an arena's curves", arena.starts)
+            check_folder(scalars, COMMAND, lambda folder: False, content, force=force)
 
     def picture(self, task: str) -> Path:
         """The picture of a task's curves."""
@@ -90,8 +94,9 @@ class Report:
                 temporary.write_text(text, encoding="utf-8")
         for task, figure in figures.items():
             write_svg(figure, self.picture(task), f"curves-{task}", COMMAND)
-        shutil.rmtree(self.folder / SCALARS, ignore_errors=True)
-        write_scalars(curves, self.folder / SCALARS)
+        with atomic_path(self.folder / SCALARS) as temporary:
+            write_scalars(curves, temporary)
+            (temporary / _MARK).write_text(f"{COMMAND}\n", encoding="utf-8")
         print(f"\nreport     {self.folder / PAGE}, and beside it {MARKDOWN}, the curves and {SCALARS}")
 
 

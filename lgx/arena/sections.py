@@ -83,8 +83,8 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
     columns = ("cells", *heads, "own TFLOP", "share of sources", "all sources", "seconds")
     note = (
         f"Means over tasks × sizes (cells). minus {arena.scratch}: the difference to {arena.scratch} with the same "
-        "total compute, in points; * where its 95 % interval excludes 0. Compute and seconds are those of the largest "
-        "budget. "
+        "total compute, in points, over the cells where that was measured; * where its 95 % interval excludes 0. "
+        "Means over different cells do not compare. Compute and seconds are those of the largest budget. "
         f"{caveat(counts)}"
     )
     checks = setbacks(curves, arena.scratch) or [f"More training from {arena.scratch} never ended significantly worse."]

@@ -13,6 +13,9 @@ from lgx.results.statistics import Difference
 def headlines(arena: Arena, curves: Curves) -> list[str]:
     """The result in words, a sentence for each budget: the largest first.
 
+    Means over different tasks and sizes do not compare: only the starts that were compared with scratch at most places
+    are ranked, and the others are named.
+
     Args:
         arena: The arena.
         curves: Curves of the starts that were measured.
@@ -25,8 +28,12 @@ def headlines(arena: Arena, curves: Curves) -> list[str]:
             if start != arena.scratch and (lead := against_scratch(curves, start, arena.scratch, budget)) is not None
         }
         if leads:
-            best = max(leads, key=lambda start: leads[start][0].summary.mean)
-            found.append(_headline(arena, budget, best, *leads[best]))
+            most = max((places for _, places in leads.values()), key=len)
+            ranked = [start for start, (_, places) in leads.items() if places == most]
+            best = max(ranked, key=lambda start: leads[start][0].summary.mean)
+            others = ", ".join(start for start in leads if start not in ranked)
+            found.append(_headline(arena, budget, best, leads[best][0], len(most)))
+            found += [f"Not ranked, because compared at other pairs of task and size: {others}."] if others else []
     return found or [f"No start was compared with {arena.scratch}, which is training from scratch."]
 
 

@@ -12,7 +12,9 @@ from lgx.results.statistics import Difference, paired_difference
 Curves = Mapping[str, Mapping[Place, Curve]]
 
 
-def against_scratch(curves: Curves, start: str, scratch: str, budget: int) -> tuple[Difference, int] | None:
+def against_scratch(
+    curves: Curves, start: str, scratch: str, budget: int
+) -> tuple[Difference, frozenset[Place]] | None:
     """Accuracy from a start minus that from scratch with the same total compute, paired by seed, mean over places.
 
     Args:
@@ -22,23 +24,26 @@ def against_scratch(curves: Curves, start: str, scratch: str, budget: int) -> tu
         budget: Epochs of training from the start.
 
     Returns:
-        The difference in points of accuracy and the number of tasks × sizes; None where scratch was not trained with
-        as much compute.
+        The difference in points of accuracy and the tasks and sizes of which it is the mean; None where scratch was not
+        trained with as much compute.
     """
-    pairs: list[tuple[Mapping[int, float], dict[int, float]]] = []
+    pairs: dict[Place, tuple[Mapping[int, float], dict[int, float]]] = {}
     for place, curve in curves.get(start, {}).items():
         point = next((point for point in curve if point.budget == budget), None)
         rival = curves.get(scratch, {}).get(place, ())
         if point is not None:
             known = {seed: at_compute(rival, point.flops.total, seed) for seed in point.accuracy}
-            pairs.append((point.accuracy, {seed: value for seed, value in known.items() if value is not None}))
-    pairs = [(own, other) for own, other in pairs if other]
-    seeds = set.intersection(*(set(other) for _, other in pairs)) if pairs else set()
+            other = {seed: value for seed, value in known.items() if value is not None}
+            if other:
+                pairs[place] = (point.accuracy, other)
+    seeds = set.intersection(*(set(other) for _, other in pairs.values())) if pairs else set()
     if not seeds:
         return None
-    own_means, other_means = ({seed: fmean(pair[side][seed] for pair in pairs) for seed in seeds} for side in (0, 1))
+    own_means, other_means = (
+        {seed: fmean(pair[side][seed] for pair in pairs.values()) for seed in seeds} for side in (0, 1)
+    )
     difference = paired_difference(own_means, other_means)
-    return (difference, len(pairs)) if difference else None
+    return (difference, frozenset(pairs)) if difference else None
 
 
 @dataclass(frozen=True)

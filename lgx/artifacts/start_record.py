@@ -16,6 +16,9 @@ from lgx.core.schema import LINE, MAPPING, check_fields
 RECORD = "lgx.json"
 """Name of the file in a model folder."""
 
+ARCHITECTURE_KEY = "lgx_architecture"
+"""Key of a weights file's metadata that describes its network; shapes do not tell the number of heads."""
+
 _KEY = "lgx_start"
 """Key of the record in the metadata of a weights file."""
 

@@ -55,17 +55,17 @@ def init(
     Raises:
         UserError: If an option is wrong, or the source does not suit the descendant.
     """
-    size, own = split_options({"method": method, **options})
+    of_size, own = split_options({"method": method, **options})
     initializer = initializer_for(None if source is None else str(source), **own, seed=seed)
-    chosen = size.choose(initializer, arch, head or num_classes, seed)
+    chosen = of_size.choose(initializer, arch, head or num_classes, seed)
     architecture, start = start_descendant(chosen, initializer, head, num_classes, seed)
     normalization = initializer.origin().normalization
     if isinstance(architecture, ViTArchitecture):
-        own_cfg: Any = getattr(start.model, "pretrained_cfg", None) or {}
-        size_cfg = {"input_size": (architecture.in_chans, architecture.img_size, architecture.img_size)}
-        start.model.pretrained_cfg = {  # type: ignore[assignment]
-            **own_cfg, **size_cfg, **(normalization._asdict() if normalization else {}),
-        }  # fmt: skip
+        channels, size = architecture.in_chans, architecture.img_size
+        config: Any = {**(getattr(start.model, "pretrained_cfg", None) or {}), "input_size": (channels, size, size)}
+        if normalization:
+            config |= normalization.for_channels(channels)._asdict()
+        start.model.pretrained_cfg = config
     return start.model.train()
 
 

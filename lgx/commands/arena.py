@@ -63,7 +63,13 @@ def run_arena(
     from lgx.arena.rounds import longer_scratch, needed_now, rows_with_costs
     from lgx.commands.sweep import run_pending
     from lgx.core.rows import read_rows
+    from lgx.errors import UserError
+    from lgx.results.metrics import lower_is_better
 
+    if lower_is_better(metric):
+        raise UserError(
+            f"--metric {metric}: smaller values are better, but an arena compares accuracies; give e.g. acc"
+        )
     whole = load_arena(file, runs_dir)
     folder = Path(runs_dir) / whole.experiment
     collected = Path(results) if results else folder / "measured.csv"
@@ -75,7 +81,11 @@ def run_arena(
     def run_round(longer: Mapping[tuple[str, str], int]) -> "Curves":
         runs = entered.sweep(longer)
         run_pending(file, needed_now(entered, runs, collected), collected, how, rows_with_costs(entered, runs))
-        return read_points(entered, read_rows(collected), metric) if collected.is_file() else {}
+        rows = read_rows(collected) if collected.is_file() else []
+        measured = {row.metric for row in rows if row.split == "test" and entered.cell_of(row.run)}
+        if measured and metric not in measured:
+            raise UserError(f"--metric {metric}: no run measured it; measured are {', '.join(sorted(measured))}")
+        return read_points(entered, rows, metric)
 
     try:
         curves = run_round({})

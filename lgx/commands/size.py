@@ -53,6 +53,7 @@ class SizeOptions:
         Raises:
             UserError: If there is neither, an option is wrong, or no size that the start can fill meets a budget.
         """
+        from lgx.architectures import ViTArchitecture
         from lgx.errors import UserError
         from lgx.initialization.sizing import Space, parse_budgets
 
@@ -63,7 +64,7 @@ class SizeOptions:
         if self.data is not None and not budgets:
             raise UserError("--data: orders the sizes that meet a budget; give --params, --macs or --latency, too")
         if budgets:
-            classes = num_classes or initializer.origin().num_classes or None
+            classes = num_classes or initializer.origin().num_classes or ViTArchitecture().num_classes
             space = Space.of(initializer.sizes(), initializer.method, arch, classes)
             return self._chosen(initializer, budgets, space, seed)
         if arch is None:

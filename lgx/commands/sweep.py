@@ -86,6 +86,7 @@ def run_pending(
     """
     import shlex
 
+    from lgx.core.rows import drop_rows
     from lgx.errors import UserError
     from lgx.runs.jobs import jobs_folder
     from lgx.runs.pool import Pool
@@ -98,12 +99,14 @@ def run_pending(
         raise UserError("--slurm: needs --cluster slurm")
     replaced = _replaced_runs(file, sweep, how.overwrite)
     pending = {spec.folder for spec in pending_runs(sweep, results)} | replaced
-    jobs = sweep_jobs(sweep, [spec for spec in sweep.runs if spec.folder in pending], replaced)
+    specs = [spec for spec in sweep.runs if spec.folder in pending]
+    jobs = sweep_jobs(sweep, specs, overwrite=how.overwrite)
     print(f"sweep      {sweep.experiment}: {len(jobs)} of {len(sweep.runs)} runs to do", flush=True)
     if how.dry_run:
         for number, job in enumerate(jobs.values(), start=1):
             print(f"\n[{number}/{len(jobs)}] lgx {shlex.join(job.command)}")
         return
+    drop_rows(results, replaced)  # so that they stay pending if this sweep is stopped
     if jobs:
         executor = _executor(jobs_folder(sweep.runs_dir, sweep.experiment) / "submitit", how)
         with _progress(len(jobs), own_output=how.parallel == 1 and how.cluster == "local") as progress:

@@ -82,6 +82,11 @@ def metrics_for(task: Task) -> MetricCollection:
     return MetricCollection({**metrics, "loss": MeanMetric(), "n": SumMetric()}, compute_groups=False)
 
 
+def was_measured(metrics: MetricCollection) -> bool:
+    """Whether any process updated the metrics of a task; their values are 0 otherwise."""
+    return bool(metrics["n"].compute() > 0)
+
+
 def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -> dict[str, Metric]:
     """Update all metrics with one batch.
 

@@ -105,13 +105,13 @@ class Teacher:
 
     @property
     def width(self) -> int:
-        """Width T of :meth:`features`."""
-        return int(self._model.num_features)
+        """Width T of :meth:`features`, which come after the hidden layer of a head that has one."""
+        return int(getattr(self._model, "head_hidden_size", self._model.num_features))
 
     @property
     def widths(self) -> tuple[int, int]:
         """Widths of summary and patches of :meth:`image_features`."""
-        return int(getattr(self._model, "head_hidden_size", self.width)), self.width
+        return self.width, int(self._model.num_features)
 
     @property
     def num_parameters(self) -> int:

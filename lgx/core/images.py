@@ -94,7 +94,8 @@ def listed(
 ) -> tuple[list[Path], Counter[str]]:
     """The images below a folder in order, and the number of other files by suffix.
 
-    Files whose names begin with a dot are not counted; macOS adds such files to archives.
+    Links to folders are followed. Files and folders whose names begin with a dot are not counted; macOS adds such files
+    to archives, and file servers keep small copies in such folders.
 
     Args:
         folder: The folder.
@@ -106,9 +107,14 @@ def listed(
     """
     images: list[Path] = []
     unread: Counter[str] = Counter()
-    for place, inner, names in os.walk(folder, onerror=_refuse):
-        if not deep:
+    seen: set[str] = set()
+    for place, inner, names in os.walk(folder, onerror=_refuse, followlinks=True):
+        real = os.path.realpath(place)
+        inner[:] = [name for name in inner if deep and not name.startswith(".")]
+        if real in seen:  # a link to a folder above, or to one that is read already
             inner.clear()
+            continue
+        seen.add(real)
         for name in names:
             suffix = os.path.splitext(name)[1].lower()
             if suffix in suffixes and not name.startswith("."):

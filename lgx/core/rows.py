@@ -1,7 +1,7 @@
 """Read and write ``results.csv``: one row per measured value. Runs are compared by these rows alone."""
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
@@ -165,3 +165,19 @@ def replace_rows(path: str | Path, run: str | Path, rows: Iterable[Row]) -> None
         old = read_rows(path) if Path(path).is_file() else []
         own = Path(run).resolve()
         write_rows(path, [*(row for row in old if Path(row.run).resolve() != own), *rows])
+
+
+def drop_rows(path: str | Path, runs: Collection[str | Path]) -> None:
+    """Remove all rows of some runs from a file, atomically; a file without any of them, or no file, stays as it is.
+
+    Args:
+        path: The file.
+        runs: Folders of the runs.
+    """
+    if not runs or not Path(path).is_file():
+        return
+    with changing(Path(path).parent):
+        old, dropped = read_rows(path), {Path(run).resolve() for run in runs}
+        kept = [row for row in old if Path(row.run).resolve() not in dropped]
+        if len(kept) < len(old):
+            write_rows(path, kept)

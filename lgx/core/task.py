@@ -19,6 +19,10 @@ class Normalization(NamedTuple):
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
+    def for_channels(self, channels: int) -> "Normalization":
+        """The same for another number of channels, see :func:`match_channels`."""
+        return Normalization(match_channels(self.mean, channels), match_channels(self.std, channels))
+
     def __str__(self) -> str:
         mean, std = (", ".join(f"{value:.4g}" for value in values) for values in self)
         return f"mean {mean}, std {std}"
@@ -79,3 +83,15 @@ def shared_metric(tasks: Iterable[Task]) -> str:
     """Main metric of several tasks: the common one, else ``score``, the mean of the main metrics."""
     metrics = {task.metric for task in tasks}
     return metrics.pop() if len(metrics) == 1 else "score"
+
+
+def match_channels(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
+    """Statistics of each channel for another number of channels: gray ones are repeated, others are averaged.
+
+    Args:
+        values: A mean or a standard deviation of each channel.
+        channels: Number of channels.
+    """
+    if len(values) == channels:
+        return values
+    return (sum(values) / len(values),) * channels

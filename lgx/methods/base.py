@@ -61,23 +61,23 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
     Attributes:
         spec: The method's declaration.
         teacher_option: Constructor argument that names the teacher; None for a method without teacher.
-        varying_graph: Whether a step may leave some of the parameters without a gradient.
         shards: Whether processes may share the network's layers.
         plain_network: Whether the trained network is one of its architecture, so that a checkpoint can be read as a
             pretrained network.
         evaluates_starts: Whether evaluation measures untrained descendants: epoch 0 in the results.
         trains: What a run trains.
+        varying_graph: Whether a step may leave some of the parameters without a gradient.
         start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
     """
 
     spec: ClassVar[MethodSpec]
     teacher_option: ClassVar[str | None] = None
-    varying_graph: ClassVar[bool] = False
     shards: ClassVar[bool] = False
     plain_network: ClassVar[bool] = False
     evaluates_starts: ClassVar[bool] = False
     trains: ClassVar[Trained] = "learngene"
+    varying_graph: bool = False
     start_flops: float = 0.0
 
     def __init__(

@@ -12,7 +12,7 @@ from lgx.components.metrics import metric_names, update_metrics
 from lgx.components.probes import Probe, frozen_features
 from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
-from lgx.core.task import Task
+from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 
 
@@ -84,8 +84,7 @@ class EvaluatedModule(LightningModule, ABC):
         Raises:
             UserError: If the task is segmentation.
         """
-        if self.architecture.kind == "segmentation":
-            raise UserError("predict: writes one class per image, which segmentation has not; run `lgx test` instead")
+        refuse_pixels(self.architecture.kind)
         logits = cast(Tensor, self(batch.inputs).float())
         return logits.sigmoid() if self.architecture.kind == "multilabel" else logits.softmax(dim=-1)
 
@@ -111,3 +110,13 @@ class EvaluatedModule(LightningModule, ABC):
         for name, metric in self.update(split, self(batch.inputs).float(), batch.targets).items():
             # Metric objects sum their states over ranks, so unequal shares count exactly.
             self.log(f"{split}/{name}", metric, prog_bar=name == main, on_step=False, on_epoch=True)
+
+
+def refuse_pixels(kind: Kind) -> None:
+    """Refuse to predict for segmentation.
+
+    Raises:
+        UserError: If ``kind`` is segmentation.
+    """
+    if kind == "segmentation":
+        raise UserError("predict: writes one class per image, which segmentation has not; run `lgx test` instead")

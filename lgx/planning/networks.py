@@ -6,6 +6,7 @@ of any size then runs at once, and its operations can be counted.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,8 +77,8 @@ class StandInTeacher(Teacher):
         self._width, self._task = width, task
 
     def for_task(self, task: Task) -> "StandInTeacher":
-        """The stand-in for another task."""
-        return StandInTeacher(self._width, task)
+        """The stand-in for another task; for images without labels it keeps its number of classes."""
+        return StandInTeacher(self._width, replace(task, num_classes=task.num_classes or self._task.num_classes))
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Logits, (B, K) or (B, K, H, W)."""

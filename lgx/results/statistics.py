@@ -11,6 +11,8 @@ LEVEL = 0.95
 _ENOUGH_FOR_RANKS = 6
 """Pairs for a two-sided p below 0.05 in a signed-rank or sign-flip test, whose smallest p is 2 / 2**n."""
 _MOST_PAIRS = 1000
+_ROUNDING = 1e-12
+"""Differences whose relative spread is at most this are equal."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,10 @@ def paired_difference(method: Mapping[int, float], baseline: Mapping[int, float]
     if not differences:
         return None
     summary = summarize(differences)
-    if summary.half_width is None or stdev(differences) == 0:
+    spread = 0.0 if summary.half_width is None else stdev(differences)
+    if spread <= _ROUNDING * max(map(abs, differences)):
         return Difference(summary, None)
-    t = summary.mean * sqrt(summary.n) / stdev(differences)
+    t = summary.mean * sqrt(summary.n) / spread
     return Difference(summary, float(2 * student_t.sf(abs(t), summary.n - 1)))
 
 

@@ -121,6 +121,8 @@ def run_in_subprocess(job: Job, environment: Mapping[str, str], grace: float | N
             return False
         if is_finished(job):
             return True
+        if job_rank() == 0:
+            _drop_former_rows(job)
         Path(job.log).parent.mkdir(parents=True, exist_ok=True)
         with open(job.log, "ab") as log, STOP.requeue_delayed():
             child = subprocess.Popen(
@@ -158,6 +160,7 @@ def run_in_process(job: Job) -> bool:
         if not is_finished(job):
             from lgx.training.cli import run
 
+            _drop_former_rows(job)
             os.environ[INHERITED] = str(lock)
             try:
                 run(job.command)
@@ -221,6 +224,12 @@ def _digest(job: Job) -> str:
 
 def _mark_file(job: Job) -> Path:
     return Path(job.folder) / "finished.json"
+
+
+def _drop_former_rows(job: Job) -> None:
+    """Remove the rows of other options from the folder of a test that is run again; ``lgx test`` only adds rows."""
+    if job.overwrite and job.arguments[0] == "test":
+        (Path(job.folder) / "results.csv").unlink(missing_ok=True)
 
 
 def _summary_file(job: Job) -> Path:

@@ -1,6 +1,6 @@
 """Run a sweep: every run starts after the runs whose files it needs."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -24,13 +24,13 @@ def with_dependents(sweep: Sweep, folders: Iterable[str]) -> set[str]:
     return {found for folder in folders for found in (folder, *_dependents(needs, folder))}
 
 
-def sweep_jobs(sweep: Sweep, specs: Sequence[RunSpec], replaced: Collection[str] = ()) -> dict[str, Job]:
+def sweep_jobs(sweep: Sweep, specs: Sequence[RunSpec], overwrite: bool = False) -> dict[str, Job]:
     """The jobs of some runs of a sweep: run folder -> job, in the order of ``specs``.
 
     Args:
         sweep: The sweep.
         specs: Its runs.
-        replaced: Folders whose runs are replaced if they cannot be resumed.
+        overwrite: Whether what their folders hold is replaced if it cannot be resumed.
     """
     needs = {spec.folder: needed_files(sweep, spec) for spec in specs}
     outputs = {
@@ -45,7 +45,7 @@ def sweep_jobs(sweep: Sweep, specs: Sequence[RunSpec], replaced: Collection[str]
             name=f"{spec.name} seed {spec.seed}",
             needed=needs[spec.folder],
             outputs=outputs[spec.folder],
-            overwrite=spec.folder in replaced,
+            overwrite=overwrite,
         )
         for spec in specs
     }

@@ -125,14 +125,14 @@ class LgxCLI(LightningCLI):
         """Lock the run's folder, find the checkpoint and compare it, before anything is built."""
         config = self.config
         self.run_dir = configured_folder(config)
-        if self.command == "fit":
-            pin_sources(config)
-            text = configuration_text(self.run_parser, config)
-            self.contract = KeepContract(RunRecord(text, versions=code_versions(), files=digests_of_files(text)))
         if not _has_gpu(config.trainer.accelerator):
             keep_freed_memory()
         elif config.trainer.precision is None:
             config.trainer.precision = "bf16-mixed"
+        if self.command == "fit":
+            pin_sources(config)
+            text = configuration_text(self.run_parser, config)
+            self.contract = KeepContract(RunRecord(text, versions=code_versions(), files=digests_of_files(text)))
         self.held.enter_context(non_finite_allowed(config.allow_non_finite))
         writes = self.command == "fit" and not config.trainer.fast_dev_run and _is_first_process()
         self.claim = self.held.enter_context(

@@ -44,6 +44,7 @@ _AVERAGING = tuple(
 )
 """Callbacks that change the weights. All others only observe, or stop the run, and count from the checkpoint on."""
 
+_PRECISION = "trainer.precision"
 _OPTIMIZER = ("model.optimizer", "model.scheduler")
 
 
@@ -197,13 +198,19 @@ def check_data(record: RunRecord, data: Mapping[str, str], batch: int | None, fo
 def _changes(former: str, config: str, same_code: bool) -> dict[str, str]:
     """Key -> its change in words, of all keys that influence what is learned.
 
-    A key that only one of two versions of the code knows is not compared.
+    A key that only one of two versions of the code knows is not compared; nor a precision that the former one left out,
+    because records did not hold the default on a GPU then.
     """
     old, new = (flat_options(load_plain(text)) for text in (former, config))
     if not same_code:
         old = flat_options(migrate(load_plain(former)))
         shared = old.keys() & new.keys()
+        if old.get(_PRECISION) is None:
+            shared.discard(_PRECISION)
         old, new = ({key: value for key, value in flat.items() if key in shared} for flat in (old, new))
+    for flat in (old, new):
+        if flat.get(_PRECISION, "") is None:  # on a CPU; the record of a run on a GPU names the default
+            flat[_PRECISION] = "32-true"
     keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
     return {
         key: f"{key} was {_shown(old.get(key))}, is {_shown(new.get(key))}"

@@ -134,6 +134,29 @@ def test_another_programs_files_are_not_replaced(measured, tmp_path):
     assert (tmp_path / "arena.md").read_text() == "mine"
 
 
+def test_a_foreign_folder_of_tensorboard_is_not_replaced(measured, tmp_path):
+    folder, _ = measured
+    (tmp_path / "tensorboard").mkdir()
+    (tmp_path / "tensorboard/events").write_text("mine")
+    results = folder / "runs/tiny/measured.csv"
+    options = ["--results", results, "--out", tmp_path, "--runs_dir", folder / "runs", "--force"]
+    result = lgx("arena", folder / "arena.yaml", *options)
+    assert result.code != 0
+    assert "tensorboard: holds events, which does not belong to a folder of an arena's curves" in result.sentence
+    assert (tmp_path / "tensorboard/events").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [("accuracy", "--metric accuracy: no run measured it; measured are acc"), ("loss", "smaller values are better")],
+)
+def test_a_metric_that_is_no_measured_accuracy_is_refused(measured, metric, words):
+    folder, _ = measured
+    result = lgx("arena", folder / "arena.yaml", "--runs_dir", folder / "runs", "--metric", metric)
+    assert result.code == 2
+    assert words in result.sentence
+
+
 def test_runs_say_what_their_start_cost(fit, ancestor, images, tmp_path):
     source = f"--model.initializer.source={ancestor}/best.learngene.safetensors"
     taylor = ["--model.initializer=WeightSubcloning", f"--model.initializer.data={images}/train", source]

@@ -1,12 +1,16 @@
 """Interpolation, crossovers and choices on curves that are known."""
 
 from math import inf
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lgx.arena.arena_file import Arena
 from lgx.arena.points import Amount, Point, at_compute, own_compute_to
+from lgx.arena.summary import headlines
 from lgx.arena.verdicts import Need, against_scratch, best_within, cheaper_sizes, need_of, setbacks
 
 PLACE = ("task", "size")
@@ -73,7 +77,7 @@ def test_a_start_is_compared_with_scratch_at_its_own_total_compute():
         "costly": {PLACE: [point(9e9, 99, 99)]},
     }
     difference, places = against_scratch(curves, "start", "scratch", 1)
-    assert (difference.summary.mean, places) == (pytest.approx(5), 1)
+    assert (difference.summary.mean, places) == (pytest.approx(5), {PLACE})
     assert against_scratch(curves, "costly", "scratch", 1) is None
 
 
@@ -96,3 +100,19 @@ def test_longer_training_that_ends_worse_is_reported():
         "task, size: 2 epochs from scratch end 9.8 points below 1."
     ]
     assert setbacks({"scratch": {PLACE: worse[::-1]}}, "scratch") == []
+
+
+def test_only_starts_that_were_compared_at_the_same_places_are_ranked():
+    elsewhere = ("task", "small")
+    scratch = [point(1e9, 10, 12), point(4e9, 30, 32, budget=4)]
+    curves = {
+        "scratch": {PLACE: scratch, elsewhere: scratch},
+        "best at one": {PLACE: [point(1e9, 40, 42)]},
+        "both": {PLACE: [point(1e9, 45, 47)], elsewhere: [point(1e9, 15, 17)]},
+        "worse": {PLACE: [point(1e9, 20, 22)], elsewhere: [point(1e9, 14, 16)]},
+    }
+    arena = SimpleNamespace(scratch="scratch", budgets=lambda start: [1])
+    result = headlines(cast(Arena, arena), curves)
+    assert "both is farthest ahead of scratch, which is training from scratch: 20.0" in result[0]
+    assert "2 pairs of task and size" in result[0]
+    assert result[1:] == ["Not ranked, because compared at other pairs of task and size: best at one."]

@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from lgx.architectures import GPT2Architecture
+from lgx.architectures import GPT2Architecture, parse_architecture
 from lgx.artifacts.export import write_text_descendant
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import RECORD, StartRecord
 from lgx.errors import UserError
+from lgx.initialization import initialize
 from lgx.methods import Pretrained
 from tests.support.command_line import ARCH, lgx
 from tests.support.extras import import_transformers
@@ -67,3 +68,17 @@ def test_a_damaged_record_is_one_sentence(text, tmp_path):
 def test_a_random_start_stays_training_from_scratch(tmp_path):
     assert lgx("init", "--arch", ARCH, "--num_classes", 3, "--out", tmp_path / "start").code == 0
     assert StartRecord.read(str(tmp_path / "start")) == StartRecord("random", "RandomStart")
+
+
+@pytest.mark.parametrize(
+    ("arch", "words"),
+    [("depth=3,embed_dim=24,num_heads=3", "num_heads=2"), ("depth=4,embed_dim=24,num_heads=2", "has 3 layers")],
+)
+def test_a_weights_file_starts_no_network_of_another_form(tmp_path, arch, words):
+    small = "patch_size=4,img_size=16"
+    out = tmp_path / "start.safetensors"
+    assert (
+        lgx("init", "--arch", f"depth=3,embed_dim=24,num_heads=2,{small}", "--num_classes", 5, "--out", out).code == 0
+    )
+    with pytest.raises(UserError, match=words):
+        initialize(parse_architecture(f"{arch},{small}", num_classes=5), Pretrained(str(out)))

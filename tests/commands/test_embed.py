@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from data_modules.images import ImageFiles
+from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from tests.support.command_line import lgx
 from tests.support.images import write_images
@@ -95,3 +96,14 @@ def test_wrong_options_end_with_one_sentence(
     assert done.code == 2
     assert sentence.format(**places) in done.sentence
     assert not out.exists()
+
+
+def test_a_gray_network_embeds_a_folder_of_images_alone(shapes: Path, tmp_path: Path) -> None:
+    architecture = BIG.replace(in_chans=1)
+    gray = tmp_path / "gray.learngene.safetensors"
+    Learngene("ancestor", architecture, dict(architecture.build().state_dict())).save(gray)
+    out = tmp_path / "o.safetensors"
+    given = ["--ancestor", gray, "--data", shapes / "train/circle", "--out", out]
+    done = lgx("embed", *given, "--accelerator", "cpu")
+    assert done.code == 0, done.err
+    assert TaskEmbeddings.load(out).width == BIG.embed_dim

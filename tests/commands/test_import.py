@@ -9,6 +9,8 @@ from safetensors.torch import save_file
 
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.timm_source import TimmSource, weights_of
+from lgx.components.teacher import Teacher
+from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.support.command_line import lgx
 from tests.support.paths import ROOT
@@ -91,6 +93,27 @@ def test_a_file_without_head_and_a_head_that_is_not_wanted(state, tmp_path):
         in imported(ten, tmp_path / "ten", "--img_size", 32).sentence
     )
     assert imported(ten, tmp_path / "ten", "--img_size", 32, "--num_classes", 10).code == 0
+
+
+def test_a_gray_network_has_one_mean_and_teaches(state, images, tmp_path):
+    folder = tmp_path / "gray"
+    assert imported(saved(state, tmp_path / "w.safetensors"), folder, *SMALL, "--in-chans", 1).code == 0
+    config = json.loads((folder / "config.json").read_text())["pretrained_cfg"]
+    assert (config["input_size"], len(config["mean"]), len(config["std"])) == ([1, 32, 32], 1, 1)
+    task = Task("shapes", 1000, in_chans=1, img_size=32, mean=(0.2,), std=(0.3,))
+    assert Teacher.load(str(folder), task)(torch.randn(2, 1, 32, 32)).shape == (2, 1000)
+
+
+def test_a_budget_counts_the_head_that_a_headless_source_gets(state, tmp_path):
+    folder = tmp_path / "headless"
+    assert imported(saved(state, tmp_path / "w.safetensors"), folder, *SMALL, "--num-classes", 0).code == 0
+    made = lgx(
+        "init", "--source", folder, "--method", "weight_selection", "--params", "1M", "--out", tmp_path / "small"
+    )
+    assert made.code == 0, made.err
+    assert "1000 classes" in made.out
+    written = timm.create_model(f"local-dir:{tmp_path / 'small'}", pretrained=True)
+    assert 0.98e6 <= sum(parameter.numel() for parameter in written.parameters()) <= 1e6
 
 
 def without(state, *names):

@@ -9,6 +9,7 @@ import torch
 from timm.models import save_for_hf
 from torch import nn
 
+from lgx.components.task_features import sum_features
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -89,3 +90,11 @@ def test_the_advice_to_adapt_an_ancestor_is_a_command_that_works(images, ancesto
 def test_the_advice_for_another_family_is_not_a_command_of_lgx(folder):
     with pytest.raises(UserError, match="with the library that it comes from"):
         Teacher.load(str(folder), Task("shapes", 7, img_size=32))
+
+
+def test_features_after_a_hidden_layer_of_the_head_have_its_width(tmp_path):
+    model = timm.create_model("mobilenetv3_small_050", num_classes=5)
+    save_for_hf(model, str(tmp_path / "mobile"), safe_serialization=True)
+    teacher = Teacher.load(f"local-dir:{tmp_path / 'mobile'}", TASK)
+    total, count = sum_features(teacher, [torch.randn(2, 3, 32, 32)])
+    assert (total.shape, count) == ((teacher.width,), 2)

@@ -1,6 +1,7 @@
 """Pixels that are decoded once: the same tensors as decoding each time, whatever happens to the file."""
 
 import csv
+import itertools
 import multiprocessing
 import os
 import shutil
@@ -15,14 +16,17 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from data_modules import ImageFolderData, MultiTask, pixel_cache
+from data_modules import DTD, ImageFolderData, MultiTask, ShardedData, pixel_cache
+from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles
 from data_modules.pixel_cache import PixelCache, cache_folder
 from data_modules.samplers import mix_seed, seeded_rng
+from data_modules.shards import write_shards
 from data_modules.transforms import Augment, CropFlip, train_transform
 from lgx.core import cache
 from lgx.core.eval_transforms import normalized
 from lgx.core.task import Task
+from tests.support import fake_data
 
 
 @pytest.fixture(autouse=True)
@@ -263,3 +267,25 @@ def test_a_file_system_without_hard_links_and_left_files(images: Path, monkeypat
     os.utime(left, (1, 1))
     assert same(epochs(opened(images, cache_gib=0)), epochs(opened(images)))
     assert [path.suffix for path in caches()] == [".pixels"] * 3
+
+
+@pytest.mark.parametrize("stored", ["in files", "in shards"])
+def test_splits_of_the_same_size_have_their_own_pixels(tmp_path, monkeypatch, stored: str) -> None:
+    fake_data.dtd(tmp_path, monkeypatch)  # six images in each split
+
+    def read(cache_gib: float) -> list[Tensor]:
+        module: ImageDataModule = DTD(root=str(tmp_path), img_size=16, batch_size=6, cache_gib=cache_gib)
+        if stored == "in shards":
+            source = module
+            for split in ("train", "val", "test"):
+                write_shards(source.load([split])[split], tmp_path / "shards", split, source.info)
+            module = ShardedData(name="shards", root=str(tmp_path), img_size=16, batch_size=6, cache_gib=cache_gib)
+        module.setup("fit")
+        module.setup("test")
+        loaders = (module.test_dataloader(), module.val_dataloader(), module.train_dataloader())
+        return [batch.inputs for loader in loaders for batch in loader]
+
+    each = read(cache_gib=0)
+    assert not any(torch.equal(left, right) for left, right in itertools.combinations(each, 2))
+    assert same(each, read(cache_gib=1))
+    assert len(caches()) == 3

@@ -42,6 +42,14 @@ def test_a_gated_mlp_keeps_an_even_hidden_width():
             assert candidate.parameters == candidate.architecture.count_parameters()
 
 
+def test_widths_that_a_fixed_mlp_ratio_does_not_allow_do_not_end_the_search():
+    space = Space.of(Sizes.free(), "random", "mlp_ratio=2.7")  # a width of 128 would have 345 neurons
+    first = find_sizes(space, parse_budgets(params="9M")).candidates[0].architecture
+    assert first.mlp_ratio == 2.7
+    assert first.embed_dim > 64
+    assert first.depth < 40
+
+
 def test_a_random_start_may_have_the_form_of_a_model_of_timm():
     arch = "timm:vit_small_patch14_reg4_dinov2,img_size=28,depth=2"
     space = Space.of(Sizes.free(), "random", arch, num_classes=3)

@@ -57,6 +57,7 @@ RUNS = {
     "tal_accumulated": ["TAL", *LOW_RANK, *SEVERAL, "--model.task_embeddings={tasks}", ACCUMULATE],
     "text_finetune": ["Finetune", *ONE_TEXT],
     "text_finetune_sharded": ["Finetune", *ONE_TEXT, "--trainer.strategy=sharded"],
+    "text_ghn3": ["GHN3", *HYPER, *ONE_TEXT, *TEXT_HYPER],
     "text_logah": ["LoGAH", *LOW_RANK, *ONE_TEXT, *TEXT_HYPER],
     "text_logah_aligned": ["LoGAH", *LOW_RANK, *ONE_TEXT, *TEXT_HYPER, "--model.layout=aligned", ACCUMULATE],
     "text_tal": ["TAL", *LOW_RANK, *TWO_TEXTS, *TEXT_HYPER, ACCUMULATE],

@@ -1,9 +1,11 @@
 """A sweep that was edited after its runs had finished says so, and runs them again on request."""
 
 import json
+from functools import wraps
 
 import pytest
 import yaml
+from lightning.pytorch import Trainer
 
 from lgx.core.rows import read_rows
 from lgx.runs.jobs import change_of, make_job, mark_finished
@@ -55,6 +57,55 @@ def test_edited_options_are_named_and_run_again_with_the_runs_that_need_them(swe
     assert after.keys() == before.keys()
     assert all(after[key] != before[key] for key in before if key[1] == "loss")
     assert "0 of 2 runs to do" in sweep(smoothing=0.3).out
+
+
+@pytest.mark.parametrize("stopped_at", ["the run that changed", "the run that needs it"])
+def test_runs_that_are_replaced_stay_to_do_until_they_have_ended(sweep, tmp_path, monkeypatch, stopped_at):
+    assert sweep().code == 0
+    before = values(tmp_path)
+    number = 0 if stopped_at == "the run that changed" else 1
+    fit, trained = Trainer.fit, 0
+
+    @wraps(fit)
+    def stop(self, *args, **kwargs):
+        nonlocal trained
+        fit(self, *args, **kwargs)
+        trained += 1
+        if trained > number:
+            raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "fit", stop)
+        assert "stopped" in sweep("--overwrite", smoothing=0.3).sentence
+    again = sweep("--overwrite", smoothing=0.3)
+    assert again.code == 0, again.err
+    assert f"{2 - number} of 2 runs to do" in again.out
+    after = values(tmp_path)
+    assert after.keys() == before.keys()
+    assert all(after[key] != before[key] for key in before if key[1] == "loss")
+    assert "0 of 2 runs to do" in sweep(smoothing=0.3).out
+
+
+def test_a_test_that_is_run_again_leaves_no_rows_of_its_former_options(images, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def measure(depth, *options):
+        arch = f"depth={depth},embed_dim=16,num_heads=2,patch_size=4,img_size=16"
+        model = {"class_path": "Finetune", "init_args": {"optimizer": {"class_path": "torch.optim.AdamW"}}}
+        data = {"class_path": "ImageFolderData", "init_args": {"root": str(images), "img_size": 16, "batch_size": 16}}
+        trainer = {"accelerator": "cpu", "enable_progress_bar": False}
+        config = {"model": model, "data": data, "trainer": trainer}
+        (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
+        run = {"name": "start", "command": "test", "config": "c.yaml", "options": {"model.arch": arch}}
+        (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "s", "seeds": [0], "runs": [run]}))
+        result = lgx("sweep", "s.yaml", *options)
+        assert result.code == 0, result.err
+        return {row.architecture for row in read_rows(tmp_path / "runs/s/measured.csv")}
+
+    first = measure(2)
+    second = measure(3, "--overwrite")
+    assert len(first) == len(second) == 1
+    assert first != second
 
 
 def test_an_edited_configuration_is_named(sweep, tmp_path):

@@ -44,7 +44,7 @@ CHANGES = [
     ("--model.mixup=0.4", "model.mixup was 0.0, is 0.4"),
     ("--model.drop_path_rate=0.2", "model.drop_path_rate"),
     ("--trainer.accumulate_grad_batches=3", "trainer.accumulate_grad_batches was 1, is 3"),
-    ("--trainer.precision=bf16-mixed", "trainer.precision was null, is bf16-mixed"),
+    ("--trainer.precision=bf16-mixed", "trainer.precision was 32-true, is bf16-mixed"),
     ("--trainer.gradient_clip_val=0.1", "trainer.gradient_clip_val"),
     ("--data.limit_train=32", "data.limit_train"),
     ("--trainer.callbacks+=EMAWeightAveraging", "trainer.callbacks.EMAWeightAveraging was null"),
@@ -178,3 +178,19 @@ def test_a_healthy_run_states_its_losses_and_gradient(finished):
     assert health["loss_at_start"] > 0
     assert health["loss_at_end"] > 0
     assert health["gradient_norm"] > 0
+
+
+def test_the_default_precision_of_a_gpu_belongs_to_the_run(images, tmp_path, monkeypatch):
+    def train(name, *options):
+        return lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", f"--name={name}", *options))
+
+    assert train("cpu").code == 0
+    with monkeypatch.context() as patched:
+        patched.setattr("lgx.training.cli._has_gpu", lambda accelerator: True)
+        assert "trainer.precision was 32-true, is bf16-mixed" in train("cpu", RESUME, LONGER).sentence
+        assert train("cpu", RESUME, LONGER, "--trainer.precision=32-true").code == 0
+        assert train("gpu").code == 0
+        folder = tmp_path / "runs/test/gpu/seed0"
+        resumed = lgx("fit", "--config", folder / "config.yaml", RESUME, LONGER, "--runs_dir", tmp_path / "runs")
+        assert resumed.code == 0, resumed.err
+    assert "trainer.precision was bf16-mixed, is 32-true" in train("gpu", RESUME, "--trainer.max_epochs=3").sentence

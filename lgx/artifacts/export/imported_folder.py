@@ -56,6 +56,7 @@ def _typed(model: nn.Module) -> Any:
     if size is not None:
         channels = getattr(getattr(timms.patch_embed, "proj", None), "in_channels", config["input_size"][0])
         config["input_size"] = (channels, *size)
+        config |= Normalization(tuple(config["mean"]), tuple(config["std"])).for_channels(channels)._asdict()
     config["num_classes"] = timms.num_classes
     timms.pretrained_cfg = config
     return timms

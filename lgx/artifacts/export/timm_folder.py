@@ -14,9 +14,10 @@ from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.export.card import made, model_card, quoted
 from lgx.artifacts.export.folders import WRITER_KEY, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
-from lgx.artifacts.start_record import StartRecord
+from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.core.files import atomic_path
 from lgx.core.foreign import write_errors
+from lgx.core.task import Normalization
 from lgx.core.version import __version__
 from lgx.errors import UserError
 
@@ -81,9 +82,11 @@ def write_descendant(
         architecture.build("meta").load_state_dict(tensors, assign=True)
     if out.suffix == ".safetensors":
         metadata = _own_kind(architecture) or {"format": "pt"}
-        inputs = {"mean": json.dumps(list(mean)), "std": json.dumps(list(std))} if mean and std else {}
+        known = Normalization(mean, std).for_channels(architecture.in_chans)._asdict() if mean and std else {}
+        inputs = {key: json.dumps(list(values)) for key, values in known.items()}
         start = record.metadata() if record is not None else {}
-        write_safetensors(out, tensors, {**metadata, **inputs, **start, WRITER_KEY: writer})
+        form = {ARCHITECTURE_KEY: architecture.spec()} if isinstance(architecture, ViTArchitecture) else {}
+        write_safetensors(out, tensors, {**metadata, **inputs, **start, **form, WRITER_KEY: writer})
     else:
         _write_folder(out, tensors, architecture, _Inputs(mean, std), label_names, _Card(writer, card or {}), record)
 
@@ -145,7 +148,8 @@ def _pretrained_config(
         shape |= {"fixed_input_size": True, "crop_pct": 1.0, "interpolation": "bicubic"}
     elif channels == 3:
         mean, std = config["mean"], config["std"]
-    return {**config, **shape, "mean": inputs.mean or mean, "std": inputs.std or std}
+    normalization = Normalization(inputs.mean or mean, inputs.std or std).for_channels(channels)
+    return {**config, **shape, **normalization._asdict()}
 
 
 def _card(out: Path, architecture: ViTArchitecture | ZooModel, model: nn.Module, card: _Card) -> str:

@@ -114,14 +114,14 @@ def _shapes(space: Space, budgets: Sequence[Budget], clock: Clock | None) -> Ite
     """Each width and MLP at the depths just below and just above the tightest budget."""
     least, most = space.sizes.depth
     for width in space.widths():
-        fits = False
-        for shape in space.shapes(width):
+        shapes, fits = list(space.shapes(width)), False
+        for shape in shapes:
             depth = min(_depth(shape, budget, space, clock) for budget in budgets)
             fits = fits or depth >= least
             for near in {math.floor(depth), math.ceil(depth)}:
                 if least <= near <= most or (near > most and near == math.floor(depth)):
                     yield min(near, most), shape
-        if not fits and width > space.sizes.embed_dim[0]:
+        if shapes and not fits and width > space.sizes.embed_dim[0]:
             return
 
 

@@ -6,12 +6,12 @@ from typing import cast
 
 from torch import Tensor
 
-from lgx.architectures import Architecture, GPT2Architecture
+from lgx.architectures import Architecture, GPT2Architecture, parse_any_architecture
 from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.metadata_schema import AGAIN, TASK
 from lgx.artifacts.remote import located
 from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.start_record import StartRecord
+from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.artifacts.timm_source import is_timm_source
 from lgx.core.json_files import parse_json
 from lgx.core.schema import check_fields
@@ -94,16 +94,22 @@ class Pretrained(FromSource):
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """All parameters of the source."""
-        if self.bare is not None:
-            return self.bare
-        of_source = self.loaded.require_known("pretrained")
+        if self._file is not None:
+            tensors, metadata = self._file
+            if ARCHITECTURE_KEY in metadata:
+                self._check_size(parse_any_architecture(metadata[ARCHITECTURE_KEY]), architecture)
+            return tensors
+        self._check_size(self.loaded.require_known("pretrained"), architecture)
+        return dict(self.loaded.tensors)
+
+    def _check_size(self, of_source: Architecture, architecture: Architecture) -> None:
+        """Refuse a descendant with another depth or number of heads than the source."""
         if of_source.depth != architecture.depth:
             raise UserError(
                 f"pretrained: {self.source} has {of_source.depth} layers, the descendant {architecture.depth}; "
                 f"choose the same depth, or weight_selection for a shallower descendant"
             )
         check_heads("pretrained", self.source, of_source, architecture)
-        return dict(self.loaded.tensors)
 
 
 def _numbers(metadata: Mapping[str, str], key: str, place: str) -> tuple[float, ...] | None:

@@ -221,7 +221,7 @@ class Distill(StartedMethod):
         if self.guidance == "features":
             features, tokens = read_features(self.network, batch.inputs)
             projected = cast(FeatureProjection, self.network.projection)(features)
-            teacher = cast(Teacher, self.teacher).image_features(batch.inputs)
+            teacher = self._teacher_of(batch).image_features(batch.inputs)
             distilled = feature_losses(projected, teacher)[0].mean()
             logits = cast(Any, self.network).forward_head(tokens) if self.has_labels else tokens
         else:
@@ -230,19 +230,23 @@ class Distill(StartedMethod):
                 return {"loss": self.label_loss(logits, batch.targets)}
             several = self.architecture.kind == "multilabel"
             compare = multilabel_distillation_loss if several else distillation_loss
-            distilled = compare(logits, self.teacher(batch.inputs), self.temperature)
+            distilled = compare(logits, self._teacher_of(batch)(batch.inputs), self.temperature)
         if not self.has_labels:
             return {"loss": distilled}
         labels = self.label_loss(logits, batch.targets)
         loss = (1 - self.alpha) * labels + self.alpha * distilled
         return {"loss": loss, "loss_labels": labels, "loss_distillation": distilled}
 
+    def _teacher_of(self, batch: Batch) -> Teacher:
+        """The ancestor for images that are normalized as those of the batch's set."""
+        return cast(Teacher, self.teacher).for_task(self.tasks[batch.task])
+
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Update and log the metrics of one batch; without labels how well the network agrees with the ancestor."""
         if self.has_labels:
             super().evaluate_batch(batch, split)
             return
-        teacher = cast(Teacher, self.teacher)
+        teacher = self._teacher_of(batch)
         if self.guidance == "features":
             projected = cast(FeatureProjection, self.network.projection)(read_features(self.network, batch.inputs)[0])
             losses, agreement = feature_losses(projected, teacher.image_features(batch.inputs))

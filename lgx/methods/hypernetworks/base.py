@@ -154,16 +154,29 @@ class HypernetMethod(PanelEvaluation):
         """Counts some architectures of the set."""
         return HypernetProbe(self)
 
+    def learn_tasks(self) -> None:
+        """See :class:`~lgx.methods.base.Method`."""
+        # Networks for text have no bias of the head, so that this decoder leaves its own unused.
+        self.varying_graph = self.decoder == "conv" and self.architecture.kind == "text"
+        super().learn_tasks()
+
     def set_tasks(self, tasks: dict[str, Task]) -> None:
         """Train and evaluate on these tasks, each by its name.
 
         Raises:
-            UserError: If one is segmentation, or an architecture is too large for the hypernetwork.
+            UserError: If one is segmentation, labels of different numbers of classes would be mixed, or an architecture
+                is too large for the hypernetwork.
         """
         pixels = [name for name, task in tasks.items() if task.kind == "segmentation"]
         if pixels:
             raise UserError(f"{self.method}: hypernetworks predict classifiers, but task {pixels[0]} is segmentation")
-        self._check_sizes(max(task.num_classes for task in tasks.values()))
+        classes = {task.num_classes for task in tasks.values()}
+        if self.mix is not None and len(classes) > 1:
+            raise UserError(
+                f"model.mixup, model.cutmix: mix labels of one number of classes, but the tasks have "
+                f"{' and '.join(map(str, sorted(classes)))}; leave both at 0"
+            )
+        self._check_sizes(max(classes))
         self.tasks = tasks
         self.eval_metrics = nn.ModuleDict(
             {

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, name_of
+from lgx.components.metrics import was_measured
 from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
 from lgx.core.task import shared_metric
@@ -136,7 +137,10 @@ class PanelEvaluation(Method):
         means = []
         for number, (name, task) in enumerate(self.tasks.items()):
             metrics = [self.metrics_of(split, f"_{number}_{i}") for i in range(len(self.panels[split]))]
+            if not all(map(was_measured, metrics)):
+                continue
             means.append(torch.stack([m[task.metric].compute() for m in metrics]).mean())
             if len(self.tasks) > 1:
                 self.log(f"{self.tag(split, name)}/{task.metric}", means[-1])
-        self.log(f"{split}/{shared_metric(self.tasks.values())}", torch.stack(means).mean(), prog_bar=True)
+        if means:
+            self.log(f"{split}/{shared_metric(self.tasks.values())}", torch.stack(means).mean(), prog_bar=True)

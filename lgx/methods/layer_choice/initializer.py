@@ -19,8 +19,9 @@ Rule = Literal["first", "last", "even", "random"]
 class LayerChoice(FromSource):
     """Copy some of the ancestor's layers, and repeat some of them where the descendant has more layers.
 
-    Everything outside the layers is the ancestor's; the head starts at random. It is the control of a selection such as
-    LSAMD's: one that is worth its cost finds better layers than a rule that looks at nothing.
+    Everything outside the layers is the ancestor's, and the head, too, where the descendant has its classes. It is the
+    control of a selection such as LSAMD's: one that is worth its cost finds better layers than a rule that looks at
+    nothing. A selection stores no head, so that untrained descendants compare only with a new head.
 
     Args:
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.

@@ -11,7 +11,7 @@ from torchmetrics import Metric
 from lgx.architectures import name_of
 from lgx.architectures.forms import ViTNetwork
 from lgx.artifacts.learngene import Learngene
-from lgx.components.metrics import metrics_for
+from lgx.components.metrics import metrics_for, was_measured
 from lgx.components.normalization import renormalize
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
@@ -22,6 +22,7 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods.base import Method
 from lgx.methods.baselines.pretrained import Pretrained
+from lgx.methods.evaluation import refuse_pixels
 from lgx.methods.lsamd.cost_probe import LSAMDProbe
 from lgx.methods.lsamd.gating import Gating, swapped_paths
 from lgx.methods.lsamd.preference import Preference, SwapRise
@@ -89,9 +90,8 @@ class LSAMD(Method):
         if self.drop_path_rate:
             raise UserError("model.drop_path_rate: a layer that is left out chooses no block; leave it at 0")
         self.ancestor, self.routing, self.threshold = ancestor, routing, threshold
-        self.learning_rates = learning_rates or {}
+        self.learning_rates, self.measure_swaps = learning_rates or {}, measure_swaps
         self.gating = Gating(gate, token, price, random_paths)
-        self.measure_swaps = measure_swaps
         self.steps_of_run = 0  # known where random paths need it
         self.base_mean: tuple[float, ...] = ()
         self.base_std: tuple[float, ...] = ()
@@ -204,7 +204,8 @@ class LSAMD(Method):
         return {"loss": labels + price, "loss_labels": labels, "loss_price": price}
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Class probabilities, (B, K)."""
+        """Class probabilities, (B, K); a data set for segmentation is refused."""
+        refuse_pixels(self.tasks[batch.task].kind)
         return self.route(batch)[0].float().softmax(dim=-1)
 
     def evaluations(self, split: str) -> list[Evaluation]:
@@ -259,9 +260,9 @@ class LSAMD(Method):
 
     def _log_mean(self, split: str) -> None:
         if len(self.tasks) > 1:
-            tasks = self.tasks.values()
-            scores = [self.metrics_of(split, f"_{i}")[task.metric].compute() for i, task in enumerate(tasks)]
-            self.log(f"{split}/{shared_metric(tasks)}", torch.stack(scores).mean(), prog_bar=True)
+            metrics = [(self.metrics_of(split, f"_{i}"), task.metric) for i, task in enumerate(self.tasks.values())]
+            scores = [found[name].compute() for found, name in metrics if was_measured(found)]
+            self.log(f"{split}/{shared_metric(self.tasks.values())}", torch.stack(scores).mean(), prog_bar=True)
 
     # -- what is kept -------------------------------------------------------------------------------------------
 

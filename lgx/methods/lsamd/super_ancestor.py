@@ -147,6 +147,7 @@ class SuperAncestor(nn.Module):
             probabilities.append(p_base)
         tokens = base.norm(x)
         if self.kinds[number] == "segmentation":
+            tokens = base.fc_norm(tokens)  # the last norm of networks that pool, whose `norm` does nothing
             logits = decode_linearly(tokens[:, base.num_prefix_tokens :], branch.head, base)
         else:
             logits = branch.head(base.forward_head(tokens, pre_logits=True))

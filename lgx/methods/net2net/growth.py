@@ -1,9 +1,11 @@
 """Widen and deepen a ViT so that it computes the same function."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+from timm.models.eva import EvaBlockPostNorm
+from timm.models.vision_transformer import ResPostBlock
 from torch import Tensor
 
 from lgx.architectures import ViTArchitecture
@@ -86,7 +88,9 @@ def copied_layers(depth: int, deeper: int) -> list[tuple[int, bool]]:
 
 
 def deepen(tensors: Mapping[str, Tensor], architecture: ViTArchitecture, deeper: int) -> dict[str, Tensor]:
-    """Add layers that compute the identity: copies whose last linear layers, of attention and MLP, are 0.
+    """Add layers that compute the identity: copies in which the last module of attention and of MLP is 0.
+
+    These are linear layers, or norms in layers that normalize what they add.
 
     Args:
         tensors: Parameters under timm's names.
@@ -94,7 +98,7 @@ def deepen(tensors: Mapping[str, Tensor], architecture: ViTArchitecture, deeper:
         deeper: Layers of the descendant.
     """
     prefix = architecture.layers
-    outputs = _output_layers(tensors, architecture)
+    outputs = _last_modules(tensors, architecture)
     grown = {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
     for place, (layer, is_whole) in enumerate(copied_layers(architecture.depth, deeper)):
         own = f"{prefix}{layer}."
@@ -106,8 +110,11 @@ def deepen(tensors: Mapping[str, Tensor], architecture: ViTArchitecture, deeper:
     return grown
 
 
-def _output_layers(tensors: Mapping[str, Tensor], architecture: ViTArchitecture) -> set[str]:
-    """The linear layers of a layer that write to the residual stream: ``attn.proj``, ``mlp.fc2``."""
+def _last_modules(tensors: Mapping[str, Tensor], architecture: ViTArchitecture) -> set[str]:
+    """The modules of a layer that write to the residual stream: ``attn.proj`` and ``mlp.fc2``, or norms after them."""
+    model: Any = architecture.build("meta")
+    if isinstance(model.blocks[0], ResPostBlock | EvaBlockPostNorm):
+        return {"norm1", "norm2"}
     first = f"{architecture.layers}0."
     found = set()
     for name in tensors:

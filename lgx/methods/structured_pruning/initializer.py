@@ -98,7 +98,7 @@ def prune(source: ViTArchitecture, tensors: dict[str, Tensor], target: ViTArchit
     model.load_state_dict(tensors)
     blocks: list[Any] = [module for module in model.modules() if hasattr(module, "attn") and hasattr(module, "mlp")]
     neurons = [int(network.embed_dim * network.mlp_ratio) for network in (target, source)]
-    hidden = {block.mlp.fc1: 1 - neurons[0] / neurons[1] for block in blocks}
+    hidden = {block.mlp.fc1: share_to_remove(*neurons) for block in blocks}
     for block in blocks:
         block.attn.fused_attn = False  # the graph of products is traced
     with warnings.catch_warnings():
@@ -108,9 +108,9 @@ def prune(source: ViTArchitecture, tensors: dict[str, Tensor], target: ViTArchit
             model,
             torch.zeros(1, source.in_chans, source.img_size, source.img_size),
             importance=torch_pruning.importance.GroupMagnitudeImportance(),
-            pruning_ratio=1 - target.embed_dim / source.embed_dim,
+            pruning_ratio=share_to_remove(target.embed_dim, source.embed_dim),
             pruning_ratio_dict=hidden,
-            head_pruning_ratio=1 - target.num_heads / source.num_heads,
+            head_pruning_ratio=share_to_remove(target.num_heads, source.num_heads),
             num_heads={block.attn.qkv: source.num_heads for block in blocks},
             prune_num_heads=True,
             prune_head_dims=False,
@@ -118,6 +118,15 @@ def prune(source: ViTArchitecture, tensors: dict[str, Tensor], target: ViTArchit
         )
     pruner.step()
     return _checked(model, target)
+
+
+def share_to_remove(kept: int, count: int) -> float:
+    """The share to remove so that ``kept`` of ``count`` elements remain.
+
+    It is that of half an element less, because torch-pruning rounds what remains down and removed heads up, and a
+    quotient may be a bit too large.
+    """
+    return max(0.0, 1 - (kept + 0.5) / count)
 
 
 def _checked(model: nn.Module, target: ViTArchitecture) -> dict[str, Tensor]:

@@ -83,9 +83,12 @@ class WAVE(Distill):
         """The network.
 
         Raises:
-            UserError: If its width or the hidden width of its MLPs is no multiple of the templates' size.
+            UserError: If its width or the hidden width of its MLPs is no multiple of the templates' size, or layers
+                share weights in stages.
         """
         architecture = vit_only(self.own_architecture, f"model {type(self).__name__}")
+        if architecture.stages is not None:
+            raise UserError("model.arch: WAVE makes every layer from templates, without stages; leave out stages")
         hidden = int(architecture.embed_dim * architecture.mlp_ratio)
         size = self.size if self.given_templates is None else len(self.given_templates[KINDS[0]][0])
         if architecture.embed_dim % size or hidden % size:

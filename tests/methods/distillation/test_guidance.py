@@ -16,6 +16,7 @@ from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, Features, feature_losses, read_features
 from lgx.components.losses import agreement_with, distillation_loss
 from lgx.components.teacher import Teacher
+from lgx.core.batch import Batch
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.methods import Distill
@@ -267,3 +268,31 @@ def test_text_has_no_patches_to_compare():
 
     with pytest.raises(UserError, match="leave it at logits for text"):
         Distill(ancestor="x", guidance="features", arch="2-GPT2", kind="text", optimizer=torch.optim.AdamW)
+
+
+@pytest.mark.parametrize("guidance", ["logits", "features"])
+def test_the_teacher_of_several_sets_reads_each_as_it_is_normalized(monkeypatch, ancestor_file, guidance):
+    sets = {
+        "bright": Task("bright", 5, img_size=16, mean=(0.9,) * 3, std=(0.3,) * 3),
+        "dark": Task("dark", 5, img_size=16, mean=(0.1,) * 3, std=(0.2,) * 3),
+    }
+    method = Distill(
+        arch="depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", num_classes=5, ancestor=ancestor_file,
+        guidance=guidance, optimizer=torch.optim.SGD, alpha=1.0,
+    )  # fmt: skip
+    method.task, method.tasks = sets["bright"], sets
+    method.teacher = Teacher.load(ancestor_file, sets["bright"], features_only=guidance == "features")
+    method.network = method.build_network()
+    asked = []
+    answer = Teacher._answer
+
+    def note(teacher, part, inputs, compute):
+        asked.append(teacher._renormalized(inputs))
+        return answer(teacher, part, inputs, compute)
+
+    monkeypatch.setattr(Teacher, "_answer", note)
+    pixels = torch.rand(4, 3, 16, 16)
+    for task in sets.values():
+        mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in task.normalization)
+        method.training_losses(Batch((pixels - mean) / std, torch.zeros(4, dtype=torch.long), task.name))
+    assert_close(*asked)

@@ -15,10 +15,11 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.cli import main
 from lgx.components.normalization import renormalize
+from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
-from lgx.methods import SelectedExpansion
+from lgx.methods import LSAMD, SelectedExpansion
 from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers, extract
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
 from tests.support import fake_masks
@@ -86,6 +87,19 @@ def test_an_untrained_super_ancestor_computes_the_ancestors_features_in_every_fa
     logits, probabilities = net(pixels, 0)
     torch.testing.assert_close(logits, net.branches[0].head(expected), atol=1e-5, rtol=1e-5)
     assert probabilities.shape == (2, 3)
+
+
+def test_segmentation_reads_tokens_after_the_last_norm_of_a_network_that_pools():
+    torch.manual_seed(0)
+    base = tiny("eva02", num_classes=0).build().eval()
+    nn.init.normal_(base.fc_norm.weight)
+    net = SuperAncestor(base, [Task("masks", 4, kind="segmentation")], "batch").eval()
+    pixels = torch.randn(3, 3, 16, 16)
+    with torch.no_grad():
+        tokens = base.fc_norm(base.forward_features(pixels))[:, base.num_prefix_tokens :]
+        expected = net.branches[0].head(tokens).mT.unflatten(2, (2, 2))
+        logits, _ = net(pixels, 0)
+    torch.testing.assert_close(nn.functional.interpolate(expected, size=(16, 16), mode="bilinear"), logits)
 
 
 def test_a_routed_layer_has_exactly_the_chosen_blocks_value_and_the_gates_gradient():
@@ -258,6 +272,13 @@ def test_classification_and_segmentation_train_together(ancestor, tmp_path):
     found = SelectionRun.load(run)
     assert list(found.selection.paths) == ["pocket_persons", "voc12"]
     assert found.state["branches.1.head.weight"].shape == (21, 16)
+
+
+def test_one_class_per_image_is_not_predicted_for_segmentation(ancestor):
+    method = LSAMD(ancestor=str(ancestor), arch=ARCH, optimizer=torch.optim.SGD)
+    method.tasks = {"masks": Task("masks", 21, kind="segmentation")}
+    with pytest.raises(UserError, match="which segmentation has not"):
+        method.predict_step(Batch(images(), torch.zeros(7), "masks"), 0)
 
 
 def test_every_data_set_has_its_own_learning_rate(selection_run):

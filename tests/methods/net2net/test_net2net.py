@@ -91,3 +91,18 @@ def test_the_command_line_grows_a_network(ancestor, tmp_path):
                  tmp_path / "grown")  # fmt: skip
     assert result.code == 0, result.err
     assert "function  that of the source" in result.out
+
+
+@pytest.mark.parametrize("form", ["vit_base_patch16_rpn_224", "eva02_enormous_patch14_clip_224"])
+def test_added_layers_that_normalize_their_output_add_nothing(tmp_path, form):
+    torch.manual_seed(0)
+    own = ViTArchitecture.from_dict({**SMALL.to_dict(), "form": form})
+    model = own.build()
+    state = {name: torch.randn_like(tensor) * 0.3 for name, tensor in model.state_dict().items()}
+    Learngene("ancestor", own, state).save(path := tmp_path / f"best{SUFFIX}")
+    images, deeper = torch.randn(3, 3, 16, 16), own.replace(depth=5)
+    grown = initialize(deeper, Net2Net(str(path))).model
+    assert_close(outputs(grown, images), outputs(initialize(own, Net2Net(str(path))).model, images))
+    grown.train()(images.double()).sum().backward()
+    added = grown.blocks[1]
+    assert any(parameter.grad.abs().sum() > 0 for parameter in added.parameters())

@@ -1,16 +1,19 @@
 """Structured pruning: what is small is removed, everywhere alike."""
 
+import math
 import sys
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization import initialize
-from lgx.methods.structured_pruning.initializer import StructuredPruning
+from lgx.methods.structured_pruning.initializer import StructuredPruning, share_to_remove
 from tests.support.command_line import lgx
 
 WIDE = ViTArchitecture(4, 24, 3, patch_size=4, img_size=16, num_classes=5, mlp_ratio=2.0)
@@ -100,3 +103,20 @@ def test_a_narrower_descendant_for_other_classes_gets_a_new_head(source):
     start = initialize(NARROW.replace(num_classes=3), StructuredPruning(path), head="new")
     assert start.model.state_dict()["head.weight"].shape == (3, 16)
     assert_close(start.model.state_dict()["cls_token"], state["cls_token"][..., STREAM])
+
+
+@given(st.integers(1, 4096), st.integers(1, 4096))
+def test_shares_leave_exactly_what_is_wanted_however_they_are_rounded(kept, more):
+    count = kept + more - 1
+    share = share_to_remove(kept, count)
+    assert int(count * (1 - share)) == kept
+    assert math.ceil(share * count) == count - kept
+
+
+@pytest.mark.parametrize(("heads", "wanted"), [(6, 2), (12, 11)])
+def test_common_sizes_are_reached(tmp_path, heads, wanted):
+    wide = ViTArchitecture(1, 32 * heads, heads, patch_size=8, img_size=16, num_classes=3)
+    path = tmp_path / f"best{SUFFIX}"
+    Learngene("ancestor", wide, dict(wide.build().state_dict())).save(path)
+    narrow = wide.replace(embed_dim=32 * wanted, num_heads=wanted)
+    assert initialize(narrow, StructuredPruning(str(path))).model.state_dict()["norm.weight"].shape == (32 * wanted,)

@@ -111,6 +111,7 @@ def test_a_network_of_another_size_learns_scalers_for_frozen_templates(templates
     [
         (["--model.size=5"], "do not tile a network of width 16 with hidden width 64"),
         (["--model.number=0"], "number"),
+        (["--model.arch=stages=2-2,embed_dim=16,num_heads=2,patch_size=4,img_size=16"], "leave out stages"),
         (["--model.templates={ancestor}"], "has no templates for attn.qkv"),
         (["--model.templates=absent.learngene.safetensors"], "no such file"),
     ],
