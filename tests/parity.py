@@ -87,6 +87,7 @@ STAGES_OF_RUNS: list[dict[str, list[str]]] = [
         "sws_ddp": learner("SWS", *TAUGHT, *STAGES, *PROCESSES),
         "tleg": learner("TLEG", *TAUGHT, "--model.temperature=2", "--model.alpha=0.7"),
         "mini_deit": learner("MiniDeiT", *TAUGHT, *STAGES),
+        "wave": learner("WAVE", *TAUGHT, "--model.size=8"),
         "simple_lg": learner("Distill", *TAUGHT, arch=f"depth=2,{SIZE}"),
         "lsamd": learner("LSAMD", *SEARCH, data=SEVERAL),
         "lsamd_image": learner("LSAMD", *SEARCH, "--model.routing=image", data=SEVERAL),

@@ -36,7 +36,7 @@ def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Sec
     rows = []
     for place in places:
         point = next(found[place][0] for found in curves.values() if place in found)
-        parameters = cost_of(parse_any_architecture(point.architecture)).parameters
+        parameters = cost_of(parse_any_architecture(point.architecture, num_classes=0)).parameters
         cells = [Cell(f"{parameters / 1e6:.2g}")]
         bounds = [_flops_of(curves.get(arena.scratch, {}).get(place, ()), budget) for budget in levels]
         for flops in [*bounds, inf]:
@@ -51,7 +51,7 @@ def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Sec
     text = (
         "The start with the highest accuracy among those whose total compute does not exceed a bound: the descendant's "
         "training, its start, and its share of the training of sources. In parentheses: starts that do not differ "
-        "from it significantly (paired by seed, 95 %)."
+        "from it significantly (paired by seed, 95 %). Parameters are those without the head."
     )
     return Section(
         "What to choose", [text], [Table("Best start", ("M parameters", *heads), tuple(rows), first="descendant")]

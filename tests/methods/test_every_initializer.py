@@ -33,7 +33,7 @@ def test_descendants_inherit_the_normalization_and_the_classes_of_the_source(ini
 
 def test_a_start_without_a_source_inherits_nothing():
     starts = [kind() for kind in registry.initializer_classes().values() if not kind.reads_source]
-    assert [start.method for start in starts] == ["random", "mimetic"]
+    assert {"random", "mimetic"} <= {start.method for start in starts}
     assert all(start.origin() == Origin() and start.stored_parameters == 0 for start in starts)
 
 

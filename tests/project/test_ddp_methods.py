@@ -46,6 +46,7 @@ RUNS = {
     "distill": ["Distill", f"--model.ancestor={LEARNGENE}", ACCUMULATE],
     "sws": ["SWS", *STAGES, f"--model.ancestor={LEARNGENE}", ACCUMULATE],
     "tleg": ["TLEG", ACCUMULATE],
+    "wave": ["WAVE", "--model.size=8", ACCUMULATE],
     "mini_deit": ["MiniDeiT", *STAGES, ACCUMULATE],
     "lsamd": ["LSAMD", f"--model.ancestor={LEARNGENE}", *SEVERAL],
     "lsamd_image": ["LSAMD", f"--model.ancestor={LEARNGENE}", *SEVERAL, "--model.routing=image", ACCUMULATE],

@@ -9,23 +9,20 @@ from torch import nn
 
 from data_modules.catalog import open_set
 from data_modules.multi_task import MultiTask
-from lgx.architectures import ViTArchitecture, parse_architecture
+from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.cli import main
 from lgx.components.normalization import renormalize
-from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
-from lgx.methods import LSAMD, SelectedExpansion
+from lgx.methods import SelectedExpansion
 from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers, extract
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
-from tests.support import fake_masks
+from tests.methods.lsamd.conftest import ARCH, arguments
 from tests.support.families import tiny
-
-ARCH = "depth=4,embed_dim=16,num_heads=2,patch_size=8,img_size=32"
 
 
 def super_ancestor(routing="batch", spread=1.0):
@@ -87,19 +84,6 @@ def test_an_untrained_super_ancestor_computes_the_ancestors_features_in_every_fa
     logits, probabilities = net(pixels, 0)
     torch.testing.assert_close(logits, net.branches[0].head(expected), atol=1e-5, rtol=1e-5)
     assert probabilities.shape == (2, 3)
-
-
-def test_segmentation_reads_tokens_after_the_last_norm_of_a_network_that_pools():
-    torch.manual_seed(0)
-    base = tiny("eva02", num_classes=0).build().eval()
-    nn.init.normal_(base.fc_norm.weight)
-    net = SuperAncestor(base, [Task("masks", 4, kind="segmentation")], "batch").eval()
-    pixels = torch.randn(3, 3, 16, 16)
-    with torch.no_grad():
-        tokens = base.fc_norm(base.forward_features(pixels))[:, base.num_prefix_tokens :]
-        expected = net.branches[0].head(tokens).mT.unflatten(2, (2, 2))
-        logits, _ = net(pixels, 0)
-    torch.testing.assert_close(nn.functional.interpolate(expected, size=(16, 16), mode="bilinear"), logits)
 
 
 def test_a_routed_layer_has_exactly_the_chosen_blocks_value_and_the_gates_gradient():
@@ -181,27 +165,6 @@ def test_selections_of_different_data_sets_merge_and_others_are_refused():
 
 
 @pytest.fixture(scope="module")
-def ancestor(tmp_path_factory):
-    torch.manual_seed(3)
-    architecture: ViTArchitecture = parse_architecture(ARCH, num_classes=10)
-    path = tmp_path_factory.mktemp("ancestor") / "a.learngene.safetensors"
-    task = {"name": "x", "num_classes": 10, "mean": [0.4] * 3, "std": [0.2] * 3, "img_size": 32, "in_chans": 3}
-    Learngene("ancestor", architecture, architecture.build().state_dict(), task=task).save(path)
-    return path
-
-
-def arguments(ancestor, runs, data, *more, name="selection"):
-    return [
-        "fit", "--model", "LSAMD", f"--model.ancestor={ancestor}", f"--model.arch={ARCH}",
-        "--model.optimizer=torch.optim.AdamW", "--model.optimizer.lr=1e-2",
-        "--data=MultiTask", f"--data.tasks={data}", "--data.img_size=32", "--data.batch_size=16",
-        f"--data.root={ancestor.parent / 'data'}", "--data.limit_train=96", "--data.limit_eval=40",
-        f"--runs_dir={runs}", "--experiment=t", f"--name={name}", "--trainer.max_epochs=2",
-        "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", *more,
-    ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
 def selection_run(ancestor, tmp_path_factory):
     """A selection run over three pocket tasks."""
     runs = tmp_path_factory.mktemp("lsamd") / "runs"
@@ -259,26 +222,6 @@ def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(selection_ru
     for task in ("pocket_digits", "pocket_textures", "pocket_persons"):
         assert any(row.startswith("lsamd,") and f",{task},val,2,acc," in row for row in rows)
     assert "<svg" in (selection_run / "routing.svg").read_text()
-
-
-def test_classification_and_segmentation_train_together(ancestor, tmp_path):
-    runs = tmp_path / "runs"
-    fake_masks.voc12(ancestor.parent / "data")
-    main(arguments(ancestor, runs, "[pocket_persons,voc12]", "--data.batch_size=4", "--trainer.max_epochs=1"))
-    run = runs / "t/selection/seed0"
-    rows = (run / "results.csv").read_text().splitlines()
-    assert any(",voc12,val,1,miou," in row for row in rows)
-    assert any(",pocket_persons,val,1,acc," in row for row in rows)
-    found = SelectionRun.load(run)
-    assert list(found.selection.paths) == ["pocket_persons", "voc12"]
-    assert found.state["branches.1.head.weight"].shape == (21, 16)
-
-
-def test_one_class_per_image_is_not_predicted_for_segmentation(ancestor):
-    method = LSAMD(ancestor=str(ancestor), arch=ARCH, optimizer=torch.optim.SGD)
-    method.tasks = {"masks": Task("masks", 21, kind="segmentation")}
-    with pytest.raises(UserError, match="which segmentation has not"):
-        method.predict_step(Batch(images(), torch.zeros(7), "masks"), 0)
 
 
 def test_every_data_set_has_its_own_learning_rate(selection_run):
