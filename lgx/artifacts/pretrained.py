@@ -205,11 +205,11 @@ def _from_transformers(name: str, place: str) -> PretrainedNetwork:
         from lgx.artifacts.transformers_models import read_pretrained
     with transformers_errors(name):
         if Path(place).is_dir():
-            tensors, architecture, has_head = read_pretrained(place)
+            tensors, architecture, has_head, names = read_pretrained(place)
         else:
             with hub_or_cache(name, "give a folder that transformers' save_pretrained wrote"):
-                tensors, architecture, has_head = read_pretrained(place)
-    return replace(_network(name, architecture, tensors, {}), has_head=has_head)
+                tensors, architecture, has_head, names = read_pretrained(place)
+    return replace(_network(name, architecture, tensors, {"class_names": names}), has_head=has_head)
 
 
 def _from_timm_source(name: str) -> PretrainedNetwork:

@@ -1,6 +1,6 @@
 """Read GPT-2s of transformers from folders and the Hugging Face hub; imports transformers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -12,15 +12,16 @@ from lgx.architectures import GPT2Architecture
 from lgx.errors import UserError
 
 
-def read_pretrained(name: str) -> tuple[dict[str, Tensor], GPT2Architecture, bool]:
+def read_pretrained(name: str) -> tuple[dict[str, Tensor], GPT2Architecture, bool, tuple[str, ...]]:
     """Read a GPT-2 of transformers, a language model or a classifier.
 
     Args:
         name: Folder, or name on the Hugging Face hub.
 
     Returns:
-        Parameters under the names of :class:`GPT2Classifier`; the architecture; whether the head is the source's own.
-        A language model has no head for classes and gets a random one.
+        Parameters under the names of :class:`GPT2Classifier`; the architecture; whether the head is the source's own;
+        names of the classes in index order, () if unknown. A language model has no head for classes and gets a random
+        one.
 
     Raises:
         UserError: If it differs from GPT-2 as published.
@@ -42,7 +43,14 @@ def read_pretrained(name: str) -> tuple[dict[str, Tensor], GPT2Architecture, boo
         raise UserError(f"{name}: its n_inner is {config.n_inner}, expected GPT-2's own {4 * config.n_embd}")
     if missing := sorted(set(report["missing_keys"]) - {"score.weight"}):
         raise UserError(f"{name}: lacks {missing[0]}; copy the folder again")
-    return model.state_dict(), architecture, "score.weight" not in report["missing_keys"]
+    has_head = "score.weight" not in report["missing_keys"]
+    return model.state_dict(), architecture, has_head, _label_names(config.id2label) if has_head else ()
+
+
+def _label_names(named: Mapping[int, str]) -> tuple[str, ...]:
+    """Names in index order; () where they are those that transformers makes up."""
+    names = tuple(named[index] for index in sorted(named))
+    return () if all(name == f"LABEL_{index}" for index, name in enumerate(names)) else names
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def _arguments(config: str, folder: str, steps: int) -> list[str]:
 
 
 def _bare_loop(cli: LgxCLI, batch: Batch, steps: int) -> float:
-    method = cli.model.train()
+    method = cli.model.to(batch.inputs.device).train()  # the trainer moves it to the CPU when it ends
     optimizer = method.optimizer(method.trained_groups())
     fuse(optimizer)
     starts = []

@@ -86,7 +86,7 @@ def run_pending(
     """
     import shlex
 
-    from lgx.core.rows import drop_rows
+    from lgx.core.rows import keep_rows
     from lgx.errors import UserError
     from lgx.runs.jobs import jobs_folder
     from lgx.runs.pool import Pool
@@ -106,7 +106,8 @@ def run_pending(
         for number, job in enumerate(jobs.values(), start=1):
             print(f"\n[{number}/{len(jobs)}] lgx {shlex.join(job.command)}")
         return
-    drop_rows(results, replaced)  # so that they stay pending if this sweep is stopped
+    places = {Path(folder).resolve() for folder in replaced}  # they stay pending if this sweep is stopped
+    keep_rows(results, lambda row: Path(row.run).resolve() not in places)
     if jobs:
         executor = _executor(jobs_folder(sweep.runs_dir, sweep.experiment) / "submitit", how)
         with _progress(len(jobs), own_output=how.parallel == 1 and how.cluster == "local") as progress:

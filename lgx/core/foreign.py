@@ -1,6 +1,7 @@
 """Translate errors of other libraries: a user sees one sentence, or the operating system's own error."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,16 +11,18 @@ from lgx.core.system_failures import as_os_error, is_full_memory
 from lgx.errors import Preempted, UserError
 
 Kinds = type[Exception] | tuple[type[Exception], ...]
+_USER_OF_URL = re.compile(r"//[^/@\s]*@")
 
 
 def reason_of(error: BaseException, longest: int = 200) -> str:
-    """The first line of an error's message, or its class where it has no message.
+    """The first line of an error's message, or its class where it has no message; without passwords of URLs.
 
     Args:
         error: The error.
         longest: Number of characters to keep.
     """
-    return next(iter(str(error).strip().splitlines()), type(error).__name__).strip()[:longest]
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__).strip()
+    return _USER_OF_URL.sub("//", line)[:longest]
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Read and write ``results.csv``: one row per measured value. Runs are compared by these rows alone."""
 
 import csv
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
@@ -167,17 +167,17 @@ def replace_rows(path: str | Path, run: str | Path, rows: Iterable[Row]) -> None
         write_rows(path, [*(row for row in old if Path(row.run).resolve() != own), *rows])
 
 
-def drop_rows(path: str | Path, runs: Collection[str | Path]) -> None:
-    """Remove all rows of some runs from a file, atomically; a file without any of them, or no file, stays as it is.
+def keep_rows(path: str | Path, is_kept: Callable[[Row], bool]) -> None:
+    """Remove all other rows from a file, atomically; a file that has none of them, or no file, stays as it is.
 
     Args:
         path: The file.
-        runs: Folders of the runs.
+        is_kept: Whether a row stays.
     """
-    if not runs or not Path(path).is_file():
+    if not Path(path).is_file():
         return
     with changing(Path(path).parent):
-        old, dropped = read_rows(path), {Path(run).resolve() for run in runs}
-        kept = [row for row in old if Path(row.run).resolve() not in dropped]
+        old = read_rows(path)
+        kept = [row for row in old if is_kept(row)]
         if len(kept) < len(old):
             write_rows(path, kept)

@@ -62,10 +62,10 @@ def _seconds(method: Method, batch_size: int, precision: str, place: str) -> flo
     """Mean time of a step."""
     numbers = precision_of(precision)
     probe = method.cost_probe()
+    if request := method.teacher_request():  # before the network, which may have a projection to its widths
+        method.teacher = load_teacher(request.source, largest_task(method), real=True) or method.teacher
     method.network = network_of(probe, numbers.weights, real=True)
     method.train().to(place)
-    if request := method.teacher_request():
-        method.teacher = load_teacher(request.source, largest_task(method), real=True)
     optimizer = method.optimizer(method.trained_groups())
     batch = empty_batch(method, largest_task(method), batch_size, numbers.weights)
     batch = batch._replace(inputs=batch.inputs.to(place), targets=batch.targets.to(place))

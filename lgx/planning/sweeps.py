@@ -53,6 +53,6 @@ def _weighty(spec: RunSpec) -> Iterator[str]:
     return (
         argument
         for key, value in spec.options.items()
-        if not key.startswith(_OF_NO_WEIGHT)
+        if not any(key == name or key.startswith(f"{name}.") for name in _OF_NO_WEIGHT)
         for argument in option_arguments({key: value})
     )

@@ -43,6 +43,10 @@ class Cell(NamedTuple):
         return self._replace(architecture=architecture, epochs=self.epochs if pairing == "same networks" else None)
 
 
+_AUXILIARY = "Aux-"
+"""Beginning of the names of auxiliary nets in papers."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Whether the measurements support a claim.
@@ -201,6 +205,8 @@ def _in_paper(claim: Claim, paper: PaperTable, metrics: Metrics) -> float | None
     of_metric = (row for row in paper.rows if row.metric == own.of(row.task))
     rows = [row for row in of_metric if any(side.covers(row.epochs) for side in claim.sides)]
     rows = [row for row in rows if AVERAGE not in (row.task, row.architecture)] or rows
+    if claim.pairing != "own networks":  # auxiliary nets are sources; claims are about their descendants
+        rows = [row for row in rows if not row.architecture.startswith(_AUXILIARY)] or rows
     one, other = (
         _cells(
             {

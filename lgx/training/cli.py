@@ -165,6 +165,8 @@ class LgxCLI(LightningCLI):
         trainer.logger = bool(self.loggers.recipes and trainer.fast_dev_run)
         best = self.config_init.checkpoint
         best.monitor = best.monitor or f"val/{self.datamodule.task.metric}"
+        if best.mode == "max" and best.monitor.rpartition("/")[2].startswith("loss"):
+            raise UserError(f"checkpoint.monitor: of {best.monitor} less is better; give --checkpoint.mode min, too")
         if best.dirpath is None:
             # Absolute: a run that is resumed from another folder must recognize its best checkpoint.
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")

@@ -5,6 +5,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from lgx.artifacts.export import write_text_descendant
+from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
 from lgx.hypernet.functional_forward import functional_forward
 from tests.support.command_line import python
@@ -66,3 +67,9 @@ def test_a_folder_with_foreign_files_is_not_replaced(tmp_path):
     with pytest.raises(UserError, match=r"holds notes\.txt, which does not belong to a model folder"):
         write_text_descendant(tmp_path, GPT2.build())
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("names", [("left", "right", "other"), None])
+def test_a_folder_that_is_read_again_has_its_class_names(tmp_path, names):
+    write_text_descendant(tmp_path / "text", GPT2.build(), label_names=names)
+    assert load_pretrained(f"gpt2:{tmp_path / 'text'}").label_names == (names or ())

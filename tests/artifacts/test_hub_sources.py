@@ -75,6 +75,9 @@ def test_an_earlier_commit_a_branch_and_a_file_in_a_folder_are_read(hub, commit,
     assert Learngene.load("hf://lab/vit").method == "ancestor"
     assert Learngene.load(f"hf://lab/vit@{commit}").method == "sws"
     assert pinned("hf://lab/vit@next/small").endswith("/small/a.learngene.safetensors")
+    odd = "snapshots/a.learngene.safetensors"  # also the name of a folder in the client's cache
+    hub.repositories["lab/vit"].commit({odd: other}, "next")
+    assert load_pretrained(pinned(f"hf://lab/vit@next/{odd}")).name.endswith(f"/{odd}")
     assert load_pretrained("hf://lab/vit@next/small/a.learngene.safetensors").name.startswith("hf://lab/vit@next")
 
 

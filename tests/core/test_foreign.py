@@ -24,6 +24,7 @@ from lgx.errors import UserError
 def test_a_reason_is_one_short_line():
     assert reason_of(ValueError("\n first \nsecond")) == "first"
     assert reason_of(KeyError()) == "KeyError"
+    assert reason_of(OSError("POST https://me:secret@host/a failed")) == "POST https://host/a failed"
     assert len(reason_of(RuntimeError("x" * 1000))) == 200
 
 

@@ -194,3 +194,21 @@ def test_the_default_precision_of_a_gpu_belongs_to_the_run(images, tmp_path, mon
         resumed = lgx("fit", "--config", folder / "config.yaml", RESUME, LONGER, "--runs_dir", tmp_path / "runs")
         assert resumed.code == 0, resumed.err
     assert "trainer.precision was bf16-mixed, is 32-true" in train("gpu", RESUME, "--trainer.max_epochs=3").sentence
+
+
+def test_results_of_epochs_that_a_resumed_run_leaves_out_are_dropped(images, tmp_path):
+    def train(*options):
+        return lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=r", "--test_end=true", *options))
+
+    assert train("--trainer.max_epochs=3", "--checkpoint.mode=min").code == 0  # the worst epoch is the best one
+    folder = tmp_path / "runs/test/r/seed0"
+    best = load_checkpoint(folder / "checkpoints/best.ckpt")["lgx"]["epochs"]
+    assert best < 3
+    assert train("--ckpt_path=best", f"--trainer.max_epochs={best}", "--checkpoint.mode=min").code == 0
+    assert max(row.epochs for row in read_rows(folder / "results.csv")) == best
+
+
+def test_a_loss_is_not_maximized(images, tmp_path):
+    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", "--checkpoint.monitor=val/loss"))
+    assert result.code == 2
+    assert "checkpoint.monitor: of val/loss less is better; give --checkpoint.mode min, too" in result.sentence

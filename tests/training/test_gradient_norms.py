@@ -9,10 +9,14 @@ from lgx.artifacts.checkpoints import load_checkpoint
 NORMS = ["--trainer.callbacks+=GradientNorms", "--trainer.callbacks.every_n_steps=1", "--trainer.log_every_n_steps=1"]
 
 
+def events(run):
+    read = EventAccumulator(str(run))
+    read.Reload()
+    return {tag: {event.step: event.value for event in read.Scalars(tag)} for tag in read.Tags()["scalars"]}
+
+
 def curves(run):
-    events = EventAccumulator(str(run))
-    events.Reload()
-    return {tag: [event.value for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+    return {tag: list(values.values()) for tag, values in events(run).items()}
 
 
 def test_the_parts_of_a_loss_are_measured_and_the_training_stays_the_same(fit, ancestor, tmp_path):
@@ -40,6 +44,16 @@ def test_the_parts_of_a_loss_are_measured_and_the_training_stays_the_same(fit, a
 def test_it_works_with_other_ways_to_train(fit, tmp_path, options):
     done = fit("TLEG", "--name=t", *NORMS, *options)
     assert done.code == 0, done.err
+
+
+def test_values_stand_at_the_steps_that_they_were_measured_in(fit, tmp_path):
+    every = ["--trainer.callbacks.every_n_steps=4", "--trainer.log_every_n_steps=2", "--trainer.max_epochs=3"]
+    assert fit("TLEG", "--name=t", "--trainer.callbacks+=GradientNorms", *every).code == 0
+    assert fit("TLEG", "--name=all", *NORMS, "--trainer.max_epochs=3").code == 0
+    found, whole = (events(tmp_path / f"runs/test/{name}/seed0") for name in ("t", "all"))
+    for tag, steps in (("gradients/loss_labels", [3, 7]), ("train/gradient_norm", [1, 3, 5, 7])):
+        if tag in whole:
+            assert found[tag] == {step: whole[tag][step] for step in steps}
 
 
 def test_a_wrong_interval_is_one_sentence(fit):

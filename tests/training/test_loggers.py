@@ -158,6 +158,9 @@ MISTAKES = {
     "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "'proyect' of WandbLogger; did you mean project?",
     "--trainer.logger=WandbLogger --trainer.logger.offline=maybe": "trainer.logger.offline: expected bool, got maybe",
     "--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri=http://me:pw@127.0.0.1:1": (
+        "trainer.logger.tracking_uri: holds a user or password, which records would store; set MLFLOW_TRACKING_USERNAME"
+    ),
+    "--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri=http://127.0.0.1:1": (
         "MLFlowLogger: no server answers at http://127.0.0.1:1 ([Errno 111] Connection refused); start `mlflow server`"
     ),
     **{

@@ -140,7 +140,10 @@ def _cached(hub: HubName) -> Path | None:
 
 
 def _place_in_cache(path: Path) -> tuple[str, str]:
-    """Commit and name in the repository of a file or folder in the client's cache, ``snapshots/<commit>/<name>``."""
+    """Commit and name in the repository of a file or folder in the client's cache.
+
+    Its path ends with ``models--<repository>/snapshots/<commit>/<name>``; a name may hold ``snapshots``, too.
+    """
     parts = path.parts
-    at = len(parts) - 1 - parts[::-1].index("snapshots")
+    at = parts.index("snapshots", max(i for i, part in enumerate(parts) if part.startswith("models--")))
     return parts[at + 1], "/".join(parts[at + 2 :])

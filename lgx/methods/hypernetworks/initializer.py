@@ -201,10 +201,11 @@ class HypernetPrediction(Initializer):
         return tensors, self.tiled(graph, tensors)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
-        """Which weights were tiled, whether the width is new, and whether another ancestor made the task embedding."""
+        """Which weights were tiled, what is new to it, and whether another ancestor made the task embedding."""
         return (
             *self.tiled(computational_graph(architecture, self.loaded.config.convention), taken),
             *self._untrained_width(architecture.embed_dim),
+            *self._untrained_inputs(architecture),
             *self._foreign_ancestor(),
         )
 
@@ -218,6 +219,17 @@ class HypernetPrediction(Initializer):
             f"check     width {width}: the hypernetwork was trained on {widths}, other sizes are random to it; choose "
             f"one of these, or train it with model.size_embedding fourier",
         )
+
+    def _untrained_inputs(self, architecture: Architecture) -> tuple[str, ...]:
+        """One line where the network reads inputs of a size on which the hypernetwork was not trained."""
+        own = self.learngene.architecture if self.learngene else architecture
+        keys = ("max_len",) if architecture.kind == "text" else ("img_size", "patch_size", "in_chans")
+        if (own.kind == "text") != (architecture.kind == "text"):
+            return ()
+        other = [f"{key}={value}" for key in keys if (value := getattr(own, key)) != getattr(architecture, key)]
+        if not other:
+            return ()
+        return (f"check     trained with {' and '.join(other)}: embeddings of other patches and positions are random",)
 
     def _foreign_ancestor(self) -> tuple[str, ...]:
         """One line where an ancestor of another name made the embeddings; it may be the same file, moved."""

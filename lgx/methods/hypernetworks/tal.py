@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.artifacts.learngene import EMBEDDING_PREFIX, Learngene
+from lgx.artifacts.remote import cached
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.losses import distillation_loss, feature_divergence, official_feature_divergence
 from lgx.components.teacher import TeacherRequest
@@ -30,6 +31,8 @@ USUAL_WIDTH = 768
 """Width of the papers' task embeddings: that of ViT-B and of GPT-2."""
 
 _PROJECTIONS: dict[Guidance, Projection] = {"features": "predicted", "official": "random", "logits": "none"}
+_MOST_CHANNELS = 2**18
+"""Outputs times inputs for a decoder of convolutions; the largest GHN-3 that was released has 384 x 384."""
 
 
 class TAL(HypernetMethod):
@@ -106,6 +109,12 @@ class TAL(HypernetMethod):
         check_positive("loss_temperature", loss_temperature)
         if freeze_encoder and start is None:
             raise UserError("model.freeze_encoder: a random encoder would stay random; give model.start")
+        largest = self._config_options["max_shape"]
+        if decoder == "conv" and start is None and largest[0] * largest[1] > _MOST_CHANNELS:
+            raise UserError(
+                f"model.max_shape: a decoder of convolutions for {largest[0]} x {largest[1]} channels has billions of "
+                f"parameters; give [64, 64, 16, 16], as GHN-3 has"
+            )
         self.decoder = decoder
         self._decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
         self.ancestor, self.alpha, self.guidance, self.temperature = ancestor, alpha, guidance, temperature
@@ -158,18 +167,20 @@ class TAL(HypernetMethod):
     def assume_missing_files(self, tasks: Mapping[str, Task]) -> tuple[str, ...]:
         """Plan without ``start`` and ``task_embeddings``, which earlier runs of a sweep may write."""
         notes = []
-        if self.start is not None and not Path(self.start).exists():
+        if self.start is not None and not Path(cached(self.start)).exists():
             notes.append(
                 f"model.start: {self.start} does not exist yet; the plan takes its hypernetwork to have the size that "
                 f"model.width, layers, heads, max_shape, rank, max_size and layout say."
             )
             self.start = None
-        if self.task_embeddings is not None and not Path(self.task_embeddings).exists():
+        if self.task_embeddings is not None and not Path(cached(self.task_embeddings)).exists():
+            tuned = config_of(self.start, self.architecture).task_width if self.start is not None else None
+            width = tuned or USUAL_WIDTH
             notes.append(
                 f"model.task_embeddings: {self.task_embeddings} does not exist yet; the plan takes embeddings to have "
-                f"{USUAL_WIDTH} numbers."
+                f"{width} numbers."
             )
-            self.embeddings = TaskEmbeddings({name: torch.zeros(USUAL_WIDTH) for name in tasks})
+            self.embeddings = TaskEmbeddings({name: torch.zeros(width) for name in tasks})
         return tuple(notes)
 
     def setup(self, stage: str) -> None:

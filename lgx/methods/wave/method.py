@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from lgx.architectures import ViTArchitecture, vit_only
 from lgx.artifacts.content import TEMPLATES
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.remote import cached
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods.distillation.method import Distill, without_projection
@@ -73,7 +74,7 @@ class WAVE(Distill):
     def assume_missing_files(self, tasks: Mapping[str, Task]) -> tuple[str, ...]:
         """Plan without the templates too: their number and size are then those of the options."""
         assumed = super().assume_missing_files(tasks)
-        if self.templates is None or Path(self.templates).exists():
+        if self.templates is None or Path(cached(self.templates)).exists():
             return assumed
         shape = f"{self.number} templates of {self.size} x {self.size}"
         return (*assumed, f"model.templates: {self.templates} cannot be read yet; the plan takes it to have {shape}.")

@@ -39,7 +39,7 @@ class GradientNorms(Callback):
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         """Measure the parts of the step's loss; its own backward pass follows."""
-        if not isinstance(pl_module, Method) or trainer.global_step % self.every_n_steps:
+        if not isinstance(pl_module, Method) or (trainer.global_step + 1) % self.every_n_steps:
             return
         parameters = [parameter for parameter in pl_module.parameters() if parameter.requires_grad]
         for name, part in pl_module.step_losses.items():
@@ -47,4 +47,6 @@ class GradientNorms(Callback):
                 continue
             gradients = torch.autograd.grad(part, parameters, retain_graph=True, allow_unused=True)
             norm = get_total_norm([gradient for gradient in gradients if gradient is not None])
-            pl_module.log(f"gradients/{name}", norm, on_step=True, on_epoch=False, sync_dist=True)
+            mean = trainer.strategy.reduce(norm, reduce_op="mean")
+            for logger in trainer.loggers:  # `log` would repeat the value in all steps until the next measurement
+                logger.log_metrics({f"gradients/{name}": float(mean)}, step=trainer.global_step)

@@ -35,15 +35,17 @@ class TrainingHealth(Callback):
         self._first: dict[str, Tensor] = {}  # name of a loss -> its first step that is not finite
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
-        """Log the norm of the gradient, before it is clipped."""
-        if not _is_logged(trainer, trainer.global_step):
+        """Log the norm of the gradient before it is clipped, in the steps that are logged; note that of the first."""
+        step, is_logged = trainer.global_step, _is_logged(trainer, trainer.global_step + 1)
+        if step and not is_logged:
             return
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if gradients:
             norm = get_total_norm(gradients)
             norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
             self.report["gradient_norm"] = norm
-            pl_module.log("train/gradient_norm", norm)
+            if is_logged:
+                pl_module.log("train/gradient_norm", norm)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int

@@ -18,8 +18,8 @@ class Preemption(Checkpoint):
 
     Lightning's handler saves at once, which may interrupt a backward pass or a collective call. This handler only sets
     a flag. After each step all processes agree whether one of them has received a signal, so that they save the same
-    state and end together. If a validation follows the step, the run ends after the validation: a run that resumes
-    before it would skip it.
+    state and end together. The run ends before the next step, when the last one is logged. If a validation follows the
+    step, the run ends after the validation: a run that resumes before it would skip it.
 
     Args:
         last: Saves the checkpoint; must come before this callback in the trainer's list.
@@ -27,6 +27,7 @@ class Preemption(Checkpoint):
 
     def __init__(self, last: LastCheckpoint) -> None:
         self.last = last
+        self._saved = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Set the handlers before workers start: SLURM signals the workers too, and they inherit the handlers."""
@@ -40,9 +41,14 @@ class Preemption(Checkpoint):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """End the run after a whole step, if one of its processes has received a signal."""
+        """Save after a whole step, if one of the processes has received a signal."""
         if self.last.may_save(trainer, batch_idx) and self._agreed(trainer):
             self.last.save(trainer)
+            self._saved = True
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        """End the run that was saved."""
+        if self._saved:
             self._leave(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -62,6 +62,7 @@ class RunLoggers:
             if file is not None:
                 raise UserError(f"{file} exists; give trainer.logger.version, or --overwrite to replace it")
             if recipe.kind is MLFlowLogger:
+                _refuse_password(recipe.options.get("tracking_uri"))
                 _check_server(store_of(recipe.options, self.place)[0])
             for kind, library in _LIBRARIES.items():
                 if issubclass(recipe.kind, kind):
@@ -126,6 +127,15 @@ class RunLoggers:
         """The run of W&B that is in progress in this process. To ask for it loads W&B, which others do without."""
         used = any(issubclass(recipe.kind, WandbLogger) for recipe in self.recipes)
         return getattr(sys.modules.get("wandb"), "run", None) if used else None
+
+
+def _refuse_password(uri: Any) -> None:
+    """Refuse an address with a user or password, which the run's configuration and checkpoints would store."""
+    if isinstance(uri, str) and "@" in uri.partition("://")[2].partition("/")[0]:
+        raise UserError(
+            "trainer.logger.tracking_uri: holds a user or password, which records would store; set "
+            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD instead"
+        )
 
 
 def _check_server(uri: str) -> None:

@@ -21,7 +21,7 @@ class SharedWriter(ExperimentWriter):
     def save(self) -> None:
         """Add the rows to the file; one process at a time."""
         with changing(Path(self.log_dir)):
-            self.metrics_keys = _read(Path(self.metrics_file_path))[0]
+            self.metrics_keys = _columns(Path(self.metrics_file_path))
             super().save()
 
     def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
@@ -61,6 +61,14 @@ def drop_rows(logger: CSVLogger, step: int) -> None:
     with changing(path.parent):
         names, rows = _read(path)
         _write(path, names, [row for row in rows if _stays(row, step)])
+
+
+def _columns(path: Path) -> list[str]:
+    """Columns of a file; none of a file that does not exist. The rows are not read: a long run has many."""
+    if not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return next(csv.reader(file), [])
 
 
 def _read(path: Path) -> tuple[list[str], list[dict[str | Any, str | Any]]]:

@@ -310,3 +310,12 @@ def test_ghn3_without_options_has_the_released_size():
     method = GHN3(arch="3-Tiny", optimizer=None)
     with torch.device("meta"):
         assert sum(p.numel() for p in method.build_network().parameters()) < 50e6  # not billions, as 2048² would need
+
+
+def test_init_says_that_images_of_another_size_were_never_trained(logah, tmp_path):
+    sizes = "depth=2,embed_dim=16,num_heads=2,patch_size=4"
+    for pixels, is_new in ((16, False), (32, True)):
+        given = ["--source", logah / "best.learngene.safetensors", "--arch", f"{sizes},img_size={pixels}"]
+        result = lgx("init", *given, "--out", tmp_path / str(pixels))
+        assert result.code == 0, result.err
+        assert ("check     trained with img_size=16: embeddings of other" in result.out) == is_new

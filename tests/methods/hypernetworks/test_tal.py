@@ -318,13 +318,14 @@ def test_loss_weights_follow_the_task_sizes_and_have_mean_one():
         (["--model.task_embeddings={lacking}"], ("no embedding of task second", "lgx embed")),
         (["--model.task_embeddings=none.safetensors"], ("none.safetensors", "no such file")),
         (["--model.start={embeddings}"], ("model.start", "learngene")),
+        (["--model.decoder=conv", "--model.max_shape=[2048,2048,4,4]"], ("model.max_shape", "[64, 64, 16, 16]")),
         (["--model.alpha=1.5"], ("model.alpha", "[0, 1]")),
         (["--model.temperature=0"], ("model.temperature", "positive")),
         (["--model.freeze_encoder=true"], ("model.freeze_encoder", "model.start")),
         (["--model.label=a b"], ("model.label", "letters")),
         (["--model.guidance=logits", "--model.ancestor={ancestor}"], ("model.guidance", "several tasks")),
     ],
-    ids=["lacking", "missing", "start", "alpha", "temperature", "freeze", "label", "logits"],
+    ids=["lacking", "missing", "start", "conv", "alpha", "temperature", "freeze", "label", "logits"],
 )
 def test_mistakes_end_with_one_sentence(tasks, embeddings, ancestor, tmp_path, options, words):
     known = TaskEmbeddings.load(embeddings)
