@@ -91,7 +91,9 @@ def paired_difference(method: Mapping[int, float], baseline: Mapping[int, float]
     if not differences:
         return None
     summary = summarize(differences)
-    spread = 0.0 if summary.half_width is None else stdev(differences)
+    if summary.half_width is None:
+        return Difference(summary, None)
+    spread = stdev(differences)
     if spread <= _ROUNDING * max(map(abs, differences)):
         return Difference(summary, None)
     t = summary.mean * sqrt(summary.n) / spread

@@ -107,11 +107,12 @@ def test_the_table_of_the_third_machine_gives_the_measured_ranges() -> None:
             "each further run of one epoch in a sweep (300 images, 4 layers of width 64), s",
             "further run of one epoch in a sweep",
         ),
+        ("`make demo` after installation, s", "make demo after installation"),
     ):
         assert len(found[what, "before"]) == len(found[what, "now"]) == 5
         assert f"| {label} | {span(found[what, 'before'])} | {span(found[what, 'now'])} |" in text, label
-    for label, what in (
-        ("`make demo` after installation", "make demo after installation"),
-        ("the fast tests (4,067)", "fast tests, 4,067"),
-    ):
-        assert f"| {label}, s | – | {span(found[what, 'now'])} |" in text, label
+    before, now = (span(found["make test after installation", when]) for when in ("before", "now"))
+    assert f"| `make test` after installation, s | {before} | {now} |" in text
+    for when in ("before", "now"):
+        run, lines = (found[what, when][0] for what in ("lines of code that the fast tests run", "lines of code"))
+        assert f"{100 * run / lines:.1f} % of {lines:,.0f}" in " ".join(text.split())

@@ -278,6 +278,7 @@ def test_long_curves_are_averaged_not_sampled() -> None:
 
 def test_differences_that_are_equal_up_to_rounding_have_no_p_value():
     difference = paired_difference({0: 0.3, 1: 0.7}, {0: 0.2, 1: 0.6})  # 0.09999999999999998, 0.09999999999999998
+    assert paired_difference({0: math.nan, 1: 1.0}, {0: 0.0, 1: 0.0}).p is None
     rounded = paired_difference({0: 0.3, 1: 0.8}, {0: 0.2, 1: 0.7})  # 0.09999999999999998, 0.10000000000000009
     assert difference.p is None
     assert rounded.p is None

@@ -261,8 +261,8 @@ class LSAMD(Method):
     def _log_mean(self, split: str) -> None:
         if len(self.tasks) > 1:
             metrics = [(self.metrics_of(split, f"_{i}"), task.metric) for i, task in enumerate(self.tasks.values())]
-            scores = [found[name].compute() for found, name in metrics if was_measured(found)]
-            self.log(f"{split}/{shared_metric(self.tasks.values())}", torch.stack(scores).mean(), prog_bar=True)
+            if scores := [found[name].compute() for found, name in metrics if was_measured(found)]:
+                self.log(f"{split}/{shared_metric(self.tasks.values())}", torch.stack(scores).mean(), prog_bar=True)
 
     # -- what is kept -------------------------------------------------------------------------------------------
 
