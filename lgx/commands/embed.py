@@ -176,8 +176,8 @@ class _Reader:
         if images is None:
             return None
         size, channels = self._form()
-        gray = (0.5,) * channels
-        task = Task(own_name, 0, num_train=len(images), in_chans=channels, img_size=size, mean=gray, std=gray)
+        half = (0.5,) * channels
+        task = Task(own_name, 0, num_train=len(images), in_chans=channels, img_size=size, mean=half, std=half)
         return task, images, False
 
     def _labeled(self, name: str) -> tuple["Task", "Images", bool]:

@@ -48,8 +48,6 @@ def save_source(
     elif content == "layers":
         layers = take_layers(state, _LAYERS)
         learngene = Learngene(method, network, layers, task=TASK, selection=_SELECTION, content="layers")
-    elif content == "templates":
-        raise NotImplementedError("no initializer reads templates yet; write some here for yours")
     else:
         tensors = Hypernet(_HYPERNET).state_dict()
         learngene = Learngene(method, network, tensors, task=TASK, hypernet=_HYPERNET.to_dict())
