@@ -18,7 +18,7 @@ from lgx.results.tables import state
 _ACCURACY = Metrics()
 _ROUNDING = 1e-4
 """Largest relative difference of two measurements of one network."""
-Answer = Literal["holds", "does not hold", "confounded", "open", "not measured"]
+Answer = Literal["holds", "does not hold", "smaller than in the paper", "confounded", "open", "not measured"]
 _Row = TypeVar("_Row", Row, PaperRow)
 
 
@@ -57,8 +57,9 @@ class Verdict:
             claim about stored parameters, how many times fewer they are. None where the paper has none.
         measured: Measured lead, paired by seed, mean over the cells; None where one of the two was not measured.
         cells: Number of cells in which both were measured.
-        answer: ``holds`` or ``does not hold`` where the 95 % interval excludes 0, else ``open``; ``confounded`` where
-            the two sides differ in more than the method.
+        answer: ``holds`` or ``does not hold`` where the 95 % interval excludes 0; ``smaller than in the paper`` where
+            it includes 0, and ends below the paper's lead; else ``open``. ``confounded`` where the two sides differ in
+            more than the method.
         differs: What the two sides do not share, in words: ``tal: 100 epochs, random: 200``; empty where all is equal.
         undated: Whether some of the values name no commit, so that their code is unknown.
         factor: How many times fewer parameters the better method stores; None where the claim is not about them, or
@@ -76,8 +77,9 @@ class Verdict:
 
     @property
     def seeds_needed(self) -> int | None:
-        """Seeds that would decide an open claim, if mean and deviation stayed as measured; None for the others."""
-        return pairs_needed(self.measured.summary) if self.measured and self.answer == "open" else None
+        """Seeds whose interval would exclude 0, if mean and deviation stayed as measured; None where it does."""
+        undecided = self.answer in ("open", "smaller than in the paper")
+        return pairs_needed(self.measured.summary) if self.measured and undecided else None
 
 
 def judge(
@@ -113,14 +115,22 @@ def judge(
     means = [{s: fmean(values[s][cell] for cell in cells) for s in seeds} for values in (one, other)]
     difference = paired_difference(*means)
     assert difference is not None, "there are common seeds"
-    answer: Answer = "open"
-    if confounded:
-        answer = "confounded"
-    elif difference.claimable:
-        answer = "holds" if difference.summary.mean > 0 else "does not hold"
+    # Losses of papers are sums over epochs, in another unit than ours.
+    printed = None if lower_is_better(metrics.default) else ahead
+    answer: Answer = "confounded" if confounded else _answer(difference, printed)
     undated = any(not row.commit for own in sides for row in own)
     differs = confounded or _differs(sides, claim, cells)
     return Verdict(claim, ahead, difference, len(cells), answer, differs, undated)
+
+
+def _answer(difference: Difference, printed: float | None) -> Answer:
+    """What a measured lead says about a claim, given the lead that the paper printed."""
+    mean, half_width = difference.summary.mean, difference.summary.half_width
+    if difference.claimable:
+        return "holds" if mean > 0 else "does not hold"
+    if half_width is not None and printed is not None and mean + half_width < printed:
+        return "smaller than in the paper"
+    return "open"
 
 
 def _of_side(rows: Iterable[_Row], side: Side) -> list[_Row]:

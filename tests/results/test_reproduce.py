@@ -1,7 +1,5 @@
 """``lgx reproduce``: the index of tables and figures, its steps, and the verdicts on the papers' claims."""
 
-import math
-import random
 import re
 import shlex
 from dataclasses import replace
@@ -9,9 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import t as student_t
 
 from lgx.cli import COMMANDS, TRAINING
 from lgx.core.rows import Row, write_rows
@@ -19,9 +14,7 @@ from lgx.errors import UserError
 from lgx.results.claims import Claim
 from lgx.results.comparison import Options, compare, judge_claim, load_paper
 from lgx.results.paper import load_table, table_names
-from lgx.results.reproduction import JudgedClaim, Step, load_recipe, load_recipes
-from lgx.results.statistics import pairs_needed, summarize
-from lgx.results.verdicts import judge
+from lgx.results.reproduction import Step, load_recipe, load_recipes
 from tests.support.command_line import lgx
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
@@ -85,26 +78,6 @@ def test_methods_and_tasks_of_committed_rows_exist():
                 assert result.code == 0, result.err
 
 
-def test_a_claim_holds_where_the_interval_of_paired_differences_excludes_zero():
-    one, other = rows("tal", [0.5, 0.6, 0.7]), rows("logah", [0.4, 0.5, 0.61])
-    verdict = judge(Claim("tal", "logah"), [*one, *other])
-    assert verdict.answer == "holds"
-    assert verdict.measured is not None
-    assert verdict.measured.summary.mean == pytest.approx(100 * (0.1 + 0.1 + 0.09) / 3)
-    assert judge(Claim("logah", "tal"), [*one, *other]).answer == "does not hold"
-    assert judge(Claim("tal", "ghn3"), one).answer == "not measured"
-    assert judge(Claim("tal", "logah"), [one[0], other[0]]).answer == "open"
-
-
-def test_a_comparison_that_is_not_of_the_methods_alone_is_no_verdict():
-    own = [*rows("tal", [0.5, 0.6, 0.7]), *rows("logah", [0.4, 0.5, 0.61])]
-    verdict = judge(Claim("tal", "logah"), own, confounded="other learning rates")
-    assert (verdict.answer, verdict.differs, verdict.seeds_needed) == ("confounded", "other learning rates", None)
-    assert verdict.measured is not None
-    assert judge(Claim("tal", "ghn3"), own, confounded="other learning rates").answer == "not measured"
-    assert JudgedClaim("tal/table2", "acc", verdict).cells()[-1] == "confounded (other learning rates)"
-
-
 def test_an_index_marks_claims_that_it_has(tmp_path):
     entry = {"title": "x", "claims": ["tal > logah"], "mini": {"confounded": {"tal > logah": "steps"}}}
     index = tmp_path / "index.yaml"
@@ -113,40 +86,6 @@ def test_an_index_marks_claims_that_it_has(tmp_path):
     index.write_text(yaml.safe_dump({"a": entry | {"claims": []}}))
     with pytest.raises(UserError, match="confounded: 'tal > logah' is no claim of this entry"):
         load_recipe("a", index)
-
-
-def test_a_smaller_loss_is_better():
-    values = [*rows("tal", [1.0, 1.1, 1.2]), *rows("random", [2.0, 2.1, 2.25])]
-    losses = [replace(row, metric="loss") for row in values]
-    assert judge(Claim("tal", "random"), losses).answer == "holds"
-
-
-def test_only_cells_that_both_methods_have_for_every_seed_count():
-    many = [*rows("tal", [0.5, 0.6]), *rows("tal", [0.0], task="other"), *rows("logah", [0.4, 0.5])]
-    many += rows("logah", [1.0, 1.0], task="other")
-    verdict = judge(Claim("tal", "logah"), many)
-    assert verdict.cells == 1
-    assert verdict.measured is not None
-    assert verdict.measured.summary.mean == pytest.approx(10)
-
-
-def test_auxiliary_nets_that_share_differently_are_compared():
-    nets = {"sws": "depth=4,embed_dim=16,stages=2-2", "tleg": "depth=4,embed_dim=16", "deeper": "depth=6,embed_dim=16"}
-    own = [replace(row, architecture=arch) for name, arch in nets.items() for row in rows(name, [0.5, 0.6])]
-    assert judge(Claim.parse("sws > tleg"), own).answer == "not measured"
-    verdict = judge(Claim.parse("sws > deeper, own networks"), own)
-    assert (verdict.cells, verdict.answer) == (1, "open")
-    assert verdict.differs == "sws: 0 epochs of depth=4,stages=2-2; deeper: 0 epochs of depth=6"
-
-
-def test_each_side_is_judged_after_the_last_of_its_own_epochs():
-    both = [*rows("tal", [0.5, 0.6], 100), *rows("random", [0.1, 0.1], 100), *rows("random", [0.4, 0.4], 200)]
-    assert judge(Claim.parse("tal > random, trained"), both).measured.summary.mean == pytest.approx(45)
-    verdict = judge(Claim.parse("tal > random, trained, own epochs"), both)
-    assert verdict.measured.summary.mean == pytest.approx(15)
-    assert verdict.differs == "tal: 100 epochs; random: 200 epochs"
-    same = judge(Claim.parse("tal > random, trained, own epochs"), both[:4])
-    assert (same.measured.summary.mean, same.differs) == (pytest.approx(45), "")
 
 
 def test_a_report_says_what_the_sides_of_a_claim_ran_and_what_would_decide_it(tmp_path):
@@ -178,59 +117,6 @@ def test_a_task_may_be_judged_on_its_own_metric(tmp_path):
     assert "Matthews" in words
 
 
-@given(st.floats(0.05, 3), st.integers(3, 40), st.integers(0, 1000))
-def test_the_seeds_that_an_open_claim_needs_would_decide_it(scale, count, seed):
-    draw = random.Random(seed)
-    summary = summarize([scale + draw.gauss(0, 1) for _ in range(count)])
-    needed = pairs_needed(summary)
-    assert needed is not None or abs(summary.mean) < 0.2
-    if needed is None:
-        return
-    deviation = summary.half_width * math.sqrt(count) / student_t.ppf(0.975, count - 1)
-    widths = [student_t.ppf(0.975, n - 1) * deviation / math.sqrt(n) for n in (needed, max(2, needed - 1))]
-    assert widths[0] < abs(summary.mean)
-    assert needed == 2 or widths[1] >= abs(summary.mean)
-
-
-def test_a_claim_about_untrained_networks_ignores_trained_ones():
-    both = [
-        *rows("tal", [0.1, 0.2]),
-        *rows("logah", [0.2, 0.3]),
-        *rows("tal", [0.9, 0.9], 5),
-        *rows("logah", [0.1, 0.2], 5),
-    ]
-    assert judge(Claim.parse("tal > logah, untrained"), both).measured.summary.mean == pytest.approx(-10)
-    assert judge(Claim.parse("tal > logah, trained"), both).measured.summary.mean == pytest.approx(75)
-
-
-values = st.lists(st.floats(0, 1), min_size=2, max_size=5)
-
-
-@given(values, values)
-def test_a_reversed_claim_has_the_reversed_verdict(one, other):
-    measured = [*rows("a", one), *rows("b", other)]
-    there, back = (judge(Claim(*pair), measured) for pair in (("a", "b"), ("b", "a")))
-    assert there.measured.summary.mean == pytest.approx(-back.measured.summary.mean, abs=1e-9)
-    turned = {"holds": "does not hold", "does not hold": "holds", "open": "open"}
-    assert turned[there.answer] == back.answer
-
-
-@pytest.mark.parametrize(
-    ("table", "claim", "ahead"),
-    [
-        ("tal/table2", "tal > logah", 24.37),  # the mean that the notes recompute
-        ("sws/table3", "sws > simple_lg", 17.52),
-        ("lsamd/table3", "lsamd > lsamd_image", 7.569),
-        ("lsamd/table4", "lsamd_last > lsamd_first", 31.73 / 7),
-        ("tal/table8", "tal > tal_no_task", 12.66),
-        ("tal/table6", "tal > logah", 33.74 / 12),  # without the averages
-    ],
-)
-def test_what_a_paper_claims_is_computed_from_its_numbers(table, claim, ahead):
-    verdict = judge(Claim.parse(claim), [], load_table(table))
-    assert verdict.paper == pytest.approx(ahead, abs=0.005)
-
-
 def test_every_claim_with_printed_numbers_is_right_in_the_paper():
     for recipe in RECIPES.values():
         how = recipe.scales["paper"]
@@ -239,12 +125,6 @@ def test_every_claim_with_printed_numbers_is_right_in_the_paper():
             for claim in recipe.claims:
                 printed = judge_claim(claim, [], recipe.options("paper"), paper).paper
                 assert printed is None or printed > claim.is_stored, f"{recipe.name}: {claim} is {printed}"
-
-
-@pytest.mark.parametrize("text", ["tal", "tal < logah", "tal > logah, soon", 3])
-def test_a_malformed_claim_ends_with_one_sentence(text):
-    with pytest.raises(UserError, match="expected 'METHOD > METHOD'"):
-        Claim.parse(text)
 
 
 def test_the_files_of_a_step_follow_from_its_option_out():

@@ -53,12 +53,11 @@ class JudgedClaim:
 
     def _answer(self) -> str:
         verdict = self.verdict
-        if verdict.answer in ("holds", "does not hold"):
-            answer = f"**{verdict.answer}**"
-        elif verdict.seeds_needed is None:
-            answer = verdict.answer
-        else:
-            answer = f"open, {verdict.seeds_needed} seeds would decide"
+        answer: str = verdict.answer
+        if answer not in ("confounded", "open", "not measured"):
+            answer = f"**{answer}**"
+        if verdict.seeds_needed is not None:
+            answer += f", {verdict.seeds_needed} seeds would decide"
         return f"{answer} ({verdict.differs})" if verdict.differs else answer
 
 
