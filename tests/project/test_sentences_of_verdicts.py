@@ -39,7 +39,9 @@ def test_pages_summarize_the_verdicts():
     lsamd = [line for line in found if line[0].startswith("lsamd/")]
     assert [line[1] for line in lsamd if "**holds**" in line[-1]] == ["lsamd > pretrained, stored"]
     holds(page(ROOT / "README.md"), "None of LSAMD's orderings of accuracy holds")
-    holds(page(ROOT / "docs/reproducing.md"), "None of LSAMD's orderings of accuracy holds", "Most orderings of SWS hold.")
+    holds(
+        page(ROOT / "docs/reproducing.md"), "None of LSAMD's orderings of accuracy holds", "Most orderings of SWS hold."
+    )
     own = [line[-1] for line in found if line[0].startswith("sws/") and "(control)" not in line[1]]
     judged = [answer for answer in own if answer != "not measured" and not answer.startswith("confounded")]
     assert sum("**holds**" in answer for answer in judged) > len(judged) / 2
