@@ -1,10 +1,11 @@
 """Files of task embeddings, the input of task-aware hypernetworks (TAL, Sec. 4)."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from lgx.artifacts.metadata_schema import TASK
@@ -15,6 +16,7 @@ from lgx.core.schema import LINE, MAPPING, at_most, check_fields, mapping_of
 from lgx.core.version import __version__
 from lgx.errors import UserError
 
+Control = Literal["permuted", "random"]
 _KEY = "lgx_task_embeddings"
 _DESCRIPTION = {"ancestor": LINE, "images": mapping_of(at_most(2**62)), "tasks": mapping_of(MAPPING)}
 
@@ -56,6 +58,26 @@ class TaskEmbeddings:
                 f"make one with `lgx embed --ancestor {self.ancestor or '…'} --data {task}`"
             )
         return self.tensors[task]
+
+    def control(self, kind: Control) -> "TaskEmbeddings":
+        """Embeddings that do not describe their tasks, to measure what this information is worth.
+
+        Args:
+            kind: ``permuted`` gives each task the embedding of the next one, in the order of their names; ``random``
+                draws each number with a fixed seed, from a normal distribution with the mean and the standard
+                deviation that it has over the tasks.
+
+        Returns:
+            As many embeddings of the same width. Their ancestor's name says which control they are.
+        """
+        names = sorted(self.tensors)
+        given = torch.stack([self.tensors[name] for name in names])
+        if kind == "permuted":
+            drawn = given.roll(-1, 0)
+        else:
+            noise = torch.randn(given.shape, generator=torch.Generator().manual_seed(0))
+            drawn = given.mean(0) + given.std(0) * noise.to(given)
+        return replace(self, tensors=dict(zip(names, drawn, strict=True)), ancestor=f"{self.ancestor} ({kind})")
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file with its provenance, atomically.

@@ -36,6 +36,26 @@ def test_class_folders_are_embedded_with_their_task(ancestor: str, shapes: Path,
     assert f"written   {out}: 1 embeddings of {BIG.embed_dim} numbers by {ancestor}" in done.out
 
 
+def test_controls_hold_as_many_embeddings_that_do_not_describe_their_tasks(
+    ancestor: str, shapes: Path, tmp_path: Path
+) -> None:
+    folders = [shutil.copytree(shapes / "train" / kind, tmp_path / kind) for kind in ("circle", "square", "stripe")]
+    found = {}
+    for control in (None, "permuted", "random"):
+        out = tmp_path / f"{control}.safetensors"
+        given = ["--control", control] if control else []
+        data = ",".join(map(str, folders))
+        done = lgx("embed", "--ancestor", ancestor, "--data", data, "--out", out, "--accelerator", "cpu", *given)
+        assert done.code == 0, done.err
+        found[control] = TaskEmbeddings.load(out)
+    real, permuted = found[None].tensors, found["permuted"].tensors
+    assert [torch.equal(permuted[a], real[b]) for a, b in (("circle", "square"), ("stripe", "circle"))] == [True] * 2
+    assert found["random"].tensors.keys() == real.keys()
+    assert not any(torch.equal(one, other) for one in found["random"].tensors.values() for other in real.values())
+    assert found["random"].ancestor == f"{ancestor} (random)"
+    assert torch.equal(found["random"].tensors["circle"], found[None].control("random").tensors["circle"])
+
+
 def test_a_limit_takes_examples_of_every_class(ancestor: str, shapes: Path, tmp_path: Path) -> None:
     tensors = {}
     for limit in (3, 12):
@@ -77,6 +97,7 @@ def test_a_stalled_loader_process_ends_the_command(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        (["--control", "random"], "--control: random needs at least two tasks; name them in --data"),
         (["--tokenizer", "gpt2_vocab"], "--tokenizer: ancestor {ancestor} reads images; leave it out"),
         (["--in_chans", "2"], "in_chans: expected one of 1, 3"),
         (["--batch_size", "0"], "--batch_size: expected at least 1, got 0"),
@@ -84,7 +105,7 @@ def test_a_stalled_loader_process_ends_the_command(
         (["--data", "{shapes},{shapes}"], "--data: two tasks are called shapes; embed them into two files"),
         (["--data", "cola"], "cola is a text set, an image set is needed here"),
     ],
-    ids=["tokenizer", "channels", "batch", "timeout", "twice", "text"],
+    ids=["control", "tokenizer", "channels", "batch", "timeout", "twice", "text"],
 )
 def test_wrong_options_end_with_one_sentence(
     ancestor: str, shapes: Path, tmp_path: Path, options: list[str], sentence: str
