@@ -99,11 +99,11 @@ def layer_lines() -> list[str]:
 
 
 def width_lines() -> list[str]:
-    """The table of widths, one seed."""
+    """The table of widths."""
     found = {(m, a.split(",")[1].removeprefix("embed_dim=")): v for (m, a, _), v in by_seed("ghn_widths.csv").items()}
     widths, trained = ["64", "80", "96", "112", "128"], {"64", "96", "128"}
     body = [
-        [words, *(f"{100 * found[method, width][0]:.1f}" for width in widths)]
+        [words, *(percent(found[method, width]) for width in widths)]
         for method, words in (("logah_table", "a row for each size"), ("logah_fourier", "smooth"))
     ]
     return markdown(
