@@ -121,24 +121,36 @@ def listed(layers: list[int]) -> str:
     return f"{', '.join(map(str, layers[:-1]))} and {layers[-1]}"
 
 
-def test_layers_that_the_gate_with_a_price_keeps():
-    text, chosen = section(REAL), [
-        [layer for layer, count in sorted(kept("priced", seed).items()) if count >= 3] for seed in (0, 1)
-    ]  # fmt: skip
-    holds(text, f"three or more sets use the layers {listed(chosen[0])} in one and {listed(chosen[1])} in the other")
-    holds(text, f"(seed 0) leaves the layers {listed(chosen[0])}, which three or more of the five sets use")
-    totals = [kept("priced_low", 0).total(), *(kept("priced", seed).total() for seed in (0, 1))]
-    holds(text, f"{totals[0]} of 60 at 0.01, {totals[1]} and {totals[2]} at 0.03")
+def test_layers_that_the_gates_keep():
+    text, priced, chosen = section(REAL), *(
+        [[layer for layer, count in sorted(kept(gate, seed).items()) if count >= 3] for seed in (0, 1)]
+        for gate in ("priced", "chosen")
+    )  # fmt: skip
+    holds(
+        text, f"three or more sets use the layers {listed(priced[0])} in one seed and {listed(priced[1])} in the other"
+    )
+    holds(text, f"(seed 0) leaves the layers {listed(priced[0])}, which three or more of the five sets use")
+    assert chosen == [[2, 3, 4, 5, 6, 11], [0, 2, 3, 4, 5, 11]]
+    holds(text, "with `chosen`, 2 to 6 and 11, and 0, 2 to 5 and 11")
+    assert [kept("chosen", seed)[11] for seed in (0, 1)] == [4, 4]
+    last = [kept(gate, seed)[layer] for gate in ("compared", "priced") for seed in (0, 1) for layer in range(8, 12)]
+    assert max(last) <= 2
+    free, low, high = ([kept(gate, s).total() for s in seeds]
+                       for gate, seeds in (("compared", (0, 1)), ("priced_low", (0,)), ("priced", (0, 1))))  # fmt: skip
+    holds(text, f"{free[0]} and {free[1]} of 60 without one, {low[0]} at 0.01, {high[0]} and {high[1]} at 0.03")
 
 
 def test_text_and_table_of_the_selections_agree():
     text = section(REAL)
-    kappa, _ = re.search(r"\| compared, price 0.03 \| ([+-][\d.]+) \| ([+-][\d.]+) \|", text).groups()
-    holds(text, f"κ is {kappa} between two seeds", "names the layers 1 to 6 in three of four selections")
-    assert text.count("| 1 2 3 4 5 6 |") == 3
-    chances = [float(p) for p in re.findall(r"\| compared, price 0.03 \| \d .*? \((0\.\d+)\)", text)]
-    assert chances[0] < 0.05 < chances[1]
-    holds(text, "differs from coin flips with the first seed and not quite with the second")
+    gates = ("chosen (compares nothing)", "compared, no price", "compared, price 0.03")
+    found = [re.search(rf"\| {re.escape(gate)} \| ([+-][\d.]+) \| ([+-][\d.]+) \|", text).groups() for gate in gates]
+    kappas, rhos = (sorted(values) for values in zip(*found, strict=True))
+    holds(text, f"κ is {kappas[0]} to {kappas[-1]} between two seeds", f"swap profiles {rhos[0]} to {rhos[-1]}")
+    assert text.count("| 1 2 3 4 5 6 |") == 4
+    holds(text, "names the layers 1 to 6 in four of seven selections")
+    chances = [re.findall(rf"\| {re.escape(gate)} \| \d .*? \((0\.\d+)\)", text) for gate in gates]
+    assert [sum(float(p) < 0.05 for p in values) for values in chances] == [2, 1, 1]
+    holds(text, "with both seeds of `chosen`, and with one of two seeds of the others")
 
 
 def test_descendants_of_selected_layers():

@@ -1,0 +1,61 @@
+"""Tables of experiments/README.md on the number of tasks and the task's information, recomputed from the rows."""
+
+from lgx.results.statistics import Difference
+from tests.project.test_measured_tables import EXPERIMENTS, markdown
+from tests.support.sentences import BySeed, ahead, measured, of, points, signed, spread, trained, untrained
+
+SIX = ("gtsrb", "flowers12", "digits", "dtd10", "cifar10", "omniglot")
+COUNTS = (1, 2, 4, 6, 9)
+UNSEEN = {"tiny_imagenet": "Tiny-ImageNet", "fashion_mnist": "Fashion-MNIST", "fer2013": "FER2013"}
+
+
+def lead(one: BySeed, other: BySeed) -> str:
+    """A paired difference; * where its interval excludes 0."""
+    found: Difference = ahead(one, other)
+    return f"{signed(found)}{chr(92) + '*' if found.claimable else ''}"
+
+
+def shared(method: str) -> BySeed:
+    """Seed -> accuracy without training, mean over tasks and ViTs."""
+    return points(measured("tal_tasks"), method, of(epochs=untrained))
+
+
+def count_lines() -> list[str]:
+    """One TAL beside one LoGAH for each task."""
+    body = []
+    for count in COUNTS:
+        one, many = shared(f"tal_{count}"), shared(f"logah_{count}")
+        body.append([str(count), str(720 // count), spread(many), spread(one), lead(one, many)])
+    return markdown(["tasks", "steps of each LoGAH", "LoGAHs", "one TAL", "TAL − LoGAHs"], body)
+
+
+def control_lines() -> list[str]:
+    """The TAL of six tasks beside those with other embeddings."""
+    kinds = {
+        "tal_6": "of the tasks",
+        "tal_6_permuted": "of other tasks",
+        "tal_6_random": "random",
+        "tal_6_none": "none",
+    }
+    own = shared("tal_6")
+    body = [
+        [words, spread(shared(kind)), "–" if kind == "tal_6" else lead(shared(kind), own)]
+        for kind, words in kinds.items()
+    ]
+    return markdown(["embeddings", "six tasks", "against those of the tasks"], body)
+
+
+def unseen_lines() -> list[str]:
+    """Descendants for unseen tasks after training."""
+    body = []
+    for task, name in UNSEEN.items():
+        chosen = of(f"mini_{task}", epochs=trained)
+        random, own, other = (points(measured("tal_tasks"), m, chosen) for m in ("random", "tal_own", "tal_other"))
+        body.append([name, *map(spread, (random, own, other)), lead(own, random), lead(own, other)])
+    return markdown(["task", "random", "own embedding", "other embedding", "own − random", "own − other"], body)
+
+
+def test_the_number_of_tasks_and_their_information() -> None:
+    text = (EXPERIMENTS / "README.md").read_text()
+    for line in [*count_lines(), *control_lines(), *unseen_lines()]:
+        assert line in text, line
