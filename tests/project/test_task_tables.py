@@ -2,7 +2,19 @@
 
 from lgx.results.statistics import Difference
 from tests.project.test_measured_tables import EXPERIMENTS, markdown
-from tests.support.sentences import BySeed, ahead, measured, of, points, signed, spread, trained, untrained
+from tests.support.sentences import (
+    BySeed,
+    ahead,
+    holds,
+    measured,
+    of,
+    points,
+    section,
+    signed,
+    spread,
+    trained,
+    untrained,
+)
 
 SIX = ("gtsrb", "flowers12", "digits", "dtd10", "cifar10", "omniglot")
 COUNTS = (1, 2, 4, 6, 9)
@@ -59,3 +71,23 @@ def test_the_number_of_tasks_and_their_information() -> None:
     text = (EXPERIMENTS / "README.md").read_text()
     for line in [*count_lines(), *control_lines(), *unseen_lines()]:
         assert line in text, line
+
+
+def test_conclusions_about_tasks_and_embeddings() -> None:
+    text = section("Number of tasks and their information")
+    leads = [ahead(shared(f"tal_{count}"), shared(f"logah_{count}")) for count in COUNTS]
+    assert not any(found.claimable for found in leads)
+    means = [found.summary.mean for found in leads]
+    holds(text, f"the differences are between {min(means):+.1f} and {max(means):+.1f} points")
+    single = [f"{value:.1f}" for value in shared("tal_1").values()]
+    holds(text, f"seeds differ: {single[0]}, {single[1]} and {single[2]} %")
+    other, drawn, none = (ahead(shared(f"tal_6_{kind}"), shared("tal_6")) for kind in ("permuted", "random", "none"))
+    assert not any(found.claimable for found in (other, drawn, none))
+    holds(text, f"other tasks TAL is {signed(other)}, with random numbers {signed(drawn)} ahead", f"({signed(none)})")
+    for task in UNSEEN:
+        chosen = of(f"mini_{task}", epochs=trained)
+        random, own, other_start = (
+            points(measured("tal_tasks"), m, chosen) for m in ("random", "tal_own", "tal_other")
+        )
+        assert not ahead(own, random).claimable
+        assert not (ahead(own, other_start).claimable and ahead(own, other_start).summary.mean > 0)
