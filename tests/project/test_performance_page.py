@@ -111,8 +111,12 @@ def test_the_table_of_the_third_machine_gives_the_measured_ranges() -> None:
     ):
         assert len(found[what, "before"]) == len(found[what, "now"]) == 5
         assert f"| {label} | {span(found[what, 'before'])} | {span(found[what, 'now'])} |" in text, label
-    before, now = (span(found["make test after installation", when]) for when in ("before", "now"))
-    assert f"| `make test` after installation, s | {before} | {now} |" in text
+    again = values("fourth_machine.csv")
+    for when in ("before", "now"):
+        assert len(found["make test after installation", when]) + len(again["make test after installation", when]) >= 5
+    for label, where in (("`make test` after installation, s", found), ("the same on the fourth machine, s", again)):
+        before, now = (span(where["make test after installation", when]) for when in ("before", "now"))
+        assert f"| {label} | {before} | {now} |" in text
     for when in ("before", "now"):
         run, lines = (found[what, when][0] for what in ("lines of code that the fast tests run", "lines of code"))
         assert f"{100 * run / lines:.1f} % of {lines:,.0f}" in " ".join(text.split())

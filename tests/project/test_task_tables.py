@@ -1,5 +1,6 @@
 """Tables of experiments/README.md on the number of tasks and the task's information, recomputed from the rows."""
 
+from lgx.core.rows import Row
 from lgx.results.statistics import Difference
 from tests.project.test_measured_tables import EXPERIMENTS, markdown
 from tests.support.sentences import (
@@ -8,6 +9,7 @@ from tests.support.sentences import (
     holds,
     measured,
     of,
+    plain,
     points,
     section,
     signed,
@@ -30,6 +32,11 @@ def lead(one: BySeed, other: BySeed) -> str:
 def shared(method: str) -> BySeed:
     """Seed -> accuracy without training, mean over tasks and ViTs."""
     return points(measured("tal_tasks"), method, of(epochs=untrained))
+
+
+def six_tasks(row: Row) -> bool:
+    """Rows of the six tasks without training."""
+    return row.epochs == 0 and row.task.removeprefix("mini_") in SIX
 
 
 def count_lines() -> list[str]:
@@ -84,6 +91,8 @@ def test_conclusions_about_tasks_and_embeddings() -> None:
     other, drawn, none = (ahead(shared(f"tal_6_{kind}"), shared("tal_6")) for kind in ("permuted", "random", "none"))
     assert not any(found.claimable for found in (other, drawn, none))
     holds(text, f"other tasks TAL is {signed(other)}, with random numbers {signed(drawn)} ahead", f"({signed(none)})")
+    longer = [points(measured("tal_mini"), kind, six_tasks) for kind in ("tal", "tal_no_task")]
+    holds(text, f"in the longer training above it is {plain(ahead(*longer))} behind")
     for task in UNSEEN:
         chosen = of(f"mini_{task}", epochs=trained)
         random, own, other_start = (
