@@ -48,9 +48,11 @@ def test_the_table_of_the_page_gives_the_measured_ranges() -> None:
     for label, what in labels.items():
         assert len(found[what, "before"]) == len(found[what, "now"]) == 5, what
         assert f"| {label} | {span(found[what, 'before'])} | {span(found[what, 'now'])} |" in text, label
+    again = values("fourth_machine.csv")
     for way in ("torchvision", "webdataset", "folder", "shards", "cache"):
-        rates = [span(found[f"images per second, {way}, {n} loader processes", "now"]) for n in (0, 2)]
-        assert f"| {way} | {rates[0]} | {rates[1]} |" in text
+        what = [(f"images per second, {way}, {n} loader processes", "now") for n in (0, 2)]
+        assert all(len(again[key]) == 5 for key in what)
+        assert f"| {way} | {' | '.join(span(where[key]) for where in (found, again) for key in what)} |" in text
     sentences = " ".join(text.split())
     for width in (64, 96):
         what = f"TAL step / ordinary step, 5 layers of width {width}, rank 64"
