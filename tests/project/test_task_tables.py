@@ -1,7 +1,6 @@
 """Tables of experiments/README.md on the number of tasks and the task's information, recomputed from the rows."""
 
 from lgx.core.rows import Row
-from lgx.results.statistics import Difference
 from tests.project.test_measured_tables import EXPERIMENTS, markdown
 from tests.support.sentences import (
     BySeed,
@@ -25,8 +24,8 @@ UNSEEN = {"tiny_imagenet": "Tiny-ImageNet", "fashion_mnist": "Fashion-MNIST", "f
 
 def lead(one: BySeed, other: BySeed) -> str:
     """A paired difference; * where its interval excludes 0."""
-    found: Difference = ahead(one, other)
-    return f"{signed(found)}{chr(92) + '*' if found.claimable else ''}"
+    found = ahead(one, other)
+    return signed(found) + (r"\*" if found.claimable else "")
 
 
 def shared(method: str) -> BySeed:
