@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 from functools import cached_property
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, l
 from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.shape_embedding import ShapeEmbedding
 from lgx.initialization import Head, Initializer, Origin, Sizes
+from lgx.methods.hypernetworks.adjusted_weights import Spectrum, with_noise, with_random_spectrum
 
 
 class HypernetPrediction(Initializer):
@@ -30,7 +32,9 @@ class HypernetPrediction(Initializer):
         task_embeddings: File of ``lgx embed`` with that task, for tasks that the learngene was not tuned on.
         noise: Standard deviation of Gaussian noise, as a share of each matrix's own standard deviation. It makes tiled
             neurons, which are equal, different before fine-tuning.
-        seed: Seed of the noise.
+        spectrum: ``random`` gives every matrix of the blocks the singular values of a random start: the untrained
+            network forgets what was predicted, and trains better. Ours.
+        seed: Seed of the noise and of the random start.
     """
 
     starts_any_model = True
@@ -42,11 +46,14 @@ class HypernetPrediction(Initializer):
         task: str | None = None,
         task_embeddings: str | None = None,
         noise: float = 0.0,
+        spectrum: Spectrum = "predicted",
         seed: int = 0,
     ) -> None:
         if noise < 0:
             raise UserError(f"noise: must not be negative, got {noise}")
-        self.source, self.config, self.noise, self.seed = source, config, noise, seed
+        if spectrum not in get_args(Spectrum):
+            raise UserError(f"spectrum: expected {' or '.join(get_args(Spectrum))}, got {spectrum!r}")
+        self.source, self.config, self.noise, self.seed, self.spectrum = source, config, noise, seed, spectrum
         self.task, self.task_embeddings = task, task_embeddings
 
     @classmethod
@@ -164,7 +171,7 @@ class HypernetPrediction(Initializer):
         embedding = self.embedding(task)
         try:
             with torch.no_grad():
-                return self._noisy(self.loaded.predict(architecture, embedding))
+                return self._adjusted(self.loaded.predict(architecture, embedding))
         except UserError as error:
             raise UserError(f"{self.source}: {error}") from error
 
@@ -179,7 +186,7 @@ class HypernetPrediction(Initializer):
             Parameters under the model's names; class tokens, which the graph does not contain, are zero.
         """
         with torch.no_grad():
-            predicted = self._noisy(self.loaded.predict_graphs([graph], self.embedding())[0])
+            predicted = self._adjusted(self.loaded.predict_graphs([graph], self.embedding())[0])
         fitted = {}
         for name, parameter in model.named_parameters():
             tensor = predicted.get(name, parameter.new_zeros(()).expand_as(parameter))
@@ -254,14 +261,10 @@ class HypernetPrediction(Initializer):
             f"{', '.join(names[:3])}{more}",
         )
 
-    def _noisy(self, predicted: dict[str, Tensor]) -> dict[str, Tensor]:
-        if self.noise:
-            generator = torch.Generator().manual_seed(self.seed)
-            for name, tensor in predicted.items():
-                if name.endswith("weight") and tensor.ndim > 1:
-                    noise = torch.randn(tensor.shape, generator=generator)
-                    predicted[name] = tensor + self.noise * tensor.std() * noise
-        return predicted
+    def _adjusted(self, predicted: dict[str, Tensor]) -> dict[str, Tensor]:
+        if self.spectrum == "random":
+            predicted = with_random_spectrum(predicted, self.seed)
+        return with_noise(predicted, self.noise, self.seed)
 
 
 def method_of(config: HypernetConfig) -> str:

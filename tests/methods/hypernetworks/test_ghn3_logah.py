@@ -125,6 +125,21 @@ def test_noise_changes_neurons_and_keeps_vectors(logah):
     assert torch.equal(plain["norm.weight"], noisy["norm.weight"])
 
 
+def test_a_random_spectrum_changes_the_blocks_matrices_only_and_keeps_their_directions(logah):
+    path, architecture = str(logah / "best.learngene.safetensors"), parse_architecture(ARCH, num_classes=3)
+    plain = HypernetPrediction(path)(architecture)
+    flat, again = (HypernetPrediction(path, spectrum="random", seed=seed)(architecture) for seed in (0, 0))
+    changed = {name for name in plain if not torch.equal(plain[name], flat[name])}
+    assert changed == {name for name in plain if name.startswith("blocks.") and plain[name].ndim == 2}
+    assert all(torch.equal(flat[name], again[name]) for name in flat)
+    weight, before = flat["blocks.0.mlp.fc1.weight"], plain["blocks.0.mlp.fc1.weight"]
+    values, old = torch.linalg.svdvals(weight), torch.linalg.svdvals(before)
+    assert weight.std().item() == pytest.approx(0.02, rel=0.2)
+    assert (values / values[0]).mean() > 1.5 * (old / old[0]).mean()
+    leading = torch.linalg.svd(before)[0][:, 0]
+    assert torch.linalg.norm(leading @ weight) == pytest.approx(values[0].item(), rel=1e-3)
+
+
 def test_a_hypernetwork_file_that_does_not_fit_is_refused(logah, sws, tmp_path):
     learngene = Learngene.load(logah / "best.learngene.safetensors")
     with pytest.raises(UserError, match=r"differ: decoder\.basis\.weight"):

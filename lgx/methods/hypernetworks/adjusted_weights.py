@@ -1,0 +1,55 @@
+"""Changes to predicted weights that make a descendant easier to train."""
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+Spectrum = Literal["predicted", "random"]
+_IN_A_BLOCK = re.compile(r"\.\d+\..*weight$")
+"""Names of the weights of numbered blocks: no embeddings, no heads."""
+
+
+def with_noise(predicted: Mapping[str, Tensor], share: float, seed: int = 0) -> dict[str, Tensor]:
+    """Add Gaussian noise to every weight of two or more dimensions.
+
+    Args:
+        predicted: Parameters by name.
+        share: Standard deviation of the noise, as a share of each weight's own standard deviation; 0 for none.
+        seed: Seed of the noise.
+    """
+    if not share:
+        return dict(predicted)
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: tensor + share * tensor.std() * torch.randn(tensor.shape, generator=generator)
+        if name.endswith("weight") and tensor.ndim > 1
+        else tensor
+        for name, tensor in predicted.items()
+    }
+
+
+def with_random_spectrum(predicted: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
+    """Give every matrix of the blocks the singular values of a random start, and keep its singular vectors.
+
+    A hypernetwork predicts matrices of low rank: few directions carry almost all of a matrix, and where it repeats its
+    output, some carry nothing. Such a start trains badly. This is ours; the papers train predictions as they are.
+
+    Args:
+        predicted: Parameters by name.
+        seed: Seed of the random start, whose weights follow a truncated normal distribution of deviation 0.02.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: _flattened(tensor, generator) if _IN_A_BLOCK.search(name) and tensor.ndim == 2 else tensor
+        for name, tensor in predicted.items()
+    }
+
+
+def _flattened(matrix: Tensor, generator: torch.Generator) -> Tensor:
+    random = nn.init.trunc_normal_(torch.empty_like(matrix, dtype=torch.float64), std=0.02, generator=generator)
+    left, _, right = torch.linalg.svd(matrix.double(), full_matrices=False)
+    flattened: Tensor = (left * torch.linalg.svdvals(random)) @ right
+    return flattened.to(matrix.dtype)
