@@ -32,8 +32,8 @@ class HypernetPrediction(Initializer):
         task_embeddings: File of ``lgx embed`` with that task, for tasks that the learngene was not tuned on.
         noise: Standard deviation of Gaussian noise, as a share of each matrix's own standard deviation. It makes tiled
             neurons, which are equal, different before fine-tuning.
-        spectrum: ``random`` gives every matrix of the blocks the singular values of a random start: the untrained
-            network forgets what was predicted, and trains better. Ours.
+        spectrum: ``random`` gives every matrix of the blocks the singular values of a random start. Predicted
+            matrices have low rank, which makes some starts train badly. Ours; experiments/README.md has what it gains.
         seed: Seed of the noise and of the random start.
     """
 
