@@ -6,8 +6,10 @@ from pathlib import Path
 from statistics import fmean
 
 from lgx.core.rows import Row
+from lgx.methods.lsamd.agreement import agreement
 from lgx.results.statistics import Difference
 from tests.project.test_measured_tables import rows
+from tests.project.test_selection_tables import selections
 from tests.support.sentences import (
     BySeed,
     ahead,
@@ -123,34 +125,40 @@ def listed(layers: list[int]) -> str:
 
 def test_layers_that_the_gates_keep():
     text, priced, chosen = section(REAL), *(
-        [[layer for layer, count in sorted(kept(gate, seed).items()) if count >= 3] for seed in (0, 1)]
-        for gate in ("priced", "chosen")
+        [[layer for layer, count in sorted(kept(gate, seed).items()) if count >= 3] for seed in range(seeds)]
+        for gate, seeds in (("priced", 3), ("chosen", 2))
     )  # fmt: skip
-    holds(
-        text, f"three or more sets use the layers {listed(priced[0])} in one seed and {listed(priced[1])} in the other"
-    )
+    one, another, third = map(listed, priced)
+    holds(text, f"three or more sets use the layers {one} in one seed, {another} in another, and {third} in the third")
     holds(text, f"(seed 0) leaves the layers {listed(priced[0])}, which three or more of the five sets use")
     assert chosen == [[2, 3, 4, 5, 6, 11], [0, 2, 3, 4, 5, 11]]
     holds(text, "with `chosen`, 2 to 6 and 11, and 0, 2 to 5 and 11")
     assert [kept("chosen", seed)[11] for seed in (0, 1)] == [4, 4]
     last = [kept(gate, seed)[layer] for gate in ("compared", "priced") for seed in (0, 1) for layer in range(8, 12)]
     assert max(last) <= 2
-    free, low, high = ([kept(gate, s).total() for s in seeds]
-                       for gate, seeds in (("compared", (0, 1)), ("priced_low", (0,)), ("priced", (0, 1))))  # fmt: skip
-    holds(text, f"{free[0]} and {free[1]} of 60 without one, {low[0]} at 0.01, {high[0]} and {high[1]} at 0.03")
+    assert max(kept("priced", 2)[layer] for layer in range(8, 12)) <= 2
+    of_gates = {"compared": (0, 1), "priced_low": (0,), "priced": (0, 1, 2)}
+    free, low, high = ([kept(gate, seed).total() for seed in seeds] for gate, seeds in of_gates.items())
+    holds(
+        text, f"{free[0]} and {free[1]} of 60 without one, {low[0]} at 0.01, {high[0]}, {high[1]} and {high[2]} at 0.03"
+    )
 
 
 def test_text_and_table_of_the_selections_agree():
     text = section(REAL)
     gates = ("chosen (compares nothing)", "compared, no price", "compared, price 0.03")
     found = [re.search(rf"\| {re.escape(gate)} \| ([+-][\d.]+) \| ([+-][\d.]+) \|", text).groups() for gate in gates]
-    kappas, rhos = (sorted(values) for values in zip(*found, strict=True))
+    priced = {seed: selections()["priced", seed][0] for seed in range(3)}
+    third = [agreement(priced[2], priced[seed]) for seed in (0, 1)]
+    with_third = [f"{both.kappa:+.2f}" for both in third], [f"{both.rho:+.2f}" for both in third]
+    holds(text, f"agrees with these by κ {' and '.join(with_third[0])}, ρ {' and '.join(with_third[1])}")
+    kappas, rhos = (sorted([*values, *more]) for values, more in zip(zip(*found, strict=True), with_third, strict=True))
     holds(text, f"κ is {kappas[0]} to {kappas[-1]} between two seeds", f"swap profiles {rhos[0]} to {rhos[-1]}")
     assert text.count("| 1 2 3 4 5 6 |") == 4
-    holds(text, "names the layers 1 to 6 in four of seven selections")
+    holds(text, "names the layers 1 to 6 in four of eight selections")
     chances = [re.findall(rf"\| {re.escape(gate)} \| \d .*? \((0\.\d+)\)", text) for gate in gates]
     assert [sum(float(p) < 0.05 for p in values) for values in chances] == [2, 1, 1]
-    holds(text, "with both seeds of `chosen`, and with one of two seeds of the others")
+    holds(text, "with both seeds of `chosen`, and with one of two or three seeds of the others")
 
 
 def test_descendants_of_selected_layers():
