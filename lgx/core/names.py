@@ -1,4 +1,4 @@
-"""Names that become folders: of experiments and runs."""
+"""Names that become folders, of experiments and runs, and names of methods in rows."""
 
 import re
 
@@ -42,6 +42,20 @@ def check_line(text: str, place: str) -> None:
     """
     if wrong := next((c for c in text if not c.isprintable()), None):
         raise UserError(f"{place}: {text[:100]!r} holds the character {wrong!r}, which cannot be printed; leave it out")
+
+
+def check_label(label: str | None, place: str) -> None:
+    """Refuse a name of a method in rows that is no single word; lists of methods separate them by commas.
+
+    Args:
+        label: The name; None where the method has its own.
+        place: The option that gives it, for the message.
+
+    Raises:
+        UserError: If it has other characters than letters, digits and underscores.
+    """
+    if label is not None and not label.replace("_", "").isalnum():
+        raise UserError(f"{place}: expected letters, digits and underscores, got {label!r}")
 
 
 def check_pattern(pattern: str, place: str) -> None:

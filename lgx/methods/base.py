@@ -18,6 +18,7 @@ from lgx.components.mixup import make_mixup
 from lgx.components.sharding import ShardedStrategy, check_sharding_strategy
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.core.batch import Batch
+from lgx.core.names import check_label
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.methods.cost_probe import CostProbe
@@ -96,8 +97,7 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         label: str | None = None,
     ) -> None:
         super().__init__()
-        if label is not None and not label.replace("_", "").isalnum():
-            raise UserError(f"model.label: expected letters, digits and underscores, got {label!r}")
+        check_label(label, "model.label")
         for option, share in (
             ("label_smoothing", label_smoothing), ("drop_path_rate", drop_path_rate), ("dropout", dropout),
         ):  # fmt: skip

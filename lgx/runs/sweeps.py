@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from lgx.core.names import check_name
+from lgx.core.names import check_label, check_name
 from lgx.core.plain_yaml import read_yaml
 from lgx.core.rows import read_rows
 from lgx.core.schema import shortened
@@ -174,6 +174,8 @@ def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path) -> It
         except (KeyError, ValueError) as error:
             raise UserError(f"{file}: run {_short(entry['name'])}: unknown variable {str(error)[:100]}") from error
         check_name(name, f"{file}: name")
+        label = filled.get("model.label")
+        check_label(None if label is None else str(label), f"{file}: run {_short(name)}: model.label")
         folder, config = str(parent / name / f"seed{seed}"), str(file.parent / entry["config"])
         yield RunSpec(name, seed, folder, entry.get("command", "fit"), config, filled)
 

@@ -105,6 +105,10 @@ def test_a_failed_run_stops_only_the_runs_that_need_it(sweep_file, tmp_path):
         ({"runs": [{"name": "x", "config": 3}]}, "config must be the name"),
         ({"runs": [{"name": "x", "config": "a", "matrix": {"d": {6: "a"}}}]}, "matrix.d must map every value"),
         ({"runs": [{"name": "{seed.x}", "config": "a"}]}, "unknown variable"),
+        (
+            {"runs": [{"name": "x", "config": "a", "options": {"model.label": "l_{a}"}, "matrix": {"a": [0.5]}}]},
+            "run x: model.label: expected letters, digits and underscores, got 'l_0.5'",
+        ),
         ({"seeds": [True]}, "seeds must be"),
     ],
 )
