@@ -1,7 +1,7 @@
 """Compare runs: which rows count, and the tables and verdicts made of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lgx.core.rows import Row
@@ -35,6 +35,7 @@ class Options:
         baseline: Method that all others are compared with; None for none.
         methods: Names of the methods to show; empty for all.
         tasks: Names of the tasks to show; empty for all.
+        labels: Names under which methods are shown and judged, by their labels in the rows, where these are others.
         average: Show each method's mean over tasks and architectures.
         cost: Also show the cost of each method's descendants.
         claims: Claims of the paper to judge.
@@ -60,6 +61,7 @@ class Options:
     architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
     paper_architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
     stored: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     folders: bool = True
 
     @property
@@ -204,6 +206,7 @@ def _chosen(rows: Sequence[Row], options: Options) -> list[Row]:
     if not chosen:
         measured = _listed((row.split for row in of_metric), " or ")
         raise UserError(f"no {metric} was measured on the {split} split; give --split {measured}")
+    chosen = [replace(row, method=options.labels.get(row.method, row.method)) for row in chosen]
     chosen = _only(_only(chosen, "task", options.tasks), "method", options.methods)
     if baseline and baseline not in {row.method for row in chosen}:
         raise UserError(f"baseline {baseline!r} was not measured; methods are {_listed(row.method for row in chosen)}")

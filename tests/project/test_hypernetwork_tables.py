@@ -54,12 +54,12 @@ def guided(method: str) -> BySeed:
 def guidance_lines() -> list[str]:
     """Accuracy and lead over the labels alone, by guidance and share of the loss."""
     labels = guided("labels")
-    body = [["labels alone", spread(labels), *("–" for _ in ALPHAS[1:])]]
+    body = [["labels alone", spread(labels), *("–" for _ in list(ALPHAS)[1:])]]
     for guidance in ("features", "logits"):
-        own = [guided(f"{guidance}_{alpha}") for alpha in ALPHAS]
+        own = [guided(f"{guidance}_{share}") for share in ALPHAS]
         body.append([guidance, *map(spread, own)])
         body.append([f"{guidance} − labels", *(lead(values, labels) for values in own)])
-    return markdown(["guidance", *(f"α = {alpha}" for alpha in ALPHAS)], body)
+    return markdown(["guidance", *(f"α = {alpha}" for alpha in ALPHAS.values())], body)
 
 
 def norm(guidance: str, alpha: str, part: str, steps: range) -> float:
@@ -76,7 +76,7 @@ def norm_lines() -> list[str]:
     halves = {"first half": range(0, 241), "second half": range(241, 481)}
     body = []
     for guidance in ("features", "logits"):
-        for alpha in ALPHAS:
+        for alpha in ALPHAS.values():
             found = [
                 norm(guidance, alpha, part, steps)
                 for part in ("loss_labels", "loss_guidance")

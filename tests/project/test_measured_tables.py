@@ -12,6 +12,7 @@ STARTS = {
     "random": "random",
     "mimetic": "mimetic",
     "vanilla_lg": "Vanilla-LG",
+    "tleg": "TLEG",
     "weight_selection": "weight selection",
     "weight_subcloning": "weight subcloning",
     "sws": "SWS, labels",
@@ -66,7 +67,7 @@ def test_descendants_of_deit_tiny() -> None:
         for line in markdown(head, body):
             assert line in text, line
     assert all(sorted(cell) == [0, 1, 2] for cell in found.values())
-    assert len(found) == 2 * 2 * (3 * 6 + 1)
+    assert len(found) == 2 * 2 * (3 * 6 + 2)
 
 
 def test_the_text_about_deit_tiny_follows_from_the_rows() -> None:
@@ -109,9 +110,10 @@ def test_seconds_of_descendants_of_deit_tiny() -> None:
     for start, name in STARTS.items():
         learned = {
             "sws": [f"{seconds(['sws-flowers12'])} + {seconds(['ancestor-flowers12'])}"],
+            "tleg": [f"{seconds(['tleg-flowers12'])} + {seconds(['ancestor-flowers12'])}"],
             "sws_features": [seconds(["sws_features-flowers12"])],
         }.get(start, ["–"])
-        sizes = ["depth"] if start == "vanilla_lg" else list(SIZES)
+        sizes = ["depth"] if start in ("vanilla_lg", "tleg") else list(SIZES)
         tuned = [seconds([f"flowers12-{size}-{start}"]) if size in sizes else "–" for size in SIZES]
         body.append([name, *learned, *tuned])
     text = (EXPERIMENTS / "README.md").read_text()

@@ -180,18 +180,18 @@ def by_task(method: str) -> str:
 
 def test_tuning_on_one_task_alone_and_task_information():
     text = section(TRAINED)
-    epochs, steps = (ahead(start("tal", *SMALL), start(name, *SMALL)) for name in ("tal_st_epochs", "tal_st"))
+    epochs, steps = (ahead(start("tal", *SMALL), start(name, *SMALL)) for name in ("tal_st", "tal_st_steps"))
     assert epochs.claimable
     assert steps.claimable
     printed = paper("tal/table7", "tal > tal_st")
     holds(
         text,
-        f"TAL-st has {by_task('tal_st_epochs')} % untrained on GTSRB, Flowers and DTD after 102, 22 and 28 steps; "
+        f"TAL-st has {by_task('tal_st')} % untrained on GTSRB, Flowers and DTD after 102, 22 and 28 steps; "
         f"TAL has {by_task('tal')} after 1,800 shared steps ({signed(epochs)}; the paper: +{printed})",
-        f"After 300 steps each, TAL-st has {by_task('tal_st')}, and is ahead ({signed(steps)})",
+        f"After 300 steps each, TAL-st has {by_task('tal_st_steps')}, and is ahead ({signed(steps)})",
         f"is equal to it ({by_task('tal_uniform').replace(' and', ',')})",
     )
-    assert not ahead(start("tal_uniform", *SMALL), start("tal_st", *SMALL)).claimable
+    assert not ahead(start("tal_uniform", *SMALL), start("tal_st_steps", *SMALL)).claimable
     task, plainly = start("ghn3_task"), start("ghn3")
     claim = paper("tal/ghn3_task", "ghn3_task > ghn3")
     holds(

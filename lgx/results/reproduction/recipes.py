@@ -17,7 +17,7 @@ FILE = Path("experiments/index.yaml")
 SCALES = ("pocket", "mini", "paper")
 _KEYS = {"title", "numbers", "claims", "controls", *SCALES}
 _LISTS = ("results", "measured", "tasks", "methods", "show")
-_SCALE_KEYS = {"steps", "metric", "metrics", "split", "confounded", "architectures", "stored", *_LISTS}
+_SCALE_KEYS = {"steps", "metric", "metrics", "split", "confounded", "architectures", "stored", "labels", *_LISTS}
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Scale:
         confounded: For claims whose two sides differ in more than the method at this scale, what else differs.
         architectures: For claims about some architectures only, their names at this scale.
         stored: By method, the architecture of what it stores, or ``each`` for separate networks; runs tell it, too.
+        labels: The methods that other labels in the rows stand for.
     """
 
     steps: tuple[Step, ...]
@@ -51,6 +52,7 @@ class Scale:
     confounded: Mapping[Claim, str] = field(default_factory=dict)
     architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
     stored: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Recipe:
             how.metric, how.split, self.numbers,
             methods=how.methods, tasks=how.tasks, claims=self.claims + self.controls, task_metrics=how.metrics,
             confounded=how.confounded, architectures=how.architectures, stored=how.stored,
-            paper_architectures=paper.architectures if paper else {}, folders=not measured,
+            paper_architectures=paper.architectures if paper else {}, labels=how.labels, folders=not measured,
         )  # fmt: skip
 
 
@@ -159,9 +161,9 @@ def _scale(name: str, entry: Any) -> Scale:
     _check(entry, _SCALE_KEYS, name)
     given: dict[str, Any] = {key: tuple(map(str, _flat(entry[key]))) for key in _LISTS if key in entry}
     given |= {key: str(entry[key]) for key in ("metric", "split") if key in entry}
-    for key in ("metrics", "confounded", "architectures", "stored"):
+    for key in ("metrics", "confounded", "architectures", "stored", "labels"):
         _check(entry.get(key, {}), entry.get(key, {}), key)
-    for key in ("metrics", "stored"):
+    for key in ("metrics", "stored", "labels"):
         given[key] = {str(name): str(value) for name, value in entry.get(key, {}).items()}
     given["confounded"] = {Claim.parse(claim): str(reason) for claim, reason in entry.get("confounded", {}).items()}
     given["architectures"] = {
