@@ -35,7 +35,7 @@ class Options:
         baseline: Method that all others are compared with; None for none.
         methods: Names of the methods to show; empty for all.
         tasks: Names of the tasks to show; empty for all.
-        labels: Names under which methods are shown and judged, by their labels in the rows, where these are others.
+        labels: Label in the rows -> name under which the method is shown and judged, where it is another one.
         average: Show each method's mean over tasks and architectures.
         cost: Also show the cost of each method's descendants.
         claims: Claims of the paper to judge.
@@ -139,7 +139,7 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
         UserError: If there are no such rows or methods.
     """
     split = options.split
-    merged = merge(files)
+    merged = _renamed(merge(files), options.labels)
     chosen = _chosen(merged.rows, options)
     of_paper = {row.epochs or 0 for row in table.rows} if table else set()
     shown, notes = last_epochs(chosen, of_paper)
@@ -196,6 +196,10 @@ def judge_claim(
     return judge(claim, rows, table, options.metrics, options.confounded.get(claim, ""))
 
 
+def _renamed(merged: Merged, labels: Mapping[str, str]) -> Merged:
+    return replace(merged, rows=[replace(row, method=labels.get(row.method, row.method)) for row in merged.rows])
+
+
 def _chosen(rows: Sequence[Row], options: Options) -> list[Row]:
     """Rows of the metric, split, methods and tasks that were asked for."""
     metric, split, baseline = options.metric, options.split, options.baseline
@@ -206,7 +210,6 @@ def _chosen(rows: Sequence[Row], options: Options) -> list[Row]:
     if not chosen:
         measured = _listed((row.split for row in of_metric), " or ")
         raise UserError(f"no {metric} was measured on the {split} split; give --split {measured}")
-    chosen = [replace(row, method=options.labels.get(row.method, row.method)) for row in chosen]
     chosen = _only(_only(chosen, "task", options.tasks), "method", options.methods)
     if baseline and baseline not in {row.method for row in chosen}:
         raise UserError(f"baseline {baseline!r} was not measured; methods are {_listed(row.method for row in chosen)}")

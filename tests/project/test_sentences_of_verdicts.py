@@ -47,10 +47,10 @@ def test_pages_summarize_the_verdicts():
     judged = [answer for answer in own if answer != "not measured" and not answer.startswith("confounded")]
     assert sum("**holds**" in answer for answer in judged) > len(judged) / 2
     refuted = {(line[0], line[1]) for line in found if "does not hold" in line[-1] and "(control)" not in line[1]}
-    assert {table for table, _ in refuted} == {"tal/table3", "tal/table5"}
-    assert {claim.split(" > ")[0] for _, claim in refuted} == {"tal", "tal_plus", "logah"}
-    assert all(claim.split(" > ")[1].startswith("random, trained") for _, claim in refuted)
-    holds(page(ROOT / "README.md"), "say that starts of TAL, TAL+ and LoGAH train better than random ones")
+    on_starts = {claim for _, claim in refuted if claim.split(" > ")[1].startswith("random, trained")}
+    assert {claim.split(" > ")[0] for claim in on_starts} == {"tal", "tal_plus", "logah"}
+    assert len([claim for _, claim in refuted if claim in on_starts]) > len(refuted) / 2
+    holds(page(ROOT / "README.md"), "are mostly on starts of TAL, TAL+ and LoGAH, which train worse than random ones")
 
 
 def test_every_row_names_its_hardware():

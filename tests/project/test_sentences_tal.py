@@ -219,7 +219,7 @@ def test_layouts_of_tal_and_logah():
     assert f"{worth[0].summary.mean:.1f}" == f"{worth[1].summary.mean:.1f}"
     halves = [f"± {found.summary.half_width:.1f}" for found in worth]
     holds(text, f"is worth {worth[0].summary.mean:.1f} points, to both ({halves[0]} and {halves[1]})")
-    holds(text, f"the lead of {ahead(start('tal'), start('logah')).summary.mean:.1f} points of TAL over LoGAH above")
+    holds(text, f"the lead of {ahead(start('tal'), start('logah')).summary.mean:.1f} points of TAL over LoGAH [there]")
 
 
 def test_learning_rates_are_those_with_the_best_validation_accuracy():

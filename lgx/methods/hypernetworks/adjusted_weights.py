@@ -7,9 +7,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from lgx.errors import UserError
+
 Spectrum = Literal["predicted", "random"]
-_IN_A_BLOCK = re.compile(r"\.\d+\..*weight$")
-"""Names of the weights of numbered blocks: no embeddings, no heads."""
+_IN_A_BLOCK = re.compile(r"(?:^|\.)(?:blocks|layers|h)\..*weight$")
+"""Names of the weights of blocks, as timm, torchvision and transformers write them: no embeddings, no heads."""
 
 
 def with_noise(predicted: Mapping[str, Tensor], share: float, seed: int = 0) -> dict[str, Tensor]:
@@ -35,17 +37,23 @@ def with_random_spectrum(predicted: Mapping[str, Tensor], seed: int = 0) -> dict
     """Give every matrix of the blocks the singular values of a random start, and keep its singular vectors.
 
     A hypernetwork predicts matrices of low rank: few directions carry almost all of a matrix, and where it repeats its
-    output, some carry nothing. Such a start trains badly. This is ours; the papers train predictions as they are.
+    output, some carry nothing; for these the singular vectors are arbitrary. Such a start trains badly. This is ours;
+    the papers train predictions as they are.
 
     Args:
         predicted: Parameters by name.
         seed: Seed of the random start, whose weights follow a truncated normal distribution of deviation 0.02.
+
+    Raises:
+        UserError: If the network has no matrices in blocks, as convolutional ones, or one of them is not finite.
     """
+    matrices = {name for name, tensor in predicted.items() if _IN_A_BLOCK.search(name) and tensor.ndim == 2}
+    if not matrices:
+        raise UserError("spectrum: this network has no matrices in blocks; leave it out")
+    if wrong := next((name for name in sorted(matrices) if not predicted[name].isfinite().all()), None):
+        raise UserError(f"spectrum: the prediction of {wrong} holds values that are not finite; leave it out")
     generator = torch.Generator().manual_seed(seed)
-    return {
-        name: _flattened(tensor, generator) if _IN_A_BLOCK.search(name) and tensor.ndim == 2 else tensor
-        for name, tensor in predicted.items()
-    }
+    return {name: _flattened(t, generator) if name in matrices else t for name, t in predicted.items()}
 
 
 def _flattened(matrix: Tensor, generator: torch.Generator) -> Tensor:

@@ -37,7 +37,7 @@ class Scale:
         confounded: For claims whose two sides differ in more than the method at this scale, what else differs.
         architectures: For claims about some architectures only, their names at this scale.
         stored: By method, the architecture of what it stores, or ``each`` for separate networks; runs tell it, too.
-        labels: The methods that other labels in the rows stand for.
+        labels: Label in the rows -> method of the claims, where the two differ.
     """
 
     steps: tuple[Step, ...]

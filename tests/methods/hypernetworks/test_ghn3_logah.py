@@ -18,6 +18,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, load
 from lgx.methods import GHN3, HypernetPrediction, LoGAH
+from lgx.methods.hypernetworks.adjusted_weights import with_random_spectrum
 from tests.support.command_line import ARCH, arguments, lgx
 
 PANEL = ["depth=2,embed_dim=16,num_heads=2", "depth=3,embed_dim=24,num_heads=3"]
@@ -136,6 +137,10 @@ def test_a_random_spectrum_changes_the_blocks_matrices_only_and_keeps_their_dire
     values, old = torch.linalg.svdvals(weight), torch.linalg.svdvals(before)
     assert weight.std().item() == pytest.approx(0.02, rel=0.2)
     assert (values / values[0]).mean() > 1.5 * (old / old[0]).mean()
+    with pytest.raises(UserError, match="no matrices in blocks; leave it out"):
+        with_random_spectrum({"layer1.0.conv1.weight": torch.zeros(4, 4, 3, 3), "classifier.1.weight": torch.eye(4)})
+    with pytest.raises(UserError, match=r"h\.0\.c_fc\.weight holds values that are not finite"):
+        with_random_spectrum({"transformer.h.0.c_fc.weight": torch.full((4, 4), float("nan"))})
     leading = torch.linalg.svd(before)[0][:, 0]
     assert torch.linalg.norm(leading @ weight) == pytest.approx(values[0].item(), rel=1e-3)
 
