@@ -46,6 +46,17 @@ def test_untrained_sws_is_ahead_of_starts_without_learngene_at_every_depth():
     holds(section("SWS on Fashion-MNIST"), f"Its interval includes 0 at {names}, where five seeds")
 
 
+def test_untrained_sws_is_behind_networks_trained_as_long_as_its_learngene():
+    trained_alone = points(measured("sws_fashion_mnist_trained"), "random", of(arch="depth=10", epochs=trained))
+    lead = ahead(fashion("sws", 10), trained_alone)
+    assert lead.claimable
+    assert {row.epochs for row in measured("sws_fashion_mnist_trained")} == {0, 6}
+    holds(
+        section("SWS on Fashion-MNIST"),
+        f"is {plain(lead)} points behind a network of 10 layers that was trained from scratch for as many epochs",
+    )
+
+
 def test_leads_of_sws_and_simple_lg_cross():
     text = section("SWS on Fashion-MNIST")
     leads = {depth: ahead(fashion("sws", depth), fashion("simple_lg", depth)) for depth in DEPTHS}
