@@ -136,6 +136,31 @@ def text_lines() -> list[str]:
     return markdown(["method", *(f"{name}, {depth} layers" for name in TEXTS.values() for depth in DEPTHS)], body)
 
 
+def test_guidance_by_a_real_ancestor() -> None:
+    text = (EXPERIMENTS / "README.md").read_text()
+    for line in [*guidance_lines(), *norm_lines()]:
+        assert line in text, line
+    page = section("Guidance by a real ancestor")
+    whole = points(measured("tal_guidance"), "ancestor", of("mini_cifar10"))
+    holds(page, f"where it has {spread(whole)} %")
+    labels, kinds = guided("labels"), [f"{guidance}_{share}" for guidance in ("features", "logits") for share in ALPHAS]
+    leads = [ahead(guided(kind), labels) for kind in kinds]
+    assert not any(found.claimable for found in leads)
+    means = sorted(found.summary.mean for found in leads)
+    of_all = {seed: fmean(guided(kind)[seed] for kind in kinds) for seed in labels}
+    holds(
+        page,
+        f"by {means[0]:.1f} to {means[-1]:.1f} points, and in the mean over them by {plain(ahead(of_all, labels))}",
+    )
+    logits = [ahead(guided(f"logits_{share}"), guided(f"features_{share}")) for share in ALPHAS]
+    assert not any(found.claimable for found in logits)
+    holds(page, f"is {signed(logits[0])}, {signed(logits[1])} and {signed(logits[2])}")
+    for guidance, least, most in (("features", 0.3, 0.52), ("logits", 0.87, 1.0)):
+        for alpha in ALPHAS.values():
+            norms = [norm(guidance, alpha, part, range(481)) for part in ("loss_guidance", "loss_labels")]
+            assert least < norms[0] / norms[1] < most, (guidance, alpha, norms)
+
+
 def test_starts_from_hypernetworks() -> None:
     text = (EXPERIMENTS / "README.md").read_text()
     for line in start_lines():
