@@ -1,7 +1,7 @@
 """Tables of experiments/README.md on TAL, LoGAH and GHN-3 at equal steps, recomputed from the rows."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from statistics import fmean
 
 from lgx.results.statistics import Difference
@@ -11,6 +11,7 @@ from tests.support.sentences import (
     BySeed,
     ahead,
     holds,
+    lead,
     measured,
     of,
     paper,
@@ -51,22 +52,15 @@ def rate_lines() -> list[str]:
     return markdown(["hypernetwork", *RATES.values()], body)
 
 
-def lead(one: BySeed, other: BySeed) -> str:
-    """A paired difference; * where its interval excludes 0."""
-    found = ahead(one, other)
-    return signed(found) + (r"\*" if found.claimable else "")
-
-
 def predicted(method: str, *tasks: str) -> BySeed:
     """Seed -> accuracy of the four held-out ViTs without training, mean over the tasks."""
     cells = [points(measured("tal_equal"), method, of(task)) for task in tasks or TASKS]
     return {seed: fmean(cell[seed] for cell in cells) for seed in cells[0]}
 
 
-def start(method: str, task: str, when: object = trained) -> BySeed:
+def start(method: str, task: str, when: Callable[[int], bool] = trained) -> BySeed:
     """Seed -> accuracy of a descendant before or after training."""
-    chosen = of(task, epochs=untrained if when is untrained else trained)
-    return points(measured("tal_equal_trained"), method, chosen)
+    return points(measured("tal_equal_trained"), method, of(task, epochs=when))
 
 
 def both(method: str, tasks: Iterable[str]) -> BySeed:

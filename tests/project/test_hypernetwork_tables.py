@@ -1,5 +1,6 @@
 """Tables of experiments/README.md on guidance, starts of hypernetworks and two tasks of texts, from the rows."""
 
+from collections.abc import Callable
 from statistics import fmean
 
 from lgx.results.statistics import Difference
@@ -9,6 +10,7 @@ from tests.support.sentences import (
     BySeed,
     ahead,
     holds,
+    lead,
     measured,
     of,
     plain,
@@ -38,12 +40,6 @@ STARTS = {
 TEXTS = {"sst2": "SST-2", "imdb_subset": "IMDB (a part)"}
 TEXT_METHODS = ("random", "logah", "logah_aligned", "tal")
 DEPTHS = (3, 6, 9)
-
-
-def lead(one: BySeed, other: BySeed) -> str:
-    """A paired difference; * where its interval excludes 0."""
-    found = ahead(one, other)
-    return signed(found) + (r"\*" if found.claimable else "")
 
 
 def guided(method: str) -> BySeed:
@@ -86,10 +82,9 @@ def norm_lines() -> list[str]:
     return markdown(["guidance", *(f"{part}, {half}" for part in ("labels", "ancestor") for half in halves)], body)
 
 
-def start(method: str, task: str, when: object = trained) -> BySeed:
+def start(method: str, task: str, when: Callable[[int], bool] = trained) -> BySeed:
     """Seed -> accuracy of the descendant of four layers of width 96."""
-    chosen = of(task, "depth=4 embed_dim=96", untrained if when is untrained else trained)
-    return points(measured("tal_starts"), method, chosen)
+    return points(measured("tal_starts"), method, of(task, "depth=4 embed_dim=96", when))
 
 
 def start_lines() -> list[str]:

@@ -6,6 +6,7 @@ from tests.support.sentences import (
     BySeed,
     ahead,
     holds,
+    lead,
     measured,
     of,
     plain,
@@ -20,12 +21,6 @@ from tests.support.sentences import (
 SIX = ("gtsrb", "flowers12", "digits", "dtd10", "cifar10", "omniglot")
 COUNTS = (1, 2, 4, 6, 9)
 UNSEEN = {"tiny_imagenet": "Tiny-ImageNet", "fashion_mnist": "Fashion-MNIST", "fer2013": "FER2013"}
-
-
-def lead(one: BySeed, other: BySeed) -> str:
-    """A paired difference; * where its interval excludes 0."""
-    found = ahead(one, other)
-    return signed(found) + (r"\*" if found.claimable else "")
 
 
 def shared(method: str) -> BySeed:

@@ -82,6 +82,12 @@ def signed(found: Difference, digits: int = 1) -> str:
     return f"{found.summary.mean:+.{digits}f} ± {found.summary.half_width:.{digits}f}"
 
 
+def lead(one: BySeed, other: BySeed) -> str:
+    """A paired difference; * where its interval excludes 0."""
+    found = ahead(one, other)
+    return signed(found) + (r"\*" if found.claimable else "")
+
+
 def spread(values: Mapping[int, float], digits: int = 1) -> str:
     """Mean and half of the interval over the seeds."""
     found = summarize(list(values.values()))

@@ -34,7 +34,7 @@ def with_noise(predicted: Mapping[str, Tensor], share: float, seed: int = 0) -> 
 
 
 def with_random_spectrum(predicted: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
-    """Give every matrix of the blocks the singular values of a random start, and keep its singular vectors.
+    """Give every matrix (rows, columns) of the blocks the singular values of a random start; keep its singular vectors.
 
     A hypernetwork predicts matrices of low rank: few directions carry almost all of a matrix, and where it repeats its
     output, some carry nothing; for these the singular vectors are arbitrary. Such a start trains badly. This is ours;
