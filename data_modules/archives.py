@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from lgx.core.files import atomic_path
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
 
 EXPANSION = 200
 """Largest allowed ratio of an archive's content to its size. Texts shrink to a tenth, images hardly at all."""

@@ -11,8 +11,8 @@ from data_modules.official import TREE_NAMES, tree_split
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.suites import Suite
 from data_modules.text_set import TextSet
-from lgx.core.places import Places, any_exist
 from lgx.errors import UserError
+from lgx.host.places import Places, any_exist
 
 
 def suite_of(name: str) -> Suite[Any] | None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
 from data_modules.images import ImageFiles
-from lgx.core.images import IMAGE_SUFFIXES, listed, skipped_files
 from lgx.core.schema import LINE
 from lgx.errors import UserError
+from lgx.host.images import IMAGE_SUFFIXES, listed, skipped_files
 
 
 def class_folders(folder: Path) -> list[str]:

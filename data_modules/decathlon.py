@@ -9,9 +9,9 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images, guarded
 from data_modules.splits import stratified_split
-from lgx.core.json_files import read_json
-from lgx.core.places import Places, any_exist
 from lgx.errors import UserError
+from lgx.host.json_files import read_json
+from lgx.host.places import Places, any_exist
 
 DecathlonTask = Literal[
     "aircraft", "cifar100", "dped", "dtd", "gtsrb", "imagenet", "omniglot", "svhn", "ucf101", "flowers"

@@ -18,8 +18,8 @@ from data_modules.decathlon import (
 )
 from data_modules.prepare import link
 from data_modules.suites import Suite
-from lgx.core.files import atomic_path
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
 
 DEVKIT = "http://www.robots.ox.ac.uk/~vgg/share/decathlon-1.0-devkit.tar.gz"
 DATA = "http://www.robots.ox.ac.uk/~vgg/share/decathlon-1.0-data.tar.gz"

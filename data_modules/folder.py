@@ -10,9 +10,9 @@ from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
 from data_modules.official import TREE_NAMES, tree_split
 from data_modules.splits import stratified_split
-from lgx.core.images import IMAGE_SUFFIXES, listed, skipped_files
 from lgx.core.schema import LINE
 from lgx.errors import UserError
+from lgx.host.images import IMAGE_SUFFIXES, listed, skipped_files
 
 
 @dataclass(eq=False, repr=False)

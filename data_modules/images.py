@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from data_modules.splits import Indices
-from lgx.core.images import checked, one_line, open_photo, opened
 from lgx.errors import UserError
+from lgx.host.images import checked, one_line, open_photo, opened
 
 
 class DataError(UserError):

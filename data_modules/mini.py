@@ -19,8 +19,8 @@ from data_modules.pocket.tasks import draw_task
 from data_modules.shard_index import SPLITS, is_complete
 from data_modules.shards import write_shards
 from data_modules.suites import Suite, SuiteTask
-from lgx.core.files import atomic_path
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
 
 MiniTask = Literal[
     "cifar10", "gtsrb", "dtd10", "flowers12", "omniglot", "digits", "tiny_imagenet", "fashion_mnist", "fer2013"

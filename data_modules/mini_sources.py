@@ -12,8 +12,8 @@ from data_modules.base import Split
 from data_modules.images import DataError
 from data_modules.splits import Indices, grouped_split, stratified_split
 from data_modules.text_files import read_lines
-from lgx.core.images import IMAGE_SUFFIXES, one_line, open_photo, opened
 from lgx.errors import UserError
+from lgx.host.images import IMAGE_SUFFIXES, one_line, open_photo, opened
 
 SHORT_SIDE = 64
 """Largest short side of a stored image, in pixels; larger images are reduced."""

@@ -13,10 +13,10 @@ from torchvision.transforms import v2
 
 from data_modules.images import DataError
 from data_modules.samplers import seeded_rng
-from lgx.core.images import one_line
-from lgx.core.own_packages import VARIABLE, is_own
 from lgx.core.schema import shortened
 from lgx.errors import UserError
+from lgx.host.images import one_line
+from lgx.host.own_packages import VARIABLE, is_own
 
 TransformSpec = dict[str, Any] | str
 """``{class_path: RandomRotation, init_args: {degrees: 15}}``, or a name alone."""

@@ -16,14 +16,14 @@ import PIL
 from numpy.typing import NDArray
 
 from data_modules.images import ImageFiles, LabeledImages
-from lgx.core.cache import cache_root, make_room
-from lgx.core.system_failures import os_reason
+from lgx.host.cache import cache_root, make_room
+from lgx.host.system_failures import os_reason
 
 _VERSION = 1
 
 
 def cache_folder() -> Path:
-    """Folder of the caches: ``pixels`` below :func:`~lgx.core.cache.cache_root`."""
+    """Folder of the caches: ``pixels`` below :func:`~lgx.host.cache.cache_root`."""
     return cache_root() / "pixels"
 
 

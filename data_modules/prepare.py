@@ -10,8 +10,8 @@ from torchvision.datasets.utils import check_integrity, download_url
 from data_modules.archives import check_tar, unzip
 from data_modules.images import guarded
 from data_modules.official import Archive, OfficialData, tree_split
-from lgx.core.files import atomic_path
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
 
 
 def bring(kind: type[OfficialData], root: Path, source: Path | None, download: bool) -> None:

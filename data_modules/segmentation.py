@@ -20,8 +20,8 @@ from data_modules.samplers import Key, TransformedExamples, mix_seed, seeded_rng
 from data_modules.splits import Indices, stratified_order
 from data_modules.transforms import MaskTransform
 from lgx.core.batch import IGNORE, Batch
-from lgx.core.images import one_line, open_image
 from lgx.errors import UserError
+from lgx.host.images import one_line, open_image
 
 
 class MaskedImages(LabeledImages):

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from data_modules.base import DatasetInfo, Split
-from lgx.core.json_files import read_json
 from lgx.core.schema import (
     LINE,
     MAPPING,
@@ -19,6 +18,7 @@ from lgx.core.schema import (
     one_of,
 )
 from lgx.errors import UserError
+from lgx.host.json_files import read_json
 
 INDEX = "index.json"
 SPLITS: tuple[Split, ...] = ("train", "val", "test")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from data_modules.shard_index import Shard
 from data_modules.splits import Indices
-from lgx.core.cache import cache_root, make_room
-from lgx.core.files import atomic_path
+from lgx.host.cache import cache_root, make_room
+from lgx.host.files import atomic_path
 
 _VERSION = 1
 

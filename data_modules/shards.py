@@ -24,9 +24,9 @@ from data_modules.images import DataError, Images
 from data_modules.shard_index import INDEX, Shard, load_index
 from data_modules.shard_table import ShardTable
 from data_modules.splits import Indices
-from lgx.core.files import atomic_path
-from lgx.core.images import one_line, open_photo
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.host.images import one_line, open_photo
 
 # If another package imported webdataset before, the environment variable was set too late.
 wds.utils.enforce_security = True

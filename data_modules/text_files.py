@@ -8,11 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from lgx.core.extras import nlp_extra
-from lgx.core.hub import hub_or_cache
-from lgx.core.json_files import parse_json
 from lgx.core.schema import shortened
 from lgx.errors import UserError
+from lgx.host.extras import nlp_extra
+from lgx.host.hub import hub_or_cache
+from lgx.host.json_files import parse_json
 
 LONGEST_LINE = 2**20
 """Largest length of a line in bytes. The longest review has 14 thousand; this would take minutes to tokenize."""

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from data_modules.splits import Indices
 from data_modules.text_files import Row, read_lines
-from lgx.core.extras import nlp_extra
-from lgx.core.hub import hub_or_cache
-from lgx.core.json_files import read_json
 from lgx.core.schema import shortened
 from lgx.errors import UserError
+from lgx.host.extras import nlp_extra
+from lgx.host.hub import hub_or_cache
+from lgx.host.json_files import read_json
 
 END = "<|endoftext|>"
 _FILES = (("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt"))  # OpenAI's names, transformers' names

@@ -8,9 +8,9 @@ from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
 from data_modules.official import TREE_NAMES, tree_split
 from data_modules.splits import stratified_split
-from lgx.core.images import IMAGE_SUFFIXES
 from lgx.core.schema import LINE
 from lgx.errors import UserError
+from lgx.host.images import IMAGE_SUFFIXES
 
 
 @dataclass(eq=False, repr=False)

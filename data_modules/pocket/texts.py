@@ -14,9 +14,9 @@ import numpy as np
 from data_modules.base import DatasetInfo, Split
 from data_modules.text_set import TextSet
 from data_modules.tokens import END
-from lgx.core.extras import nlp_extra
-from lgx.core.files import atomic_path
 from lgx.errors import UserError
+from lgx.host.extras import nlp_extra
+from lgx.host.files import atomic_path
 
 VOCABULARY = "pocket_vocab"
 VOCAB_SIZE = 1024

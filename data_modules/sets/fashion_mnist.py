@@ -10,8 +10,8 @@ from torchvision.datasets.utils import calculate_md5
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.official import TRAIN_AND_TEST, Archive, TorchvisionSet
-from lgx.core.files import atomic_path
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
 
 IDX_MD5 = {
     "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",

@@ -13,9 +13,9 @@ from data_modules.official import OfficialData
 from data_modules.prepare import link
 from data_modules.splits import Indices, grouped_split
 from data_modules.text_files import read_lines
-from lgx.core.files import atomic_path
-from lgx.core.places import Places
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.host.places import Places
 
 TABLES = ("HAM10000_metadata", "HAM10000_metadata.csv", "HAM10000_metadata.tab")
 """Published names of the table. Columns are separated by commas, in ``.tab`` by tabs."""

@@ -11,8 +11,8 @@ from data_modules.class_trees import read_class_tree
 from data_modules.images import ImageFiles
 from data_modules.official import Archive, OfficialData
 from data_modules.text_files import read_lines
-from lgx.core.places import Places
 from lgx.errors import UserError
+from lgx.host.places import Places
 
 ANNOTATIONS = "val_annotations.txt"
 _INNER = "tiny-imagenet-200"

@@ -15,8 +15,8 @@ from statistics import fmean, stdev
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.remote.checks import digest_of
 from lgx.artifacts.zoo import FOLDER, INDEX, ZooEntry, zoo
-from lgx.core.files import atomic_path
 from lgx.core.rows import Row, read_rows
+from lgx.host.files import atomic_path
 from lgx.methods.registry import specs
 
 RUNS = Path("runs/zoo")

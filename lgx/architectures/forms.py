@@ -17,9 +17,9 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 from lgx.architectures.meta_device import building_on
-from lgx.core.foreign import foreign_errors
 from lgx.core.schema import shortened
 from lgx.errors import UserError
+from lgx.host.foreign import foreign_errors
 
 ViTNetwork = VisionTransformer | Eva
 """timm's networks that a form can describe; its ``VisionTransformerDistilled`` is a ``VisionTransformer``."""

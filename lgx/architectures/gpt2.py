@@ -11,9 +11,9 @@ from lgx.architectures.base import Architecture
 from lgx.architectures.meta_device import building_on
 from lgx.architectures.names import name_of
 from lgx.architectures.registry import register_family
-from lgx.core.extras import nlp_extra
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
+from lgx.host.extras import nlp_extra
 
 if TYPE_CHECKING:
     from lgx.architectures.gpt2_model import GPT2Classifier

@@ -15,9 +15,9 @@ from lgx.architectures.gpt2 import GPT2Architecture
 from lgx.architectures.names import name_of
 from lgx.architectures.registry import architecture_from_dict
 from lgx.architectures.vit import ViTArchitecture
-from lgx.core.json_files import LARGEST, parse_json
 from lgx.core.schema import shortened
 from lgx.errors import UserError
+from lgx.host.json_files import LARGEST, parse_json
 
 A = TypeVar("A", bound=Architecture)
 

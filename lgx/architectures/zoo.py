@@ -9,8 +9,8 @@ import torchvision
 from torch import nn
 
 from lgx.architectures.meta_device import building_on
-from lgx.core.foreign import foreign_errors
 from lgx.errors import UserError
+from lgx.host.foreign import foreign_errors
 
 Zoo = Literal["timm", "torchvision"]
 

@@ -13,9 +13,9 @@ from lgx.arena.sections import sections_of
 from lgx.arena.summary import headlines, start_section
 from lgx.arena.verdicts import Curves
 from lgx.components.figures import is_svg_of, to_panels, to_svg, write_svg
-from lgx.core.files import atomic_path
-from lgx.core.outputs import check_file, check_folder, has_mark
 from lgx.core.rows import Row
+from lgx.host.files import atomic_path
+from lgx.host.outputs import check_file, check_folder, has_mark
 from lgx.results.drawings import legend
 from lgx.results.looks import styles
 from lgx.results.markdown import to_markdown_page

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from lgx.artifacts.pickle_checks import check_checkpoint
-from lgx.core.foreign import checkpoint_errors
 from lgx.errors import UserError
+from lgx.host.foreign import checkpoint_errors
 
 BEST = Path("checkpoints", "best.ckpt")
 """The best checkpoint below the folder of a run."""

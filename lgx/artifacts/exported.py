@@ -14,10 +14,10 @@ from lgx.artifacts.export.onnx_file import run_onnx
 from lgx.artifacts.export.parity import Program
 from lgx.artifacts.export.pt2_file import run_pt2
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
-from lgx.core.foreign import foreign_errors
-from lgx.core.program_files import ONNX, PT2
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.host.foreign import foreign_errors
+from lgx.host.program_files import ONNX, PT2
 
 _OPENERS = {ONNX: run_onnx, PT2: run_pt2}
 """Suffix of a file with a program -> what opens it."""

@@ -15,11 +15,11 @@ from lgx.artifacts.remote.access import located
 from lgx.artifacts.remote.names import LEARNGENE
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, write_safetensors
 from lgx.artifacts.tensor_checks import check_shapes, count_layers
-from lgx.core.json_files import parse_json
-from lgx.core.non_finite import refuse_non_finite
 from lgx.core.schema import CLASSES, LINE, MAPPING, NUMBER, at_most, check_fields, list_of, mapping_of, one_of
 from lgx.core.version import __version__
 from lgx.errors import UserError
+from lgx.host.json_files import parse_json
+from lgx.host.non_finite import refuse_non_finite
 
 SUFFIX = LEARNGENE
 EMBEDDING_PREFIX = "task_embeddings."

@@ -22,12 +22,12 @@ from lgx.artifacts.tensor_checks import check_shapes, count_layers, is_number_te
 from lgx.artifacts.timm_import import import_timm
 from lgx.artifacts.timm_models import check_known, load_timm, normalization_of
 from lgx.artifacts.timm_source import TimmSource, is_timm_source
-from lgx.core.extras import nlp_extra
-from lgx.core.foreign import transformers_errors
-from lgx.core.hub import hub_or_cache
-from lgx.core.json_files import read_json
 from lgx.core.schema import check_fields
 from lgx.errors import UserError
+from lgx.host.extras import nlp_extra
+from lgx.host.foreign import transformers_errors
+from lgx.host.hub import hub_or_cache
+from lgx.host.json_files import read_json
 
 _WEIGHTS_SUFFIXES = (".safetensors", ".pt", ".pth", ".bin")
 _PICKLED = "pytorch_model.bin"

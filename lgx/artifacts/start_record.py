@@ -10,8 +10,8 @@ from typing import Any
 from lgx.artifacts.remote import located
 from lgx.artifacts.remote.names import SAFETENSORS
 from lgx.artifacts.safetensors_files import read_metadata
-from lgx.core.json_files import parse_json, read_json
 from lgx.core.schema import LINE, MAPPING, check_fields
+from lgx.host.json_files import parse_json, read_json
 
 RECORD = "lgx.json"
 """Name of the file in a model folder."""

@@ -11,10 +11,10 @@ from torch import Tensor
 from lgx.artifacts.metadata_schema import TASK
 from lgx.artifacts.remote import located
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, write_safetensors
-from lgx.core.json_files import parse_json
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields, mapping_of
 from lgx.core.version import __version__
 from lgx.errors import UserError
+from lgx.host.json_files import parse_json
 
 Control = Literal["permuted", "random"]
 _KEY = "lgx_task_embeddings"

@@ -5,8 +5,8 @@ from pathlib import Path
 from huggingface_hub import try_to_load_from_cache
 from timm.models import get_pretrained_cfg
 
-from lgx.core.hub import hub_failure, limit_waiting, unreachable
 from lgx.errors import UserError
+from lgx.host.hub import hub_failure, limit_waiting, unreachable
 
 _HUB = "hf-hub:"
 _FILES = ("model.safetensors", "pytorch_model.bin", "open_clip_model.safetensors", "open_clip_pytorch_model.bin")

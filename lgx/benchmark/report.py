@@ -7,10 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Column, Table
 
-from lgx.core.files import atomic_path
-from lgx.core.json_files import read_json
-from lgx.core.outputs import check_file
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.host.json_files import read_json
+from lgx.host.outputs import check_file
 
 Rows = list[dict[str, Any]]
 """One measurement each: what was measured, and the setting."""

@@ -155,7 +155,7 @@ def paths(*, runs: str, out: str = "paths.svg", json: bool = False, force: bool 
 def _check_svg(out: str, command: str, force: bool) -> None:
     """Refuse a place for a figure. What the commands read never ends in .svg."""
     from lgx.components.figures import is_svg_of
-    from lgx.core.outputs import check_file
+    from lgx.host.outputs import check_file
 
     if not out.endswith(".svg"):
         raise UserError(f"--out: a path ending in .svg, got {out}")

@@ -58,8 +58,8 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     Raises:
         UserError: If shtab is not installed.
     """
-    from lgx.core.extras import completion_extra
     from lgx.core.version import __version__
+    from lgx.host.extras import completion_extra
 
     with completion_extra("completion"):
         import shtab

@@ -58,7 +58,7 @@ def embed(
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
     from lgx.commands.task_examples import TaskReader
-    from lgx.core.warnings import silence_known_warnings
+    from lgx.host.warnings import silence_known_warnings
 
     silence_known_warnings()
     _check_numbers(num_workers, worker_timeout, limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
@@ -137,7 +137,7 @@ def _names(data: str, control: "Control | None") -> list[str]:
 
 def _check_place(out: str, force: bool, *reads: str | None) -> None:
     from lgx.artifacts.task_embeddings import holds_task_embeddings
-    from lgx.core.outputs import check_file
+    from lgx.host.outputs import check_file
 
     check_file(out, "lgx embed", holds_task_embeddings, force=force, reads=reads)
 

@@ -75,8 +75,8 @@ def _format_of(out: str, given: str | None, tokenizer: str | None) -> str:
     """The format of an export: as given, otherwise by the suffix of ``--out``."""
     from pathlib import Path
 
-    from lgx.core.program_files import PROGRAMS
     from lgx.errors import UserError
+    from lgx.host.program_files import PROGRAMS
 
     suffix = Path(out).suffix
     of_suffix = suffix.removeprefix(".") if suffix in PROGRAMS else "timm"

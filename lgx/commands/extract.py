@@ -30,8 +30,8 @@ def extract(
             taken, or the place is taken.
     """
     from lgx.artifacts.learngene import SUFFIX, Learngene, is_learngene_of
-    from lgx.core.outputs import check_file
     from lgx.errors import UserError
+    from lgx.host.outputs import check_file
     from lgx.methods.lsamd.selection import Selection, SelectionRun
     from lgx.methods.lsamd.selection import extract as extract_learngene
 

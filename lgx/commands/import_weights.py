@@ -52,8 +52,8 @@ def import_weights(
     from lgx.artifacts.export.imported_folder import describe_model, write_imported
     from lgx.artifacts.timm_import import import_timm
     from lgx.artifacts.timm_source import PREFIX, TimmSource
-    from lgx.core.non_finite import non_finite_allowed
     from lgx.errors import UserError
+    from lgx.host.non_finite import non_finite_allowed
 
     if out.endswith((".safetensors", ".pth", ".pt", ".bin")):
         raise UserError(f"--out {out}: expected a folder, because a file of weights does not name its model")

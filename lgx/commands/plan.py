@@ -24,8 +24,8 @@ def main(argv: list[str]) -> None:
 
     from rich.console import Console
 
-    from lgx.core.files import atomic_path
-    from lgx.core.outputs import check_file
+    from lgx.host.files import atomic_path
+    from lgx.host.outputs import check_file
     from lgx.planning import configure, plan_of
     from lgx.planning.table import plan_table
     from lgx.training.parsing import config_files
@@ -51,8 +51,8 @@ def parsers() -> "list[ArgumentParser]":
 
 def _is_own(file: "Path") -> bool:
     """Whether a file holds a plan."""
-    from lgx.core.json_files import read_json
     from lgx.errors import UserError
+    from lgx.host.json_files import read_json
 
     try:
         found = read_json(file, "")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lgx.core.program_files import PROGRAMS
+from lgx.host.program_files import PROGRAMS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,8 +82,8 @@ def predict(
         SystemExit: With status 3 if some images could not be decoded; the file then holds all others.
     """
     from lgx.artifacts.exported import load_exported
-    from lgx.core.outputs import check_file, first_line
     from lgx.errors import UserError
+    from lgx.host.outputs import check_file, first_line
 
     if batch_size < 1:
         raise UserError(f"--batch_size: expected a positive number, got {batch_size}")
@@ -107,8 +107,8 @@ def _found(images: Sequence[str]) -> list[_Found]:
     """The image files, each once."""
     from collections import Counter
 
-    from lgx.core.images import PREDICTED_SUFFIXES, listed, skipped_files
     from lgx.errors import UserError
+    from lgx.host.images import PREDICTED_SUFFIXES, listed, skipped_files
 
     found: dict[Path, _Found] = {}
     skipped: Counter[str] = Counter()
@@ -156,8 +156,8 @@ def _write(out: Path, files: Sequence[_Found], model: "ExportedModel", top_k: in
 
     from lgx.core.csv_cells import escape_cell
     from lgx.core.eval_transforms import normalized
-    from lgx.core.files import atomic_path
     from lgx.errors import UserError
+    from lgx.host.files import atomic_path
 
     unread: list[tuple[str, str]] = []
     console = Console(stderr=True)
@@ -188,7 +188,7 @@ def _is_own(path: Path, task: "Task") -> bool:
     import csv
     from io import StringIO
 
-    from lgx.core.outputs import first_line
+    from lgx.host.outputs import first_line
 
     text = StringIO()
     csv.writer(text).writerow(_header(task, top_k=1))
@@ -226,7 +226,7 @@ def _batches(files: Sequence[_Found], task: "Task", size: int) -> Iterator[list[
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from lgx.core.eval_transforms import pixel_transform
-    from lgx.core.images import PREDICTED_FORMATS, one_line, open_photo
+    from lgx.host.images import PREDICTED_FORMATS, one_line, open_photo
 
     transform = pixel_transform(task)
 

@@ -133,7 +133,7 @@ def _words(line: str, out: Path, force: bool) -> list[str]:
 def _check_places(out: Path | None, shown: list[list[str]], force: bool) -> None:
     """Refuse the places of the report and the figures, before hours of training."""
     from lgx.components.figures import is_svg_of
-    from lgx.core.outputs import check_file
+    from lgx.host.outputs import check_file
     from lgx.results.report import report_path
 
     if out:

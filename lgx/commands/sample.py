@@ -23,9 +23,9 @@ def sample(
         UserError: If an option is wrong, or the file exists and is no such list.
     """
     from lgx.architectures import name_of, parse_any_architecture, sample_architectures
-    from lgx.core.files import atomic_path
-    from lgx.core.outputs import check_file
     from lgx.core.seed import check_seed
+    from lgx.host.files import atomic_path
+    from lgx.host.outputs import check_file
 
     check_seed(seed, "--seed")
     if out is not None:

@@ -27,8 +27,8 @@ def tune(file: str, runs_dir: str = "runs", parallel: int = 1) -> None:
     """
     from pathlib import Path
 
-    from lgx.core.locks import locked
     from lgx.errors import UserError
+    from lgx.host.locks import locked
     from lgx.runs.tuning import load_tuning
 
     if parallel < 1:

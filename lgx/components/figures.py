@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
 
-from lgx.core.files import atomic_path
-from lgx.core.outputs import has_mark
+from lgx.host.files import atomic_path
+from lgx.host.outputs import has_mark
 
 _PANEL = (3.6, 3.3)
 """Width and height of a panel, inches."""

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from lgx.core.cache import cache_root, make_room
+from lgx.host.cache import cache_root, make_room
 
 _VERSION = 1
 _TABLE = "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, value BLOB)"

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lgx.core.csv_cells import escape_cell, unescape_cell
-from lgx.core.files import atomic_path
-from lgx.core.locks import changing
 from lgx.core.schema import LINE, shortened
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.host.locks import changing
 
 
 class Evaluation(NamedTuple):

@@ -14,9 +14,9 @@ from torch.optim.lr_scheduler import LRScheduler
 from data_modules.base import TaskDataModule
 from lgx.components.optim import fuse, parameter_groups
 from lgx.core.batch import Batch
-from lgx.core.foreign import blame
 from lgx.core.seed import run_seed
 from lgx.errors import UserError
+from lgx.host.foreign import blame
 
 SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
 """(optimizer, total steps) -> scheduler that is stepped after every update."""

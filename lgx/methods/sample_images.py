@@ -8,9 +8,9 @@ from torch import Tensor
 from data_modules.images import ImageFiles
 from data_modules.official import TREE_NAMES, tree_split
 from lgx.core.eval_transforms import eval_transform
-from lgx.core.images import IMAGE_SUFFIXES, listed
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.host.images import IMAGE_SUFFIXES, listed
 from lgx.initialization.expansion import evenly_spaced
 
 

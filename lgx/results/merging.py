@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lgx.core.outputs import has_mark
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
+from lgx.host.outputs import has_mark
 
 RESULTS, MARKDOWN, REPORT = "results.csv", "results.md", "report.html"
 """Files of a comparison; a run writes the first alone."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from lgx.core.plain_yaml import load_plain
 from lgx.errors import UserError
+from lgx.host.plain_yaml import load_plain
 from lgx.methods import registry
 
 FILE = Path("experiments/paper_numbers.yaml")

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lgx.core.files import atomic_path
-from lgx.core.outputs import check_file, has_mark
 from lgx.core.rows import write_rows
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.host.outputs import check_file, has_mark
 from lgx.results.comparison import Comparison
 from lgx.results.curves import curves_of_runs
 from lgx.results.drawings import average_drawing, curve_section, depth_section

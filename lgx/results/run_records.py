@@ -12,10 +12,10 @@ from lgx.architectures import parse_any_architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.remote import without_downloads
-from lgx.core.json_files import read_json
-from lgx.core.plain_yaml import read_yaml
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
+from lgx.host.json_files import read_json
+from lgx.host.plain_yaml import read_yaml
 from lgx.initialization import Initializer
 from lgx.methods import registry
 from lgx.methods.base import Method

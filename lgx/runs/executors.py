@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from lgx.core.system_failures import WORKER_KILLED, describe, worker_was_killed
 from lgx.errors import Preempted, UserError
+from lgx.host.system_failures import WORKER_KILLED, describe, worker_was_killed
 from lgx.runs.jobs import Job, run_in_process
 
 _LONGEST = 200

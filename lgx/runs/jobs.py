@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lgx.core.files import atomic_path
-from lgx.core.json_files import read_json
-from lgx.core.launcher import job_rank
-from lgx.core.locks import INHERITED, locked
-from lgx.core.stop_signals import STOP
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.host.json_files import read_json
+from lgx.host.launcher import job_rank
+from lgx.host.locks import INHERITED, locked
+from lgx.host.stop_signals import STOP
 from lgx.runs.sweeps import RunSpec, run_arguments
 
 GRACE = 30.0

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from lgx.core.locks import is_locked
 from lgx.errors import Preempted
+from lgx.host.locks import is_locked
 from lgx.runs.executors import Executor, Outcome, Submission
 from lgx.runs.jobs import Job, is_finished
 from lgx.runs.progress import Progress

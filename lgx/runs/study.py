@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lgx.core.extras import sweep_extra
 from lgx.core.seed import LARGEST_SEED
 from lgx.errors import UserError
+from lgx.host.extras import sweep_extra
 from lgx.runs.executors import Failure
 from lgx.runs.jobs import Job, make_job
 from lgx.runs.pool import Pool

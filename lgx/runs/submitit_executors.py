@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lgx.core.extras import sweep_extra
 from lgx.errors import UserError
+from lgx.host.extras import sweep_extra
 from lgx.runs.executors import Failure, Outcome, Submission
 from lgx.runs.jobs import GRACE, Job, RunFailed, run_in_subprocess
 from lgx.runs.slurm_states import SlurmStates, is_unreachable

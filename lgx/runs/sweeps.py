@@ -13,11 +13,11 @@ from typing import Any
 import yaml
 
 from lgx.core.names import check_label, check_name
-from lgx.core.plain_yaml import read_yaml
 from lgx.core.rows import read_rows
 from lgx.core.schema import shortened
 from lgx.core.seed import check_seed
 from lgx.errors import UserError
+from lgx.host.plain_yaml import read_yaml
 
 _RUN_KEYS = {"name", "command", "config", "options", "matrix"}
 MAX_RUNS = 100_000

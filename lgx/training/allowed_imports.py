@@ -7,8 +7,8 @@ from typing import Any
 
 from jsonargparse import set_parsing_settings
 
-from lgx.core.own_packages import own_packages
 from lgx.errors import UserError
+from lgx.host.own_packages import own_packages
 
 _PACKAGES = {
     "lgx.training.callbacks": "lgx", "lgx.components.optim": "lgx",

@@ -15,9 +15,9 @@ from typing import Any, Self
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lgx.artifacts.learngene import SUFFIX
-from lgx.core.locks import run_lock
-from lgx.core.plain_yaml import load_plain
 from lgx.errors import UserError
+from lgx.host.locks import run_lock
+from lgx.host.plain_yaml import load_plain
 from lgx.training.contract import RunRecord, check_configuration, check_optimizer, flat_options
 from lgx.training.run_folder import Checkpoint
 from lgx.training.summary import SUMMARY, is_complete

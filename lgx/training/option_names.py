@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from lgx.core.plain_yaml import LONGEST, MOST_OPTIONS, read_yaml
-from lgx.core.self_facts import declared_methods, recall, remember
 from lgx.errors import UserError
+from lgx.host.plain_yaml import LONGEST, MOST_OPTIONS, read_yaml
+from lgx.host.self_facts import declared_methods, recall, remember
 
 _ELSEWHERE = {
     "learning_rate": "--model.optimizer.lr", "lr": "--model.optimizer.lr",

@@ -9,10 +9,10 @@ import torch
 from lightning.pytorch import Trainer
 
 from lgx.artifacts.learngene import SUFFIX
-from lgx.core.files import atomic_path
 from lgx.core.provenance import commit, hardware
 from lgx.core.task import Task
 from lgx.core.version import __version__
+from lgx.host.files import atomic_path
 
 SUMMARY = "summary.json"
 """File in the run's folder; only a finished run has it."""

@@ -11,9 +11,9 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.remote import cached, located, pinned, without_downloads
 from lgx.artifacts.start_record import StartRecord
-from lgx.core import hub as core_hub
 from lgx.core.rows import read_rows
 from lgx.errors import UserError
+from lgx.host import hub as core_hub
 from lgx.results.lineage import Lineage
 from lgx.results.run_records import RunRecord
 from tests.support.command_line import free_port, lgx

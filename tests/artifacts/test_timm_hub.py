@@ -10,8 +10,8 @@ import torch
 from lgx.architectures import GPT2Architecture
 from lgx.artifacts.export import write_text_descendant
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.core import hub
 from lgx.errors import UserError
+from lgx.host import hub
 from tests.support.hub import CLOSED, silent_hub
 
 NAME = "vit_tiny_patch16_224.augreg_in21k_ft_in1k"

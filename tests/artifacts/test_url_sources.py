@@ -18,8 +18,8 @@ from jsonargparse import Namespace
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.remote import checks, located, pinned, urls, without_downloads
 from lgx.artifacts.timm_source import pinned_source
-from lgx.core.cache import cache_root
 from lgx.errors import UserError
+from lgx.host.cache import cache_root
 from lgx.training.sources import pin_sources
 from tests.support.command_line import free_port, lgx
 from tests.support.untrained_learngenes import BIG

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lgx.core.locks import is_locked
+from lgx.host.locks import is_locked
 from tests.support.slurm_cluster import wait_until
 from tests.support.slurm_sweeps import STEPS, outcome
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lgx.core.locks import is_locked
 from lgx.core.rows import read_rows
+from lgx.host.locks import is_locked
 from tests.support.command_line import ARCH, lgx
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from data_modules import ImageFolderData
 from data_modules.class_trees import read_class_tree
-from lgx.core.images import listed
 from lgx.errors import UserError
+from lgx.host.images import listed
 from tests.support.fake_data import class_tree
 from tests.support.images import write_images
 

@@ -13,8 +13,8 @@ from data_modules.registry import TEXT_SETS
 from data_modules.samplers import Batching, LengthBatchSampler
 from data_modules.task_sampler import TaskBatchSampler, TaskExamples
 from data_modules.text_files import read_lines
-from lgx.core import hub
 from lgx.errors import UserError
+from lgx.host import hub
 from tests.data_modules.text_helpers import decoded, opened
 from tests.support.extras import import_transformers
 from tests.support.fake_text import sentences, write_sets

@@ -10,8 +10,8 @@ from huggingface_hub import constants
 from data_modules import CoLA
 from data_modules.text_files import Row
 from data_modules.tokens import END, load_tokenizer, tokenize
-from lgx.core import hub
 from lgx.errors import UserError
+from lgx.host import hub
 from tests.data_modules.text_helpers import opened
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
 from tests.support.hub import CLOSED, empty_hub, silent_hub

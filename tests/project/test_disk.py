@@ -15,9 +15,9 @@ from lightning.pytorch import Callback
 from data_modules.shards import write_shards
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
-from lgx.core.files import atomic_path
-from lgx.core.system_failures import as_os_error
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.host.system_failures import as_os_error
 from tests.support import fake_data
 from tests.support.command_line import ARCH, Result, arguments, lgx
 from tests.support.disks import mounted

@@ -27,8 +27,8 @@ from data_modules.sets.inaturalist import INaturalist2019
 from data_modules.sharded import ShardedData
 from data_modules.shards import write_shards
 from lgx.commands.data import prepare
-from lgx.core.images import open_image, open_photo
 from lgx.errors import UserError
+from lgx.host.images import open_image, open_photo
 from tests.support import fake_data, fake_text
 from tests.support.command_line import lgx
 from tests.support.hostile import Payload

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lgx.core.locks import is_locked, locked
+from lgx.host.locks import is_locked, locked
 from lgx.runs.jobs import is_finished, mark_finished
 from lgx.runs.pool import Pool
 from lgx.runs.progress import Progress

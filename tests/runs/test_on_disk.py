@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from lgx.core.locks import is_locked, locked
+from lgx.host.locks import is_locked, locked
 from lgx.runs.jobs import is_finished, mark_finished
 from lgx.runs.scheduler import sweep_jobs
 from lgx.runs.sweeps import load_sweep

@@ -5,9 +5,9 @@ import sys
 import pytest
 import yaml
 
-from lgx.core.locks import locked
 from lgx.core.rows import Row, write_rows
 from lgx.errors import UserError
+from lgx.host.locks import locked
 from lgx.runs.executors import Failure
 from lgx.runs.jobs import mark_finished
 from lgx.runs.pool import Pool

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from lgx.core import hub
+from lgx.host import hub
 
 TOKEN = "hf_secret_of_the_tests"
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 FLOORS = (
     ("commands",), ("arena", "planning", "benchmark"), ("runs", "results"), ("training",), ("methods",), ("hypernet",),
-    ("components",), ("initialization",), ("artifacts",), ("architectures",), ("core",),
+    ("components",), ("initialization",), ("artifacts",), ("architectures",), ("core",), ("host",),
 )  # fmt: skip
 """Rooms of lgx from top to bottom. A room imports from lower floors, and within a floor from rooms to its right."""
 

@@ -18,7 +18,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.core.files import atomic_path
+from lgx.host.files import atomic_path
 from tests.support.paths import EXPERIMENTS
 
 LGX = [sys.executable, "-m", "lgx"]

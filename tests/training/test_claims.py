@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lgx.core.locks import is_locked, locked
+from lgx.host.locks import is_locked, locked
 from lgx.training.claim import Aside, Claim, check_claim, recover
 from tests.support.command_line import arguments
 from tests.support.kills import start

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from lgx.core import self_facts
 from lgx.errors import UserError
+from lgx.host import self_facts
 from lgx.training import option_names
 from lgx.training.configuration import make_parser
 from lgx.training.option_names import OptionNames

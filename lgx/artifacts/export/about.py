@@ -8,11 +8,11 @@ from typing import Any
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture
 from lgx.artifacts.metadata_schema import TASK
 from lgx.artifacts.pretrained import PretrainedNetwork
-from lgx.core.json_files import parse_json
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields
 from lgx.core.task import Task
 from lgx.core.version import __version__
 from lgx.errors import UserError
+from lgx.host.json_files import parse_json
 
 WRITER = "lgx export"
 """The command that writes programs, which each of them names."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lgx.core.outputs import has_mark
+from lgx.host.outputs import has_mark
 
 _CARD = """\
 ---

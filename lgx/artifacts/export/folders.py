@@ -10,9 +10,9 @@ from lgx.artifacts.remote.names import LEARNGENE
 from lgx.artifacts.safetensors_files import read_metadata
 from lgx.artifacts.start_record import RECORD
 from lgx.artifacts.timm_source import file_of
-from lgx.core.outputs import check_file, check_folder
-from lgx.core.program_files import ONNX
 from lgx.errors import UserError
+from lgx.host.outputs import check_file, check_folder
+from lgx.host.program_files import ONNX
 
 WRITER_KEY = "written_by"
 """Key of a weights file's metadata that names the command."""

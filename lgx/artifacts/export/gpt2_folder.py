@@ -10,9 +10,9 @@ from lgx.artifacts.export.card import made, model_card, quoted
 from lgx.artifacts.export.folders import WRITER_KEY, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import StartRecord
-from lgx.core.extras import nlp_extra
-from lgx.core.files import atomic_path
 from lgx.core.version import __version__
+from lgx.host.extras import nlp_extra
+from lgx.host.files import atomic_path
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -12,10 +12,10 @@ from lgx.artifacts.export.card import model_card, quoted
 from lgx.artifacts.export.folders import check_model_place
 from lgx.artifacts.timm_models import normalization_of
 from lgx.artifacts.timm_source import TimmSource
-from lgx.core.files import atomic_path
-from lgx.core.foreign import write_errors
 from lgx.core.task import Normalization
 from lgx.core.version import __version__
+from lgx.host.files import atomic_path
+from lgx.host.foreign import write_errors
 
 
 def describe_model(model: nn.Module) -> tuple[str, ...]:

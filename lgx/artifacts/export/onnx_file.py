@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from lgx.artifacts.export.about import WRITER, About
 from lgx.artifacts.export.parity import Program, check_parity
 from lgx.artifacts.export.program import trace
-from lgx.core.extras import export_extra
-from lgx.core.files import atomic_path
-from lgx.core.foreign import foreign_errors, write_errors
-from lgx.core.outputs import has_mark
 from lgx.core.version import __version__
 from lgx.errors import UserError
+from lgx.host.extras import export_extra
+from lgx.host.files import atomic_path
+from lgx.host.foreign import foreign_errors, write_errors
+from lgx.host.outputs import has_mark
 
 LARGEST = 2**31 - 2**24
 """Most bytes of weights: protobuf, the format of ONNX files, has a limit of 2 GiB, and the graph needs a part of it."""

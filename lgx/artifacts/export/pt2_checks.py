@@ -20,10 +20,10 @@ from typing import Any
 import torch
 
 from lgx.artifacts.pickle_checks import check_checkpoint
-from lgx.core.foreign import reason_of
-from lgx.core.json_files import LARGEST, parse_json
-from lgx.core.system_failures import is_full_memory
 from lgx.errors import UserError
+from lgx.host.foreign import reason_of
+from lgx.host.json_files import LARGEST, parse_json
+from lgx.host.system_failures import is_full_memory
 
 ABOUT = "lgx.json"
 """The extra file that describes the network."""

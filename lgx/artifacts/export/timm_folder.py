@@ -15,11 +15,11 @@ from lgx.artifacts.export.card import made, model_card, quoted
 from lgx.artifacts.export.folders import WRITER_KEY, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
-from lgx.core.files import atomic_path
-from lgx.core.foreign import write_errors
 from lgx.core.task import Normalization
 from lgx.core.version import __version__
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.host.foreign import write_errors
 
 _DECODING = """\
 scores = model(images)[:, {prefix}:].mT.unflatten(2, ({grid}, {grid}))  # of each patch, without {prefix} other token(s)

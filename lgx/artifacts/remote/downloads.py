@@ -7,8 +7,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
-from lgx.core import launcher
 from lgx.errors import UserError
+from lgx.host import launcher
 
 
 class Fetched(NamedTuple):

@@ -11,9 +11,9 @@ from lgx.artifacts.remote.checks import BESIDE, CONFIG, WEIGHTS, check_content, 
 from lgx.artifacts.remote.downloads import Fetched, are_allowed, not_here, say
 from lgx.artifacts.remote.hub_errors import OutOfReach, check_hub, hub_errors
 from lgx.artifacts.remote.names import LEARNGENE, SAFETENSORS, HubName, RemoteName
-from lgx.core.hub import SECONDS, limit_waiting
 from lgx.core.version import __version__
 from lgx.errors import UserError
+from lgx.host.hub import SECONDS, limit_waiting
 
 _MAIN = "main"
 _LISTED = 5

@@ -16,10 +16,10 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from lgx.core.foreign import reason_of
-from lgx.core.hub import hub_failure
-from lgx.core.system_failures import is_full_memory
 from lgx.errors import UserError
+from lgx.host.foreign import reason_of
+from lgx.host.hub import hub_failure
+from lgx.host.system_failures import is_full_memory
 
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
 

@@ -9,8 +9,8 @@ from huggingface_hub.errors import RepositoryNotFoundError
 from lgx.artifacts.remote.hub import hub_api
 from lgx.artifacts.remote.hub_errors import LOG_IN, check_hub, hub_errors
 from lgx.artifacts.remote.names import HubName
-from lgx.core.hub import SECONDS
 from lgx.errors import UserError
+from lgx.host.hub import SECONDS
 
 
 def upload(hub: HubName, files: Mapping[str, Path | bytes], private: bool, message: str) -> HubName:

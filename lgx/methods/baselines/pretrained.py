@@ -13,10 +13,10 @@ from lgx.artifacts.remote import located
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.artifacts.timm_source import is_timm_source
-from lgx.core.json_files import parse_json
 from lgx.core.schema import check_fields
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
+from lgx.host.json_files import parse_json
 from lgx.initialization import Origin, Sizes
 from lgx.methods.baselines.from_source import FromSource, check_heads
 from lgx.methods.baselines.spec import PRETRAINED

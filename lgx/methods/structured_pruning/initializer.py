@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
-from lgx.core.extras import pruning_extra
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.host.extras import pruning_extra
 from lgx.initialization import Sizes
 from lgx.initialization.expansion import evenly_spaced, take_layers
 from lgx.methods.baselines.from_source import FromSource, check_heads

@@ -6,10 +6,10 @@ from typing import Any, cast
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.cli import SaveConfigCallback
 
-from lgx.core.files import atomic_path
-from lgx.core.plain_yaml import load_plain
 from lgx.core.provenance import commit
 from lgx.core.task import shared_metric
+from lgx.host.files import atomic_path
+from lgx.host.plain_yaml import load_plain
 from lgx.training.callbacks.contract import package_versions
 from lgx.training.configuration import configuration_text
 from lgx.training.loggers import log_options

@@ -8,8 +8,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from lgx.core.csv_cells import escape_cell
-from lgx.core.files import atomic_path
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
 from lgx.methods.base import Method
 from lgx.training.run_folder import run_folder
 

@@ -8,8 +8,8 @@ from typing import Any
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 
-from lgx.core.stop_signals import SIGNALS, STOP
 from lgx.errors import Preempted
+from lgx.host.stop_signals import SIGNALS, STOP
 from lgx.training.callbacks.last_checkpoint import LastCheckpoint
 
 

@@ -5,9 +5,9 @@ import json
 import re
 from pathlib import Path
 
-from lgx.core.files import atomic_path
-from lgx.core.json_files import read_json
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.host.json_files import read_json
 
 FILE = "loggers.json"
 _REMEDY = "delete it, so that the loggers start new runs"

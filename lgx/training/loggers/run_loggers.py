@@ -15,9 +15,9 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import Logger, MLFlowLogger, WandbLogger
 from lightning.pytorch.loggers.logger import DummyLogger
 
-from lgx.core.extras import loggers_extra
-from lgx.core.foreign import foreign_errors, reason_of
 from lgx.errors import UserError
+from lgx.host.extras import loggers_extra
+from lgx.host.foreign import foreign_errors, reason_of
 from lgx.training.loggers.ids import LoggerIds
 from lgx.training.loggers.recipes import LoggerRecipe, RunPlace, file_elsewhere, key_of_mlflow, key_of_wandb, store_of
 

@@ -7,8 +7,8 @@ from typing import Any
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 
-from lgx.core.files import atomic_path
-from lgx.core.locks import changing
+from lgx.host.files import atomic_path
+from lgx.host.locks import changing
 
 
 class SharedWriter(ExperimentWriter):

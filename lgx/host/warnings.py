@@ -6,7 +6,7 @@ import re
 import threading
 import warnings
 
-from lgx.core import launcher
+from lgx.host import launcher
 
 _WARNINGS = (
     r".*does not have many workers.*",  # small sets load faster in the training process

@@ -6,9 +6,9 @@ import multiprocessing
 
 import pytest
 
-from lgx.core.locks import INHERITED, is_locked, locked, run_lock
 from lgx.core.rows import Row, add_rows, read_rows
 from lgx.errors import UserError
+from lgx.host.locks import INHERITED, is_locked, locked, run_lock
 
 
 def test_a_lock_that_a_sweep_holds_for_its_run_is_not_taken_again(tmp_path, monkeypatch):

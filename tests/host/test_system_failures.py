@@ -6,10 +6,10 @@ import os
 import pytest
 import torch
 
-from lgx.core.files import atomic_path
-from lgx.core.foreign import blame, checkpoint_errors, safetensors_errors, timm_errors
-from lgx.core.system_failures import describe, worker_was_killed
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.host.foreign import blame, checkpoint_errors, safetensors_errors, timm_errors
+from lgx.host.system_failures import describe, worker_was_killed
 from tests.support.command_line import lgx
 
 

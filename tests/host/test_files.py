@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from lgx.artifacts.safetensors_files import write_safetensors
-from lgx.core.files import atomic_path
+from lgx.host.files import atomic_path
 from tests.support.command_line import python
 
 
@@ -58,7 +58,7 @@ def test_a_private_file_behind_a_link_stays_private(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from lgx.core.files import atomic_path, folder_beside
+from lgx.host.files import atomic_path, folder_beside
 with atomic_path(sys.argv[1]) as temporary:
     if sys.argv[2] == "folder":
         temporary.mkdir()

@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from lgx.core.bounded_reading import read_at_most
-from lgx.core.foreign import yaml_errors
+from lgx.host.bounded_reading import read_at_most
+from lgx.host.foreign import yaml_errors
 
 LARGEST = 2**20
 """Most bytes of a file; the longest sweep of the papers has 20 thousand."""

@@ -5,8 +5,8 @@ import time
 import pytest
 from huggingface_hub import constants, get_session
 
-from lgx.core import hub
 from lgx.errors import UserError
+from lgx.host import hub
 from tests.support.hub import CLOSED, empty_hub, silent_hub
 
 

@@ -10,9 +10,9 @@ from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any
 
-from lgx.core.cache import cache_root
-from lgx.core.files import atomic_path
 from lgx.errors import UserError
+from lgx.host.cache import cache_root
+from lgx.host.files import atomic_path
 
 _PACKAGES = ("lgx", "data_modules")
 _READ = ("lightning", "jsonargparse", "torchvision")

@@ -10,8 +10,8 @@ from typing import Any
 
 from huggingface_hub import constants, get_session
 
-from lgx.core.foreign import reason_of
 from lgx.errors import UserError
+from lgx.host.foreign import reason_of
 
 SECONDS = 5.0
 """How long the hub may take to answer before it counts as out of reach; its own clients try for minutes."""

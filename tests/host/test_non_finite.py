@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from lgx.core.non_finite import refuse_non_finite
 from lgx.errors import UserError
+from lgx.host.non_finite import refuse_non_finite
 
 
 @pytest.mark.parametrize(

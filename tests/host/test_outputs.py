@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from lgx.core.outputs import check_file, check_folder
 from lgx.errors import UserError
+from lgx.host.outputs import check_file, check_folder
 
 FOLDER = ("model folder", ("config.json", "README.md"))
 

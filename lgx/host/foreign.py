@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import yaml
 
-from lgx.core.system_failures import as_os_error, is_full_memory
 from lgx.errors import Preempted, UserError
+from lgx.host.system_failures import as_os_error, is_full_memory
 
 Kinds = type[Exception] | tuple[type[Exception], ...]
 _USER_OF_URL = re.compile(r"//[^/@\s]*@")

@@ -6,12 +6,12 @@ from typing import ClassVar
 import pytest
 from lightning.pytorch import Callback
 
-from lgx.core.interpreter import RARE, collect_rarely
+from lgx.host.interpreter import RARE, collect_rarely
 from tests.support.command_line import python
 
 PROGRAM = """
 import atexit, sys
-from lgx.core import interpreter
+from lgx.host import interpreter
 class Freed:
     def __del__(self):
         print("collected")
@@ -70,5 +70,5 @@ def test_training_collects_as_usual(fit, monkeypatch, thresholds, rarely):
     if rarely:
         collect_rarely()
         assert gc.get_threshold() == RARE
-    assert fit("Ancestor", "--name=a", "--trainer.callbacks+=tests.core.test_interpreter.Thresholds").code == 0
+    assert fit("Ancestor", "--name=a", "--trainer.callbacks+=tests.host.test_interpreter.Thresholds").code == 0
     assert Thresholds.seen == [thresholds]

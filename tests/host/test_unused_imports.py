@@ -7,7 +7,7 @@ import pytest
 
 CODE = """
 import sys
-from lgx.core.unused_imports import skip_unused_imports
+from lgx.host.unused_imports import skip_unused_imports
 skip_unused_imports()
 skip_unused_imports()
 import timm

@@ -7,7 +7,8 @@ import re
 import pytest
 import yaml
 
-from lgx.core.foreign import (
+from lgx.errors import UserError
+from lgx.host.foreign import (
     checkpoint_errors,
     foreign_errors,
     json_errors,
@@ -18,7 +19,6 @@ from lgx.core.foreign import (
     write_errors,
     yaml_errors,
 )
-from lgx.errors import UserError
 
 
 def test_a_reason_is_one_short_line():

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lgx.core.bounded_reading import read_at_most
-from lgx.core.foreign import json_errors
 from lgx.errors import UserError
+from lgx.host.bounded_reading import read_at_most
+from lgx.host.foreign import json_errors
 
 LARGEST = 16 * 2**20
 """Most bytes of JSON that are read: a hundred times what lgx writes, and little enough to parse in memory."""

@@ -1,0 +1,1 @@
+"""The machine: files, locks, signals, the launcher, failures, and the start of a program."""
