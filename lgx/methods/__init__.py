@@ -1,4 +1,4 @@
-"""Methods: one folder each, with its LightningModule, its networks, its initializer and its MethodSpec.
+"""Methods: one folder each, with its MethodSpec, its LightningModule, its networks and its initializer.
 
 ``from lgx.methods import SWS`` imports a method, or an initializer such as ``Pretrained``, when it is first used: the
 specs alone, which help and tables read, import neither torch nor a method.

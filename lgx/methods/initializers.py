@@ -9,7 +9,7 @@ from lgx.artifacts.learngene import Learngene, is_learngene
 from lgx.artifacts.timm_source import pinned_source
 from lgx.errors import UserError
 from lgx.initialization import Initializer
-from lgx.methods.baselines.spec import PRETRAINED, RANDOM
+from lgx.methods.baselines import PRETRAINED, RANDOM
 from lgx.methods.registry import initializer_class, names_with_initializer, spec_of
 
 _NOT_OFFERED = ("source", "seed", "name")

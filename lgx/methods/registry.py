@@ -1,18 +1,18 @@
 """All methods: those below this folder, and those of other installed packages.
 
-A method is declared by a :class:`~lgx.methods.spec.MethodSpec`. Every folder of this package has a module ``spec`` with
-a tuple ``SPECS``. Another package names a spec, or a tuple of them, in its entry points::
+A method is declared by a :class:`~lgx.methods.spec.MethodSpec` in the ``__init__.py`` of its folder. Another package
+names the module that holds its specs in its entry points::
 
     [project.entry-points."lgx.methods"]
-    my_method = "my_package.spec:SPEC"
+    my_method = "my_package"
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import lgx.methods
 from lgx.errors import UserError
@@ -114,34 +114,30 @@ def _by_any_name() -> dict[str, MethodSpec]:
 
 
 def _own() -> Iterator[tuple[str, MethodSpec]]:
-    for module in iter_modules(lgx.methods.__path__):
-        if module.ispkg:
-            declared = import_module(f"{lgx.methods.__name__}.{module.name}.spec")
-            yield from ((f"lgx.methods.{module.name}", spec) for spec in declared.SPECS)
+    for folder in iter_modules(lgx.methods.__path__):
+        if folder.ispkg:
+            package = import_module(f"{lgx.methods.__name__}.{folder.name}")
+            yield from ((package.__name__, spec) for spec in _declared_in(package))
 
 
 def _of_other_packages() -> Iterator[tuple[str, MethodSpec]]:
     for entry in entry_points(group=GROUP):
-        package = entry.dist.name if entry.dist else entry.value
-        for spec in _loaded(entry, package):
-            yield f"package {package}", spec
+        owner = f"package {entry.dist.name if entry.dist else entry.value}"
+        place = f"{owner}: its entry point {entry.name} = {entry.value} of group {GROUP}"
+        try:
+            module = entry.load()
+        except Exception as error:  # the other package's own code runs here, and may raise anything
+            raise UserError(
+                f"{place} cannot be loaded ({type(error).__name__}: {error}); repair or uninstall the package"
+            ) from error
+        if not (found := _declared_in(module)):
+            raise UserError(f"{place} names {type(module).__name__}, expected a module that holds a MethodSpec")
+        yield from ((owner, spec) for spec in found)
 
 
-def _loaded(entry: EntryPoint, package: str) -> Iterable[MethodSpec]:
-    try:
-        value = entry.load()
-    except Exception as error:  # the other package's own code runs here, and may raise anything
-        raise UserError(
-            f"package {package}: its entry point {entry.name} = {entry.value} of group {GROUP} cannot be loaded "
-            f"({type(error).__name__}: {error}); repair or uninstall the package"
-        ) from error
-    declared = value if isinstance(value, tuple) else (value,)
-    if not all(isinstance(spec, MethodSpec) for spec in declared):
-        raise UserError(
-            f"package {package}: its entry point {entry.name} = {entry.value} names {type(value).__name__}, expected a "
-            f"MethodSpec or a tuple of them"
-        )
-    return declared
+def _declared_in(module: Any) -> list[MethodSpec]:
+    """The specs that a module holds."""
+    return [value for value in getattr(module, "__dict__", {}).values() if isinstance(value, MethodSpec)]
 
 
 __all__ = [

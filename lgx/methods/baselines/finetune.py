@@ -11,8 +11,8 @@ from lgx.core.batch import Batch
 from lgx.core.task import Normalization, Task
 from lgx.initialization import Head, Initializer, initialize
 from lgx.methods.base import Trained
+from lgx.methods.baselines import ANCESTOR, PRETRAINED
 from lgx.methods.baselines.random import RandomStart
-from lgx.methods.baselines.spec import ANCESTOR, PRETRAINED
 from lgx.methods.normalization import StartedMethod
 
 

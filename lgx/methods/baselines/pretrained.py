@@ -18,8 +18,8 @@ from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.host.json_files import parse_json
 from lgx.initialization import Origin, Sizes
+from lgx.methods.baselines import PRETRAINED
 from lgx.methods.baselines.from_source import FromSource, check_heads
-from lgx.methods.baselines.spec import PRETRAINED
 
 
 class Pretrained(FromSource):

@@ -16,7 +16,7 @@ from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.core.batch import Batch
 from lgx.core.task import AGREEMENT, Normalization, Task
 from lgx.errors import UserError
-from lgx.methods.distillation.spec import SIMPLE_LG
+from lgx.methods.distillation import SPEC
 from lgx.methods.distillation.start import Start, stage_shares, start_from_ancestor
 from lgx.methods.normalization import StartedMethod
 from lgx.methods.options import check_positive, check_share
@@ -63,7 +63,7 @@ class Distill(StartedMethod):
         kwargs: Arguments of every method.
     """
 
-    spec = SIMPLE_LG
+    spec = SPEC
     teacher_option = "ancestor"
     plain_network = True
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from lgx.methods.hypernetworks import GHN3 as SPEC
 from lgx.methods.hypernetworks.base import HypernetMethod
-from lgx.methods.hypernetworks.spec import GHN3 as SPEC
 
 
 class GHN3(HypernetMethod):

@@ -3,9 +3,9 @@
 from typing import Any
 
 from lgx.hypernet.low_rank_decoder import Layout
+from lgx.methods.hypernetworks import LOGAH as SPEC
 from lgx.methods.hypernetworks.base import HypernetMethod
 from lgx.methods.hypernetworks.initializer import method_of
-from lgx.methods.hypernetworks.spec import LOGAH as SPEC
 
 
 class LoGAH(HypernetMethod):

@@ -21,8 +21,8 @@ from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.low_rank_decoder import Layout
 from lgx.hypernet.meta_batch import Projection, guided_meta_batch_loss
+from lgx.methods.hypernetworks import TAL as SPEC
 from lgx.methods.hypernetworks.base import HypernetMethod
-from lgx.methods.hypernetworks.spec import TAL as SPEC
 from lgx.methods.hypernetworks.start import config_of
 from lgx.methods.options import check_positive, check_share
 

@@ -23,11 +23,11 @@ from lgx.initialization import initialize
 from lgx.methods.base import Method
 from lgx.methods.baselines.pretrained import Pretrained
 from lgx.methods.evaluation import refuse_pixels
+from lgx.methods.lsamd import SPEC
 from lgx.methods.lsamd.cost_probe import LSAMDProbe
 from lgx.methods.lsamd.gating import Gating, swapped_paths
 from lgx.methods.lsamd.preference import Preference, SwapRise
 from lgx.methods.lsamd.selection import SelectionRun, extract
-from lgx.methods.lsamd.spec import LSAMD as SPEC
 from lgx.methods.lsamd.super_ancestor import Gate, Routing, SuperAncestor, Token, with_swap_rises_of
 from lgx.methods.options import check_at_least
 

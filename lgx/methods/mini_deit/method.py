@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from lgx.initialization.expansion import first_of_stages
+from lgx.methods.mini_deit import SPEC
 from lgx.methods.mini_deit.network import MultiplexedAttention, MultiplexedMlp, unknown_part
-from lgx.methods.mini_deit.spec import MINI_DEIT
 from lgx.methods.sws.method import SWS
 
 
@@ -41,7 +41,7 @@ class MiniDeiT(SWS):
             gives the norms of a stage's layers, all the same.
     """
 
-    spec = MINI_DEIT
+    spec = SPEC
 
     def __init__(self, stages: tuple[int, ...] = (2, 2, 2, 2, 2, 2), **kwargs: Any) -> None:
         super().__init__(stages=stages, **kwargs)

@@ -12,7 +12,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.initialization.expansion import first_of_stages, take_layers
 from lgx.methods.distillation.method import Distill, without_projection
 from lgx.methods.distillation.start import Start, stage_shares
-from lgx.methods.sws.spec import SWS as SPEC
+from lgx.methods.sws import SPEC
 
 
 class SWS(Distill):

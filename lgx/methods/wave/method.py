@@ -16,8 +16,8 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods.distillation.method import Distill, without_projection
 from lgx.methods.options import check_positive
+from lgx.methods.wave import SPEC
 from lgx.methods.wave.network import KINDS, plain_parameters, stored_templates, templates_of, use_templates
-from lgx.methods.wave.spec import WAVE as SPEC
 
 
 class WAVE(Distill):

@@ -11,7 +11,7 @@ from lgx.components.teacher import TeacherRequest
 from lgx.core.batch import Batch
 from lgx.initialization.expansion import take_layers
 from lgx.methods.base import Method
-from toy_halves.spec import SPEC
+from toy_halves import SPEC
 
 
 class Halves(Method):
