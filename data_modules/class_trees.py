@@ -11,7 +11,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_info
 from data_modules.images import ImageFiles
 from lgx.core.schema import LINE
 from lgx.errors import UserError
-from lgx.host.images import IMAGE_SUFFIXES, listed, skipped_files
+from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
 
 
 def class_folders(folder: Path) -> list[str]:
@@ -57,7 +57,7 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
     skipped: Counter[str] = Counter()
     without: list[str] = []
     for label, name in enumerate(classes):
-        images, unread = listed(folder / name)
+        images, unread = list_images(folder / name)
         for suffix in others:
             del unread[suffix]
         names += [str(path.relative_to(folder)) for path in images]
@@ -83,7 +83,7 @@ def read_flat(folder: Path, where: str) -> ImageFiles | None:
     Raises:
         UserError: If the folder cannot be read.
     """
-    images, unread = listed(folder, deep=False)
+    images, unread = list_images(folder, deep=False)
     if not images:
         return None
     if unread:
@@ -104,7 +104,7 @@ def read_all(folder: Path, where: str) -> ImageFiles:
     Raises:
         UserError: If a folder cannot be read.
     """
-    images, unread = listed(folder)
+    images, unread = list_images(folder)
     if unread and images:
         _say_skipped(folder, unread)
     return ImageFiles(folder, [str(path.relative_to(folder)) for path in images], [0] * len(images), where)

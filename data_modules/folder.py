@@ -12,7 +12,7 @@ from data_modules.official import TREE_NAMES, tree_split
 from data_modules.splits import stratified_split
 from lgx.core.schema import LINE
 from lgx.errors import UserError
-from lgx.host.images import IMAGE_SUFFIXES, listed, skipped_files
+from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
 
 
 @dataclass(eq=False, repr=False)
@@ -78,7 +78,7 @@ class ImageFolderData(ImageDataModule):
             present = set(np.unique(files.labels).tolist())
             empty = [folder for label, folder in enumerate(self.classes) if label not in present]
             if empty:
-                unread = listed(place / empty[0])[1]
+                unread = list_images(place / empty[0])[1]
                 raise UserError(
                     f"{name} train: no image of class {empty[0]} in {place / empty[0]} (looked for "
                     f"{', '.join(IMAGE_SUFFIXES)}{f'; it holds {skipped_files(unread)}' if unread else ''}); add some "

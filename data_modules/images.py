@@ -11,7 +11,7 @@ from PIL import Image
 
 from data_modules.splits import Indices
 from lgx.errors import UserError
-from lgx.host.images import checked, one_line, open_photo, opened
+from lgx.host.safety import check_resizable, error_line, open_photo, open_undecoded
 
 
 class DataError(UserError):
@@ -62,12 +62,12 @@ class LabeledImages:
         try:
             image = self.source[position][0]
             image.load()  # PIL decodes lazily: outside this block the position of a damaged image is unknown
-            checked(image)
+            check_resizable(image)
         except (UserError, MemoryError):
             raise
         except Exception as error:
             raise DataError(
-                f"{self.where}: image {position} cannot be decoded ({one_line(error)}); "
+                f"{self.where}: image {position} cannot be decoded ({error_line(error)}); "
                 "restore its file or prepare the set again"
             ) from error
         return image, int(self.labels[index])
@@ -117,7 +117,7 @@ class ImageFiles:
             raise
         except Exception as error:
             raise DataError(
-                f"{self.where}: {path} cannot be decoded ({one_line(error)}); restore the file or remove it"
+                f"{self.where}: {path} cannot be decoded ({error_line(error)}); restore the file or remove it"
             ) from error
 
     def encoded(self, index: int) -> tuple[bytes, str] | None:
@@ -127,10 +127,10 @@ class ImageFiles:
         if suffix is None:
             return None
         try:
-            opened(path).close()
+            open_undecoded(path).close()
             return path.read_bytes(), suffix
         except Exception as error:  # a file that is not an image, e.g. behind a link, must not get into the shards
-            raise DataError(f"{self.where}: {path} is not an image ({one_line(error)}); remove it") from error
+            raise DataError(f"{self.where}: {path} is not an image ({error_line(error)}); remove it") from error
 
     def take(self, indices: Indices, where: str | None = None) -> Self:
         """The files at ``indices``."""
@@ -173,4 +173,4 @@ def guarded(build: Callable[[], Any], what: str, remedy: str) -> Any:
     except (UserError, MemoryError):
         raise
     except Exception as error:
-        raise UserError(f"{what} is incomplete or corrupted ({one_line(error)}); {remedy}") from error
+        raise UserError(f"{what} is incomplete or corrupted ({error_line(error)}); {remedy}") from error

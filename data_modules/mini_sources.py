@@ -13,7 +13,7 @@ from data_modules.images import DataError
 from data_modules.splits import Indices, grouped_split, stratified_split
 from data_modules.text_files import read_lines
 from lgx.errors import UserError
-from lgx.host.images import IMAGE_SUFFIXES, one_line, open_photo, opened
+from lgx.host.safety import IMAGE_SUFFIXES, error_line, open_photo, open_undecoded
 
 SHORT_SIDE = 64
 """Largest short side of a stored image, in pixels; larger images are reduced."""
@@ -43,7 +43,7 @@ class EncodedImages:
             image = open_photo(data)
         except Exception as error:
             raise DataError(
-                f"{self.where}: {path} cannot be decoded ({one_line(error)}); fetch its archive again"
+                f"{self.where}: {path} cannot be decoded ({error_line(error)}); fetch its archive again"
             ) from error
         if image.mode not in ("L", "RGB"):
             image = image.convert("L" if image.mode == "1" else "RGB")
@@ -58,7 +58,7 @@ class EncodedImages:
         path, data = self.examples[index]
         image, _ = self[index]
         suffix = "jpg" if path.suffix.lower() in (".jpg", ".jpeg") else "png"
-        with opened(data) as original:
+        with open_undecoded(data) as original:
             if (original.size, original.mode) == (image.size, image.mode) and path.suffix.lower() != ".ppm":
                 return data, suffix
         buffer = io.BytesIO()

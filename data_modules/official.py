@@ -10,9 +10,9 @@ from data_modules.base import Split
 from data_modules.class_trees import class_folders, read_class_tree
 from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images, LabeledImages, guarded
+from data_modules.markers import Places, any_exist
 from data_modules.splits import Indices, stratified_split
 from lgx.errors import UserError
-from lgx.host.places import Places, any_exist
 
 TREE_NAMES: Mapping[Split, tuple[str, ...]] = {
     "train": ("train",),

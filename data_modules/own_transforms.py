@@ -15,8 +15,8 @@ from data_modules.images import DataError
 from data_modules.samplers import seeded_rng
 from lgx.core.schema import shortened
 from lgx.errors import UserError
-from lgx.host.images import one_line
-from lgx.host.own_packages import VARIABLE, is_own
+from lgx.host.safety import error_line
+from lgx.host.user_packages import VARIABLE, is_user_class
 
 TransformSpec = dict[str, Any] | str
 """``{class_path: RandomRotation, init_args: {degrees: 15}}``, or a name alone."""
@@ -60,7 +60,7 @@ class OwnTransforms:
                 raise
             except Exception as error:
                 raise DataError(
-                    f"{_OPTION}: {name} cannot transform pixels of the shape {_shape(image)} ({one_line(error)}); "
+                    f"{_OPTION}: {name} cannot transform pixels of the shape {_shape(image)} ({error_line(error)}); "
                     f"choose a transform of single images"
                 ) from error
         return _as_pixels(image, pixels)
@@ -130,7 +130,7 @@ def _built(spec: Any) -> Callable[[Any], Any]:
     except (MemoryError, UserError):
         raise
     except Exception as error:
-        raise UserError(f"{_OPTION}: {kind.__name__} refuses its arguments ({one_line(error)})") from error
+        raise UserError(f"{_OPTION}: {kind.__name__} refuses its arguments ({error_line(error)})") from error
     if not callable(built):
         raise UserError(f"{_OPTION}: {kind.__name__} cannot be called with an image; give it a method __call__")
     return built
@@ -145,7 +145,7 @@ def _class(path: str) -> type:
         close = difflib.get_close_matches(name, _KNOWN, n=2)
         hint = f"did you mean {' or '.join(close)}?" if close else f"it is none of {_PACKAGE}"
         raise UserError(f"{_OPTION}: class {name!r} is unknown; {hint}")
-    if not is_own(path):
+    if not is_user_class(path):
         raise UserError(
             f"{_OPTION}: importing {path} is not allowed; a class path names a class of {_PACKAGE}; "
             f"{VARIABLE}={path.split('.')[0]} also admits {path.split('.')[0]}, if you wrote it or trust it"
@@ -153,7 +153,7 @@ def _class(path: str) -> type:
     try:
         found = getattr(import_module(package), name)
     except (ImportError, AttributeError) as error:
-        raise UserError(f"{_OPTION}: {path} cannot be imported ({one_line(error)})") from error
+        raise UserError(f"{_OPTION}: {path} cannot be imported ({error_line(error)})") from error
     if not isinstance(found, type):
         raise UserError(f"{_OPTION}: {path} is no class; give a class with a method __call__")
     return found

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from data_modules.images import ImageFiles, LabeledImages
 from lgx.host.cache import cache_root, make_room
-from lgx.host.system_failures import os_reason
+from lgx.host.failures import os_reason
 
 _VERSION = 1
 

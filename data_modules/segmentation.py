@@ -21,7 +21,7 @@ from data_modules.splits import Indices, stratified_order
 from data_modules.transforms import MaskTransform
 from lgx.core.batch import IGNORE, Batch
 from lgx.errors import UserError
-from lgx.host.images import one_line, open_image
+from lgx.host.safety import error_line, open_image
 
 
 class MaskedImages(LabeledImages):
@@ -77,7 +77,9 @@ class MaskedImages(LabeledImages):
         except MemoryError:
             raise
         except Exception as error:
-            raise DataError(f"{self.where}: {path} cannot be decoded ({one_line(error)}); restore the file") from error
+            raise DataError(
+                f"{self.where}: {path} cannot be decoded ({error_line(error)}); restore the file"
+            ) from error
 
     def _classes(self, values: NDArray[Any], path: Path) -> NDArray[np.uint8]:
         if values.ndim != 2:

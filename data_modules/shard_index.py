@@ -18,7 +18,7 @@ from lgx.core.schema import (
     one_of,
 )
 from lgx.errors import UserError
-from lgx.host.json_files import read_json
+from lgx.host.safety import read_json
 
 INDEX = "index.json"
 SPLITS: tuple[Split, ...] = ("train", "val", "test")

@@ -26,7 +26,7 @@ from data_modules.shard_table import ShardTable
 from data_modules.splits import Indices
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.host.images import one_line, open_photo
+from lgx.host.safety import error_line, open_photo
 
 # If another package imported webdataset before, the environment variable was set too late.
 wds.utils.enforce_security = True
@@ -116,7 +116,7 @@ def read_shard(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
     except (UserError, MemoryError):
         raise
     except Exception as error:
-        raise DataError(f"shard {path} is truncated or corrupted ({one_line(error)}); {remedy}") from error
+        raise DataError(f"shard {path} is truncated or corrupted ({error_line(error)}); {remedy}") from error
     if count != shard.count:
         raise DataError(f"shard {path} holds {count} examples instead of {shard.count}; {remedy}")
 
@@ -157,7 +157,7 @@ def decode(sample: dict[str, Any], where: str) -> tuple[Image.Image, int]:
     except Exception as error:
         raise DataError(
             f"{where}: example {sample.get('__key__')} of {sample.get('__url__')} cannot be decoded "
-            f"({one_line(error)}); write the shards again"
+            f"({error_line(error)}); write the shards again"
         ) from error
 
 

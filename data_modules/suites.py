@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 from data_modules.base import DatasetInfo, Split
 from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
+from data_modules.markers import Places, any_exist
 from data_modules.sharded import ShardedImages
 from lgx.errors import UserError
-from lgx.host.places import Places, any_exist
 
 TaskT = TypeVar("TaskT", bound=str)
 

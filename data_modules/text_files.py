@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from lgx.core.schema import shortened
 from lgx.errors import UserError
-from lgx.host.extras import nlp_extra
+from lgx.host.extras import extra
 from lgx.host.hub import hub_or_cache
-from lgx.host.json_files import parse_json
+from lgx.host.safety import parse_json
 
 LONGEST_LINE = 2**20
 """Largest length of a line in bytes. The longest review has 14 thousand; this would take minutes to tokenize."""
@@ -130,7 +130,7 @@ def read_hub(name: str, config: str | None, split: str, texts: Sequence[str], la
         UserError: If ``datasets`` is not installed, the set cannot be loaded, or lacks a column.
     """
     where = f"{name}{f' ({config})' if config else ''} {split}"
-    with nlp_extra("data.source hub"):
+    with extra("nlp", "data.source hub"):
         import datasets
     remedy = "use data.source files, which reads the publishers' files below data.root"
     try:

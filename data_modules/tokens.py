@@ -18,9 +18,9 @@ from data_modules.splits import Indices
 from data_modules.text_files import Row, read_lines
 from lgx.core.schema import shortened
 from lgx.errors import UserError
-from lgx.host.extras import nlp_extra
+from lgx.host.extras import extra
 from lgx.host.hub import hub_or_cache
-from lgx.host.json_files import read_json
+from lgx.host.safety import read_json
 
 END = "<|endoftext|>"
 _FILES = (("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt"))  # OpenAI's names, transformers' names
@@ -46,7 +46,7 @@ def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.token
     """
     # If this is not set, tokenizers warn when loader processes are forked.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with nlp_extra(option):
+    with extra("nlp", option):
         from transformers import GPT2Tokenizer
     folder = Path(where)
     names = next((pair for pair in _FILES if (folder / pair[0]).is_file()), None)

@@ -10,7 +10,7 @@ from data_modules.official import TREE_NAMES, tree_split
 from data_modules.splits import stratified_split
 from lgx.core.schema import LINE
 from lgx.errors import UserError
-from lgx.host.images import IMAGE_SUFFIXES
+from lgx.host.safety import IMAGE_SUFFIXES
 
 
 @dataclass(eq=False, repr=False)

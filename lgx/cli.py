@@ -17,9 +17,8 @@ from typing import NoReturn
 from lgx.core.version import __version__
 from lgx.errors import Preempted, UserError
 from lgx.host import launcher
-from lgx.host.interpreter import collect_rarely, quick_end
-from lgx.host.system_failures import WORKER_KILLED, describe, worker_was_killed
-from lgx.host.unused_imports import skip_unused_imports
+from lgx.host.failures import WORKER_KILLED, describe, worker_was_killed
+from lgx.host.startup import collect_rarely, exit_at_once, skip_unused_imports
 
 TRAINING = {
     "fit": "train an ancestor, a learngene or a descendant",
@@ -88,7 +87,7 @@ def program() -> None:
         SystemExit: As :func:`main`.
     """
     collect_rarely()
-    with quick_end():
+    with exit_at_once():
         main()
 
 
@@ -188,7 +187,7 @@ def run_command(argv: Sequence[str]) -> None:
         launcher.check_job()
         if (known := importlib.import_module("lgx.training.option_names").OptionNames.recall(command)) is not None:
             known.check(argv[1:])  # before long imports
-        with importlib.import_module("lgx.host.stop_signals").STOP.requeue_noted():  # before long imports
+        with importlib.import_module("lgx.host.signals").STOP.requeue_noted():  # before long imports
             importlib.import_module("lgx.training.cli").run(list(argv))
     elif command in {**TRAINING, **COMMANDS}:
         launcher.check_numbers()

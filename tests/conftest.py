@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from lgx.host.interpreter import RARE
-from lgx.host.unused_imports import skip_unused_imports
+from lgx.host.startup import RARE, skip_unused_imports
 from tests.support.command_line import Result, arguments, lgx
 from tests.support.extras import import_transformers
 from tests.support.images import write_images

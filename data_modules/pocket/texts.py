@@ -15,7 +15,7 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.text_set import TextSet
 from data_modules.tokens import END
 from lgx.errors import UserError
-from lgx.host.extras import nlp_extra
+from lgx.host.extras import extra
 from lgx.host.files import atomic_path
 
 VOCABULARY = "pocket_vocab"
@@ -113,7 +113,7 @@ def write_vocabulary(folder: Path) -> None:
 
     Every merge extends the beginning of a word by one letter, so that the merges of different words do not interfere.
     """
-    with nlp_extra("pocket texts"):
+    with extra("nlp", "pocket texts"):
         from tokenizers.pre_tokenizers import ByteLevel
     words = {*THINGS, *KIND, *UNKIND, *SYNONYMS, *SYNONYMS.values(), *NOUNS, *(f"{noun}s" for noun in NOUNS)}
     words |= {"is", "not", "and"}

@@ -9,13 +9,13 @@ from typing import NamedTuple
 from data_modules.archives import unzip
 from data_modules.base import DatasetInfo, Split
 from data_modules.images import ImageFiles, LabeledImages
+from data_modules.markers import Places
 from data_modules.official import OfficialData
 from data_modules.prepare import link
 from data_modules.splits import Indices, grouped_split
 from data_modules.text_files import read_lines
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.host.places import Places
 
 TABLES = ("HAM10000_metadata", "HAM10000_metadata.csv", "HAM10000_metadata.tab")
 """Published names of the table. Columns are separated by commas, in ``.tab`` by tabs."""

@@ -11,7 +11,7 @@ from data_modules.images import ImageFiles
 from data_modules.official import Archive, OfficialData
 from data_modules.prepare import link
 from lgx.errors import UserError
-from lgx.host.json_files import read_json
+from lgx.host.safety import read_json
 
 _URL = "https://ml-inat-competition-datasets.s3.amazonaws.com/2019"
 TABLES: dict[Split, str] = {"train": "train2019.json", "test": "val2019.json"}

@@ -19,7 +19,7 @@ from torch import nn
 from lgx.architectures.meta_device import building_on
 from lgx.core.schema import shortened
 from lgx.errors import UserError
-from lgx.host.foreign import foreign_errors
+from lgx.host.failures import foreign_errors
 
 ViTNetwork = VisionTransformer | Eva
 """timm's networks that a form can describe; its ``VisionTransformerDistilled`` is a ``VisionTransformer``."""

@@ -13,7 +13,7 @@ from lgx.architectures.names import name_of
 from lgx.architectures.registry import register_family
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
-from lgx.host.extras import nlp_extra
+from lgx.host.extras import extra
 
 if TYPE_CHECKING:
     from lgx.architectures.gpt2_model import GPT2Classifier
@@ -113,7 +113,7 @@ class GPT2Architecture(Architecture):
         Raises:
             UserError: If transformers is not installed.
         """
-        with nlp_extra(f"architecture {name_of(self)}"):
+        with extra("nlp", f"architecture {name_of(self)}"):
             from lgx.architectures.gpt2_model import GPT2Classifier, gpt2_config
         config = gpt2_config(
             self.depth, self.embed_dim, self.num_heads, self.max_len, self.vocab_size, self.num_classes, drop_rate

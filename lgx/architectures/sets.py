@@ -17,7 +17,7 @@ from lgx.architectures.registry import architecture_from_dict
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.schema import shortened
 from lgx.errors import UserError
-from lgx.host.json_files import LARGEST, parse_json
+from lgx.host.safety import LARGEST_JSON, parse_json
 
 A = TypeVar("A", bound=Architecture)
 
@@ -124,9 +124,9 @@ def read_architectures(path: str, base: Architecture | None = None) -> list[Arch
         raise UserError(f"{path}: no such file; {remedy}")
     try:
         with Path(path).open("rb") as file:
-            content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise UserError(f"{path}: more than {LARGEST:,} bytes; {remedy}")
+            content = file.read(LARGEST_JSON + 1)
+        if len(content) > LARGEST_JSON:
+            raise UserError(f"{path}: more than {LARGEST_JSON:,} bytes; {remedy}")
         lines = content.decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"

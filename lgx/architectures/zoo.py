@@ -10,7 +10,7 @@ from torch import nn
 
 from lgx.architectures.meta_device import building_on
 from lgx.errors import UserError
-from lgx.host.foreign import foreign_errors
+from lgx.host.failures import foreign_errors
 
 Zoo = Literal["timm", "torchvision"]
 

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from lgx.architectures.describing import Description, describe_vit
 from lgx.architectures.forms import MODULES
-from lgx.host.foreign import reason_of
+from lgx.host.failures import reason_of
 
 FAMILIES = (*MODULES, "beit", "naflexvit", "vision_transformer_hybrid", "vision_transformer_relpos")
 """Modules of timm whose models are ViTs or their relatives."""

@@ -8,7 +8,7 @@ import torch
 
 from lgx.artifacts.pickle_checks import check_checkpoint
 from lgx.errors import UserError
-from lgx.host.foreign import checkpoint_errors
+from lgx.host.failures import checkpoint_errors
 
 BEST = Path("checkpoints", "best.ckpt")
 """The best checkpoint below the folder of a run."""

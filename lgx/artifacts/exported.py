@@ -16,7 +16,7 @@ from lgx.artifacts.export.pt2_file import run_pt2
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.host.foreign import foreign_errors
+from lgx.host.failures import foreign_errors
 from lgx.host.program_files import ONNX, PT2
 
 _OPENERS = {ONNX: run_onnx, PT2: run_pt2}

@@ -15,7 +15,7 @@ from lgx.artifacts.tensor_checks import is_number_tensor
 from lgx.artifacts.timm_source import WEIGHTS_SUFFIXES
 from lgx.core.schema import LINE
 from lgx.errors import UserError
-from lgx.host.non_finite import refuse_non_finite
+from lgx.host.safety import refuse_non_finite
 
 _STATES = ("state_dict_ema", "model_ema", "state_dict", "model", "module", "teacher")
 """Keys below which programs store a network's weights beside others; averaged weights come first, as in timm."""

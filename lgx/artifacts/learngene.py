@@ -18,8 +18,7 @@ from lgx.artifacts.tensor_checks import check_shapes, count_layers
 from lgx.core.schema import CLASSES, LINE, MAPPING, NUMBER, at_most, check_fields, list_of, mapping_of, one_of
 from lgx.core.version import __version__
 from lgx.errors import UserError
-from lgx.host.json_files import parse_json
-from lgx.host.non_finite import refuse_non_finite
+from lgx.host.safety import parse_json, refuse_non_finite
 
 SUFFIX = LEARNGENE
 EMBEDDING_PREFIX = "task_embeddings."

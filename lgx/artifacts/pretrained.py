@@ -24,10 +24,10 @@ from lgx.artifacts.timm_models import check_known, load_timm, normalization_of
 from lgx.artifacts.timm_source import TimmSource, is_timm_source
 from lgx.core.schema import check_fields
 from lgx.errors import UserError
-from lgx.host.extras import nlp_extra
-from lgx.host.foreign import transformers_errors
+from lgx.host.extras import extra
+from lgx.host.failures import transformers_errors
 from lgx.host.hub import hub_or_cache
-from lgx.host.json_files import read_json
+from lgx.host.safety import read_json
 
 _WEIGHTS_SUFFIXES = (".safetensors", ".pt", ".pth", ".bin")
 _PICKLED = "pytorch_model.bin"
@@ -201,7 +201,7 @@ def _weights_beside(config: Path) -> dict[str, Tensor]:
 
 
 def _from_transformers(name: str, place: str) -> PretrainedNetwork:
-    with nlp_extra(name):
+    with extra("nlp", name):
         from lgx.artifacts.transformers_models import read_pretrained
     with transformers_errors(name):
         if Path(place).is_dir():

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from lgx.core.schema import LINE
 from lgx.errors import UserError
+from lgx.host.failures import safetensors_errors, write_errors
 from lgx.host.files import atomic_path, folder_beside
-from lgx.host.foreign import safetensors_errors, write_errors
 
 LARGEST_HEADER = 2**24
 """Most bytes of a header, which takes many times its size in memory; one of 10,000 tensors has one million."""

@@ -11,7 +11,7 @@ from lgx.artifacts.remote import located
 from lgx.artifacts.remote.names import SAFETENSORS
 from lgx.artifacts.safetensors_files import read_metadata
 from lgx.core.schema import LINE, MAPPING, check_fields
-from lgx.host.json_files import parse_json, read_json
+from lgx.host.safety import parse_json, read_json
 
 RECORD = "lgx.json"
 """Name of the file in a model folder."""

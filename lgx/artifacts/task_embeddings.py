@@ -14,7 +14,7 @@ from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, wri
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields, mapping_of
 from lgx.core.version import __version__
 from lgx.errors import UserError
-from lgx.host.json_files import parse_json
+from lgx.host.safety import parse_json
 
 Control = Literal["permuted", "random"]
 _KEY = "lgx_task_embeddings"

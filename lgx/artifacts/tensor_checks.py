@@ -9,7 +9,7 @@ from torch import Tensor
 from lgx.architectures import Architecture
 from lgx.artifacts.metadata_schema import AGAIN
 from lgx.errors import UserError
-from lgx.host.foreign import foreign_errors
+from lgx.host.failures import foreign_errors
 
 
 def count_layers(names: Iterable[str], prefix: str, place: str) -> int:

@@ -19,8 +19,7 @@ from lgx.artifacts.timm_hub import cached_weights
 from lgx.artifacts.timm_source import TimmSource
 from lgx.artifacts.transformers_names import has_transformers_names, timm_names
 from lgx.errors import UserError
-from lgx.host.foreign import reason_of, timm_errors
-from lgx.host.system_failures import is_full_memory
+from lgx.host.failures import is_full_memory, reason_of, timm_errors
 
 _BESIDE = (
     "head.", "head_dist.", "fc.", "classifier.", "pre_logits.", "pooler.", "vit.pooler.", "lm_head.", "mask_token",

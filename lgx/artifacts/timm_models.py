@@ -9,7 +9,7 @@ from torch import nn
 from lgx.architectures.describing import Description, describe_vit
 from lgx.artifacts.timm_hub import cached_weights
 from lgx.errors import UserError
-from lgx.host.foreign import timm_errors
+from lgx.host.failures import timm_errors
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

@@ -25,7 +25,7 @@ def read_pretrained(name: str) -> tuple[dict[str, Tensor], GPT2Architecture, boo
 
     Raises:
         UserError: If it differs from GPT-2 as published.
-        Exception: Any error of transformers, see :func:`lgx.host.foreign.transformers_errors`.
+        Exception: Any error of transformers, see :func:`lgx.host.failures.transformers_errors`.
     """
     with silent():
         model, report = GPT2ForSequenceClassification.from_pretrained(

@@ -17,7 +17,7 @@ from lgx.benchmark.report import Rows
 from lgx.benchmark.shared_layers import measure_shared_layers
 from lgx.benchmark.training_step import device, matrix_products
 from lgx.core.provenance import commit, hardware
-from lgx.host.system_failures import is_full_memory
+from lgx.host.failures import is_full_memory
 from lgx.hypernet import HypernetConfig
 
 _FAILED = {"what": "", "seconds": None, "ratio": None, "peak_mb": None}

@@ -9,8 +9,8 @@ from rich.table import Column, Table
 
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.host.json_files import read_json
 from lgx.host.outputs import check_file
+from lgx.host.safety import read_json
 
 Rows = list[dict[str, Any]]
 """One measurement each: what was measured, and the setting."""

@@ -264,7 +264,7 @@ def _steps(
     from lgx.benchmark.options import positive
     from lgx.benchmark.report import check_place, print_table, save
     from lgx.benchmark.training_step import device, matrix_products
-    from lgx.host.allocator import keep_freed_memory
+    from lgx.host.startup import keep_freed_memory
 
     vits, batches, precisions = _vits(size), positive("batch", batch), _precisions(precision)
     positive("repeats", options["repeats"])

@@ -59,9 +59,9 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
         UserError: If shtab is not installed.
     """
     from lgx.core.version import __version__
-    from lgx.host.extras import completion_extra
+    from lgx.host.extras import extra
 
-    with completion_extra("completion"):
+    with extra("completion", "completion"):
         import shtab
     tree = _tree(shtab.FILE)
     script = shtab.complete(tree, shell)

@@ -28,7 +28,7 @@ def list_sets(root: str = "data", json: bool = False) -> None:
     """
     from pathlib import Path
 
-    from lgx.host.places import any_exist
+    from data_modules.markers import any_exist
 
     sets = _listed()
     present = {facts["name"] for facts in sets if any_exist(Path(root), facts["places"])}
@@ -56,7 +56,7 @@ def list_sets(root: str = "data", json: bool = False) -> None:
 
 def _listed() -> list[dict[str, Any]]:
     """Facts of every set; they are kept, because the data modules take seconds to import."""
-    from lgx.host.self_facts import recall, remember
+    from lgx.host.cache import recall, remember
 
     if (kept := recall(_FACTS)) is not None:
         found: list[dict[str, Any]] = kept

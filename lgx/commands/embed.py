@@ -58,7 +58,7 @@ def embed(
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
     from lgx.commands.task_examples import TaskReader
-    from lgx.host.warnings import silence_known_warnings
+    from lgx.host.startup import silence_known_warnings
 
     silence_known_warnings()
     _check_numbers(num_workers, worker_timeout, limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)

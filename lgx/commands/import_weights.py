@@ -53,7 +53,7 @@ def import_weights(
     from lgx.artifacts.timm_import import import_timm
     from lgx.artifacts.timm_source import PREFIX, TimmSource
     from lgx.errors import UserError
-    from lgx.host.non_finite import non_finite_allowed
+    from lgx.host.safety import non_finite_allowed
 
     if out.endswith((".safetensors", ".pth", ".pt", ".bin")):
         raise UserError(f"--out {out}: expected a folder, because a file of weights does not name its model")

@@ -85,7 +85,7 @@ def init(
     """
     from lgx.artifacts.timm_source import pinned_source
     from lgx.commands.size import split_options
-    from lgx.host.non_finite import non_finite_allowed
+    from lgx.host.safety import non_finite_allowed
     from lgx.methods.initializers import initializer_for
 
     source = pinned_source(source) if source else source

@@ -52,7 +52,7 @@ def parsers() -> "list[ArgumentParser]":
 def _is_own(file: "Path") -> bool:
     """Whether a file holds a plan."""
     from lgx.errors import UserError
-    from lgx.host.json_files import read_json
+    from lgx.host.safety import read_json
 
     try:
         found = read_json(file, "")

@@ -108,7 +108,7 @@ def _found(images: Sequence[str]) -> list[_Found]:
     from collections import Counter
 
     from lgx.errors import UserError
-    from lgx.host.images import PREDICTED_SUFFIXES, listed, skipped_files
+    from lgx.host.safety import PREDICTED_SUFFIXES, list_images, skipped_files
 
     found: dict[Path, _Found] = {}
     skipped: Counter[str] = Counter()
@@ -116,7 +116,7 @@ def _found(images: Sequence[str]) -> list[_Found]:
         place = Path(given)
         if not place.exists():
             raise UserError(f"{given}: no such file or folder; give images")
-        paths, unread = listed(place, suffixes=PREDICTED_SUFFIXES) if place.is_dir() else ([place], Counter())
+        paths, unread = list_images(place, suffixes=PREDICTED_SUFFIXES) if place.is_dir() else ([place], Counter())
         skipped += unread
         for path in paths:
             name = path.relative_to(place) if place.is_dir() and len(images) == 1 else path
@@ -226,7 +226,7 @@ def _batches(files: Sequence[_Found], task: "Task", size: int) -> Iterator[list[
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from lgx.core.eval_transforms import pixel_transform
-    from lgx.host.images import PREDICTED_FORMATS, one_line, open_photo
+    from lgx.host.safety import PREDICTED_FORMATS, error_line, open_photo
 
     transform = pixel_transform(task)
 
@@ -236,7 +236,7 @@ def _batches(files: Sequence[_Found], task: "Task", size: int) -> Iterator[list[
         except MemoryError:
             raise
         except Exception as error:
-            return one_line(error)
+            return error_line(error)
         return pixels
 
     with ThreadPoolExecutor(_THREADS) as pool:

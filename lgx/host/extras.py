@@ -5,96 +5,31 @@ from contextlib import contextmanager
 
 from lgx.errors import UserError
 
+EXTRAS = {
+    "nlp": ("transformers", "tokenizers", "datasets"),
+    "sweep": ("submitit", "optuna"),
+    "pruning": ("torch_pruning",),
+    "loggers": ("wandb", "mlflow"),
+    "completion": ("shtab",),
+    "export": ("onnx", "onnxscript", "onnx_ir", "onnxruntime"),
+}
+"""Group of optional packages in pyproject.toml -> what Python calls them."""
+
 
 @contextmanager
-def nlp_extra(what: str) -> Iterator[None]:
-    """Import transformers and datasets inside the block.
+def extra(name: str, user: str) -> Iterator[None]:
+    """Import packages of an extra inside the block.
 
     Args:
-        what: What needs them, for the message.
+        name: A key of :data:`EXTRAS`.
+        user: What needs them, for the message.
 
     Raises:
         UserError: If one of them is not installed; the message says how to install it.
     """
-    with _extra("nlp", ("transformers", "tokenizers", "datasets"), f"{what}: text"):
-        yield
-
-
-@contextmanager
-def sweep_extra(what: str) -> Iterator[None]:
-    """Import submitit and optuna inside the block.
-
-    Args:
-        what: What needs them, for the message.
-
-    Raises:
-        UserError: If one of them is not installed; the message says how to install it.
-    """
-    with _extra("sweep", ("submitit", "optuna"), f"{what}:"):
-        yield
-
-
-@contextmanager
-def pruning_extra(what: str) -> Iterator[None]:
-    """Import torch-pruning inside the block.
-
-    Args:
-        what: What needs it, for the message.
-
-    Raises:
-        UserError: If it is not installed; the message says how to install it.
-    """
-    with _extra("pruning", ("torch_pruning",), f"{what}:"):
-        yield
-
-
-@contextmanager
-def loggers_extra(what: str) -> Iterator[None]:
-    """Import wandb or mlflow inside the block.
-
-    Args:
-        what: What needs it, for the message.
-
-    Raises:
-        UserError: If it is not installed; the message says how to install it.
-    """
-    with _extra("loggers", ("wandb", "mlflow"), what):
-        yield
-
-
-@contextmanager
-def completion_extra(what: str) -> Iterator[None]:
-    """Import shtab inside the block.
-
-    Args:
-        what: What needs it, for the message.
-
-    Raises:
-        UserError: If it is not installed; the message says how to install it.
-    """
-    with _extra("completion", ("shtab",), f"{what}:"):
-        yield
-
-
-@contextmanager
-def export_extra(what: str) -> Iterator[None]:
-    """Import onnx, onnxscript and onnxruntime inside the block.
-
-    Args:
-        what: What needs it, for the message.
-
-    Raises:
-        UserError: If it is not installed; the message says how to install it.
-    """
-    with _extra("export", ("onnx", "onnxscript", "onnx_ir", "onnxruntime"), f"{what}:"):
-        yield
-
-
-@contextmanager
-def _extra(extra: str, packages: tuple[str, ...], who: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in packages:
+        if (error.name or "").split(".")[0] not in EXTRAS[name]:
             raise
-        raise UserError(f"{who} needs {error.name}, which is not installed; pip install 'lgx[{extra}]'") from error
+        raise UserError(f"{user}: needs {error.name}, which is not installed; pip install 'lgx[{name}]'") from error

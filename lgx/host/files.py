@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from lgx.errors import UserError
-from lgx.host.system_failures import os_reason
+from lgx.host.failures import os_reason
 
 _LONGEST_WRITE = 24 * 3600
 """Seconds after which a temporary file of another machine is taken for one whose writer was killed."""

@@ -11,7 +11,7 @@ from typing import Any
 from huggingface_hub import constants, get_session
 
 from lgx.errors import UserError
-from lgx.host.foreign import reason_of
+from lgx.host.failures import reason_of
 
 SECONDS = 5.0
 """How long the hub may take to answer before it counts as out of reach; its own clients try for minutes."""

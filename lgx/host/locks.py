@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import IO
 
 from lgx.errors import UserError
+from lgx.host.failures import os_reason
 from lgx.host.launcher import job_rank
-from lgx.host.system_failures import os_reason
 
 INHERITED = "LGX_RUN_LOCK"
 """Environment variable with the file descriptor of the lock that a sweep holds for the run that it starts."""

@@ -16,7 +16,7 @@ from lgx.components.optim import fuse, parameter_groups
 from lgx.core.batch import Batch
 from lgx.core.seed import run_seed
 from lgx.errors import UserError
-from lgx.host.foreign import blame
+from lgx.host.failures import blame
 
 SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
 """(optimizer, total steps) -> scheduler that is stepped after every update."""

@@ -10,7 +10,7 @@ from data_modules.official import TREE_NAMES, tree_split
 from lgx.core.eval_transforms import eval_transform
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.host.images import IMAGE_SUFFIXES, listed
+from lgx.host.safety import IMAGE_SUFFIXES, list_images
 from lgx.initialization.expansion import evenly_spaced
 
 
@@ -35,7 +35,7 @@ def sample_images(folder: str, count: int, task: Task) -> Tensor:
     if not place.is_dir():
         raise UserError(f"data {folder}: is no folder; give one with images, labels are not needed")
     place = tree_split(place, TREE_NAMES["train"]) or place
-    names = [str(path.relative_to(place)) for path in listed(place)[0]]
+    names = [str(path.relative_to(place)) for path in list_images(place)[0]]
     if not names:
         raise UserError(f"data {folder}: no image in {place} or below (looked for {', '.join(IMAGE_SUFFIXES)})")
     chosen = [names[i] for i in evenly_spaced(len(names), min(count, len(names)))]

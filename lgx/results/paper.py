@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from lgx.errors import UserError
-from lgx.host.plain_yaml import load_plain
+from lgx.host.safety import load_plain
 from lgx.methods import registry
 
 FILE = Path("experiments/paper_numbers.yaml")

@@ -14,8 +14,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.remote import without_downloads
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
-from lgx.host.json_files import read_json
-from lgx.host.plain_yaml import read_yaml
+from lgx.host.safety import read_json, read_yaml
 from lgx.initialization import Initializer
 from lgx.methods import registry
 from lgx.methods.base import Method

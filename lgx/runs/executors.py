@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from lgx.errors import Preempted, UserError
-from lgx.host.system_failures import WORKER_KILLED, describe, worker_was_killed
+from lgx.host.failures import WORKER_KILLED, describe, worker_was_killed
 from lgx.runs.jobs import Job, run_in_process
 
 _LONGEST = 200

@@ -15,10 +15,10 @@ from typing import Any
 
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.host.json_files import read_json
 from lgx.host.launcher import job_rank
 from lgx.host.locks import INHERITED, locked
-from lgx.host.stop_signals import STOP
+from lgx.host.safety import read_json
+from lgx.host.signals import STOP
 from lgx.runs.sweeps import RunSpec, run_arguments
 
 GRACE = 30.0

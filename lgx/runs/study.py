@@ -6,13 +6,13 @@ from typing import Any
 
 from lgx.core.seed import LARGEST_SEED
 from lgx.errors import UserError
-from lgx.host.extras import sweep_extra
+from lgx.host.extras import extra
 from lgx.runs.executors import Failure
 from lgx.runs.jobs import Job, make_job
 from lgx.runs.pool import Pool
 from lgx.runs.tuning import Range, Tuning, score
 
-with sweep_extra("tuning"):
+with extra("sweep", "tuning"):
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lgx.errors import UserError
-from lgx.host.extras import sweep_extra
+from lgx.host.extras import extra
 from lgx.runs.executors import Failure, Outcome, Submission
 from lgx.runs.jobs import GRACE, Job, RunFailed, run_in_subprocess
 from lgx.runs.slurm_states import SlurmStates, is_unreachable
@@ -37,7 +37,7 @@ class LocalExecutor:
     interval = 0.2
 
     def __init__(self, folder: Path, limit: int) -> None:
-        with sweep_extra("--parallel"):
+        with extra("sweep", "--parallel"):
             import submitit  # noqa: F401
         self.folder, self.limit = folder, limit
         self.gpus = _visible_gpus()
@@ -105,7 +105,7 @@ class SlurmExecutor:
     """Seconds between two submissions while SLURM's controller does not answer."""
 
     def __init__(self, folder: Path, limit: int, parameters: Mapping[str, Any]) -> None:
-        with sweep_extra("--cluster slurm"):
+        with extra("sweep", "--cluster slurm"):
             from submitit import AutoExecutor
         if not {"timeout_min", "time"} & set(parameters):
             raise UserError(

@@ -17,7 +17,7 @@ from lgx.core.rows import read_rows
 from lgx.core.schema import shortened
 from lgx.core.seed import check_seed
 from lgx.errors import UserError
-from lgx.host.plain_yaml import read_yaml
+from lgx.host.safety import read_yaml
 
 _RUN_KEYS = {"name", "command", "config", "options", "matrix"}
 MAX_RUNS = 100_000

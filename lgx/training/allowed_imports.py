@@ -8,7 +8,7 @@ from typing import Any
 from jsonargparse import set_parsing_settings
 
 from lgx.errors import UserError
-from lgx.host.own_packages import own_packages
+from lgx.host.user_packages import user_packages
 
 _PACKAGES = {
     "lgx.training.callbacks": "lgx", "lgx.components.optim": "lgx",
@@ -54,12 +54,12 @@ def restrict_imports() -> None:
         allowed += [written, *(".".join([*names[:depth], known.__qualname__]) for depth in range(1, len(names) + 1))]
         denied += [f"{allowed[-1]}.{name}" for name, value in vars(known).items() if _is_function(value)]
     _restrict(allowed, denied)
-    _in_force[:] = [True, own_packages()]
+    _in_force[:] = [True, user_packages()]
 
 
 def _is_in_force(with_classes: bool) -> bool:
     """Whether jsonargparse has what it would be given now; giving it anew takes a tenth of a short run."""
-    return _in_force == [with_classes, own_packages()]
+    return _in_force == [with_classes, user_packages()]
 
 
 def forbid_imports() -> None:
@@ -70,11 +70,11 @@ def forbid_imports() -> None:
     """
     if not _is_in_force(False):
         _restrict([], ["*"])
-        _in_force[:] = [False, own_packages()]
+        _in_force[:] = [False, user_packages()]
 
 
 def _restrict(allowed: list[str], denied: list[str]) -> None:
-    own = own_packages()
+    own = user_packages()
     denied += _admitted - set(own)  # jsonargparse keeps what an earlier call has allowed
     try:
         set_parsing_settings(import_path_denylist=denied, import_path_allowlist=[*allowed, *own])

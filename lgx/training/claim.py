@@ -17,7 +17,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lgx.artifacts.learngene import SUFFIX
 from lgx.errors import UserError
 from lgx.host.locks import run_lock
-from lgx.host.plain_yaml import load_plain
+from lgx.host.safety import load_plain
 from lgx.training.contract import RunRecord, check_configuration, check_optimizer, flat_options
 from lgx.training.run_folder import Checkpoint
 from lgx.training.summary import SUMMARY, is_complete

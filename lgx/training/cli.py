@@ -17,13 +17,11 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from data_modules import TaskDataModule
 from lgx.components.probes import Probe
 from lgx.errors import UserError
-from lgx.host.allocator import keep_freed_memory
-from lgx.host.interpreter import collect_as_usual
+from lgx.host.failures import is_disk_full, os_reason
 from lgx.host.launcher import check_job
-from lgx.host.non_finite import non_finite_allowed
-from lgx.host.plain_yaml import load_plain
-from lgx.host.stop_signals import STOP
-from lgx.host.system_failures import is_disk_full, os_reason
+from lgx.host.safety import load_plain, non_finite_allowed
+from lgx.host.signals import STOP
+from lgx.host.startup import collect_as_usual, keep_freed_memory
 from lgx.methods.base import Method
 from lgx.training.callbacks import (
     FinalWeights,

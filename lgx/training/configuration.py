@@ -22,8 +22,8 @@ from data_modules import TaskDataModule
 from lgx.components.probes import NEIGHBORS, ProbeName
 from lgx.core.task import Kind
 from lgx.errors import UserError
-from lgx.host.foreign import blame
-from lgx.host.warnings import silence_known_warnings
+from lgx.host.failures import blame
+from lgx.host.startup import silence_known_warnings
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.allowed_imports import restrict_imports

@@ -13,7 +13,7 @@ from typing import Any
 from lgx.artifacts.timm_source import weights_of
 from lgx.core.schema import MAPPING, Field, check_fields, mapping_of, shortened
 from lgx.errors import UserError
-from lgx.host.plain_yaml import load_plain
+from lgx.host.safety import load_plain
 from lgx.training.migrations import migrate
 
 RECORD = "lgx_run"

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lgx.host.plain_yaml import read_yaml
+from lgx.host.safety import read_yaml
 
 _MOVED = (
     (re.compile(r"lgx\.initializers(?:\.\w+)*\.([A-Z]\w*)"), "lgx.methods"),

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from lgx.errors import UserError
-from lgx.host.plain_yaml import LONGEST, MOST_OPTIONS, read_yaml
-from lgx.host.self_facts import declared_methods, recall, remember
+from lgx.host.cache import declared_methods, recall, remember
+from lgx.host.safety import LONGEST, MOST_OPTIONS, read_yaml
 
 _ELSEWHERE = {
     "learning_rate": "--model.optimizer.lr", "lr": "--model.optimizer.lr",

@@ -11,7 +11,7 @@ from jsonargparse import ArgumentError, Namespace, get_loader, set_dumper, set_l
 from jsonargparse._util import config_load_stack  # there is no public name for the files that are being loaded
 
 from lgx.errors import UserError
-from lgx.host.plain_yaml import LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml, read_yaml
+from lgx.host.safety import LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml, read_yaml
 from lgx.training.allowed_imports import forbid_imports
 from lgx.training.migrations import migrate
 from lgx.training.parser_messages import NO_CONFIGURATION, explain

@@ -13,7 +13,7 @@ from lgx.artifacts.metadata_schema import TASK, described_architecture
 from lgx.artifacts.tensor_checks import is_weight
 from lgx.core.schema import LINE, MAPPING, Field, at_most, check_fields, list_of, mapping_of
 from lgx.errors import UserError
-from lgx.host.foreign import blame
+from lgx.host.failures import blame
 
 _COUNT = at_most(2**62)
 

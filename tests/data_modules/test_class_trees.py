@@ -9,7 +9,7 @@ import pytest
 from data_modules import ImageFolderData
 from data_modules.class_trees import read_class_tree
 from lgx.errors import UserError
-from lgx.host.images import listed
+from lgx.host.safety import list_images
 from tests.support.fake_data import class_tree
 from tests.support.images import write_images
 
@@ -101,11 +101,11 @@ def test_files_that_belong_to_a_set_are_not_reported(tree: Path, caplog: pytest.
 def test_linked_folders_are_read_once_and_hidden_ones_never(tree: Path, tmp_path: Path) -> None:
     name = next(path.name for path in sorted((tree / "train").iterdir()))
     folder, elsewhere = tree / "train" / name, tmp_path / "elsewhere"
-    before = len(listed(folder)[0])
+    before = len(list_images(folder)[0])
     class_tree(elsewhere, ["batch"], 3)
     (folder / "more").symlink_to(elsewhere)
     (elsewhere / "back").symlink_to(folder)
     class_tree(folder, [".thumbnails"], 2)
-    images = [str(path.relative_to(folder)) for path in listed(folder)[0]]
+    images = [str(path.relative_to(folder)) for path in list_images(folder)[0]]
     assert len(images) == before + 3
     assert [path for path in images if "batch" in path] == [f"more/batch/{i:03d}.png" for i in range(3)]

@@ -243,11 +243,11 @@ def test_a_batch_larger_than_the_set_is_refused(text_root, vocabulary):
 
 def test_a_missing_extra_ends_with_one_sentence(text_root, vocabulary, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(UserError, match=r"text needs transformers, .*pip install 'lgx\[nlp\]'"):
+    with pytest.raises(UserError, match=r"needs transformers, .*pip install 'lgx\[nlp\]'"):
         opened("cola", text_root, vocabulary)
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(UserError, match=r"text needs datasets, .*pip install 'lgx\[nlp\]'"):
+    with pytest.raises(UserError, match=r"needs datasets, .*pip install 'lgx\[nlp\]'"):
         opened("cola", text_root, vocabulary, source="hub")
 
 

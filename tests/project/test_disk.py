@@ -16,8 +16,8 @@ from data_modules.shards import write_shards
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
+from lgx.host.failures import as_os_error
 from lgx.host.files import atomic_path
-from lgx.host.system_failures import as_os_error
 from tests.support import fake_data
 from tests.support.command_line import ARCH, Result, arguments, lgx
 from tests.support.disks import mounted

@@ -28,7 +28,7 @@ from data_modules.sharded import ShardedData
 from data_modules.shards import write_shards
 from lgx.commands.data import prepare
 from lgx.errors import UserError
-from lgx.host.images import open_image, open_photo
+from lgx.host.safety import open_image, open_photo
 from tests.support import fake_data, fake_text
 from tests.support.command_line import lgx
 from tests.support.hostile import Payload

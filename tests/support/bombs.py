@@ -41,7 +41,7 @@ from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.rows import COLUMNS, read_rows
 from lgx.errors import UserError
-from lgx.host.json_files import read_json
+from lgx.host.safety import read_json
 from lgx.results.run_records import read_yaml
 from lgx.runs.sweeps import load_sweep
 from lgx.runs.tuning import load_tuning

@@ -198,7 +198,7 @@ def test_a_missing_library_is_named_with_its_extra(images, tmp_path, monkeypatch
     monkeypatch.setitem(sys.modules, library, None)
     result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", f"--trainer.logger={logger}"))
     assert result.code == 2
-    assert result.sentence == f"lgx fit: {logger} needs {library}, which is not installed; pip install 'lgx[loggers]'"
+    assert result.sentence == f"lgx fit: {logger}: needs {library}, which is not installed; pip install 'lgx[loggers]'"
     assert not (tmp_path / "runs").exists()
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lgx.errors import UserError
-from lgx.host import self_facts
+from lgx.host import cache
 from lgx.training import option_names
 from lgx.training.configuration import make_parser
 from lgx.training.option_names import OptionNames
@@ -167,7 +167,7 @@ def test_what_the_parser_may_know_is_left_to_it(known, option):
 
 
 def test_names_are_collected_again_after_a_change_of_the_code(known, monkeypatch):
-    monkeypatch.setattr(self_facts, "_state", lambda: "another")
+    monkeypatch.setattr(cache, "_state", lambda: "another")
     assert OptionNames.recall("fit") is None
     make_parser("fit").option_names()
     assert OptionNames.recall("fit") is not None
@@ -176,17 +176,17 @@ def test_names_are_collected_again_after_a_change_of_the_code(known, monkeypatch
 def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch):
     (tmp_path / "blocked").write_text("")
     monkeypatch.setenv("LGX_CACHE", str(tmp_path / "blocked"))
-    self_facts.remember("x", 1)
-    assert self_facts.recall("x") is None
+    cache.remember("x", 1)
+    assert cache.recall("x") is None
 
 
 def test_old_facts_that_cannot_be_removed_change_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("LGX_CACHE", str(tmp_path))
     (tmp_path / "facts" / f"x-{'0' * 16}.json").mkdir(parents=True)
-    self_facts.remember("x", 1)
-    self_facts.remember("x-y", 2)
-    self_facts.remember("x", 3)
-    assert self_facts.recall("x-y") == 2
+    cache.remember("x", 1)
+    cache.remember("x-y", 2)
+    cache.remember("x", 3)
+    assert cache.recall("x-y") == 2
 
 
 def test_changed_methods_of_other_packages_are_left_to_the_parser(known, monkeypatch):

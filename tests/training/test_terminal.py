@@ -107,7 +107,7 @@ def test_a_file_gets_nothing_from_libraries(piped):
 @pytest.mark.slow
 def test_without_the_filters_libraries_would_write(images, srun, tmp_path):
     line = words("fit", images, tmp_path, "--trainer.limit_val_batches=0")
-    code = f"import lgx.host.warnings as w; w._WARNINGS = w._MESSAGES = ()\n{RUN}"
+    code = f"import lgx.host.startup as w; w._WARNINGS = w._MESSAGES = ()\n{RUN}"
     process = started(line, code=code, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={"PATH": srun}, text=True)
     _, err = process.communicate(timeout=150)
     assert [noise for noise in ("GPU available", "TPU", "HINT", "Trainer.fit", "srun") if noise not in err] == []

@@ -12,7 +12,7 @@ from lgx.core.schema import LINE, MAPPING, at_most, check_fields
 from lgx.core.task import Task
 from lgx.core.version import __version__
 from lgx.errors import UserError
-from lgx.host.json_files import parse_json
+from lgx.host.safety import parse_json
 
 WRITER = "lgx export"
 """The command that writes programs, which each of them names."""

@@ -11,7 +11,7 @@ from lgx.artifacts.export.folders import WRITER_KEY, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.version import __version__
-from lgx.host.extras import nlp_extra
+from lgx.host.extras import extra
 from lgx.host.files import atomic_path
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def write_text_descendant(
         start = record.metadata() if record is not None else {}
         write_safetensors(out, model.state_dict(), {"format": "pt", **start, WRITER_KEY: writer})
         return
-    with nlp_extra("export"):
+    with extra("nlp", "export"):
         from lgx.artifacts.transformers_models import silent
     plain = _plain(model)
     if label_names:
@@ -66,7 +66,7 @@ def write_text_descendant(
 
 def _plain(model: "PreTrainedModel") -> "PreTrainedModel":
     """The same weights in transformers' own class, with a configuration of its own."""
-    with nlp_extra("export"):
+    with extra("nlp", "export"):
         from transformers import GPT2ForSequenceClassification
 
         from lgx.architectures.gpt2_model import GPT2Classifier

@@ -14,8 +14,8 @@ from lgx.artifacts.timm_models import normalization_of
 from lgx.artifacts.timm_source import TimmSource
 from lgx.core.task import Normalization
 from lgx.core.version import __version__
+from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
-from lgx.host.foreign import write_errors
 
 
 def describe_model(model: nn.Module) -> tuple[str, ...]:

@@ -16,9 +16,9 @@ from lgx.artifacts.export.parity import Program, check_parity
 from lgx.artifacts.export.program import trace
 from lgx.core.version import __version__
 from lgx.errors import UserError
-from lgx.host.extras import export_extra
+from lgx.host.extras import extra
+from lgx.host.failures import foreign_errors, write_errors
 from lgx.host.files import atomic_path
-from lgx.host.foreign import foreign_errors, write_errors
 from lgx.host.outputs import has_mark
 
 LARGEST = 2**31 - 2**24
@@ -42,7 +42,7 @@ def write_onnx(out: str | Path, model: nn.Module, about: About) -> float | None:
         UserError: If onnx or onnxscript is not installed, the network is too large or cannot be translated, onnxruntime
             gives other logits, or the file cannot be written.
     """
-    with export_extra("lgx export --format onnx"):
+    with extra("export", "lgx export --format onnx"):
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
     size = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
@@ -98,7 +98,7 @@ def run_onnx(path: str | Path) -> tuple[Program, dict[str, str]]:
     Raises:
         UserError: If onnxruntime is not installed, or the file is damaged or does not map one input to one output.
     """
-    with export_extra(str(path)):
+    with extra("export", str(path)):
         import onnxruntime
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # errors are raised, too

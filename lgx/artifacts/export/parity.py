@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lgx.artifacts.export.about import About
 from lgx.errors import UserError
-from lgx.host.foreign import foreign_errors
+from lgx.host.failures import foreign_errors
 
 Program = Callable[[Tensor], Tensor]
 """Inputs of any batch size -> logits."""

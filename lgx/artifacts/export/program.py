@@ -6,7 +6,7 @@ from torch.export import Dim, ExportedProgram
 
 from lgx.artifacts.export.about import About
 from lgx.artifacts.export.parity import random_inputs
-from lgx.host.foreign import foreign_errors
+from lgx.host.failures import foreign_errors
 
 LARGEST_BATCH = 2**16
 """Most examples of a batch of an exported program."""

@@ -21,9 +21,8 @@ import torch
 
 from lgx.artifacts.pickle_checks import check_checkpoint
 from lgx.errors import UserError
-from lgx.host.foreign import reason_of
-from lgx.host.json_files import LARGEST, parse_json
-from lgx.host.system_failures import is_full_memory
+from lgx.host.failures import is_full_memory, reason_of
+from lgx.host.safety import LARGEST_JSON, parse_json
 
 ABOUT = "lgx.json"
 """The extra file that describes the network."""
@@ -134,7 +133,7 @@ def _check_members(members: Mapping[str, bytes], size: int) -> None:
 
 
 def _json(name: str, content: bytes) -> Any:
-    return parse_json(content, name[-60:], _AGAIN, largest=4 * LARGEST)
+    return parse_json(content, name[-60:], _AGAIN, largest=4 * LARGEST_JSON)
 
 
 def _check_tensors(config: Any, size: int) -> None:

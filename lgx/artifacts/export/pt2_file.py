@@ -13,8 +13,8 @@ from lgx.artifacts.export.about import WRITER, About
 from lgx.artifacts.export.parity import Program, check_parity
 from lgx.artifacts.export.program import trace
 from lgx.artifacts.export.pt2_checks import ABOUT, checked_copy, read_about
+from lgx.host.failures import foreign_errors
 from lgx.host.files import atomic_path, folder_beside
-from lgx.host.foreign import foreign_errors
 
 
 def write_pt2(out: str | Path, model: nn.Module, about: About) -> float:

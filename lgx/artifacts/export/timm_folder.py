@@ -18,8 +18,8 @@ from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.core.task import Normalization
 from lgx.core.version import __version__
 from lgx.errors import UserError
+from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
-from lgx.host.foreign import write_errors
 
 _DECODING = """\
 scores = model(images)[:, {prefix}:].mT.unflatten(2, ({grid}, {grid}))  # of each patch, without {prefix} other token(s)

@@ -17,9 +17,8 @@ from huggingface_hub.errors import (
 )
 
 from lgx.errors import UserError
-from lgx.host.foreign import reason_of
+from lgx.host.failures import is_full_memory, reason_of
 from lgx.host.hub import hub_failure
-from lgx.host.system_failures import is_full_memory
 
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
 

@@ -20,12 +20,11 @@ from lgx.artifacts.remote.downloads import Fetched, are_allowed, not_here, say
 from lgx.artifacts.remote.names import SAFETENSORS, RemoteName, check_url
 from lgx.errors import UserError
 from lgx.host.cache import cache_root, make_room
+from lgx.host.failures import is_full_memory, reason_of
 from lgx.host.files import atomic_path
-from lgx.host.foreign import reason_of
 from lgx.host.hub import SECONDS
-from lgx.host.json_files import LARGEST as LARGEST_JSON
 from lgx.host.locks import changing
-from lgx.host.system_failures import is_full_memory
+from lgx.host.safety import LARGEST_JSON
 
 _VERSIONS = ("ETag", "etag", "Last-Modified", "LastModified", "last_modified", "mtime", "created", "md5", "checksum")
 """Keys by which file systems of fsspec say which version of a file they hold."""

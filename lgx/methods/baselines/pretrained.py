@@ -16,7 +16,7 @@ from lgx.artifacts.timm_source import is_timm_source
 from lgx.core.schema import check_fields
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
-from lgx.host.json_files import parse_json
+from lgx.host.safety import parse_json
 from lgx.initialization import Origin, Sizes
 from lgx.methods.baselines import PRETRAINED
 from lgx.methods.baselines.from_source import FromSource, check_heads

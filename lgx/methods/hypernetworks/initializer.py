@@ -14,7 +14,7 @@ from lgx.artifacts.learngene import Learngene, is_learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
-from lgx.host.json_files import read_json
+from lgx.host.safety import read_json
 from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, tiled_parameters, trace
 from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.shape_embedding import ShapeEmbedding

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.host.extras import pruning_extra
+from lgx.host.extras import extra
 from lgx.initialization import Sizes
 from lgx.initialization.expansion import evenly_spaced, take_layers
 from lgx.methods.baselines.from_source import FromSource, check_heads
@@ -92,7 +92,7 @@ def prune(source: ViTArchitecture, tensors: dict[str, Tensor], target: ViTArchit
     Raises:
         UserError: If torch-pruning is not installed, or gives other sizes.
     """
-    with pruning_extra("structured_pruning"):
+    with extra("pruning", "structured_pruning"):
         import torch_pruning
     model = copy.deepcopy(source.build()).eval()
     model.load_state_dict(tensors)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lgx.errors import UserError
-from lgx.host.plain_yaml import read_yaml
+from lgx.host.safety import read_yaml
 from lgx.results.claims import Claim
 from lgx.results.comparison import Options
 from lgx.results.paper import table_names

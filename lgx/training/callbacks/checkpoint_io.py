@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 
+from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
-from lgx.host.foreign import write_errors
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):

@@ -9,7 +9,7 @@ from lightning.pytorch.cli import SaveConfigCallback
 from lgx.core.provenance import commit
 from lgx.core.task import shared_metric
 from lgx.host.files import atomic_path
-from lgx.host.plain_yaml import load_plain
+from lgx.host.safety import load_plain
 from lgx.training.callbacks.contract import package_versions
 from lgx.training.configuration import configuration_text
 from lgx.training.loggers import log_options

@@ -9,7 +9,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 
 from lgx.errors import Preempted
-from lgx.host.stop_signals import SIGNALS, STOP
+from lgx.host.signals import SIGNALS, STOP
 from lgx.training.callbacks.last_checkpoint import LastCheckpoint
 
 

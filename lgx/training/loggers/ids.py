@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.host.json_files import read_json
+from lgx.host.safety import read_json
 
 FILE = "loggers.json"
 _REMEDY = "delete it, so that the loggers start new runs"

@@ -16,8 +16,8 @@ from lightning.pytorch.loggers import Logger, MLFlowLogger, WandbLogger
 from lightning.pytorch.loggers.logger import DummyLogger
 
 from lgx.errors import UserError
-from lgx.host.extras import loggers_extra
-from lgx.host.foreign import foreign_errors, reason_of
+from lgx.host.extras import extra
+from lgx.host.failures import foreign_errors, reason_of
 from lgx.training.loggers.ids import LoggerIds
 from lgx.training.loggers.recipes import LoggerRecipe, RunPlace, file_elsewhere, key_of_mlflow, key_of_wandb, store_of
 
@@ -66,7 +66,7 @@ class RunLoggers:
                 _check_server(store_of(recipe.options, self.place)[0])
             for kind, library in _LIBRARIES.items():
                 if issubclass(recipe.kind, kind):
-                    with loggers_extra(recipe.kind.__name__):
+                    with extra("loggers", recipe.kind.__name__):
                         importlib.import_module(library)
 
     @contextmanager

@@ -5,11 +5,11 @@ import os
 VARIABLE = "LGX_ALLOW_IMPORTS"
 
 
-def own_packages() -> list[str]:
+def user_packages() -> list[str]:
     """Names of these packages, as the environment has them now."""
     return [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
 
 
-def is_own(path: str) -> bool:
+def is_user_class(path: str) -> bool:
     """Whether a class path lies in one of these packages."""
-    return any(path.startswith(f"{package}.") for package in own_packages())
+    return any(path.startswith(f"{package}.") for package in user_packages())

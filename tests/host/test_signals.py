@@ -4,11 +4,11 @@ import signal
 import subprocess
 import sys
 
-from lgx.host.stop_signals import STOP
+from lgx.host.signals import STOP
 
 NOTE = """
 import os, signal
-from lgx.host.stop_signals import STOP
+from lgx.host.signals import STOP
 {before}
 with STOP.requeue_noted():
     assert STOP.received == {received}

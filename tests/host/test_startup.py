@@ -1,4 +1,4 @@
-"""A program ends at once with its exit code, after all that is registered for its end; a run collects as usual."""
+"""Imports that nobody uses are left out; a program ends at once with its exit code; a run collects garbage as usual."""
 
 import gc
 from typing import ClassVar
@@ -6,19 +6,19 @@ from typing import ClassVar
 import pytest
 from lightning.pytorch import Callback
 
-from lgx.host.interpreter import RARE, collect_rarely
+from lgx.host.startup import RARE, collect_rarely
 from tests.support.command_line import python
 
 PROGRAM = """
 import atexit, sys
-from lgx.host import interpreter
+from lgx.host import startup
 class Freed:
     def __del__(self):
         print("collected")
 garbage = Freed()
 garbage.itself = garbage
 print("no newline and no flush", end=" ")
-with interpreter.quick_end():
+with startup.exit_at_once():
     atexit.register(print, "registered within")
     del garbage
     {end}
@@ -70,5 +70,33 @@ def test_training_collects_as_usual(fit, monkeypatch, thresholds, rarely):
     if rarely:
         collect_rarely()
         assert gc.get_threshold() == RARE
-    assert fit("Ancestor", "--name=a", "--trainer.callbacks+=tests.host.test_interpreter.Thresholds").code == 0
+    assert fit("Ancestor", "--name=a", "--trainer.callbacks+=tests.host.test_startup.Thresholds").code == 0
     assert Thresholds.seen == [thresholds]
+
+
+IMPORTS = """
+import sys
+from lgx.host.startup import skip_unused_imports
+skip_unused_imports()
+skip_unused_imports()
+import timm
+assert not any(name.startswith("wandb") for name in sys.modules)
+import wandb
+assert wandb.__version__
+from wandb.sdk.lib import RunDisabled
+
+import torchmetrics
+assert not any(name.startswith(("transformers", "scipy.signal")) for name in sys.modules)
+from torchmetrics.functional.text import bert
+assert bert.AutoModel.from_config  # a stand-in imports what it stands for
+import scipy.signal, transformers
+assert scipy.signal.windows.hann(4).shape == (4,) and scipy.signal is sys.modules["scipy.signal"]
+assert isinstance(transformers.AutoModel, type)
+"""
+
+
+def test_timm_and_torchmetrics_load_less_and_whoever_uses_the_rest_gets_it():
+    pytest.importorskip("wandb")
+    pytest.importorskip("transformers")
+    done = python("-c", IMPORTS)
+    assert done.returncode == 0, done.stderr

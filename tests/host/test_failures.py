@@ -1,15 +1,26 @@
-"""Failures of the system become one sentence and exit code 1; other errors keep their traceback."""
+"""Failures of the system and errors of other libraries become one sentence; other errors keep their traceback."""
 
 import errno
 import os
+import re
 
 import pytest
 import torch
 
 from lgx.errors import UserError
+from lgx.host.failures import (
+    blame,
+    checkpoint_errors,
+    describe,
+    foreign_errors,
+    reason_of,
+    safetensors_errors,
+    timm_errors,
+    transformers_errors,
+    worker_was_killed,
+    write_errors,
+)
 from lgx.host.files import atomic_path
-from lgx.host.foreign import blame, checkpoint_errors, safetensors_errors, timm_errors
-from lgx.host.system_failures import describe, worker_was_killed
 from tests.support.command_line import lgx
 
 
@@ -103,3 +114,49 @@ def test_full_memory_is_not_blamed_on_an_image(fit, monkeypatch, error, workers)
 def test_full_memory_is_not_blamed_on_an_option_or_a_file(place):
     with pytest.raises(MemoryError), place:
         raise MemoryError
+
+
+def test_a_reason_is_one_short_line():
+    assert reason_of(ValueError("\n first \nsecond")) == "first"
+    assert reason_of(KeyError()) == "KeyError"
+    assert reason_of(OSError("POST https://me:secret@host/a failed")) == "POST https://host/a failed"
+    assert len(reason_of(RuntimeError("x" * 1000))) == 200
+
+
+@pytest.mark.parametrize(
+    ("translation", "error", "sentence"),
+    [
+        (foreign_errors("a", "is wrong", "mend it"), OSError("why"), "a: is wrong (why); mend it"),
+        (safetensors_errors("f"), KeyError("F9"), "f: not an intact safetensors file ('F9'); copy it again"),
+        (checkpoint_errors("f"), ValueError("it is compressed"), "f: not an intact checkpoint .* (it is compressed)"),
+        (
+            checkpoint_errors("f"),
+            RuntimeError("set weights_only=False"),
+            "plain types (RuntimeError); it was not loaded",
+        ),
+        (timm_errors("m"), RuntimeError("404\nmore"), "m: timm could not load it (404); without a network"),
+        (transformers_errors("m"), KeyError("n"), "m: transformers could not load it ('n'); save it again"),
+    ],
+)
+def test_every_library_has_its_sentence(translation, error, sentence):
+    pattern = re.escape(sentence).replace(r"\.\*", ".*")
+    with pytest.raises(UserError, match=pattern) as caught, translation:
+        raise error
+    assert caught.value.__cause__ is error
+
+
+def test_our_own_errors_and_other_kinds_pass():
+    with pytest.raises(UserError, match=r"^mine$"), foreign_errors("a", "is wrong", "mend it"):
+        raise UserError("mine")
+    with pytest.raises(KeyError), foreign_errors("a", "is wrong", "mend it", (ValueError, TypeError)):
+        raise KeyError("x")
+
+
+def test_writers_report_the_systems_error():
+    with pytest.raises(OSError, match="No space left") as caught, write_errors():
+        raise RuntimeError("I/O error: No space left on device (os error 28)")
+    assert caught.value.errno == errno.ENOSPC
+    with pytest.raises(PermissionError), write_errors():
+        raise PermissionError(errno.EACCES, "denied")
+    with pytest.raises(TypeError), write_errors(RuntimeError):
+        raise TypeError("a mistake in lgx")

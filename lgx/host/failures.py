@@ -1,0 +1,248 @@
+"""Failures in one sentence: of the system, as a full disk or a killed process, and of other libraries."""
+
+import errno
+import os
+import re
+import traceback
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from lgx.errors import Preempted, UserError
+
+Kinds = type[Exception] | tuple[type[Exception], ...]
+_USER_OF_URL = re.compile(r"//[^/@\s]*@")
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Error numbers of a full disk, a full quota, and a file above the size limit."""
+
+_PEER_LOST = "another process of this run ended; read its message, or it was killed; resume with --ckpt_path last"
+WORKER_KILLED = (
+    "a data loading process was killed, perhaps because the memory or the shared memory (/dev/shm) was full; lower "
+    "data.num_workers or data.batch_size, then resume with --ckpt_path last"
+)
+_MEMORY_FULL = (
+    "the memory of the machine is full; lower data.batch_size (and raise trainer.accumulate_grad_batches instead) or "
+    "data.num_workers"
+)
+_GPU_FULL = "the memory of the GPU is full; lower data.batch_size, and raise trainer.accumulate_grad_batches instead"
+_MESSAGES = {
+    "Connection closed by peer": _PEER_LOST,
+    "Connection reset by peer": _PEER_LOST,
+    "Broken pipe": _PEER_LOST,
+    "CUDA out of memory": _GPU_FULL,
+    "unable to allocate shared memory": (
+        "the shared memory (/dev/shm) is full; lower data.num_workers or data.batch_size, or give the container more "
+        "of it (docker run --shm-size), then resume with --ckpt_path last"
+    ),
+    "DataLoader timed out after": (
+        "the data loading processes gave no batch for as long as data.worker_timeout says (lgx embed: "
+        "--worker_timeout); check whether the storage answers, or raise it (0 waits for ever); a run resumes with "
+        "--ckpt_path last"
+    ),
+    "DefaultCPUAllocator": _MEMORY_FULL,
+}
+"""Part of the message of a RuntimeError -> message for the user. torch has no class for the errors of its processes."""
+
+
+def describe(error: BaseException) -> str | None:
+    """Describe a failure of the system in one sentence.
+
+    Args:
+        error: Any error that ended a command; :func:`worker_was_killed` is asked before.
+
+    Returns:
+        What failed and how to continue; None if the error is not known to be a failure of the system.
+    """
+    if isinstance(error, ValueError) and isinstance(error.__cause__, OSError):
+        error = error.__cause__  # Lightning's logger says of every error that the value cannot be logged
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return _MEMORY_FULL
+    if isinstance(error, OSError):
+        return f"{f'{os.fsdecode(error.filename)}: ' if error.filename else ''}{os_reason(error)}"
+    if isinstance(error, RuntimeError):
+        return next((message for part, message in _MESSAGES.items() if part in str(error)), None)
+    return None
+
+
+def os_reason(error: OSError, path: Path | None = None) -> str:
+    """The reason of the system's error; where a disk can hold no more files, the reason says so.
+
+    Args:
+        error: The error.
+        path: What could not be written; by default the file that the error names.
+    """
+    reason, place = error.strerror or str(error), path or error.filename
+    if error.errno == errno.ENOSPC and place and _lacks_inodes(Path(os.fsdecode(place))):
+        reason += " (no inode is left: the disk holds as many files as it can; remove some)"
+    return reason
+
+
+def _lacks_inodes(path: Path) -> bool:
+    try:
+        disk = os.statvfs(next(place for place in (path, *path.absolute().parents) if place.exists()))
+    except OSError:
+        return False
+    return disk.f_files > 0 == disk.f_favail
+
+
+def is_full_memory(error: BaseException) -> bool:
+    """Whether an error says that the memory of the machine or of a GPU is full."""
+    return not isinstance(error, OSError) and describe(error) in (_MEMORY_FULL, _GPU_FULL)
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Whether an error says that a disk or a quota is full."""
+    return error.errno in _DISK_FULL
+
+
+def worker_was_killed(error: BaseException) -> bool:
+    """Whether an error, or an error that led to it, reports that a data loading process was killed.
+
+    No single call can be guarded against this failure. PyTorch raises its error in a signal handler, wherever the
+    program is at that moment: also inside code that catches every exception and raises its own. If the main process
+    reads from the killed process at that moment, the error is a lost connection inside :mod:`multiprocessing` instead;
+    only data loading processes exchange data with the main process in this way. The chain of errors and their
+    tracebacks are therefore the only reliable signs.
+    """
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        if _reports_killed_worker(link):
+            return True
+        seen.add(id(link))
+        link = link.__cause__ or link.__context__
+    return False
+
+
+def _reports_killed_worker(error: BaseException) -> bool:
+    if isinstance(error, RuntimeError):
+        return "DataLoader worker (pid" in str(error)
+    if not isinstance(error, ConnectionError | EOFError):
+        return False
+    modules = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(module.startswith("multiprocessing.") for module in modules)
+
+
+def reason_of(error: BaseException, longest: int = 200) -> str:
+    """The first line of an error's message, or its class where it has no message; without passwords of URLs.
+
+    Args:
+        error: The error.
+        longest: Number of characters to keep.
+    """
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__).strip()
+    return _USER_OF_URL.sub("//", line)[:longest]
+
+
+@contextmanager
+def foreign_errors(place: str, wrong: str, remedy: str, kinds: Kinds = Exception) -> Iterator[None]:
+    """Raise a UserError for an error of another library in the block: ``place: wrong (reason); remedy``.
+
+    Args:
+        place: File, name or option that the library reads.
+        wrong: What is wrong with it.
+        remedy: What the user can do.
+        kinds: Classes of the errors to translate. A UserError and full memory always pass.
+
+    Raises:
+        UserError: If the block raises such an error.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except kinds as error:
+        if is_full_memory(error):
+            raise
+        raise UserError(f"{place}: {wrong} ({reason_of(error)}); {remedy}") from error
+
+
+@contextmanager
+def blame(mistake: str, *others: type[Exception]) -> Iterator[None]:
+    """Attribute every error in the block to what the user gave, with the class and the whole message of the error.
+
+    For calls that hand the user's values to other libraries, whose errors do not name the option.
+
+    Args:
+        mistake: What the user gave, and that it is refused.
+        others: Classes of errors that pass, as a UserError, a Preempted and full memory always do.
+
+    Raises:
+        UserError: In place of any other error.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, (UserError, Preempted, *others)) or is_full_memory(error):
+            raise
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise UserError(f"{mistake} ({reason})") from error
+
+
+def safetensors_errors(path: object) -> AbstractContextManager[None]:
+    """Errors of safetensors, or of torch for an unknown data type, while a file is read: see :func:`foreign_errors`."""
+    return foreign_errors(str(path), "not an intact safetensors file", "copy it again; pickled files are not read")
+
+
+def timm_errors(name: str) -> AbstractContextManager[None]:
+    """Errors of timm and the hub's client while a model is loaded: see :func:`foreign_errors`."""
+    return foreign_errors(name, "timm could not load it", "without a network give a local folder")
+
+
+def transformers_errors(name: str) -> AbstractContextManager[None]:
+    """Errors of transformers while a model is loaded: see :func:`foreign_errors`."""
+    return foreign_errors(name, "transformers could not load it", "save it again")
+
+
+@contextmanager
+def checkpoint_errors(path: object) -> Iterator[None]:
+    """Raise a UserError for what torch raises while it reads a checkpoint.
+
+    A damaged file leads to errors of pickle, zip and torch of many kinds. Their messages explain how to load the file
+    in an unsafe way, so the sentence quotes only messages of our own checks, which are ValueErrors.
+
+    Raises:
+        UserError: If the file is damaged or holds more than tensors and plain types.
+    """
+    try:
+        yield
+    except Exception as error:
+        if is_full_memory(error):
+            raise
+        reason = reason_of(error) if type(error) is ValueError else type(error).__name__
+        raise UserError(
+            f"{path}: not an intact checkpoint of tensors and plain types ({reason}); it was not loaded, because "
+            f"anything else could run code"
+        ) from error
+
+
+@contextmanager
+def write_errors(kinds: Kinds = Exception) -> Iterator[None]:
+    """Raise an OSError for what another library's writer raises; ``atomic_path`` turns it into a sentence.
+
+    Args:
+        kinds: Classes of the errors by which the library reports that it cannot write.
+
+    Raises:
+        OSError: If the block raises such an error.
+    """
+    try:
+        yield
+    except OSError:
+        raise
+    except kinds as error:
+        raise as_os_error(error) from error
+
+
+def as_os_error(error: Exception) -> OSError:
+    """Convert the writing error of a library to the error of the system that caused it.
+
+    Args:
+        error: An error of safetensors, whose message quotes the system's error number, or of torch, whose zip writer
+            reports only that bytes are missing.
+    """
+    if found := re.search(r"\(os error (\d+)\)", str(error)):
+        return OSError(int(found[1]), os.strerror(int(found[1])))
+    if number := next((number for number in _DISK_FULL if os.strerror(number) in str(error)), None):
+        return OSError(number, os.strerror(number))
+    return OSError(f"the file could not be written completely ({reason_of(error, 100)}); is the disk full?")

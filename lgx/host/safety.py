@@ -1,0 +1,357 @@
+"""Read files that may come from anyone: no more of them than their reader can take.
+
+A few lines of YAML can stand for any amount of data, JSON can be nested without end, and a small image can have
+billions of pixels. Every reader has a bound, and refuses what is beyond it in one sentence.
+"""
+
+import io
+import json
+import math
+import os
+import re
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import yaml
+from PIL import EpsImagePlugin, Image
+
+from lgx.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LARGEST_JSON = 16 * 2**20
+"""Most bytes of JSON that are read: a hundred times what lgx writes, and little enough to parse in memory."""
+
+LARGEST_YAML = 2**20
+"""Most bytes of a file of YAML; the longest sweep of the papers has 20 thousand."""
+
+DEEPEST, MOST = 100, 100_000
+"""Most levels of nesting of YAML, and most values; a value behind an alias counts at every use."""
+
+MOST_OPTIONS, LONGEST = 2_000, 64
+"""Most values of a configuration, and most of a list in it: the time of the parser grows with the square of a list. A
+configuration that a run saves has 300 values; the longest list of the experiments has 13."""
+
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp")
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
+"""Formats that are decoded, whatever the name of the file. Pillow recognizes many more by their first bytes."""
+
+PREDICTED_SUFFIXES = (*IMAGE_SUFFIXES, ".gif", ".jfif", ".pbm", ".pgm", ".tif", ".tiff")
+PREDICTED_FORMATS = (*FORMATS, "TIFF")
+"""What `lgx predict` reads: a trained model meets files that no training set has."""
+
+MOST_PIXELS = 8192 * 8192
+"""Most pixels of an image: decoding takes a quarter of a gigabyte in each loading process. Cameras have 61 million."""
+
+# PostScript is a program, which Pillow passes to Ghostscript; torchvision's readers open files of any format.
+EpsImagePlugin.gs_binary = False
+# Pillow refuses twice this number, before it decodes, and warns above it; torchvision's readers obey it too.
+Image.MAX_IMAGE_PIXELS = MOST_PIXELS // 2
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_non_finite_allowed: ContextVar[bool] = ContextVar("non_finite_allowed", default=False)
+
+
+def read_at_most(path: Path, largest: int, remedy: str) -> bytes:
+    """Read the first bytes of a file; one more than allowed tells that a file is too large.
+
+    Args:
+        path: The file.
+        largest: Most bytes that are read.
+        remedy: What the user can do if it cannot be read, for the message.
+
+    Raises:
+        UserError: If it is absent or cannot be read.
+    """
+    if not path.is_file():  # a pipe is refused too: reading it may never end
+        raise UserError(f"{path}: no such file; {remedy}")
+    try:
+        with path.open("rb") as file:
+            return file.read(largest)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; {remedy}") from error
+
+
+def read_json(path: str | Path, remedy: str, largest: int = LARGEST_JSON) -> Any:
+    """Read a file of JSON.
+
+    Args:
+        path: The file.
+        remedy: What the user can do if it cannot be read, for the message.
+        largest: Most bytes that are read.
+
+    Raises:
+        UserError: If it cannot be read, is too large, or is not JSON.
+    """
+    content = read_at_most(Path(path), largest + 1, remedy)
+    return parse_json(content, str(path), remedy, numbered=True, largest=largest)
+
+
+def parse_json(text: str | bytes, place: str, remedy: str, numbered: bool = False, largest: int = LARGEST_JSON) -> Any:
+    """Parse JSON.
+
+    Args:
+        text: The JSON; UTF-8 if it is bytes.
+        place: Where it stands, for the message.
+        remedy: What the user can do if it is wrong, for the message.
+        numbered: Whether to name the line of a mistake.
+        largest: Most characters that are parsed.
+
+    Raises:
+        UserError: If it is too long or not JSON: a syntax error, no UTF-8, brackets nested too deeply, or a number of
+            thousands of digits.
+    """
+    if len(text) > largest:
+        raise UserError(f"{place}: more than {largest:,} characters of JSON; {remedy}")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        at = f"{place}, line {error.lineno}" if numbered else place
+        raise UserError(f"{at}: not valid JSON ({error.msg}, column {error.colno}); {remedy}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{place}: not valid JSON ({error.reason}, no UTF-8); {remedy}") from error
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else "a number of too many digits"
+        raise UserError(f"{place}: not valid JSON ({reason}); {remedy}") from error
+
+
+class TooLarge(yaml.YAMLError):
+    """YAML that would exhaust the interpreter; the message says in which way."""
+
+
+def check_yaml(text: str, most: int = MOST, longest: int = MOST) -> None:
+    """Refuse YAML that would exhaust the interpreter: nested too deeply, too long, or multiplied by aliases.
+
+    Numbers beyond 64 bits are refused, too: no option takes one, and each library fails on them in its own way.
+
+    Args:
+        text: The YAML.
+        most: Most values.
+        longest: Most values of one list.
+
+    Raises:
+        TooLarge: If it is refused.
+        yaml.YAMLError: If it is not YAML.
+    """
+    if len(text) > LARGEST_YAML:
+        raise TooLarge(f"more than {LARGEST_YAML:,} characters")
+    sizes: dict[str, int] = {}
+    open_nodes: list[tuple[str | None, int]] = []  # anchor, and values before it
+    inside = [0.0]  # values of each open list
+    values = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.NodeEvent):
+            inside[-1] += 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            inside.append(-math.inf if isinstance(event, yaml.MappingStartEvent) else 0)
+            open_nodes.append((event.anchor, values))
+            if event.anchor:
+                sizes[event.anchor] = MOST  # an alias within itself
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_nodes.pop()
+            inside.pop()
+            if anchor:
+                sizes[anchor] = values - before
+        elif isinstance(event, yaml.AliasEvent):
+            values += sizes.get(event.anchor or "", 1)
+        elif isinstance(event, yaml.ScalarEvent):
+            if event.implicit[0] and len(event.value) > 19 and event.value.lstrip("+-").isdigit():
+                raise TooLarge(f"a number of {len(event.value):,} digits")
+            if len(event.value) > DEEPEST and event.value != text.strip():
+                check_text(event.value, most, longest)
+            if event.anchor:
+                sizes[event.anchor] = 1
+        values += isinstance(event, yaml.NodeEvent)
+        if len(open_nodes) > DEEPEST:
+            raise TooLarge(f"nested more than {DEEPEST} levels deep")
+        if values > most:
+            raise TooLarge(f"more than {most:,} values")
+        if inside[-1] > longest:
+            raise TooLarge(f"a list of more than {longest:,} values")
+
+
+def check_text(text: str, most: int = MOST, longest: int = MOST) -> None:
+    """Refuse a text that may be YAML, as :func:`check_yaml`: parsers also try to read texts as lists and mappings.
+
+    Raises:
+        TooLarge: If it is YAML that is refused.
+    """
+    try:
+        check_yaml(text, most, longest)
+    except TooLarge:
+        raise
+    except yaml.YAMLError:
+        pass  # an ordinary text
+
+
+def load_plain(text: str) -> Any:
+    """Plain values of YAML that lgx has written or checked, with libyaml where it is installed: ten times as fast.
+
+    Args:
+        text: The YAML.
+    """
+    return yaml.load(text, Loader=_Loader)  # a loader of plain values only
+
+
+def read_yaml(path: Path, remedy: str, most: int = MOST, longest: int = MOST) -> Any:
+    """Read a YAML file of plain values.
+
+    Args:
+        path: The file.
+        remedy: What the user can do if it cannot be read, for the message.
+        most: Most values.
+        longest: Most values of one list.
+
+    Raises:
+        UserError: If it cannot be read, is not YAML, or is refused by :func:`check_yaml`.
+    """
+    content = read_at_most(path, LARGEST_YAML + 1, remedy)
+    try:
+        text = content.decode()
+        check_yaml(text, most, longest)
+        return load_plain(text)
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: no UTF-8, or an invalid date
+        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())[:200]}); {remedy}") from error
+
+
+def open_undecoded(source: Path | bytes, formats: tuple[str, ...] = FORMATS) -> Image.Image:
+    """Open an image without decoding its pixels.
+
+    Args:
+        source: File, or the bytes of one.
+        formats: Formats of Pillow that are decoded.
+
+    Raises:
+        Exception: Any exception of Pillow for a file in another format, or with more pixels than :data:`MOST_PIXELS`.
+    """
+    if isinstance(source, Path) and not source.is_file():  # opening a pipe would wait forever
+        raise FileNotFoundError("no such file")
+    return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=formats)
+
+
+def open_image(source: Path | bytes, formats: tuple[str, ...] = FORMATS) -> Image.Image:
+    """Decode an image.
+
+    Raises:
+        Exception: As :func:`open_undecoded`, or any exception of Pillow for a damaged image.
+    """
+    with open_undecoded(source, formats) as image:
+        image.load()
+        return image
+
+
+def open_photo(source: Path | bytes, formats: tuple[str, ...] = FORMATS) -> Image.Image:
+    """Decode an image that transforms can resize.
+
+    Raises:
+        Exception: As :func:`open_image` or :func:`check_resizable`.
+    """
+    return check_resizable(open_image(source, formats))
+
+
+def check_resizable(image: Image.Image) -> Image.Image:
+    """Return the image if transforms can resize it.
+
+    Raises:
+        ValueError: If it is so narrow that enlarging its short side would take gigabytes, or the range of its pixel
+            values is unknown.
+    """
+    if max(image.size) > 100 * min(image.size):
+        raise ValueError(f"{image.width} x {image.height} pixels; one side is more than 100 times the other")
+    if image.mode in ("I", "F"):
+        raise ValueError(f"mode {image.mode} has no known range of values; save it with 8 or 16 bits")
+    return image
+
+
+def error_line(error: Exception) -> str:
+    """The reason why an image or a set cannot be read, for a message: class and message of an exception."""
+    if isinstance(error, Image.DecompressionBombError):
+        pixels = re.findall(r"\d+", str(error))
+        return f"its {int(pixels[0]):,} pixels are more than {MOST_PIXELS:,}; resize it first"
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__
+
+
+def list_images(
+    folder: Path, deep: bool = True, suffixes: Collection[str] = IMAGE_SUFFIXES
+) -> tuple[list[Path], Counter[str]]:
+    """The images below a folder in order, and the number of other files by suffix.
+
+    Links to folders are followed. Files and folders whose names begin with a dot are not counted; macOS adds such files
+    to archives, and file servers keep small copies in such folders.
+
+    Args:
+        folder: The folder.
+        deep: Whether the folders in it are read, too.
+        suffixes: Suffixes of the files that count as images, in lower case.
+
+    Raises:
+        UserError: If a folder cannot be read.
+    """
+    images: list[Path] = []
+    unread: Counter[str] = Counter()
+    seen: set[str] = set()
+    for place, inner, names in os.walk(folder, onerror=_refuse, followlinks=True):
+        real = os.path.realpath(place)
+        inner[:] = [name for name in inner if deep and not name.startswith(".")]
+        if real in seen:  # a link to a folder above, or to one that is read already
+            inner.clear()
+            continue
+        seen.add(real)
+        for name in names:
+            suffix = os.path.splitext(name)[1].lower()
+            if suffix in suffixes and not name.startswith("."):
+                images.append(Path(place, name))
+            elif not name.startswith("."):
+                unread[suffix] += 1
+    return sorted(images, key=str), unread
+
+
+def skipped_files(unread: Counter[str]) -> str:
+    """Words for files that are not read: ``12 files (.tiff 11, without suffix 1)``."""
+    common = sorted(unread.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
+    kinds = ", ".join(f"{suffix[:20] or 'without suffix'} {count:,}" for suffix, count in common)
+    return f"{unread.total():,} files ({kinds})"
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise UserError(f"{error.filename}: {error.strerror}; give yourself the right to read it") from error
+
+
+@contextmanager
+def non_finite_allowed(allowed: bool) -> Iterator[None]:
+    """Allow weights that are not finite in the block, or not: the option ``--allow_non_finite`` of a command."""
+    token = _non_finite_allowed.set(allowed)
+    try:
+        yield
+    finally:
+        _non_finite_allowed.reset(token)
+
+
+def refuse_non_finite(tensors: "Mapping[str, Tensor]", place: str) -> None:
+    """Refuse tensors that hold NaN or infinity.
+
+    Args:
+        tensors: Parameters by name.
+        place: The file, for the message.
+
+    Raises:
+        UserError: If one does, and the command was not given ``--allow_non_finite``.
+    """
+    if _non_finite_allowed.get():
+        return
+    wrong = [name for name, tensor in tensors.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
+    if wrong:
+        others = len(wrong) - 1
+        holders = f"{wrong[0]} and {others} more tensor{'s' * (others > 1)} hold" if others else f"{wrong[0]} holds"
+        raise UserError(
+            f"{place}: {holders} numbers that are not finite, because training diverged; train again with a lower "
+            f"learning rate, or give --allow_non_finite"
+        )

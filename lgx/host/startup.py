@@ -1,0 +1,260 @@
+"""Start and end of a program: imports, garbage collection, memory allocation, and warnings of other packages."""
+
+import atexit
+import ctypes
+import gc
+import importlib
+import logging
+import os
+import re
+import sys
+import threading
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from lgx.host import launcher
+
+RARE = (50_000, 20, 100)
+"""Thresholds of Python's garbage collector with which it seldom looks at what imports have made."""
+
+_usual: tuple[int, int, int] | None = None
+"""The thresholds to return to; None unless the collector runs rarely."""
+
+
+def collect_rarely() -> None:
+    """Let Python's garbage collector run less often, until :func:`collect_as_usual`.
+
+    The imports of PyTorch and Lightning make a million objects, which all stay. With Python's own thresholds the
+    collector looks at them again and again, which takes a fifth of the time from a command to its first step.
+    """
+    global _usual
+    _usual = _usual or gc.get_threshold()
+    gc.set_threshold(*RARE)
+
+
+def collect_as_usual() -> None:
+    """Let the garbage collector run as often as before :func:`collect_rarely`; without it nothing changes."""
+    global _usual
+    if _usual is not None:
+        gc.set_threshold(*_usual)
+        _usual = None
+
+
+@contextmanager
+def exit_at_once() -> Iterator[None]:
+    """Let the process end without a last garbage collection, which takes more than a second after a training run.
+
+    All functions that are registered with ``atexit`` within the block run first, and the output is written. After an
+    error that the block does not expect, and if the output cannot be written, Python ends the process as always.
+    """
+    code: int | None = None
+
+    def end() -> None:
+        if code is None:
+            return
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except OSError:
+            return
+        os._exit(code)
+
+    atexit.register(end)  # the first that is registered is called last
+    try:
+        yield
+        code = 0
+    except SystemExit as ending:
+        code = ending.code & 0xFF if isinstance(ending.code, int) else int(ending.code is not None)
+        raise
+
+
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
+"""Parameter numbers of glibc's ``mallopt``."""
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep freed memory of any size for the next step, in this process.
+
+    By default glibc returns large blocks to the system, and every training step on the CPU pays page faults for all its
+    activations again. With another C library this function does nothing.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "gnu_get_libc_version"):
+        return
+    libc.mallopt(M_MMAP_THRESHOLD, 2**30)
+    libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+    libc.mallopt(M_TOP_PAD, 2**26)
+
+
+_UNUSED = {"wandb": "timm.utils.summary"}
+"""Module -> the module whose import of it fails, as where it is not installed.
+
+timm needs wandb for its own training script alone; importing it takes a tenth of lgx's start."""
+
+_POSTPONED = {"torchmetrics": ("transformers", "scipy.signal")}
+"""Package -> modules that it imports for a few of its functions.
+
+Lightning imports torchmetrics. Of its metrics, BERTScore and the filters of speech quality alone need these modules,
+whose imports take a fifth of lgx's start."""
+
+_READERS = ("librosa",)
+"""Packages that torchmetrics imports where they are installed, and that use these modules while they are imported."""
+
+
+class _Unused(MetaPathFinder):
+    """Fails the imports of ``_UNUSED``, and postpones those of ``_POSTPONED``."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """None: the next finder looks for it."""
+        if fullname in _POSTPONED:
+            return _postponing(fullname, path)
+        importer = _UNUSED.get(fullname)
+        frame = None if importer is None else sys._getframe(1)
+        while frame is not None:
+            if frame.f_globals.get("__name__") == importer:
+                raise ModuleNotFoundError(f"{importer} does not need {fullname}", name=fullname)
+            frame = frame.f_back
+        return None
+
+
+class _Later:
+    """Stands for something in a module, which is imported when it is used."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(getattr(importlib.import_module(self._module), self._name), name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(importlib.import_module(self._module), self._name)(*args, **kwargs)
+
+
+class _StandIn(ModuleType):
+    """Stands for a module while a package is imported."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Later(self.__name__, name)
+
+
+def skip_unused_imports() -> None:
+    """Let timm be imported without wandb, and torchmetrics without transformers and scipy.signal; all others get them.
+
+    This must come before Lightning is imported.
+    """
+    if not any(isinstance(finder, _Unused) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Unused())
+
+
+def _postponing(package: str, path: Sequence[str] | None) -> ModuleSpec | None:
+    """Where a package is, with a loader that puts stand-ins in the place of the modules while the package is read."""
+    spec = PathFinder.find_spec(package, path)
+    if spec is None or spec.loader is None or any(find_spec(reader) for reader in _READERS):
+        return None
+    execute = spec.loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        with _stand_ins(_POSTPONED[package]):
+            execute(module)
+
+    spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+    return spec
+
+
+@contextmanager
+def _stand_ins(names: Iterable[str]) -> Iterator[None]:
+    """Put stand-ins in the place of installed modules in the block, except those that are imported already."""
+    placed: dict[str, _StandIn] = {}
+    for name in names:
+        if name not in sys.modules and (spec := find_spec(name)) is not None:
+            placed[name] = stand_in = _StandIn(name)
+            stand_in.__spec__ = spec
+            sys.modules[name] = stand_in
+    try:
+        yield
+    finally:
+        for name, stand_in in placed.items():
+            if sys.modules.get(name) is stand_in:
+                del sys.modules[name]
+            parent, _, own = name.rpartition(".")
+            if parent and vars(sys.modules[parent]).get(own) is stand_in:
+                delattr(sys.modules[parent], own)
+
+
+_WARNINGS = (
+    r".*does not have many workers.*",  # small sets load faster in the training process
+    r".*LeafSpec.*",  # Lightning's call, not ours
+    r".*torch\.distributed\.nn\.functional\.all_gather is deprecated.*",  # likewise
+    r".*The number of training batches .* is smaller than the logging interval.*",
+    r".*It is recommended to use `self.log\(.*sync_dist=True\)`.*",  # metric objects sync by themselves
+    r".*exists and is not empty.*",  # a resumed run's own folder
+    r".*The dirpath has changed from.*",  # a checkpoint of another run is evaluated, not continued
+    r".*`srun` command is available.*",  # a run need not be a job, and a job of one process needs no srun
+    r"MLFlow only allows .* special characters in metric name.*",  # docs/loggers.md says so
+    r".*WeightAveraging callback with a model that overrides the configure_model.*",  # nothing is sharded here
+    r".*WeightAveraging callback, but loading a checkpoint outside.*",  # the checkpoint's weights are the averaged ones
+    r".*could not find the monitored key in the returned metrics.*",  # a run says at its end if it has no best one
+)
+"""Beginnings of warnings; each says why it does not apply."""
+
+_MESSAGES = (
+    r"GPU available: ",  # the device is printed before the first step
+    r"[TH]PU available: ",
+    r"LOCAL_RANK: ",
+    r"Using .* Automatic Mixed Precision",  # so is the precision
+    r"You are using a CUDA device .* that has Tensor Cores",  # no option of a run changes this
+    r"(Restoring states|Restored all states|Loaded model weights) from the checkpoint",  # lgx names the checkpoint
+    r"Found current_model_state in the checkpoint",
+    r"You're using the WeightAveraging callback, but saving a checkpoint outside",
+    r"`Trainer\.fit` stopped: `max_(epochs|steps)=",  # the lines of the epochs have their number
+    r"-*\s*distributed_backend=",  # the number of processes is printed before the first step
+    r"Your model can run with static graph optimizations",
+    r".*(litlogger|litmodels|tip:|💡)",
+)
+"""Beginnings of messages that Lightning logs; each says why nobody needs it."""
+
+_OF_EACH_PROCESS = ("lightning.fabric.utilities.seed", "lightning.fabric.utilities.distributed")
+"""Loggers on which every process writes the same; only the first one may."""
+
+
+def silence_known_warnings() -> None:
+    """Silence advertisements, deprecations of other packages' internals, and advice that does not apply to lgx."""
+    os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")
+    for pattern in _WARNINGS:
+        warnings.filterwarnings("ignore", message=pattern)
+    for name in (
+        "lightning.pytorch.utilities.rank_zero",
+        "lightning.pytorch.accelerators.cuda",
+        "lightning.fabric.utilities.rank_zero",
+    ):
+        logging.getLogger(name).addFilter(_concerns_the_user)
+    for name in _OF_EACH_PROCESS:
+        logging.getLogger(name).addFilter(_is_of_first_process)
+    threading.excepthook = _report_unless_tensorboard
+
+
+def _report_unless_tensorboard(failed: threading.ExceptHookArgs) -> None:
+    """Print a thread's error, except that of TensorBoard's writer, which raises it again at the next write."""
+    if type(failed.thread).__name__ != "_AsyncWriterThread":
+        threading.__excepthook__(failed)
+
+
+def _concerns_the_user(record: logging.LogRecord) -> bool:
+    text = record.getMessage()
+    return not any(re.match(pattern, text, re.IGNORECASE | re.DOTALL) for pattern in _MESSAGES)
+
+
+def _is_of_first_process(record: logging.LogRecord) -> bool:
+    return launcher.rank() == 0
