@@ -49,9 +49,6 @@ COMMANDS = {
     "doctor": "check the installation and this machine",
     "completion": "complete commands, options and names with the Tab key",
 }
-_RENAMED = {"analyse": "analyze"}
-"""Former name of a command -> its name; accepted for one more release."""
-
 _LONGEST = 2000
 """Characters of an error message that are printed."""
 _PAUSE = 15.0
@@ -171,9 +168,6 @@ def run_command(argv: Sequence[str]) -> None:
         UserError: For a user's mistake. Every other error of the command is passed on as well.
     """
     command = argv[0]
-    if command in _RENAMED:
-        command = _RENAMED[command]
-        print(f"deprecated: lgx {argv[0]} is lgx {command} now; the next release refuses it", file=sys.stderr)
     if command in ("-h", "--help"):
         print(_help(), flush=True)
     elif command in ("-V", "--version"):

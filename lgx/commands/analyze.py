@@ -187,4 +187,3 @@ def _print_maps(maps: "Mapping[Heads, TaskMap]", num_classes: int) -> None:
 
 
 COMMANDS = {"tasks": tasks, "parameters": parameters, "paths": paths}
-RENAMED = {"tasks": {"learngene": "source"}}

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from lgx.architectures.zoo import ZooModel
     from lgx.initialization import Initialization, Initializer, Origin
 
-_RENAMED = {"learngene": "source"}
-
 
 def main(argv: list[str]) -> None:
     """Parse the command line and write the descendant.
@@ -26,7 +24,7 @@ def main(argv: list[str]) -> None:
     from lgx.commands.size import with_options_of
     from lgx.methods.initializers import initializer_options
 
-    call("lgx init", init, argv, with_options_of(initializer_options()), _RENAMED)
+    call("lgx init", init, argv, with_options_of(initializer_options()))
 
 
 def parsers() -> "list[ArgumentParser]":

@@ -2,7 +2,7 @@
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
@@ -11,7 +11,6 @@ from jsonargparse import ArgumentParser
 
 from lgx.errors import UserError
 from lgx.training.flags import add_flag, normalize_flags, normalize_names
-from lgx.training.migrations import rename_options
 from lgx.training.parsing import parse
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ def run(command: str, argv: list[str]) -> None:
             functions by subcommand, or a function ``main`` that parses its arguments itself.
         argv: What follows the command's name.
 
-    A module may also have a dict ``RENAMED``: subcommand -> old name of an option -> its name now.
-
     Raises:
         UserError: For whatever is wrong with the arguments.
     """
@@ -46,8 +43,7 @@ def run(command: str, argv: list[str]) -> None:
         known = "\n".join(f"  {name:<12}{_summary(function)}" for name, function in functions.items())
         print(f"usage: lgx {command} COMMAND [options]\n\n{known}")
     elif argv[0] in functions:
-        renamed = getattr(module, "RENAMED", {}).get(argv[0], {})
-        call(f"lgx {command} {argv[0]}", functions[argv[0]], argv[1:], renamed=renamed)
+        call(f"lgx {command} {argv[0]}", functions[argv[0]], argv[1:])
     else:
         raise UserError(f"unknown command {argv[0]!r} of lgx {command}; the commands are {', '.join(functions)}")
 
@@ -57,7 +53,6 @@ def call(
     function: Callable[..., None],
     argv: Sequence[str],
     options: Sequence["InitializerOption"] | None = None,
-    renamed: Mapping[str, str] | None = None,
 ) -> None:
     """Parse a command line and call a function with the arguments.
 
@@ -69,7 +64,6 @@ def call(
         function: The function, with types and a docstring.
         argv: What follows the program's name.
         options: Further options, which the function gets as one mapping ``options``.
-        renamed: Old name of an option -> its name now; old names are accepted.
 
     Raises:
         UserError: For whatever is wrong with the arguments, in one sentence.
@@ -77,9 +71,8 @@ def call(
     parameters = inspect.signature(function).parameters
     parser = make_parser(program, function, options)
     names = [*parameters, *(option.name for option in options or ())]
-    words = normalize_names(rename_options(argv, renamed or {}), names)
-    old = {f"--{before}": f"--{now}" for before, now in (renamed or {}).items()}
-    arguments: dict[str, Any] = vars(parse(parser, normalize_flags(words, _flags(function)), old))
+    words = normalize_flags(normalize_names(argv, names), _flags(function))
+    arguments: dict[str, Any] = vars(parse(parser, words))
     if options is not None:
         arguments["options"] = {option.name: arguments[option.name] for option in options}
     function(**{name: arguments[name] for name in parameters})

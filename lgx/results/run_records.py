@@ -1,10 +1,8 @@
 """The record of a run, read from its folder: configuration, results, learngene and amount of training."""
 
 from collections.abc import Mapping
-from contextlib import redirect_stderr
 from dataclasses import dataclass, field
 from functools import cached_property
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from lgx.initialization import Initializer
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.results.merging import RESULTS
-from lgx.training.migrations import migrate
 
 CONFIG = "config.yaml"
 
@@ -93,8 +90,7 @@ class RunRecord:
         """
         path = self.folder / CONFIG
         try:
-            with redirect_stderr(StringIO()):  # the file of a finished run need not follow new spellings
-                config = migrate(read_yaml(path, "train it again"))
+            config = read_yaml(path, "train it again")
             return {**config, "model": dict(config["model"]), "data": dict(config["data"])}
         except (UserError, TypeError, KeyError, ValueError) as error:
             reason = " ".join(str(error).split())[:200]

@@ -29,7 +29,6 @@ from lgx.methods.base import Method
 from lgx.training.allowed_imports import restrict_imports
 from lgx.training.flags import normalize_flags
 from lgx.training.loggers import LoggerRecipe
-from lgx.training.migrations import migrate_argv
 from lgx.training.parser_messages import explain
 from lgx.training.parsing import check_configs, use_checked_yaml
 from lgx.training.run_parser import BASES, RunParser
@@ -102,7 +101,7 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     """
     check_configs(argv)
     parser.option_names().check(argv)
-    words = normalize_flags(migrate_argv(argv), parser.flags)
+    words = normalize_flags(argv, parser.flags)
     with explained(parser):
         config: Namespace = parser.parse_args(words)
     check_values(config)

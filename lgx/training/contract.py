@@ -14,7 +14,6 @@ from lgx.artifacts.timm_source import weights_of
 from lgx.core.schema import MAPPING, Field, check_fields, mapping_of, shortened
 from lgx.errors import UserError
 from lgx.host.safety import load_plain
-from lgx.training.migrations import migrate
 
 RECORD = "lgx_run"
 """Key of the record in a checkpoint."""
@@ -203,7 +202,6 @@ def _changes(former: str, config: str, same_code: bool) -> dict[str, str]:
     """
     old, new = (flat_options(load_plain(text)) for text in (former, config))
     if not same_code:
-        old = flat_options(migrate(load_plain(former)))
         shared = old.keys() & new.keys()
         if old.get(_PRECISION) is None:
             shared.discard(_PRECISION)

@@ -13,7 +13,6 @@ from jsonargparse._util import config_load_stack  # there is no public name for 
 from lgx.errors import UserError
 from lgx.host.safety import LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml, read_yaml
 from lgx.training.allowed_imports import forbid_imports
-from lgx.training.migrations import migrate
 from lgx.training.parser_messages import NO_CONFIGURATION, explain
 
 
@@ -101,7 +100,7 @@ def _dump_yaml(data: Any) -> str:
 def _load_yaml(text: str) -> Any:
     check_yaml(text, MOST_OPTIONS, LONGEST)
     try:
-        value = migrate(_jsonargparse_yaml(text))
+        value = _jsonargparse_yaml(text)
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits
         raise yaml.YAMLError(str(error)) from error
     if not isinstance(value, dict | list) and (file := _file_of(text)):

@@ -11,7 +11,6 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.training import migrations
 from tests.support.command_line import ARCH, lgx
 from tests.support.task_maps import BASE, CONFIG, EMBEDDINGS, hypernet_of, points_and_words, save_learngene
 
@@ -47,13 +46,6 @@ def test_json_has_all_points_of_the_tasks_and_architectures_asked_for(learngene,
     assert "patch_size=4,img_size=16" in report["same"]["points"][0]["architecture"]
     assert "patch_size=8,img_size=16" in report["same"]["points"][2]["architecture"]
     assert report["same"]["silhouette"] != report["own"]["silhouette"]
-
-
-def test_the_former_option_works_and_names_the_new_one(tmp_path):
-    migrations._report.cache_clear()
-    old = lgx("analyze", "tasks", "--learngene", tmp_path / "no.learngene.safetensors", "--out", tmp_path / "m.svg")
-    assert "deprecated: --learngene is --source now; the next release refuses the old spelling" in old.err
-    assert "no.learngene.safetensors: no such file" in old.sentence
 
 
 def test_a_hypernetwork_that_ignores_the_task_is_reported(tmp_path):

@@ -42,12 +42,6 @@ def test_an_unknown_command_is_named(words, sentence):
     assert (result.code, result.sentence) == (2, sentence)
 
 
-def test_the_former_name_of_a_command_works_and_is_deprecated():
-    new, old = lgx("analyze", "--help"), lgx("analyse", "--help")
-    assert (old.code, old.out) == (0, new.out)
-    assert old.err == "deprecated: lgx analyse is lgx analyze now; the next release refuses it\n"
-
-
 def test_commands_with_subcommands_list_them():
     assert "prepare" in lgx("data").out
     assert lgx("data", "prepar").code == 2

@@ -238,7 +238,7 @@ def test_segmentation_is_exported_with_its_decoder(tmp_path, suffix):
 @pytest.mark.parametrize("suffix", [pytest.param("onnx", marks=pytest.mark.slow), "pt2"])
 def test_a_trained_text_network_is_exported_for_texts_of_any_length(tmp_path, suffix):
     import_transformers()
-    source, out = ROOT / "tests/data/released/trained/released/text/seed0/best.learngene.safetensors", f"net.{suffix}"
+    source, out = ROOT / "tests/data/learngenes/text.learngene.safetensors", f"net.{suffix}"
     done = lgx("export", source, "--out", tmp_path / out)
     assert done.code == 0, done.err
     network, (program, texts) = load_pretrained(str(source)), READERS[suffix](tmp_path / out)

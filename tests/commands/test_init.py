@@ -15,7 +15,6 @@ from lgx.initialization import initialize
 from lgx.initialization.expansion import take_layers
 from lgx.methods import StagewiseExpansion
 from lgx.methods.registry import names_with_initializer
-from lgx.training import migrations
 from tests.support.command_line import ARCH, lgx, python
 
 READER = """
@@ -233,25 +232,6 @@ def test_init_reaches_every_option_of_an_initializer(sws, ancestor, tmp_path):
         result = lgx(*base, *options, "--force")
         assert result.code == 2
         assert words in result.sentence
-
-
-def test_old_spellings_work_and_name_the_new_ones(tmp_path):
-    migrations._report.cache_clear()
-    architecture, learngene = parse_architecture(ARCH, num_classes=3), tmp_path / "l.learngene.safetensors"
-    selection = {"layers": [0, 2], "base_share": {"a": [1.0, 0.0, 1.0, 0.0]}, "routing": "batch"}
-    tensors = take_layers(architecture.build().state_dict(), [0, 2])
-    Learngene("lsamd", architecture, tensors, selection=selection).save(learngene)
-    base = ["init", "--arch", ARCH.replace("depth=4", "depth=7"), "--head", 2, "--repeat=neighbour"]
-    old = lgx(*base, "--learngene", learngene, "--out", tmp_path / "old.safetensors")
-    assert old.code == 0, old.err
-    assert [line for line in old.err.splitlines() if line.startswith("deprecated: ")] == [
-        "deprecated: repeat neighbour is repeat neighbor now; the next release refuses the old spelling",
-        "deprecated: --learngene is --source now; the next release refuses the old spelling",
-    ]
-    base[-1] = "--repeat=neighbor"
-    new = lgx(*base, f"--source={learngene}", "--out", tmp_path / "new.safetensors")
-    assert "deprecated" not in new.err
-    assert (tmp_path / "old.safetensors").read_bytes() == (tmp_path / "new.safetensors").read_bytes()
 
 
 def test_help_lists_every_method_and_every_option_of_an_initializer():

@@ -202,8 +202,8 @@ def test_a_description_that_is_wrong_is_named(models, photos, tmp_path, key, val
 def test_mistakes_end_with_one_sentence_and_write_nothing(models, photos, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty/notes.txt").write_text("x")
-    out, released = tmp_path / "p.csv", ROOT / "tests/data/released/trained/released"
-    segments, texts = (released / kind / "seed0/best.learngene.safetensors" for kind in ("segmentation", "text"))
+    out, learngenes = tmp_path / "p.csv", ROOT / "tests/data/learngenes"
+    segments, texts = (learngenes / f"{kind}.learngene.safetensors" for kind in ("segmentation", "text"))
     for words, sentence in (
         ([tmp_path / "empty", "--model", models["folder"]], "empty: no image (looked for .jpg, "),
         ([tmp_path / "absent", "--model", models["folder"]], "absent: no such file or folder; give images"),
