@@ -10,9 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from lgx.architectures import parse_architecture
-from lgx.artifacts.learngene import Learngene
 from lgx.initialization import initialize
-from lgx.initialization.expansion import take_layers
 from lgx.methods import StagewiseExpansion
 from lgx.methods.registry import names_with_initializer
 from tests.support.command_line import ARCH, lgx, python
