@@ -49,7 +49,7 @@ def import_weights(
         UserError: If an option is wrong, or the weights cannot be read or written.
     """
     from lgx.artifacts.export import check_model_place
-    from lgx.artifacts.export.imported_folder import describe_model, write_imported
+    from lgx.artifacts.export.timm_folder import describe_model, write_imported
     from lgx.artifacts.timm_import import import_timm
     from lgx.artifacts.timm_source import PREFIX, TimmSource
     from lgx.errors import UserError

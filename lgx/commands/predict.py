@@ -6,12 +6,9 @@
 import itertools
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from lgx.host.program_files import PROGRAMS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +21,7 @@ _HEADER = ("class", "name", "probability")
 _OF_CLASSES = re.compile(r"file,class,name,probability(,class_\d+,name_\d+,probability_\d+)*")
 """The first line of a file with classes."""
 _THREADS = 4
-"""Threads that decode images while the network runs."""
+"""Threads that decode images."""
 
 _LISTED = 20
 """Most unreadable files that are listed."""
@@ -46,15 +43,7 @@ def is_for_exported(argv: Sequence[str]) -> bool:
         return True
     models = [word.partition("=")[2] for word in argv if word.startswith("--model=")]
     models += [after for word, after in itertools.pairwise(argv) if word == "--model"]
-    return any(model.endswith(PROGRAMS) or Path(model).exists() for model in models)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """An image file, and its name in the results."""
-
-    path: Path
-    name: str
+    return any(model.endswith(".onnx") or Path(model).exists() for model in models)
 
 
 def predict(
@@ -70,7 +59,7 @@ def predict(
 
     Args:
         images: Folders, which are searched with all folders below them, or image files.
-        model: File ending in .onnx or .pt2 or model folder of `lgx export`, folder of a run, or checkpoint.
+        model: File ending in .onnx or model folder of `lgx export`, folder of a run, or checkpoint.
         out: CSV file. Files are named relative to the folder if there is one, else as they are given.
         top_k: Number of classes per image, in order of probability; columns class_2, name_2, probability_2, ...
         batch_size: Images per batch.
@@ -83,16 +72,14 @@ def predict(
     """
     from lgx.artifacts.exported import load_exported
     from lgx.errors import UserError
-    from lgx.host.outputs import check_file, first_line
+    from lgx.host.outputs import check_file
 
     if batch_size < 1:
         raise UserError(f"--batch_size: expected a positive number, got {batch_size}")
-    reads = (*images, model)
-    check_file(out, "lgx predict", lambda file: first_line(file).startswith("file,"), force=force, reads=reads)
     files = _found(images)
     exported = load_exported(model)
     _check_model(exported, top_k)
-    check_file(out, "lgx predict", lambda file: _is_own(file, exported.task), force=force, reads=reads)
+    check_file(out, "lgx predict", lambda file: _is_own(file, exported.task), force=force, reads=(*images, model))
     unread = _write(Path(out), files, exported, top_k, batch_size)
     print(f"predicted {out}: {len(files) - len(unread)} images")
     for name, reason in unread[:_LISTED]:
@@ -103,14 +90,14 @@ def predict(
         raise SystemExit(INCOMPLETE)
 
 
-def _found(images: Sequence[str]) -> list[_Found]:
-    """The image files, each once."""
+def _found(images: Sequence[str]) -> dict[str, Path]:
+    """Name in the results -> image file, each file once."""
     from collections import Counter
 
     from lgx.errors import UserError
     from lgx.host.safety import PREDICTED_SUFFIXES, list_images, skipped_files
 
-    found: dict[Path, _Found] = {}
+    found: dict[Path, str] = {}
     skipped: Counter[str] = Counter()
     for given in images:
         place = Path(given)
@@ -120,14 +107,14 @@ def _found(images: Sequence[str]) -> list[_Found]:
         skipped += unread
         for path in paths:
             name = path.relative_to(place) if place.is_dir() and len(images) == 1 else path
-            found.setdefault(path.absolute(), _Found(path, name.as_posix()))
+            found.setdefault(path.absolute(), name.as_posix())
     suffixes = ", ".join(PREDICTED_SUFFIXES)
     if not found:
         holds = f"; found {skipped_files(skipped)}" if skipped else ""
         raise UserError(f"{', '.join(images)}: no image (looked for {suffixes}){holds}")
     if skipped:
         print(f"skipped   {skipped_files(skipped)}; {suffixes} are read")
-    return list(found.values())
+    return {name: path for path, name in found.items()}
 
 
 def _check_model(model: "ExportedModel", top_k: int) -> None:
@@ -146,13 +133,15 @@ def _check_model(model: "ExportedModel", top_k: int) -> None:
         raise UserError(f"--top_k: expected 1 to {task.num_classes}, the classes of {model.name}, got {top_k}")
 
 
-def _write(out: Path, files: Sequence[_Found], model: "ExportedModel", top_k: int, size: int) -> list[tuple[str, str]]:
+def _write(
+    out: Path, files: Mapping[str, Path], model: "ExportedModel", top_k: int, size: int
+) -> list[tuple[str, str]]:
     """Write the predictions, and return name and reason of each file that cannot be decoded."""
     import csv
 
     import torch
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import track
 
     from lgx.core.csv_cells import escape_cell
     from lgx.core.eval_transforms import normalized
@@ -165,19 +154,21 @@ def _write(out: Path, files: Sequence[_Found], model: "ExportedModel", top_k: in
     with (
         atomic_path(out) as temporary,
         temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
-        Progress(console=console, transient=True, disable=not console.is_terminal) as progress,
     ):
-        writer, shown = csv.writer(file), progress.add_task("predicting", total=len(files))
+        writer = csv.writer(file)
         writer.writerow(_header(model.task, top_k))
-        for batch in _batches(files, model.task, size):
-            read = [(found, pixels) for found, pixels in batch if not isinstance(pixels, str)]
-            unread += [(found.name, pixels) for found, pixels in batch if isinstance(pixels, str)]
-            progress.advance(shown, len(batch))
-            if not read:
-                continue
-            inputs = normalized(torch.stack([pixels for _, pixels in read]), model.task)
-            answers = _answers(model.logits(inputs), model.task, top_k)
-            writer.writerows([escape_cell(found.name), *row] for (found, _), row in zip(read, answers, strict=True))
+        batches = _batches(files, model.task, size)
+        shown = track(
+            batches, "predicting", -(-len(files) // size),
+            console=console, transient=True, disable=not console.is_terminal,
+        )  # fmt: skip
+        for batch in shown:
+            read = {name: pixels for name, pixels in batch if not isinstance(pixels, str)}
+            unread += [(name, pixels) for name, pixels in batch if isinstance(pixels, str)]
+            if read:
+                inputs = normalized(torch.stack([*read.values()]), model.task)
+                answers = _answers(model.logits(inputs), model.task, top_k)
+                writer.writerows([escape_cell(name), *row] for name, row in zip(read, answers, strict=True))
         if len(unread) == len(files):
             raise UserError(f"{unread[0][0]}: cannot be decoded ({unread[0][1]}), like all of the {len(files)} files")
     return unread
@@ -220,30 +211,26 @@ def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[ob
         yield row
 
 
-def _batches(files: Sequence[_Found], task: "Task", size: int) -> Iterator[list[tuple[_Found, "Tensor | str"]]]:
-    """Batches of files with their pixels, uint8 (C, H, W), or the reason why there are none; read one batch ahead."""
-    from collections import deque
-    from concurrent.futures import Future, ThreadPoolExecutor
+def _batches(files: Mapping[str, Path], task: "Task", size: int) -> Iterator[list[tuple[str, "Tensor | str"]]]:
+    """Names of the files with their pixels, uint8 (C, H, W), or the reason why there are none; ``size`` at a time."""
+    from concurrent.futures import ThreadPoolExecutor
 
     from lgx.core.eval_transforms import pixel_transform
     from lgx.host.safety import PREDICTED_FORMATS, error_line, open_photo
 
     transform = pixel_transform(task)
 
-    def read(found: _Found) -> "Tensor | str":
+    def read(path: Path) -> "Tensor | str":
         try:
-            pixels: Tensor = transform(open_photo(found.path, PREDICTED_FORMATS))
+            pixels: Tensor = transform(open_photo(path, PREDICTED_FORMATS))
         except MemoryError:
             raise
         except Exception as error:
             return error_line(error)
         return pixels
 
+    names = [*files]
     with ThreadPoolExecutor(_THREADS) as pool:
-        waiting: deque[list[tuple[_Found, Future[Tensor | str]]]] = deque()
-        for start in range(0, len(files), size):
-            waiting.append([(found, pool.submit(read, found)) for found in files[start : start + size]])
-            if len(waiting) > 1:
-                yield [(found, future.result()) for found, future in waiting.popleft()]
-        for batch in waiting:
-            yield [(found, future.result()) for found, future in batch]
+        for start in range(0, len(names), size):
+            batch = names[start : start + size]
+            yield [*zip(batch, pool.map(read, map(files.__getitem__, batch)), strict=True)]

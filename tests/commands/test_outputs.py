@@ -13,7 +13,6 @@ COMMANDS = {
     "init of a file": ("x.safetensors", ["init", "--arch", ARCH]),
     "export": ("x.safetensors", ["export", "{ancestor}"]),
     "export of a file": ("x.onnx", ["export", "{ancestor}"]),
-    "predict": ("x.csv", ["predict", "no_folder", "--model", "no_model"]),
     "extract": ("x.learngene.safetensors", ["extract", "no_run"]),
     "embed": ("x.safetensors", ["embed", "--ancestor", "{ancestor}", "--data", "no_set"]),
     "sample": ("x.jsonl", ["sample", "ViTs-1K", "--count=2"]),

@@ -14,17 +14,17 @@ from tests.support.command_line import lgx, python
 from tests.support.images import CLASSES, draw
 from tests.support.paths import ROOT
 
-FORMS = ["net.onnx", "net.pt2", "folder", "run", "checkpoint"]
+FORMS = ["net.onnx", "folder", "run", "checkpoint"]
 
 
 @pytest.fixture(scope="module")
 def models(ancestor, tmp_path_factory):
     """The trained ancestor in every form that ``--model`` takes."""
     folder = tmp_path_factory.mktemp("models")
-    for name in ("net.onnx", "net.pt2", "folder"):
+    for name in ("net.onnx", "folder"):
         done = lgx("export", ancestor, "--out", folder / name)
         assert done.code == 0, done.err
-    paths = {name: folder / name for name in ("net.onnx", "net.pt2", "folder")}
+    paths = {name: folder / name for name in ("net.onnx", "folder")}
     return {**paths, "run": ancestor, "checkpoint": ancestor / "checkpoints/best.ckpt"}
 
 
@@ -83,7 +83,7 @@ def test_predictions_for_images_need_neither_lightning_nor_transformers(models, 
 
 def test_top_k_gives_further_classes_in_the_order_of_probability(models, photos, tmp_path):
     out = tmp_path / "p.csv"
-    assert lgx("predict", photos / "test", "--model", models["net.pt2"], "--out", out, "--top-k", 3).code == 0
+    assert lgx("predict", photos / "test", "--model", models["net.onnx"], "--out", out, "--top-k", 3).code == 0
     for row in rows(out):
         values = [float(row[key]) for key in ("probability", "probability_2", "probability_3")]
         assert values == sorted(values, reverse=True)
@@ -91,7 +91,7 @@ def test_top_k_gives_further_classes_in_the_order_of_probability(models, photos,
         names = [row[key] for key in ("name", "name_2", "name_3")]
         assert [CLASSES[int(row[key])] for key in ("class", "class_2", "class_3")] == names
         assert set(names) == set(CLASSES)
-    refused = lgx("predict", photos / "test", "--model", models["net.pt2"], "--out", out, "--top_k", 4)
+    refused = lgx("predict", photos / "test", "--model", models["net.onnx"], "--out", out, "--top_k", 4)
     assert (refused.code, "--top_k: expected 1 to 3, the classes of" in refused.sentence) == (2, True)
 
 
@@ -163,15 +163,19 @@ def test_a_foreign_onnx_file_without_description_is_refused(models, photos, tmp_
     assert "foreign.onnx: does not say its class names, normalization and image size" in done.sentence
 
 
-@pytest.mark.parametrize("name", ["net.onnx", "net.pt2"])
-def test_a_damaged_program_is_refused(models, photos, tmp_path, name):
-    content = models[name].read_bytes()
-    for part in (b"", content[: len(content) // 2], b"x" * 100):
+def test_a_damaged_program_is_refused_and_one_of_torch_is_not_read(models, photos, tmp_path):
+    content, out = models["net.onnx"].read_bytes(), tmp_path / "p.csv"
+    for name, part, words in (
+        ("a.onnx", b"", "not an intact"),
+        ("b.onnx", content[: len(content) // 2], "not an intact"),
+        ("c.onnx", b"x" * 100, "not an intact"),
+        ("d.pt2", b"", "a program of torch.export may run code; give the run"),
+    ):
         (tmp_path / name).write_bytes(part)
-        done = lgx("predict", photos, "--model", tmp_path / name, "--out", tmp_path / "p.csv")
+        done = lgx("predict", photos, "--model", tmp_path / name, "--out", out)
         assert done.code == 2
-        assert f"{tmp_path / name}: not an intact" in done.sentence
-    assert [path.name for path in tmp_path.iterdir()] == [name]
+        assert f"{tmp_path / name}: {words}" in done.sentence
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture
 from lgx.artifacts.metadata_schema import TASK
 from lgx.artifacts.pretrained import PretrainedNetwork
-from lgx.core.schema import LINE, MAPPING, at_most, check_fields
+from lgx.core.schema import check_fields
 from lgx.core.task import Task
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -92,52 +92,40 @@ class About:
         }
         return {key: json.dumps(value, ensure_ascii=False) for key, value in about.items()}
 
-    @classmethod
-    def from_texts(cls, texts: Mapping[str, str], place: str) -> "About":
-        """Inverse of :meth:`to_texts`.
 
-        Args:
-            texts: Keys, and values as JSON; other keys are ignored.
-            place: The file.
+def described_task(texts: Mapping[str, str], place: str) -> Task:
+    """The task that a file describes, the inverse of :meth:`About.to_texts`.
 
-        Raises:
-            UserError: If the file was not written by ``lgx export``, or a value is damaged.
-        """
-        if texts.get("written_by") != json.dumps(WRITER):
-            raise UserError(
-                f"{place}: does not say its class names, normalization and image size, as files of `lgx export` do; "
-                f"{_AGAIN}"
-            )
-        values = {key: parse_json(texts[key], f"{place}: {key}", _AGAIN) for key in _FIELDS if key in texts}
-        values = check_fields(values, _FIELDS, place, complete=True)
-        lists = {key: tuple(values[key]) for key in ("mean", "std", "class_names")}
-        task = Task(values["task"], **{key: values[key] for key in _OF_TASK} | lists)
-        about = cls(task, values["origin"], values["pad_id"])
-        about.check(place)
-        return about
+    Args:
+        texts: Keys, and values as JSON; other keys are ignored.
+        place: The file.
 
-    def check(self, place: str) -> None:
-        """Refuse values that contradict each other.
-
-        Raises:
-            UserError: If the number of names, of means or of deviations is wrong.
-        """
-        task = self.task
-        channels = 0 if task.kind == "text" else task.in_chans
-        if not len(task.mean) == len(task.std) == channels:
-            raise UserError(
-                f"{place}: has a mean and std of {len(task.mean)} and {len(task.std)} channels, expected {channels}; "
-                f"{_AGAIN}"
-            )
-        if len(task.class_names) not in (0, task.num_classes):
-            raise UserError(f"{place}: names {len(task.class_names)} classes, but has {task.num_classes}; {_AGAIN}")
+    Raises:
+        UserError: If the file was not written by ``lgx export``, or a value is damaged.
+    """
+    if texts.get("written_by") != json.dumps(WRITER):
+        raise UserError(
+            f"{place}: does not say its class names, normalization and image size, as files of `lgx export` do; "
+            f"{_AGAIN}"
+        )
+    values = {key: parse_json(texts[key], f"{place}: {key}", _AGAIN) for key in _FIELDS if key in texts}
+    values = check_fields(values, _FIELDS, place, complete=True)
+    lists = {key: tuple(values[key]) for key in ("mean", "std", "class_names")}
+    task = Task("", **values | lists)
+    channels = 0 if task.kind == "text" else task.in_chans
+    if not len(task.mean) == len(task.std) == channels:
+        raise UserError(
+            f"{place}: has a mean and std of {len(task.mean)} and {len(task.std)} channels, expected {channels}; "
+            f"{_AGAIN}"
+        )
+    if len(task.class_names) not in (0, task.num_classes):
+        raise UserError(f"{place}: names {len(task.class_names)} classes, but has {task.num_classes}; {_AGAIN}")
+    return task
 
 
-_OF_TASK = (
-    "num_classes", "kind", "in_chans", "img_size", "mean", "std", "class_names", "max_len", "vocab_size",
-)  # fmt: skip
-_FIELDS = {key: TASK[key] for key in _OF_TASK} | {
-    "task": LINE,
-    "pad_id": at_most(2**31),
-    "origin": MAPPING,
-}
+_FIELDS = {
+    key: TASK[key]
+    for key in (
+        "num_classes", "kind", "in_chans", "img_size", "mean", "std", "class_names", "max_len", "vocab_size",
+    )
+}  # fmt: skip

@@ -4,15 +4,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lgx.artifacts.export.card import is_card_of
-from lgx.artifacts.export.onnx_file import is_own_onnx
-from lgx.artifacts.export.pt2_file import is_own_pt2
+from lgx.artifacts.export.program import is_own_pt2
 from lgx.artifacts.remote.names import LEARNGENE
 from lgx.artifacts.safetensors_files import read_metadata
 from lgx.artifacts.start_record import RECORD
 from lgx.artifacts.timm_source import file_of
 from lgx.errors import UserError
-from lgx.host.outputs import check_file, check_folder
-from lgx.host.program_files import ONNX
+from lgx.host.outputs import check_file, check_folder, has_mark
 
 WRITER_KEY = "written_by"
 """Key of a weights file's metadata that names the command."""
@@ -28,7 +26,7 @@ def check_model_place(out: str | Path, writer: str, force: bool, reads: Iterable
     """Refuse to replace anything but a model that the same command wrote; an existing folder is replaced as a whole.
 
     Args:
-        out: The folder, or the file ending in ``.safetensors``, to write; it need not exist.
+        out: The folder to write, or the file ending in .safetensors, .onnx or .pt2; it need not exist.
         writer: The command that writes it, e.g. ``lgx init``.
         force: Whether models of other commands and programs may be replaced, and other files; a folder with files that
             no model folder has is never replaced.
@@ -40,27 +38,20 @@ def check_model_place(out: str | Path, writer: str, force: bool, reads: Iterable
     if str(out).endswith(LEARNGENE):
         raise UserError(f"--out {out}: {LEARNGENE} is the suffix of learngenes; give a folder or another suffix")
     reads = [None if source is None else file_of(str(source)) for source in reads]
-    if Path(out).suffix == ".safetensors":
-        check_file(out, writer, lambda file: read_metadata(file).get(WRITER_KEY) == writer, force=force, reads=reads)
+
+    def is_own(path: Path) -> bool:
+        if path.suffix == ".safetensors":
+            return read_metadata(path).get(WRITER_KEY) == writer
+        return is_own_pt2(path) if path.suffix == ".pt2" else has_mark(path, writer)  # the producer of an ONNX file
+
+    if Path(out).suffix in (".safetensors", ".onnx", ".pt2"):
+        check_file(out, writer, is_own, force=force, reads=reads)
     else:
-        content = ("model folder", _FILES)
         check_folder(
-            out, writer, lambda folder: is_card_of(folder / "README.md", writer), content, force=force, reads=reads
+            out,
+            writer,
+            lambda folder: is_card_of(folder / "README.md", writer),
+            ("model folder", _FILES),
+            force=force,
+            reads=reads,
         )
-
-
-def check_program_place(out: str | Path, writer: str, force: bool, reads: Iterable[str | Path | None] = ()) -> None:
-    """Refuse to replace anything but a program that the same command wrote.
-
-    Args:
-        out: The file to write, ending in .onnx or .pt2; it need not exist.
-        writer: The command that writes it.
-        force: Whether files of other commands and programs may be replaced.
-        reads: What the command reads.
-
-    Raises:
-        UserError: If the place is taken by something else.
-    """
-    reads = [None if source is None else file_of(str(source)) for source in reads]
-    is_own = is_own_onnx if Path(out).suffix == ONNX else is_own_pt2
-    check_file(out, writer, is_own, force=force, reads=reads)

@@ -19,7 +19,6 @@ from lgx.errors import UserError
 from lgx.host.extras import extra
 from lgx.host.failures import foreign_errors, write_errors
 from lgx.host.files import atomic_path
-from lgx.host.outputs import has_mark
 
 LARGEST = 2**31 - 2**24
 """Most bytes of weights: protobuf, the format of ONNX files, has a limit of 2 GiB, and the graph needs a part of it."""
@@ -42,12 +41,12 @@ def write_onnx(out: str | Path, model: nn.Module, about: About) -> float | None:
         UserError: If onnx or onnxscript is not installed, the network is too large or cannot be translated, onnxruntime
             gives other logits, or the file cannot be written.
     """
-    with extra("export", "lgx export --format onnx"):
+    with extra("export", str(out)):
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
     size = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
     if size > LARGEST:
-        raise UserError(f"--out {out}: weights of {size / 2**30:.1f} GiB exceed an ONNX file's 2 GiB; use --format pt2")
+        raise UserError(f"--out {out}: weights of {size / 2**30:.1f} GiB exceed an ONNX file's 2 GiB; write a .pt2")
     program = _translated(model, about, str(out))
     with atomic_path(out) as temporary:
         with write_errors():
@@ -60,7 +59,7 @@ def write_onnx(out: str | Path, model: nn.Module, about: About) -> float | None:
 def _translated(model: nn.Module, about: About, place: str) -> Any:
     """The network as a program of torch.onnx, with metadata."""
     traced = trace(model, about, place)
-    with _silent(), foreign_errors(place, "torch.onnx cannot translate it", "use --format pt2"):
+    with _silent(), foreign_errors(place, "torch.onnx cannot translate it", "write a .pt2 file"):
         program: Any = torch.onnx.export(
             traced, dynamo=True, input_names=[_INPUT], output_names=[_OUTPUT], external_data=False, verbose=False
         )
@@ -112,8 +111,3 @@ def run_onnx(path: str | Path) -> tuple[Program, dict[str, str]]:
         return torch.from_numpy(session.run(None, {inputs[0].name: values.numpy()})[0])
 
     return program, dict(session.get_modelmeta().custom_metadata_map)
-
-
-def is_own_onnx(path: Path) -> bool:
-    """Whether ``lgx export`` wrote a file: its beginning names the producer."""
-    return has_mark(path, WRITER)

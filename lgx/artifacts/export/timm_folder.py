@@ -1,7 +1,6 @@
 """Write image models as folders that timm loads, or as weights files."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,39 +8,25 @@ import timm
 from timm.models import save_for_hf
 from torch import Tensor, nn
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import ViTArchitecture, name_of
+from lgx.architectures.describing import describe_vit
 from lgx.architectures.zoo import ZooModel
 from lgx.artifacts.export.card import made, model_card, quoted
 from lgx.artifacts.export.folders import WRITER_KEY, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
+from lgx.artifacts.timm_models import normalization_of
+from lgx.artifacts.timm_source import TimmSource
 from lgx.core.task import Normalization
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
 
-_DECODING = """\
+_DECODING = """
 scores = model(images)[:, {prefix}:].mT.unflatten(2, ({grid}, {grid}))  # of each patch, without {prefix} other token(s)
-logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bilinear")
-"""
+logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bilinear")"""
 """Completes the output of timm's ViT for segmentation, which scores tokens."""
-
-
-@dataclass(frozen=True)
-class _Inputs:
-    """Normalization of the inputs, per channel; None where unknown."""
-
-    mean: tuple[float, ...] | None
-    std: tuple[float, ...] | None
-
-
-@dataclass(frozen=True)
-class _Card:
-    """What the model card says beside the sizes: the command that writes it, and facts."""
-
-    writer: str
-    facts: dict[str, Any]
 
 
 def write_descendant(
@@ -80,15 +65,18 @@ def write_descendant(
     if isinstance(architecture, ViTArchitecture):
         architecture = architecture.unshared()
         architecture.build("meta").load_state_dict(tensors, assign=True)
+    inputs = Normalization(mean, std).for_channels(architecture.in_chans) if mean and std else None
     if out.suffix == ".safetensors":
         metadata = _own_kind(architecture) or {"format": "pt"}
-        known = Normalization(mean, std).for_channels(architecture.in_chans)._asdict() if mean and std else {}
-        inputs = {key: json.dumps(list(values)) for key, values in known.items()}
-        start = record.metadata() if record is not None else {}
-        form = {ARCHITECTURE_KEY: architecture.spec()} if isinstance(architecture, ViTArchitecture) else {}
-        write_safetensors(out, tensors, {**metadata, **inputs, **start, **form, WRITER_KEY: writer})
-    else:
-        _write_folder(out, tensors, architecture, _Inputs(mean, std), label_names, _Card(writer, card or {}), record)
+        metadata |= {key: json.dumps(list(values)) for key, values in inputs._asdict().items()} if inputs else {}
+        metadata |= record.metadata() if record is not None else {}
+        metadata |= {ARCHITECTURE_KEY: architecture.spec()} if isinstance(architecture, ViTArchitecture) else {}
+        write_safetensors(out, tensors, {**metadata, WRITER_KEY: writer})
+        return
+    plain, arguments = _model_of_timm(tensors, architecture, inputs)
+    config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
+    text = _card(out, architecture, plain, card or {}, writer)
+    _save(out, plain, arguments, text, {**config, **_own_kind(architecture)}, record)
 
 
 def check_torchvision_out(out: str | Path, architecture: ViTArchitecture | ZooModel) -> None:
@@ -102,69 +90,111 @@ def check_torchvision_out(out: str | Path, architecture: ViTArchitecture | ZooMo
         raise UserError(f"{out}: a folder is for timm's models; give a path ending in .safetensors for torchvision's")
 
 
-def _is_segmentation(architecture: ViTArchitecture | ZooModel) -> bool:
-    return isinstance(architecture, ViTArchitecture) and architecture.kind == "segmentation"
-
-
 def _own_kind(architecture: ViTArchitecture | ZooModel) -> dict[str, str]:
     """The kind of a network that predicts something else than one class of an image; timm does not know it."""
     kind = architecture.kind if isinstance(architecture, ViTArchitecture) else "classification"
     return {} if kind == "classification" else {"kind": kind}
 
 
-def _write_folder(
-    out: Path,
-    tensors: dict[str, Tensor],
-    architecture: ViTArchitecture | ZooModel,
-    inputs: _Inputs,
-    label_names: tuple[str, ...] | None,
-    card: _Card,
-    record: StartRecord | None,
-) -> None:
-    args = architecture.timm_args()
-    args.pop("num_classes", None)  # timm reads it from the configuration's top level
+def _model_of_timm(
+    tensors: dict[str, Tensor], architecture: ViTArchitecture | ZooModel, inputs: Normalization | None
+) -> tuple[nn.Module, dict[str, Any]]:
+    """The same weights in timm's own class, and the arguments of ``timm.create_model``."""
+    arguments = architecture.timm_args()
+    arguments.pop("num_classes", None)  # timm reads it from the configuration's top level
     name = architecture.timm_name if isinstance(architecture, ViTArchitecture) else architecture.model
-    reference: Any = timm.create_model(name, pretrained=False, num_classes=architecture.num_classes, **args)
-    reference.load_state_dict(tensors)
-    reference.pretrained_cfg = _pretrained_config(reference.pretrained_cfg, architecture, inputs)
-    config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
-    config |= _own_kind(architecture)
+    model: Any = timm.create_model(name, pretrained=False, num_classes=architecture.num_classes, **arguments)
+    model.load_state_dict(tensors)
+    channels, size = architecture.in_chans, architecture.img_size
+    shape: dict[str, Any] = {"input_size": (channels, size, size), "tag": None}
+    known = Normalization((0.5,) * channels, (0.5,) * channels)
+    if isinstance(architecture, ViTArchitecture):
+        shape |= {"fixed_input_size": True, "crop_pct": 1.0, "interpolation": "bicubic"}
+    elif channels == 3:  # a zoo's model keeps its own
+        known = Normalization(model.pretrained_cfg["mean"], model.pretrained_cfg["std"])
+    model.pretrained_cfg = {**model.pretrained_cfg, **shape, **(inputs or known)._asdict()}
+    return model, arguments
+
+
+def _save(
+    out: Path,
+    model: nn.Module,
+    arguments: dict[str, Any],
+    card: str,
+    config: dict[str, Any] | None = None,
+    record: StartRecord | None = None,
+) -> None:
+    timms: Any = model
     with atomic_path(out) as temporary:
         with write_errors():
-            save_for_hf(reference, str(temporary), model_config=config, model_args=args, safe_serialization=True)
-        (temporary / "README.md").write_text(_card(out, architecture, reference, card), encoding="utf-8")
+            save_for_hf(timms, str(temporary), model_config=config, model_args=arguments, safe_serialization=True)
+        (temporary / "README.md").write_text(card, encoding="utf-8")
         if record is not None:
             record.write(temporary)
 
 
-def _pretrained_config(
-    config: dict[str, Any], architecture: ViTArchitecture | ZooModel, inputs: _Inputs
-) -> dict[str, Any]:
-    """Timm's description of a model's inputs and of its first and last layer; a zoo's model keeps its own."""
-    channels, size = architecture.in_chans, architecture.img_size
-    shape: dict[str, Any] = {"input_size": (channels, size, size), "tag": None}
-    mean, std = (0.5,) * channels, (0.5,) * channels
-    if isinstance(architecture, ViTArchitecture):
-        shape |= {"fixed_input_size": True, "crop_pct": 1.0, "interpolation": "bicubic"}
-    elif channels == 3:
-        mean, std = config["mean"], config["std"]
-    normalization = Normalization(inputs.mean or mean, inputs.std or std).for_channels(channels)
-    return {**config, **shape, **normalization._asdict()}
-
-
-def _card(out: Path, architecture: ViTArchitecture | ZooModel, model: nn.Module, card: _Card) -> str:
-    sizes = {"parameters": f"{sum(p.numel() for p in model.parameters()):,}"}
+def _card(
+    out: Path, architecture: ViTArchitecture | ZooModel, model: nn.Module, facts: dict[str, Any], writer: str
+) -> str:
+    sizes, tag, imports, use = {"parameters": _parameters(model)}, "image-classification", "import timm\n", ""
     if isinstance(architecture, ViTArchitecture):
         sizes["MACs per image"] = f"{architecture.count_macs():,}"
-        what = f"A vision transformer {made(card.facts)} by lgx {__version__}: {architecture.spec()}"
+        what = f"A vision transformer {made(facts)} by lgx {__version__}: {architecture.spec()}"
+        if architecture.kind == "segmentation":
+            tag, imports = "image-segmentation", "import timm\nimport torch\n"
+            grid = architecture.img_size // architecture.patch_size
+            use = _DECODING.format(grid=grid, prefix=architecture.num_prefix_tokens)
     else:
-        what = f"{architecture.model} {made(card.facts)} by lgx {__version__}: {architecture.img_size} px"
-    tag, imports, use = "image-classification", "import timm\n", ""
-    if isinstance(architecture, ViTArchitecture) and _is_segmentation(architecture):
-        tag, imports = "image-segmentation", "import timm\nimport torch\n"
-        use = "\n" + _DECODING.format(
-            grid=architecture.img_size // architecture.patch_size, prefix=architecture.num_prefix_tokens
-        ).rstrip("\n")
+        what = f"{architecture.model} {made(facts)} by lgx {__version__}: {architecture.img_size} px"
     code = f"{imports}\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True){use}"
     summary = f"{what}, {architecture.num_classes} classes."
-    return model_card(out.name, "timm", f"{tag}, timm, learngene", summary, sizes, card.facts, code, card.writer)
+    return model_card(out.name, "timm", f"{tag}, timm, learngene", summary, sizes, facts, code, writer)
+
+
+def _parameters(model: nn.Module) -> str:
+    return f"{sum(p.numel() for p in model.parameters()):,}"
+
+
+def describe_model(model: nn.Module) -> tuple[str, ...]:
+    """What lgx can do with a model of timm, in lines for the terminal."""
+    architecture, reason = describe_vit(model)
+    what = f"{name_of(architecture)}, {architecture.num_classes} classes" if architecture else type(model).__name__
+    use = "" if architecture else f"; lgx uses it as a teacher alone, because {reason}"
+    return f"model     {what}{use}", f"normalize {Normalization(*normalization_of(model))}"
+
+
+def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer: str) -> None:
+    """Write a model of timm as a ``local-dir:`` folder under its own name, with its sizes, mean and std.
+
+    Args:
+        out: The folder.
+        model: The model.
+        source: What it was imported from.
+        writer: The command that writes it, which the folder then names.
+
+    Raises:
+        UserError: If the place is taken by something that is no model, or cannot be written.
+    """
+    out, timms = Path(out), _with_input_size(model)
+    check_model_place(out, writer, force=True)
+    arguments = {key: value for key, value in source.arguments().items() if key != "num_classes"}
+    sizes = {"parameters": _parameters(timms), "license": str(timms.pretrained_cfg.get("license") or "unknown")}
+    facts = {"weights": Path(source.weights).name if source.weights else None, "model": source.model}
+    summary = f"{source.model} of timm, written by lgx {__version__}: {timms.num_classes} classes."
+    code = f"import timm\n\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True)"
+    card = model_card(out.name, "timm", "image-classification, timm", summary, sizes, facts, code, writer)
+    _save(out, timms, arguments, card)
+
+
+def _with_input_size(model: nn.Module) -> Any:
+    """The model with the size of its images in its configuration, where timm's own code looks for it."""
+    timms: Any = model
+    size = getattr(getattr(timms, "patch_embed", None), "img_size", None)
+    config = dict(timms.pretrained_cfg)
+    if size is not None:
+        channels = getattr(getattr(timms.patch_embed, "proj", None), "in_channels", config["input_size"][0])
+        config["input_size"] = (channels, *size)
+        config |= Normalization(tuple(config["mean"]), tuple(config["std"])).for_channels(channels)._asdict()
+    config["num_classes"] = timms.num_classes
+    timms.pretrained_cfg = config
+    return timms
