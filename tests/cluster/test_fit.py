@@ -1,5 +1,6 @@
 """``lgx fit`` as a job of a real SLURM cluster: under srun on two nodes, undisturbed and preempted."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -96,7 +97,7 @@ def test_a_mistake_that_both_nodes_find_is_reported_once(cluster, images, tmp_pa
         timeout=200,
         env={**cluster.environment, **variables()},
     )
-    assert done.returncode == 2, done.stderr
+    assert done.returncode in (2, 128 + signal.SIGTERM), done.stderr  # srun may end one process before its own exit
     assert [line for line in done.stderr.splitlines() if line.startswith("lgx fit")] == [
         line for line in done.stderr.splitlines() if "batch_size" in line
     ]
@@ -113,4 +114,5 @@ def test_a_preempted_run_on_two_nodes_is_requeued_and_resumed(submit, cluster, l
     assert 0 < steps < 18
     wait_until(lambda: cluster.jobs()[job] not in ("PENDING", "RUNNING", "COMPLETING"), 200, "the run ends")
     assert cluster.jobs()[job] == "COMPLETED"
+    assert (folder / "starts").read_text().split() == ["0", str(steps)]
     assert_same_run(folder, local)

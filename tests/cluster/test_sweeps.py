@@ -10,10 +10,10 @@ pytestmark = [pytest.mark.slurm, pytest.mark.timeout(900)]
 
 
 def assert_resumed(sweep, steps):
-    """The first run was resumed after some steps, and did not start anew."""
-    log = (sweep.runs_dir / "s/jobs/a/seed0.log").read_text()
+    """The first run was resumed after these steps, and did not start anew."""
+    starts = (sweep.runs_dir / "s/a/seed0/starts").read_text().split()
     assert 0 < steps < STEPS
-    assert "Restored all states" in log, log
+    assert starts == ["0", str(steps)], starts
 
 
 def test_runs_that_need_others_start_after_them(start_sweep, undisturbed):

@@ -74,7 +74,15 @@ class SignalWhenBuilt(Callback):
 
 
 class SlowSteps(Callback):
-    """Sleep in every step, for the seconds in LGX_TEST_STEP_SECONDS, so that a short run can be disturbed."""
+    """Sleep in every step, for the seconds in LGX_TEST_STEP_SECONDS, so that a short run can be disturbed.
+
+    The file ``starts`` in the run folder gets a line with the step at which each process began to train.
+    """
+
+    def on_train_start(self, trainer, pl_module):
+        if trainer.is_global_zero:
+            with (Path(trainer.default_root_dir) / "starts").open("a") as file:
+                file.write(f"{trainer.global_step}\n")
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         time.sleep(float(os.environ.get("LGX_TEST_STEP_SECONDS", 0)))
