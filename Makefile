@@ -119,12 +119,12 @@ gpu: $(READY) ## on a machine with a GPU: its tests, one measured run, all measu
 	$(BIN)/pytest -m gpu
 	$(BIN)/lgx data prepare pocket --root data
 	$(BIN)/lgx sweep experiments/sws/demo.yaml
-	$(BIN)/lgx bench --suite kit --json runs/gpu.json --force \
-	  --config experiments/sws/demo/ancestor.yaml,experiments/sws/demo/sws.yaml,experiments/sws/demo/descendant.yaml
+	$(BIN)/python -m benchmarks kit --json runs/gpu.json \
+	  --files experiments/sws/demo/ancestor.yaml,experiments/sws/demo/sws.yaml,experiments/sws/demo/descendant.yaml
 
 bench: $(READY) ## time and memory of training steps, as ratios to an ordinary step
-	$(BIN)/lgx bench --size tiny,small,base --batch 8
-	$(BIN)/lgx bench --suite shared_layers --size tiny --batch 8
+	$(BIN)/python -m benchmarks hypernet --size tiny,small,base --batch 8
+	$(BIN)/python -m benchmarks shared_layers --size tiny --batch 8
 
 tensorboard: $(READY) ## curves of the runs at http://localhost:6006
 	$(BIN)/tensorboard --logdir runs

@@ -45,7 +45,6 @@ COMMANDS = {
     "backbones": "timm's pretrained ViTs, and which of them lgx reads",
     "sample": "sample an architecture set",
     "data": "list and prepare data sets",
-    "bench": "cost of a training step, as ratios",
     "doctor": "check the installation and this machine",
     "completion": "complete commands, options and names with the Tab key",
 }

@@ -18,7 +18,7 @@ def test_help_lists_every_command_and_imports_no_torch():
     done = python("-c", code)
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in (*COMMANDS, *TRAINING))
-    assert time.perf_counter() - start < 30  # detects a hang; `make bench` measures the time
+    assert time.perf_counter() - start < 30  # detects a hang; docs/performance states the time
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c != "data"])

@@ -64,7 +64,6 @@ def test_bash_offers_every_command(scripts):
         (["init", "--arch", "6-Sm"], ["6-Small"]),
         (["compare", "--base"], ["--baseline"]),
         (["data", "prepare", "cifar100"], ["cifar100"]),
-        (["bench", "--suite", "ki"], ["kit"]),
         (["reproduce", "--cl"], ["--claims"]),
         (["fit", "--config", "lgx.b"], ["lgx.bash"]),
     ],

@@ -18,7 +18,6 @@ COMMANDS = {
     "sample": ("x.jsonl", ["sample", "ViTs-1K", "--count=2"]),
     "analyze tasks": ("x.svg", ["analyze", "tasks", "--source", "no_file"]),
     "analyze paths": ("x.svg", ["analyze", "paths", "--runs", "no_run"]),
-    "bench": ("x.json", ["bench", "--size=tiny"]),
     "plan": ("x.json", ["plan", *BASE]),
 }
 
@@ -33,7 +32,7 @@ def test_a_foreign_file_is_kept_and_named_before_anything_is_read(ancestor_file,
     else:
         Learngene.load(ancestor_file).save(out)
     before = out.read_bytes()
-    option = "--json" if command in ("bench", "plan") else "--out"
+    option = "--json" if command == "plan" else "--out"
     result = lgx(*(word.format(ancestor=ancestor_file) for word in words), option, out)
     assert result.code == 2
     assert f"{option} {out}: exists, and `lgx {command.removesuffix(' of a file')}` did not write it" in result.sentence
@@ -111,13 +110,6 @@ def test_a_figure_that_analyze_drew_is_drawn_again(tmp_path):
     for writer, words in (("", "did not write it"), ("lgx analyze paths", "no_run")):
         write_svg(make_panels(1)[0], out, "paths", writer)
         assert words in lgx("analyze", "paths", "--runs", "no_run", "--out", out).sentence
-
-
-def test_results_of_bench_are_replaced_by_bench(tmp_path, monkeypatch):
-    row = {"what": "step", "seconds": 1.0, "ratio": 1.0, "peak_mb": 1.0}
-    monkeypatch.setattr("lgx.benchmark.fit_steps.measure_fit_steps", lambda *given: [row])
-    for _ in range(2):
-        assert lgx("bench", "--suite=fit", "a.yaml", "--json", tmp_path / "x.json").code == 0
 
 
 def test_a_plan_is_replaced_by_a_plan_but_its_configuration_never(tmp_path):

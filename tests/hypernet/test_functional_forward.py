@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from benchmarks.steps import peak_mb
 from lgx.architectures import ViTArchitecture
-from lgx.benchmark.timing import peak_mb
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.functional_forward import functional_forward

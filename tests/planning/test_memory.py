@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from lgx.benchmark.timing import peak_mb
+from benchmarks.steps import peak_mb
 from lgx.methods.base import Method
 from lgx.methods.lsamd.super_ancestor import SuperAncestor
 from lgx.planning.configured import configure

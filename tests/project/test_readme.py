@@ -220,8 +220,6 @@ def run_commands(pages: list[Path]) -> set[str]:
         elif command == "tune":
             load_tuning(words[1])
             continue
-        elif command == "bench":
-            words = ["bench", "--size", "tiny", "--batch", "1", "--repeats", "1"]
         elif command == "extract":  # the replacement was selected on two data sets
             words = ["1" if w == "2" else w for w in words]
         elif command == "embed":  # one image replaces every data set

@@ -58,7 +58,6 @@ def test_a_further_checkpoint_callback_stays_in_its_folder(images, tmp_path):
 @pytest.mark.parametrize(
     ("words", "end"),
     [
-        (["bench", "--suite=sws"], "suite: expected one of 'hypernet', 'shared_layers', 'fit', 'data', 'kit', got sws"),
         (["reproduce", "sws/table3", "--scale=foo"], "scale: expected one of 'pocket', 'mini', 'paper', got foo"),
         (
             ["sample", "ViTs-1K", "--seed=-1"],

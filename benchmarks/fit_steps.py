@@ -10,7 +10,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from lgx.benchmark.timing import synchronize
+from benchmarks.steps import synchronize
 from lgx.components.optim import fuse
 from lgx.core.batch import Batch
 from lgx.errors import UserError

@@ -5,9 +5,8 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from benchmarks.steps import autocast, device, measure, ordinary_step, random_images, training_step
 from lgx.architectures import ViTArchitecture
-from lgx.benchmark.timing import measure
-from lgx.benchmark.training_step import autocast, device, ordinary_step, random_images, training_step
 from lgx.components.losses import distillation_loss
 
 STAGES = (3, 3, 4, 3, 3)
@@ -24,15 +23,8 @@ def measure_shared_layers(
     - ``distilled_step``: a step with soft labels from a frozen teacher of the same architecture.
     - ``forward``: the teacher's forward pass alone.
 
-    Args:
-        architecture: The ViT.
-        batch: Images of a step.
-        precision: A key of :data:`~lgx.benchmark.training_step.PRECISIONS`.
-        repeats: Timed rounds.
-
     Returns:
-        One row for each step: ``what``, ``seconds``, ``ratio`` and ``peak_mb``; see
-        :class:`~lgx.benchmark.timing.Cost`.
+        One row for each step, see :func:`~benchmarks.steps.measure`.
     """
     shared = architecture.replace(depth=sum(STAGES), stages=STAGES)
     inputs, targets = random_images(architecture, batch)
@@ -49,7 +41,7 @@ def measure_shared_layers(
         with torch.no_grad(), autocast(precision):
             teacher(inputs)
 
-    costs = measure(
+    rows = measure(
         {
             "ordinary_step": ordinary_step(architecture, batch, precision),
             "shared_step": ordinary_step(shared, batch, precision),
@@ -59,8 +51,5 @@ def measure_shared_layers(
         reference="ordinary_step",
         repeats=repeats,
     )
-    per_layer = {"shared_step": architecture.depth / shared.depth}
-    return [
-        {"what": what, "seconds": cost.seconds, "ratio": cost.ratio * per_layer.get(what, 1), "peak_mb": cost.peak_mb}
-        for what, cost in costs.items()
-    ]
+    rows["shared_step"]["ratio"] *= architecture.depth / shared.depth
+    return list(rows.values())

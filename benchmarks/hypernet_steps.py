@@ -8,9 +8,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from benchmarks.steps import (
+    autocast,
+    device,
+    measure,
+    ordinary_step,
+    peak_mb,
+    random_images,
+    synchronize,
+    training_step,
+)
 from lgx.architectures import ViTArchitecture
-from lgx.benchmark.timing import measure, peak_mb, synchronize
-from lgx.benchmark.training_step import autocast, device, ordinary_step, random_images, training_step
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
 from lgx.hypernet.architecture_graph import clear_distance_cache
 from lgx.hypernet.functional_forward import functional_forward
@@ -29,9 +37,9 @@ def measure_hypernet_steps(
     architecture: ViTArchitecture,
     config: HypernetConfig,
     batch: int,
-    meta_batch: int,
     precision: str,
-    repeats: int,
+    meta_batch: int = 1,
+    repeats: int = 8,
     compiled: bool = False,
 ) -> list[dict[str, Any]]:
     """Measure a hypernetwork's training step and predictions.
@@ -49,14 +57,13 @@ def measure_hypernet_steps(
         architecture: The ViT.
         config: The hypernetwork.
         batch: Images of a step.
+        precision: A key of :data:`~benchmarks.steps.PRECISIONS`.
         meta_batch: Architectures of a step.
-        precision: A key of :data:`~lgx.benchmark.training_step.PRECISIONS`.
         repeats: Timed rounds.
         compiled: Whether the ViT of the reference and the encoder of the hypernetwork are compiled.
 
     Returns:
-        One row for each step: ``what``, ``seconds``, ``ratio`` and ``peak_mb``, see
-        :class:`~lgx.benchmark.timing.Cost`, and the values above.
+        One row for each step, see :func:`~benchmarks.steps.measure`, with the values above.
     """
     hypernet = Hypernet(config).to(device())
     if compiled:
@@ -64,18 +71,13 @@ def measure_hypernet_steps(
     inputs, targets = random_images(architecture, batch)
     steps = _steps(hypernet, architecture, inputs, targets, meta_batch, precision)
     steps["ordinary_step"] = ordinary_step(architecture, batch, precision, compiled)
-    costs = measure(steps, reference="ordinary_step", repeats=repeats)
-    rows: dict[str, dict[str, Any]] = {
-        what: {"what": what, "seconds": cost.seconds, "ratio": cost.ratio, "peak_mb": cost.peak_mb}
-        for what, cost in costs.items()
-    }
+    rows = measure(steps, reference="ordinary_step", repeats=repeats)
     rows["hyper_step"]["ratio"] /= meta_batch
     rows["hyper_step"] |= _shares(hypernet, architecture, inputs, targets, precision, repeats)
     rows["hyper_step"]["factored_mb"] = peak_mb(lambda: hypernet.predict(architecture, dense=False))
     rows["hyper_step"]["dense_mb"] = 4 * architecture.count_parameters() / 2**20
     if "products" in rows:
-        rows["predict"]["to_products"] = costs["predict"].seconds / costs["products"].seconds
-        del rows["products"]
+        rows["predict"]["to_products"] = rows["predict"]["seconds"] / rows.pop("products")["seconds"]
     return list(rows.values())
 
 

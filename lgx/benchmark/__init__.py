@@ -1,1 +1,0 @@
-"""Time and memory of training steps, as ratios to an ordinary step in the same run."""
