@@ -1,10 +1,10 @@
 """``python -m benchmarks SUITE``: time and memory of training steps and loaders, as ratios to a reference."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from jsonargparse import auto_cli
 
@@ -125,7 +125,7 @@ def kit(files: str = "", minutes: float = 12.0, json: str | None = None) -> Rows
     return run(_everything(files.split(",") if files else []), json, minutes)
 
 
-SUITES: dict[str, Callable[..., Rows]] = {
+SUITES: Any = {
     "hypernet": hypernet, "shared_layers": shared_layers, "fit": fit, "data": data, "kit": kit,
 }  # fmt: skip
 
@@ -195,7 +195,7 @@ def _settings(size: str, batch: str, precision: str) -> Iterator[tuple[str, int,
 
 
 def _vit(size: str) -> ViTArchitecture:
-    return cast(ViTArchitecture, parse_architecture(SIZES[size]))
+    return parse_architecture(SIZES[size])
 
 
 def _numbers(text: str) -> list[int]:
