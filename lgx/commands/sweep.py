@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from lgx.core.rows import Row
     from lgx.runs.executors import Executor
     from lgx.runs.jobs import Job
-    from lgx.runs.progress import Progress
     from lgx.runs.sweeps import Sweep
 
 
@@ -90,6 +89,7 @@ def run_pending(
     from lgx.errors import UserError
     from lgx.runs.jobs import jobs_folder
     from lgx.runs.pool import Pool
+    from lgx.runs.progress import CommandLineProgress, Progress
     from lgx.runs.scheduler import run_sweep, sweep_jobs
     from lgx.runs.sweeps import pending_runs
 
@@ -110,8 +110,9 @@ def run_pending(
     keep_rows(results, lambda row: Path(row.run).resolve() not in places)
     if jobs:
         executor = _executor(jobs_folder(sweep.runs_dir, sweep.experiment) / "submitit", how)
-        with _progress(len(jobs), own_output=how.parallel == 1 and how.cluster == "local") as progress:
-            run_sweep(sweep, jobs, Pool(executor, progress), results, rows_of)
+        in_process = how.parallel == 1 and how.cluster == "local"
+        progress = CommandLineProgress(len(jobs)) if in_process else Progress(len(jobs))
+        run_sweep(sweep, jobs, Pool(executor, progress), results, rows_of)
 
 
 def _replaced_runs(file: str, sweep: "Sweep", overwrite: bool) -> set[str]:
@@ -140,13 +141,3 @@ def _executor(folder: Path, how: Execution) -> "Executor":
     if how.cluster == "slurm":
         return SlurmExecutor(folder, how.parallel, how.slurm or {})
     return LocalExecutor(folder, how.parallel) if how.parallel > 1 else InProcessExecutor()
-
-
-def _progress(total: int, own_output: bool) -> "Progress":
-    import sys
-
-    from lgx.runs.progress import CommandLineProgress, Progress, ProgressBar
-
-    if own_output:
-        return CommandLineProgress(total)
-    return ProgressBar(total) if sys.stdout.isatty() else Progress(total)

@@ -41,11 +41,9 @@ def tune(file: str, runs_dir: str = "runs", parallel: int = 1) -> None:
 
 
 def _tune(tuning: "Tuning", parallel: int) -> None:
-    import sys
-
     from lgx.runs.jobs import jobs_folder
     from lgx.runs.pool import Pool
-    from lgx.runs.progress import Progress, ProgressBar
+    from lgx.runs.progress import Progress
     from lgx.runs.study import open_study, run_trials
     from lgx.runs.submitit_executors import LocalExecutor
 
@@ -54,9 +52,8 @@ def _tune(tuning: "Tuning", parallel: int) -> None:
     left = max(0, tuning.trials - ended)
     print(f"tuning     {tuning.experiment}: {left} of {tuning.trials} trials to do", flush=True)
     if left:
-        with (ProgressBar if sys.stdout.isatty() else Progress)(left) as progress:
-            executor = LocalExecutor(jobs_folder(tuning.runs_dir, tuning.experiment) / "submitit", parallel)
-            run_trials(tuning, study, Pool(executor, progress))
+        executor = LocalExecutor(jobs_folder(tuning.runs_dir, tuning.experiment) / "submitit", parallel)
+        run_trials(tuning, study, Pool(executor, Progress(left)))
     _show(tuning, study.trials)
 
 

@@ -173,12 +173,9 @@ def run_in_process(job: Job) -> bool:
 
 def is_finished(job: Job) -> bool:
     """Whether exactly this command line has finished, its inputs have not changed since, and its outputs exist."""
-    mark = _read_mark(job)
-    if mark is None or change_of(job) is not None:
+    if _read_mark(job) is None or change_of(job) is not None:
         return False
-    # The mark of an earlier version has no digest of the configuration.
-    later = job.inputs[1:] if mark.get("config") else job.inputs
-    unchanged = all(_modified(Path(file)) <= _modified(_mark_file(job)) for file in later)
+    unchanged = all(_modified(Path(file)) <= _modified(_mark_file(job)) for file in job.inputs[1:])
     return unchanged and all(Path(file).exists() for file in job.outputs)
 
 
@@ -192,7 +189,7 @@ def change_of(job: Job) -> str | None:
         added = [word for word in job.arguments if word not in former]
         removed = [word for word in former if word not in job.arguments]
         return f"was run with {' '.join(removed) or 'fewer options'}, now has {' '.join(added) or 'fewer options'}"
-    if mark.get("config", digest := _digest(job)) != digest:
+    if mark.get("config") != _digest(job):
         return f"{job.inputs[0]} has changed"
     return None
 
@@ -209,8 +206,6 @@ def _read_mark(job: Job) -> dict[str, Any] | None:
         mark = read_json(_mark_file(job), "run the job again")
     except UserError:
         return None
-    if isinstance(mark, list):  # versions up to 0.1 wrote the command line alone
-        mark = {"arguments": mark}
     return mark if isinstance(mark, dict) and isinstance(mark.get("arguments"), list) else None
 
 

@@ -1,9 +1,7 @@
-"""Progress of jobs: lines or a progress bar."""
+"""Progress of jobs, in lines."""
 
 import shlex
 import time
-from types import TracebackType
-from typing import Self
 
 from lgx.runs.executors import Failure
 from lgx.runs.jobs import Job
@@ -20,12 +18,6 @@ class Progress:
         self.total = total
         self.ended = self.failures = 0
         self._start_times: dict[str, float] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        pass
 
     def started(self, job: Job) -> None:
         """A job was submitted."""
@@ -76,32 +68,3 @@ class CommandLineProgress(Progress):
         """A job starts."""
         self._start_times[job.folder] = time.monotonic()
         print(f"\n[{self.ended + 1}/{self.total}] lgx {shlex.join(job.arguments)}", flush=True)
-
-
-class ProgressBar(Progress):
-    """Shows a progress bar, and lines for the events that need attention.
-
-    Args:
-        total: Number of jobs.
-    """
-
-    def __init__(self, total: int) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as RichProgress
-
-        super().__init__(total)
-        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        self._bar = RichProgress(*columns)
-        self._task = self._bar.add_task("", total=total)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._bar.stop()
-
-    def _print(self, event: str, text: str) -> None:
-        if event not in ("started", "finished"):
-            self._bar.console.print(f"{event:<11}{text}", markup=False, highlight=False)
-        self._bar.update(self._task, completed=self.ended, description=self.counts())

@@ -7,10 +7,12 @@ from typing import Any
 from lgx.core.seed import LARGEST_SEED
 from lgx.errors import UserError
 from lgx.host.extras import extra
+from lgx.host.failures import foreign_errors
 from lgx.runs.executors import Failure
 from lgx.runs.jobs import Job, make_job
 from lgx.runs.pool import Pool
-from lgx.runs.tuning import Range, Tuning, score
+from lgx.runs.sweeps import in_one_line
+from lgx.runs.tuning import Tuning, score
 
 with extra("sweep", "tuning"):
     import optuna
@@ -23,8 +25,9 @@ def open_study(tuning: Tuning) -> optuna.Study:
     """Load the study from its journal in the experiment's folder, or create it.
 
     Raises:
-        UserError: If the journal holds a study with other values.
+        UserError: If the journal holds a study with other values, or optuna refuses the space.
     """
+    _space(tuning)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     journal = Path(tuning.runs_dir) / tuning.experiment / "study.journal"
     journal.parent.mkdir(parents=True, exist_ok=True)
@@ -84,15 +87,35 @@ def run_trials(tuning: Tuning, study: optuna.Study, pool: Pool) -> None:
 
 def _draw(tuning: Tuning, study: optuna.Study) -> optuna.Trial:
     study.sampler = optuna.samplers.TPESampler(seed=(tuning.seed + len(study.trials)) % (LARGEST_SEED + 1))
-    return study.ask({option: _distribution(values) for option, values in tuning.space.items()})
+    return study.ask(_space(tuning))
 
 
-def _distribution(values: Range | tuple[Any, ...]) -> optuna.distributions.BaseDistribution:
-    if not isinstance(values, Range):
-        return optuna.distributions.CategoricalDistribution(values)
-    if all(isinstance(value, int) for value in (values.low, values.high, values.step or 1)):
-        return optuna.distributions.IntDistribution(values.low, values.high, log=values.log, step=values.step or 1)
-    return optuna.distributions.FloatDistribution(values.low, values.high, log=values.log, step=values.step)
+def _space(tuning: Tuning) -> dict[str, optuna.distributions.BaseDistribution]:
+    """The distribution of every option that is tuned.
+
+    Raises:
+        UserError: If optuna refuses one.
+    """
+    found = {}
+    for option, values in tuning.space.items():
+        remedy = "give a list of choices, or low and high, and optionally log or step"
+        with foreign_errors(f"space.{option}", "no choices and no range", remedy):
+            found[option] = _choices(values) if isinstance(values, list) else _range(**values)
+    return found
+
+
+def _choices(values: list[Any]) -> optuna.distributions.BaseDistribution:
+    """Choices; lists and mappings become command-line text."""
+    texts = [in_one_line(choice) if isinstance(choice, list | dict) else choice for choice in values]
+    return optuna.distributions.CategoricalDistribution(texts)
+
+
+def _range(low: Any, high: Any, log: bool = False, step: Any = None) -> optuna.distributions.BaseDistribution:
+    """Numbers from ``low`` to ``high``. YAML reads 1e-4, which has no decimal point, as text."""
+    if all(isinstance(value, int) for value in (low, high, step or 1)):
+        return optuna.distributions.IntDistribution(low, high, log=log, step=step or 1)
+    step = None if step is None else float(step)
+    return optuna.distributions.FloatDistribution(float(low), float(high), log=log, step=step)
 
 
 def _job(tuning: Tuning, number: int, drawn: Mapping[str, Any]) -> Job:

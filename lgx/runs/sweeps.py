@@ -14,12 +14,26 @@ import yaml
 
 from lgx.core.names import check_label, check_name
 from lgx.core.rows import read_rows
-from lgx.core.schema import shortened
+from lgx.core.schema import LINE, MAPPING, Field, check_fields, mapping_of, one_of, shortened
 from lgx.core.seed import check_seed
 from lgx.errors import UserError
 from lgx.host.safety import read_yaml
 
-_RUN_KEYS = {"name", "command", "config", "options", "matrix"}
+_VARIABLE = Field(
+    lambda value: (
+        isinstance(value, list)
+        or (isinstance(value, dict) and all(isinstance(options or {}, dict) for options in value.values()))
+    ),
+    "a list of values, or a mapping from every value to a mapping from option to value",
+)
+_RUN = {
+    "name": LINE,
+    "command": one_of("fit", "test"),
+    "config": LINE,
+    "options": MAPPING,
+    "matrix": mapping_of(_VARIABLE),
+}
+"""What the keys of a run must be."""
 MAX_RUNS = 100_000
 """Greatest number of runs of a sweep."""
 
@@ -134,26 +148,13 @@ def read_mapping(file: Path, example: str) -> dict[str, Any]:
 
 def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
     """Raise a UserError if an entry of ``runs`` is malformed."""
-    if not {"name", "config"} <= set(entry) <= _RUN_KEYS:
+    if not {"name", "config"} <= set(entry) <= set(_RUN):
         raise UserError(
             f"{file}: a run must have name and config, and may have command, options and matrix; "
             f"got {', '.join(sorted(map(str, entry)))[:200]}"
         )
-    where = f"{file}: run {_short(entry['name'])}"
-    if not isinstance(entry["config"], str):
-        raise UserError(f"{where}: config must be the name of a configuration file, got {_short(entry['config'])}")
-    if (command := entry.get("command", "fit")) not in ("fit", "test"):
-        raise UserError(f"{where}: command must be fit or test, got {_short(command)}")
-    if not isinstance(entry.get("options") or {}, dict):
-        raise UserError(f"{where}: options must be a mapping from option to value")
-    matrix = entry.get("matrix") or {}
-    if not isinstance(matrix, dict) or not all(isinstance(v, list | dict) for v in matrix.values()):
-        raise UserError(f"{where}: every variable of a matrix must be a list or a mapping")
-    for variable, values in matrix.items():
-        if isinstance(values, dict) and not all(isinstance(options or {}, dict) for options in values.values()):
-            raise UserError(
-                f"{where}: matrix.{_short(variable)} must map every value to a mapping from option to value"
-            )
+    given = {key: value for key, value in entry.items() if value is not None}
+    check_fields(given, _RUN, f"{file}: run {_short(entry['name'])}")
 
 
 def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path) -> Iterator[RunSpec]:
@@ -257,8 +258,7 @@ def run_arguments(spec: RunSpec, runs_dir: str, experiment: str) -> list[str]:
     """The command line of a run: ``fit`` resumes a run that was stopped, ``test`` evaluates an untrained start."""
     folder = ["--runs_dir", runs_dir, "--experiment", experiment, "--name", spec.name]
     seed = ["--seed_everything", str(spec.seed)]
-    # finished.json compares command lines, so that the value "true" must stay for sweeps that have already started.
-    how = ["--ckpt_path", "last"] if spec.command == "fit" else ["--untrained", "true"]
+    how = ["--ckpt_path", "last"] if spec.command == "fit" else ["--untrained"]
     return [spec.command, "--config", spec.config, *folder, *seed, *how, *option_arguments(spec.options)]
 
 

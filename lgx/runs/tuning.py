@@ -12,32 +12,29 @@ from typing import Any, Literal
 
 from lgx.core.names import check_name
 from lgx.core.rows import read_rows
-from lgx.core.seed import check_seed
+from lgx.core.schema import LINE, MAPPING, Field, at_most, check_fields, one_of
+from lgx.core.seed import LARGEST_SEED
 from lgx.errors import UserError
 from lgx.runs.sweeps import RunSpec, in_one_line, read_mapping
 
-_KEYS = {"experiment", "config", "metric", "direction", "trials", "space"}
-_OPTIONAL = {"seed", "options"}
+_FIELDS = {
+    "experiment": LINE,
+    "config": LINE,
+    "metric": Field(
+        lambda value: isinstance(value, str) and re.fullmatch(r"val/[^/]+", value) is not None,
+        "val/ followed by a metric of results.csv, e.g. val/acc",
+    ),
+    "direction": one_of("maximize", "minimize"),
+    "trials": at_most(1_000_000, least=1),
+    "space": Field(
+        lambda value: isinstance(value, dict) and len(value) > 0,
+        "a mapping from option to a list of choices, or to low and high and optionally log or step",
+    ),
+}
+_OPTIONAL = {"seed": at_most(LARGEST_SEED), "options": MAPPING}
 _FIXED = {
     "config", "runs_dir", "experiment", "name", "seed_everything", "ckpt_path", "overwrite", "test_start", "test_end",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Range:
-    """Numbers between two bounds, both included.
-
-    Attributes:
-        low: Lower bound.
-        high: Upper bound.
-        log: Draw on a logarithmic scale.
-        step: Distance between two values; None for a continuous range, or for 1 if both bounds are whole numbers.
-    """
-
-    low: float
-    high: float
-    log: bool = False
-    step: float | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class Tuning:
         direction: Whether a greater or a smaller metric is better.
         trials: Number of trials, including those that fail.
         seed: Seed of every trial, and of the sampler.
-        space: Option -> its range or choices.
+        space: Option -> its choices, or low, high, and perhaps log or step; optuna checks them.
         options: Options of all trials.
         stated: The values that identify the study: key -> text. A study continues only with equal values.
     """
@@ -64,7 +61,7 @@ class Tuning:
     direction: Literal["maximize", "minimize"]
     trials: int
     seed: int
-    space: dict[str, Range | tuple[Any, ...]]
+    space: dict[str, Any]
     options: dict[str, Any]
     stated: dict[str, str]
 
@@ -93,61 +90,36 @@ def load_tuning(file: str | Path, runs_dir: str = "runs") -> Tuning:
         UserError: If the file is missing or malformed; the message names the key.
     """
     file = Path(file)
-    content = read_mapping(file, f"a file with {', '.join(sorted(_KEYS))}")
-    _check(file, content)
-    space, options, seed = content["space"], content.get("options") or {}, content.get("seed", 0)
-    shared = {key: content[key] for key in ("config", "metric", "direction", "space")}
-    written = hashlib.sha256((file.parent / content["config"]).read_bytes()).hexdigest()
-    shared["content of the configuration"] = written
+    content = read_mapping(file, f"a file with {', '.join(_FIELDS)}")
+    place = str(file)
+    if unknown := set(content) - set(_FIELDS) - set(_OPTIONAL):
+        known = ", ".join([*_FIELDS, *_OPTIONAL])
+        raise UserError(f"{place}: unknown key {', '.join(sorted(map(str, unknown)))}; the keys are {known}")
+    check_fields(content, _FIELDS, place, complete=True)
+    check_fields(content, _OPTIONAL, place)
+    check_name(content["experiment"], f"{place}: experiment")
+    config = file.parent / content["config"]
+    if not config.is_file():
+        raise UserError(f"{place}: config: {config} does not exist; give a path relative to this file")
+    space, options, seed = content["space"], content.get("options", {}), content.get("seed", 0)
+    if fixed := _FIXED & {*space, *options}:
+        raise UserError(f"{place}: {', '.join(sorted(fixed))} is set by lgx tune itself; remove it")
+    if both := set(space) & set(options):
+        raise UserError(f"{place}: {', '.join(sorted(both))} is in space and in options; remove it from one of them")
+    stated = {key: content[key] for key in ("config", "metric", "direction", "space")}
+    stated["content of the configuration"] = hashlib.sha256(config.read_bytes()).hexdigest()
     return Tuning(
         experiment=content["experiment"],
         runs_dir=runs_dir,
-        config=str(file.parent / content["config"]),
+        config=str(config),
         metric=content["metric"].removeprefix("val/"),
         direction=content["direction"],
         trials=content["trials"],
         seed=seed,
-        space={str(option): _dimension(f"{file}: space.{option}", value) for option, value in space.items()},
+        space={str(option): values for option, values in space.items()},
         options=options,
-        stated={key: in_one_line(value) for key, value in {**shared, "options": options, "seed": seed}.items()},
+        stated={key: in_one_line(value) for key, value in {**stated, "options": options, "seed": seed}.items()},
     )
-
-
-def _check(file: Path, content: dict[str, Any]) -> None:
-    """Raise a UserError if a tuning file is malformed; the values of its space are checked later."""
-    if missing := _KEYS - set(content):
-        needed = ", ".join(sorted(_KEYS))
-        raise UserError(f"{file}: {', '.join(sorted(missing))} is missing; a tuning file must have {needed}")
-    if unknown := set(content) - _KEYS - _OPTIONAL:
-        known = ", ".join(sorted(_KEYS | _OPTIONAL))
-        raise UserError(f"{file}: unknown key {', '.join(sorted(map(str, unknown)))}; the keys are {known}")
-    for key in ("experiment", "config", "metric"):
-        if not isinstance(content[key], str) or not content[key]:
-            raise UserError(f"{file}: {key} must be a text, got {content[key]}")
-    if not (file.parent / content["config"]).is_file():
-        raise UserError(
-            f"{file}: config: {file.parent / content['config']} does not exist; give a path relative to this file"
-        )
-    if not re.fullmatch(r"val/[^/]+", content["metric"]):
-        raise UserError(
-            f"{file}: metric must be val/ followed by a metric of results.csv, e.g. val/acc, got {content['metric']}"
-        )
-    if content["direction"] not in ("maximize", "minimize"):
-        raise UserError(f"{file}: direction must be maximize or minimize, got {content['direction']}")
-    check_name(content["experiment"], f"{file}: experiment")
-    for key, least in (("trials", 1), ("seed", 0)):
-        if type(number := content.get(key, 0)) is not int or number < least:
-            raise UserError(f"{file}: {key} must be a whole number of at least {least}, got {number}")
-    check_seed(content.get("seed", 0), f"{file}: seed")
-    options, space = content.get("options") or {}, content["space"]
-    if not isinstance(options, dict):
-        raise UserError(f"{file}: options must be a mapping from option to value, got {options}")
-    if not isinstance(space, dict) or not space:
-        raise UserError(f"{file}: space must be a mapping from option to a range or a list of choices, got {space}")
-    if fixed := _FIXED & {*space, *options}:
-        raise UserError(f"{file}: {', '.join(sorted(fixed))} is set by lgx tune itself; remove it")
-    if both := set(space) & set(options):
-        raise UserError(f"{file}: {', '.join(sorted(both))} is in space and in options; remove it from one of them")
 
 
 def score(folder: str | Path, tuning: Tuning) -> float:
@@ -172,34 +144,3 @@ def score(folder: str | Path, tuning: Tuning) -> float:
     if not means:
         raise UserError(f"{folder}: val/{tuning.metric} is not finite in any epoch")
     return max(means) if tuning.direction == "maximize" else min(means)
-
-
-def _dimension(where: str, value: Any) -> Range | tuple[Any, ...]:
-    """The range or choices of an option; choices that are lists or mappings become command-line text."""
-    if isinstance(value, list) and value:
-        return tuple(in_one_line(choice) if isinstance(choice, list | dict) else choice for choice in value)
-    if not isinstance(value, dict) or not {"low", "high"} <= set(value) <= {"low", "high", "log", "step"}:
-        raise UserError(f"{where}: give low and high, and optionally log or step, or a list of choices; got {value}")
-    low, high = _number(f"{where}.low", value["low"]), _number(f"{where}.high", value["high"])
-    log, step = value.get("log", False), value.get("step")
-    if low >= high:
-        raise UserError(f"{where}: low must be below high, got {low} and {high}")
-    if not isinstance(log, bool):
-        raise UserError(f"{where}.log: must be true or false, got {log}")
-    if log and step is not None:
-        raise UserError(f"{where}: log and step cannot be combined; remove one of them")
-    if log and low <= 0:
-        raise UserError(f"{where}.low: must be above 0 on a logarithmic scale, got {low}")
-    if step is not None and (step := _number(f"{where}.step", step)) <= 0:
-        raise UserError(f"{where}.step: must be above 0, got {step}")
-    return Range(low, high, log, step)
-
-
-def _number(where: str, value: Any) -> float:
-    """The value as a number; whole numbers stay int. YAML reads 1e-4, which has no decimal point, as text."""
-    try:
-        if isinstance(value, bool) or not math.isfinite(number := float(value)):
-            raise ValueError
-    except (TypeError, ValueError):
-        raise UserError(f"{where}: must be a number, got {value}") from None
-    return value if isinstance(value, int) else number

@@ -1,6 +1,5 @@
 """A sweep that was edited after its runs had finished says so, and runs them again on request."""
 
-import json
 from functools import wraps
 
 import pytest
@@ -8,8 +7,6 @@ import yaml
 from lightning.pytorch import Trainer
 
 from lgx.core.rows import read_rows
-from lgx.runs.jobs import change_of, make_job, mark_finished
-from lgx.runs.sweeps import RunSpec
 from tests.support.command_line import ARCH, lgx
 
 
@@ -121,15 +118,3 @@ def test_a_longer_training_continues_the_runs_and_keeps_what_was_measured(sweep,
     longer = sweep("--overwrite", epochs=2)
     assert longer.code == 0, longer.err
     assert {key[2] for key in values(tmp_path)} == {1, 2}
-
-
-def test_the_mark_of_an_earlier_version_counts(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "c.yaml").write_text("a: 1")
-    job = make_job(RunSpec("a", 0, "runs/e/a/seed0", "fit", "c.yaml", {}), "runs", "e", "a")
-    mark_finished(job)
-    assert change_of(job) is None
-    (tmp_path / "c.yaml").write_text("a: 2")
-    assert change_of(job) == "c.yaml has changed"
-    (tmp_path / "runs/e/a/seed0/finished.json").write_text(json.dumps(job.arguments))
-    assert change_of(job) is None

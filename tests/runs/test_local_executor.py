@@ -150,3 +150,14 @@ def test_parallel_runs_divide_the_gpus(gpus, slots, shares):
     assert [len(share) for share in found] == [len(share) for share in shares]
     if len(gpus) >= slots:
         assert found == shares
+
+
+def test_every_process_of_a_run_that_slurm_starts_has_its_own_lock(make_job, monkeypatch):
+    folder = Path(make_job("a", "fit").folder)
+    with locked(folder):
+        assert [path.name for path in folder.parent.iterdir()] == [".seed0.lock"]
+        monkeypatch.setenv("SUBMITIT_EXECUTOR", "slurm")
+        monkeypatch.setenv("SLURM_PROCID", "2")
+        with locked(folder) as lock:
+            assert lock is not None
+            assert (folder.parent / ".seed0.rank2.lock").exists()

@@ -7,7 +7,7 @@ from lgx.core.rows import read_rows
 from lgx.errors import UserError
 from lgx.runs.executors import Failure
 from lgx.runs.pool import Pool
-from lgx.runs.progress import Progress, ProgressBar
+from lgx.runs.progress import Progress
 from lgx.runs.scheduler import run_sweep, sweep_jobs
 from lgx.runs.sweeps import load_sweep, pending_runs
 from tests.support.command_line import lgx
@@ -69,17 +69,6 @@ def test_only_the_dependents_of_a_failed_run_are_skipped(chain, tmp_path, capsys
     assert [name for what, name in again.events if what == "start"] == [
         "ancestor seed 0", "sws seed 0", "sws-ft seed 0",
     ]  # fmt: skip
-
-
-def test_the_progress_bar_counts_jobs_and_prints_failures(chain, tmp_path, capsys):
-    fails = lambda job: Failure("no space", "x.log") if job.name == "sws seed 0" else finish(job)  # noqa: E731
-    jobs = sweep_jobs(chain, list(chain.runs))
-    with pytest.raises(UserError), ProgressBar(len(jobs)) as bar:
-        run_sweep(chain, jobs, Pool(FakeExecutor(2, fails), bar), tmp_path / "measured.csv")
-    out = capsys.readouterr().out
-    assert "failed     sws seed 0: no space; log x.log\nskipped    sws-ft seed 0: it needs sws seed 0\n" in out
-    assert "8/8" in out
-    assert "started" not in out
 
 
 def test_runs_that_need_each_other_are_refused(tmp_path):
