@@ -12,7 +12,7 @@ def main(argv: list[str]) -> None:
     """Print what a run of ``lgx fit`` with the same options takes; nothing is read that may not be there yet.
 
     Args:
-        argv: Any options of ``lgx fit``, and those of :class:`~lgx.planning.options.Options`.
+        argv: Any options of ``lgx fit``, and those of :class:`~lgx.planning.configured.PlanOptions`.
 
     Raises:
         UserError: For whatever is wrong with them, in one sentence.
@@ -43,10 +43,10 @@ def main(argv: list[str]) -> None:
 
 def parsers() -> "list[ArgumentParser]":
     """The parser of ``lgx fit`` with the options of a plan."""
-    from lgx.planning.options import Options
+    from lgx.planning.configured import PlanOptions
     from lgx.training.configuration import make_parser
 
-    return [make_parser("fit", Options)]
+    return [make_parser("fit", PlanOptions)]
 
 
 def _is_own(file: "Path") -> bool:
@@ -63,14 +63,12 @@ def _is_own(file: "Path") -> bool:
 
 def _help() -> str:
     """Usage; the options' meaning stands where they are defined."""
-    from dataclasses import fields
-
     from docstring_parser import parse as parse_docstring
 
-    from lgx.planning.options import Options
+    from lgx.planning.configured import PlanOptions
 
-    known = {entry.arg_name: entry.description for entry in parse_docstring(Options.__doc__ or "").params}
-    lines = "\n".join(f"  --{field.name:<12}{' '.join((known[field.name] or '').split())}" for field in fields(Options))
+    known = {entry.arg_name: entry.description or "" for entry in parse_docstring(PlanOptions.__doc__ or "").params}
+    lines = "\n".join(f"  --{name:<12}{' '.join(known[name].split())}" for name in PlanOptions.__annotations__)
     return (
         "usage: lgx plan --config FILE [options of lgx fit] [--gpus N] [--nodes N] …\n\n"
         "Steps, effective batch, parameters, FLOPs, memory per GPU, data volume, files and hours of a run, before it\n"

@@ -1,8 +1,10 @@
-"""Conversion of inputs from one normalization to another."""
+"""Normalization of images: conversion of inputs, and the normalization that a start was trained with."""
 
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 
-from lgx.core.task import Task
+from data_modules.base import TaskDataModule
+from lgx.core.task import Normalization, Task
 
 
 def renormalize(inputs: Tensor, task: Task, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
@@ -23,3 +25,32 @@ def renormalize(inputs: Tensor, task: Task, mean: tuple[float, ...], std: tuple[
         inputs.new_tensor(values).view(1, -1, 1, 1) for values in (task.mean, task.std, mean, std)
     )
     return (inputs * old_std + old_mean - new_mean) / new_std
+
+
+def follow_normalization(data: TaskDataModule, wanted: Normalization | None, start: str) -> str:
+    """Let a data module normalize images as the start of a network was trained to read them.
+
+    Options of the data module that give another normalization are obeyed, with a warning.
+
+    Args:
+        data: The data module.
+        wanted: Normalization of the start; None where it is unknown.
+        start: What the start is called, for the terminal.
+
+    Returns:
+        A line for the terminal; empty if nothing changes.
+    """
+    before = data.task
+    if before.kind == "text":
+        return ""
+    if wanted is None:
+        return f"normalize  {before.normalization}, of {before.name}: {start} does not say how it was trained"
+    if not data.follow_normalization(*wanted):
+        rank_zero_warn(
+            f"data: images are normalized with {before.normalization}, but {start} was trained with {wanted}; leave "
+            f"out data.mean and data.std to follow it"
+        )
+        return ""
+    if data.task.normalization == before.normalization:
+        return ""
+    return f"normalize  {data.task.normalization}, of {start}, instead of that of {before.name}"

@@ -40,14 +40,22 @@ class ShardedStrategy(ModelParallelStrategy):
 StrategyRegistry.register("sharded", ShardedStrategy, description=ShardedStrategy.__doc__ or "")
 
 
-def check_sharding_strategy(strategy: object) -> None:
-    """Refuse Lightning's ``ModelParallelStrategy``, which expects that the module shards its own network.
+def shard(network: nn.Module, strategy: object, layers: str | None, method: str) -> None:
+    """Shard a network where the trainer's strategy is ``sharded``.
 
     Args:
+        network: The network.
         strategy: The trainer's strategy.
+        layers: Common prefix of the layers' names; None for a network that cannot be sharded.
+        method: Name of the method, for the message.
 
     Raises:
-        UserError: If it is a ``ModelParallelStrategy`` other than :class:`ShardedStrategy`.
+        UserError: If the network cannot be sharded, or the strategy is Lightning's own ``ModelParallelStrategy``, which
+            expects that the module shards its own network.
     """
-    if isinstance(strategy, ModelParallelStrategy) and not isinstance(strategy, ShardedStrategy):
+    if isinstance(strategy, ShardedStrategy):
+        if layers is None:
+            raise UserError(f"trainer.strategy: the network of {method} cannot be sharded; use ddp")
+        strategy.shard(network, layers)
+    elif isinstance(strategy, ModelParallelStrategy):
         raise UserError("trainer.strategy: ModelParallelStrategy does not shard the network; use sharded instead")

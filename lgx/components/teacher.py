@@ -86,12 +86,21 @@ class Teacher:
         return teacher
 
     @classmethod
-    def answering(cls, request: TeacherRequest) -> "Teacher":
+    def answering(cls, request: TeacherRequest, images_vary: bool = False) -> "Teacher":
         """The teacher that a method asks for.
 
+        Args:
+            request: What the method asks for.
+            images_vary: Whether training images differ from epoch to epoch.
+
         Raises:
-            UserError: See :meth:`load`.
+            UserError: See :meth:`load`; if its answers are to be kept although images vary.
         """
+        if request.cached and images_vary:
+            raise UserError(
+                "model.cache_ancestor: the ancestor's answers can be kept only of images that are the same in each "
+                "epoch; set data.augment to none and data.transforms to null, and model.mixup and model.cutmix to 0"
+            )
         teacher = cls.load(request.source, request.task, features_only=request.features_only)
         if request.cached:
             teacher.cache = TeacherCache(teacher.model)

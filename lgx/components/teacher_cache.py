@@ -48,6 +48,10 @@ class TeacherCache:
         except (OSError, sqlite3.Error) as error:
             self.failure = str(error)
 
+    def describe(self) -> str:
+        """One line for the terminal."""
+        return f"ancestor   is asked in each epoch; {self.failure}" if self.failure else f"answers    in {self.path}"
+
     def answer(self, part: str, inputs: Tensor, compute: Callable[[Tensor], Answer]) -> Answer:
         """Answer a batch; only inputs that never came before are computed.
 

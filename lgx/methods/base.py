@@ -1,42 +1,48 @@
-"""What all methods share: one step, metrics, optimizer, schedule, and what a checkpoint says of itself."""
+"""What all methods share: task, teacher, one step, optimizer, schedule, and what a checkpoint says of itself."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from lightning.pytorch.cli import OptimizerCallable
 from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
+from data_modules.base import TaskDataModule
 from lgx.architectures import Architecture, parse_for
 from lgx.artifacts.learngene import Learngene
-from lgx.components.checkpoint_checks import check_resumable
 from lgx.components.losses import label_loss
 from lgx.components.metrics import metrics_for
 from lgx.components.mixup import make_mixup
-from lgx.components.sharding import ShardedStrategy, check_sharding_strategy
+from lgx.components.normalization import follow_normalization
+from lgx.components.optim import fuse, parameter_groups
+from lgx.components.sharding import shard
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.core.batch import Batch
 from lgx.core.names import check_label
-from lgx.core.task import Kind, Task
+from lgx.core.seed import run_seed, seed_step
+from lgx.core.task import Kind, Normalization, Task
 from lgx.errors import UserError
-from lgx.methods.cost_probe import CostProbe
+from lgx.host.failures import blame
+from lgx.methods.checks import check_optimizers, check_resumable, check_share, stored_normalization
 from lgx.methods.evaluation import EvaluatedModule
-from lgx.methods.optimization import OptimizedModule, SchedulerCallable
-from lgx.methods.options import check_kind, check_share
+from lgx.methods.planned_step import PlannedStep
 from lgx.methods.spec import MethodSpec
-from lgx.methods.teaching import load_teacher
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
+"""(optimizer, total steps) -> scheduler that is stepped after every update."""
 
 Trained = Literal["descendant", "ancestor", "learngene"]
 """What a run trains; a network from which a learngene is taken counts as ``learngene``."""
 
 
-class Method(OptimizedModule, EvaluatedModule, ABC):
+class Method(EvaluatedModule):
     """Base of all methods.
 
     A subclass sets ``spec``, builds its network in :meth:`build_network` and names its losses in
@@ -66,10 +72,15 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         plain_network: Whether the trained network is one of its architecture, so that a checkpoint can be read as a
             pretrained network.
         evaluates_starts: Whether evaluation measures untrained descendants: epoch 0 in the results.
+        follows_normalization: Whether images are normalized as the start of the network was trained to read them, and
+            later as its checkpoint was. ``data.mean`` and ``data.std`` give another normalization, with a warning.
         trains: What a run trains.
         varying_graph: Whether a step may leave some of the parameters without a gradient.
-        start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
+        step_losses: The named losses of the last training step; with their graphs until its backward pass has ended.
+        start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
+        skips_start: Whether the network gets no start, because a checkpoint is loaded next or a plan only counts.
+        assumed: What a plan assumes of files that do not exist yet; None in a run, which needs them.
     """
 
     spec: ClassVar[MethodSpec]
@@ -77,9 +88,9 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
     shards: ClassVar[bool] = False
     plain_network: ClassVar[bool] = False
     evaluates_starts: ClassVar[bool] = False
+    follows_normalization: ClassVar[bool] = False
     trains: ClassVar[Trained] = "learngene"
     varying_graph: bool = False
-    start_flops: float = 0.0
 
     def __init__(
         self,
@@ -102,23 +113,26 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
             ("label_smoothing", label_smoothing), ("drop_path_rate", drop_path_rate), ("dropout", dropout),
         ):  # fmt: skip
             check_share(option, share)
-        self._label = label
         self.parsed_architecture = parse_for(arch, kind, num_classes)
-        check_kind(type(self).__name__, self.spec.kinds, self.parsed_architecture.kind)
-        for option, rate, of_text in (("drop_path_rate", drop_path_rate, False), ("dropout", dropout, True)):
-            if rate and (kind == "text") != of_text:
-                wanted = "text" if of_text else "image"
-                raise UserError(f"model.{option}: expected 0, because only {wanted} models have it")
+        if self.parsed_architecture.kind not in self.spec.kinds:
+            raise UserError(
+                f"model {type(self).__name__}: is for {' and '.join(self.spec.kinds)}, but the task is "
+                f"{self.parsed_architecture.kind}; choose another --model"
+            )
+        if dropout if kind != "text" else drop_path_rate:
+            option, wanted = ("dropout", "text") if kind != "text" else ("drop_path_rate", "image")
+            raise UserError(f"model.{option}: expected 0, because only {wanted} models have it")
         self.optimizer, self.scheduler = optimizer, scheduler
-        self.label_smoothing, self.drop_path_rate, self.dropout = label_smoothing, drop_path_rate, dropout
+        self.label_smoothing = label_smoothing
+        self.drop_rate = dropout if self.parsed_architecture.kind == "text" else drop_path_rate
         self.compile_network = compile
         self.mix = make_mixup(mixup, cutmix, label_smoothing, self.parsed_architecture)
-        self.epochs_trained = 0
-        self.weights_follow = False  # True where a checkpoint will be loaded: the start need not be computed
-        self.task = None
-        self.tasks = {}
         self.teacher: Teacher | None = None
-        self.eval_metrics = nn.ModuleDict()
+        self.step_losses: dict[str, Tensor] = {}
+        self.epochs_trained, self.start_flops, self.skips_start = 0, 0.0, False
+        self.assumed: list[str] | None = None
+        self.resumed_optimizers: list[str] | None = None
+        self._label, self._printed = label, {""}
 
     # -- what a subclass provides -------------------------------------------------------------------------------
 
@@ -126,6 +140,11 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
     def method(self) -> str:
         """Name of the method, e.g. ``sws``; variants by an option may have a name of their own."""
         return self.spec.name
+
+    @property
+    def label(self) -> str:
+        """Name in results: the variant's, where it was given one."""
+        return self._label or self.method
 
     @cached_property
     def architecture(self) -> Architecture:
@@ -138,7 +157,7 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
 
     @abstractmethod
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Named losses of one batch; ``loss`` is the one that is minimized, the others are logged beside it."""
+        """Named losses of one batch, scalars; ``loss`` is minimized, the others are logged beside it."""
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene | None:
         """The learngene in a state dict of the network (names without ``network.``); None if the method has none."""
@@ -148,58 +167,37 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         """The teacher to load before training; None without one. The tasks are known."""
         return None
 
-    def cost_probe(self) -> CostProbe:
-        """What a plan runs to count one training step."""
-        return CostProbe(self)
+    def start_normalization(self) -> tuple[Normalization | None, str] | None:
+        """Normalization of the start, None if unknown, and what the start is called; None without a start to follow."""
+        return None
 
-    def assume_missing_files(self, tasks: Mapping[str, Task]) -> tuple[str, ...]:
-        """Let a plan go on without files that do not exist yet, before :meth:`setup` reads them.
-
-        Args:
-            tasks: The tasks of the data module, by name.
-
-        Returns:
-            A sentence on each assumption.
-        """
-        return ()
+    def trained_groups(self) -> list[dict[str, Any]]:
+        """Parameter groups of the optimizer: with and without weight decay."""
+        return parameter_groups(self.network)
 
     def figures(self) -> dict[str, "Figure"]:
         """Figures of the network after a validation, by name. Called on every process, drawn on the first."""
         return {}
 
-    @property
-    def label(self) -> str:
-        """Name in results: the variant's, where it was given one."""
-        return self._label or self.method
+    def planned_step(self) -> PlannedStep:
+        """What a plan runs to count one training step; called before :meth:`setup`."""
+        return PlannedStep(self)
 
-    # -- the shared step ----------------------------------------------------------------------------------------
+    # -- task and network ---------------------------------------------------------------------------------------
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Logits of images (B, C, H, W) or token ids (B, N): (B, K), or (B, K, H, W) for segmentation."""
-        return cast(Tensor, self.network(inputs))
+    def data_module(self) -> TaskDataModule:
+        """The trainer's data module.
 
-    @property
-    def drop_rate(self) -> float:
-        """What regularizes the network: stochastic depth of an image model, dropout of a text model."""
-        return self.dropout if self.parsed_architecture.kind == "text" else self.drop_path_rate
-
-    def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy with labels: indices (B,) or (B, H, W), several (B, K), or shares (B, K) where mixup is on."""
-        smoothing = 0.0 if targets.is_floating_point() else self.label_smoothing  # timm's Mixup smooths by itself
-        return label_loss(logits.float(), targets, smoothing)
-
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """One step on one batch."""
-        if self.mix is not None:
-            inputs, targets = self.mix(batch.inputs, batch.targets)
-            batch = Batch(inputs, targets, batch.task)
-        losses = self.training_losses(batch)
-        self.step_losses = losses
-        for name, value in losses.items():
-            self.log(f"train/{name}", value.detach(), prog_bar=name == "loss", batch_size=len(batch.inputs))
-        return losses["loss"]
-
-    # -- Lightning hooks ----------------------------------------------------------------------------------------
+        Raises:
+            UserError: If the trainer was given bare loaders, or a data module without a task.
+        """
+        module = getattr(self.trainer, "datamodule", None)
+        if not isinstance(module, TaskDataModule):
+            given = "bare loaders" if module is None else type(module).__name__
+            raise UserError(
+                f"data: a method learns its task from a data_modules.TaskDataModule; give one with --data, not {given}"
+            )
+        return module
 
     def setup(self, stage: str) -> None:
         """Learn the tasks from the data module; for training also load the teacher.
@@ -209,18 +207,24 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         """
         self.learn_tasks()
         needs_teacher = stage == "fit" or (self.evaluates_with_teacher and stage != "plan")
-        request = self.teacher_request() if needs_teacher else None
-        if request is not None:
-            self.teacher = load_teacher(request, self.data_module().is_augmented or self.mix is not None, self.print)
+        if needs_teacher and (request := self.teacher_request()) is not None:
+            self.teacher = Teacher.answering(request, self.data_module().is_augmented or self.mix is not None)
+            if cache := self.teacher.cache:
+                self.print(cache.describe())
 
     def learn_tasks(self) -> None:
-        """Learn the tasks from the data module and check that the architecture reads them.
+        """Learn the tasks from the data module, whose images follow the normalization of the start.
 
         Raises:
             UserError: If what is predicted, classes, or image size and channels or vocabulary and longest text differ.
         """
         if self.varying_graph and isinstance(self.trainer.strategy, DDPStrategy):
             self.trainer.strategy._ddp_kwargs["find_unused_parameters"] = True  # it costs time, so only where needed
+        self._read_tasks()
+        if not self.skips_start and (start := self.start_normalization()) is not None:
+            self._follow(*start)
+
+    def _read_tasks(self) -> None:
         task, own = self.data_module().task, self.architecture
         if own.kind != task.kind:
             raise UserError(f"model.kind: the network is for {own.kind}, but task {task.name} is {task.kind}")
@@ -229,6 +233,27 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
             raise UserError(f"data.batch_size: mixup needs an even number, got {self.data_module().batch_size}")
         self.task = task
         self.set_tasks(self.data_module().all_tasks)
+
+    def _follow(self, wanted: Normalization | None, start: str) -> None:
+        if (line := follow_normalization(self.data_module(), wanted, start)) not in self._printed:
+            self.print(line)  # once: a run that is tested learns its tasks again
+        self._printed.add(line)
+        self._read_tasks()
+        if self.teacher is not None and self.task is not None:
+            self.teacher = self.teacher.for_task(self.task)
+
+    def check_task(self, task: Task) -> None:
+        """Refuse a task whose inputs or classes the network does not have, or which has no labels to learn from.
+
+        Raises:
+            UserError: If it does not suit the method.
+        """
+        if not task.is_labeled:
+            raise UserError(
+                f"data: the images of task {task.name} have no labels, which model {type(self).__name__} learns from; "
+                f"give class folders (--data ImageFolderData) or another set with labels"
+            )
+        self.architecture.check_task(task, "model.arch")
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
         """Train and evaluate on these tasks, each by its name, and make their metrics.
@@ -256,28 +281,102 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         if self._trainer is not None and self.task is None:  # Lightning's averaging of weights asks before setup
             self.learn_tasks()
         self.network = self.build_network()
-        strategy = None if self._trainer is None else self.trainer.strategy
-        check_sharding_strategy(strategy)
-        if isinstance(strategy, ShardedStrategy):
-            if not self.shards:
-                raise UserError(f"trainer.strategy: the network of {self.method} cannot be sharded; use ddp")
-            strategy.shard(self.network, self.architecture.layers)
+        if self._trainer is not None:
+            shard(self.network, self.trainer.strategy, self.architecture.layers if self.shards else None, self.method)
         if self.compile_network:
             self.network.compile()
+
+    # -- training -----------------------------------------------------------------------------------------------
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits of images (B, C, H, W) or token ids (B, N): (B, K), or (B, K, H, W) for segmentation."""
+        return cast(Tensor, self.network(inputs))
+
+    def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy with labels: indices (B,) or (B, H, W), several (B, K), or shares (B, K) where mixup is on."""
+        smoothing = 0.0 if targets.is_floating_point() else self.label_smoothing  # timm's Mixup smooths by itself
+        return label_loss(logits.float(), targets, smoothing)
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Seed the step by (seed, epoch, batch, rank), so that a resumed run draws the same random numbers."""
+        seed_step(run_seed(), self.current_epoch, batch_idx, self.global_rank)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """One step on one batch: the scalar loss."""
+        if self.mix is not None:
+            inputs, targets = self.mix(batch.inputs, batch.targets)
+            batch = Batch(inputs, targets, batch.task)
+        losses = self.training_losses(batch)
+        self.step_losses = losses
+        for name, value in losses.items():
+            self.log(f"train/{name}", value.detach(), prog_bar=name == "loss", batch_size=len(batch.inputs))
+        return losses["loss"]
+
+    def on_after_backward(self) -> None:
+        """Let go of the step's graph."""
+        self.step_losses = {name: loss.detach() for name, loss in self.step_losses.items()}
 
     def on_train_epoch_end(self) -> None:
         """Count the epochs for the results' ``epochs`` column."""
         self.epochs_trained = self.current_epoch + 1
 
+    def configure_optimizers(self) -> Any:
+        """Optimizer over :meth:`trained_groups`; the schedule is stepped after every update.
+
+        Raises:
+            UserError: If the run is resumed with another optimizer, or one of its options is refused.
+        """
+        groups, place = self.trained_groups(), "model.optimizer or model.scheduler: a value is refused"
+        with blame(place):
+            optimizer = self.optimizer(groups)
+        if self.trainer.precision != "16-mixed":  # Lightning does not clip the gradients of fused optimizers there
+            fuse(optimizer)
+        check_optimizers(self.resumed_optimizers, [type(optimizer).__name__])
+        if self.scheduler is None:
+            return optimizer
+        steps = self.total_steps()
+        with blame(place):
+            scheduler = self.scheduler(optimizer, steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def total_steps(self) -> int:
+        """Optimizer steps of the whole run, from the configuration alone.
+
+        Lightning's ``estimated_stepping_batches`` is not used: reading it drops the loader's resume state.
+
+        Raises:
+            UserError: If neither ``trainer.max_steps`` nor ``trainer.max_epochs`` gives an end.
+        """
+        if (total := self.known_steps()) is None:
+            raise UserError("trainer.max_epochs or trainer.max_steps: a schedule needs to know when the run ends")
+        return total
+
+    def known_steps(self) -> int | None:
+        """Optimizer steps of the whole run; None where only time or the user ends it."""
+        trainer, limits = self.trainer, []
+        if trainer.max_steps > 0:
+            limits.append(int(trainer.max_steps))
+        if trainer.max_epochs is not None and trainer.max_epochs > 0:
+            batches = self.data_module().train_dataloader().epoch_length
+            limits.append(int(trainer.max_epochs) * -(-batches // trainer.accumulate_grad_batches))
+        return min(limits, default=None)
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
     def describe(self) -> dict[str, Any]:
         """What a checkpoint says of itself, in plain types."""
-        return {
+        about = {
             "method": self.method,
             "architecture": self.architecture.to_dict(),
             "task": self.task.to_dict() if self.task else {},
             "epochs": self.epochs_trained,
             "plain_network": self.plain_network,
         }
+        if self.follows_normalization:
+            used = {task.normalization for task in self.tasks.values() if task.kind != "text"}
+            one = used.pop() if len(used) == 1 else None
+            about["normalization"] = one and {key: list(values) for key, values in one._asdict().items()}
+        return about
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Describe the network, so that other commands can rebuild it without this run's configuration."""
@@ -285,11 +384,10 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         fits = self.trainer.state.fn == "fit" and self.global_step > 0
         begun = self.trainer.fit_loop.epoch_progress.current.started if fits else 0  # type: ignore[attr-defined]
         optimizers = [type(optimizer).__name__ for optimizer in self.trainer.optimizers]
-        epochs = max(begun, self.epochs_trained)
-        checkpoint["lgx"] = {**self.describe(), "epochs": epochs, "optimizers": optimizers}
+        checkpoint["lgx"] = self.describe() | {"epochs": max(begun, self.epochs_trained), "optimizers": optimizers}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take over how long the network was trained.
+        """Take over how long the network was trained, and how its images were normalized.
 
         Raises:
             UserError: If the checkpoint is of another method or architecture.
@@ -298,3 +396,5 @@ class Method(OptimizedModule, EvaluatedModule, ABC):
         check_resumable(about, self.method, self.architecture)
         self.resumed_optimizers = about.get("optimizers")  # compared later, when this run's optimizers are made
         self.epochs_trained = int(about["epochs"])
+        if self.follows_normalization and self._trainer is not None and (own := stored_normalization(about)):
+            self._follow(own, "the checkpoint's network")

@@ -20,44 +20,30 @@ class EvaluatedModule(LightningModule, ABC):
     """Validation, test and prediction steps of a method.
 
     Attributes:
+        network: The network.
         task: The task of the data module; of several tasks a summary. None before the data module is known.
         tasks: Every task by its name.
         eval_metrics: Metrics of ``val`` and ``test``.
-        network: The network.
+        evaluates_with_teacher: Whether evaluation compares with the teacher too, which is then loaded for it.
         probe: What a test measures in place of the metrics; None for the metrics.
         probed: Features (B, T) and labels (B,) of the test batches, for the probe.
     """
 
     network: nn.Module
-    probe: Probe | None = None
+    evaluates_with_teacher: bool = False
     probed: list[tuple[Tensor, Tensor]]
 
-    task: Task | None
-    tasks: dict[str, Task]
-    eval_metrics: nn.ModuleDict
+    def __init__(self) -> None:
+        super().__init__()
+        self.task: Task | None = None
+        self.tasks: dict[str, Task] = {}
+        self.eval_metrics = nn.ModuleDict()
+        self.probe: Probe | None = None
 
     @property
     @abstractmethod
     def architecture(self) -> Architecture:
         """Architecture of the network."""
-
-    @property
-    def evaluates_with_teacher(self) -> bool:
-        """Whether evaluation compares with the teacher, too, which is then loaded for validation and test."""
-        return False
-
-    def check_task(self, task: Task) -> None:
-        """Refuse a task whose inputs or classes the network does not have, or which has no labels to learn from.
-
-        Raises:
-            UserError: If it does not suit the method.
-        """
-        if not task.is_labeled:
-            raise UserError(
-                f"data: the images of task {task.name} have no labels, which model {type(self).__name__} learns from; "
-                f"give class folders (--data ImageFolderData) or another set with labels"
-            )
-        self.architecture.check_task(task, "model.arch")
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Update the validation metrics."""
@@ -74,10 +60,6 @@ class EvaluatedModule(LightningModule, ABC):
         """Features of images (B, C, H, W) before the head, (B, T), float32, without gradient."""
         return frozen_features(self.network, images)
 
-    def reported_metrics(self, task: Task) -> list[str]:
-        """Names of the values that an evaluation reports for a task."""
-        return metric_names(task) if self.probe is None else [self.probe.metric]
-
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Class probabilities, (B, K); for several labels the probability of each.
 
@@ -88,28 +70,32 @@ class EvaluatedModule(LightningModule, ABC):
         logits = cast(Tensor, self(batch.inputs).float())
         return logits.sigmoid() if self.architecture.kind == "multilabel" else logits.softmax(dim=-1)
 
-    def evaluations(self, split: str) -> list[Evaluation]:
-        """What evaluation measures."""
-        return [Evaluation(self.task.name if self.task else "", name_of(self.architecture), split)]
-
-    def metrics_of(self, split: str, suffix: str = "") -> MetricCollection:
-        """The metrics of ``val`` or ``test``; ``suffix`` tells several architectures or tasks apart."""
-        return cast(MetricCollection, self.eval_metrics[f"{split}_metrics{suffix}"])
-
-    def tag(self, split: str, task: str) -> str:
-        """Where a task's metrics are logged: under its own name where there are several."""
-        return f"{split}/{task}" if len(self.tasks) > 1 else split
-
-    def update(self, split: str, logits: Tensor, targets: Tensor, suffix: str = "") -> dict[str, Metric]:
-        """Update the metrics of a split with logits (B, K) and the targets of a batch, and return them by name."""
-        return update_metrics(self.metrics_of(split, suffix), logits, targets)
-
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Update and log the metrics of one batch."""
         main = self.task.metric if self.task else "acc"
         for name, metric in self.update(split, self(batch.inputs).float(), batch.targets).items():
             # Metric objects sum their states over ranks, so unequal shares count exactly.
             self.log(f"{split}/{name}", metric, prog_bar=name == main, on_step=False, on_epoch=True)
+
+    def evaluations(self, split: str) -> list[Evaluation]:
+        """What evaluation measures."""
+        return [Evaluation(self.task.name if self.task else "", name_of(self.architecture), split)]
+
+    def reported_metrics(self, task: Task) -> list[str]:
+        """Names of the values that an evaluation reports for a task."""
+        return metric_names(task) if self.probe is None else [self.probe.metric]
+
+    def metrics_of(self, split: str, suffix: str = "") -> MetricCollection:
+        """The metrics of ``val`` or ``test``; ``suffix`` tells several architectures or tasks apart."""
+        return cast(MetricCollection, self.eval_metrics[f"{split}_metrics{suffix}"])
+
+    def update(self, split: str, logits: Tensor, targets: Tensor, suffix: str = "") -> dict[str, Metric]:
+        """Update the metrics of a split with logits (B, K) and the targets of a batch, and return them by name."""
+        return update_metrics(self.metrics_of(split, suffix), logits, targets)
+
+    def tag(self, split: str, task: str) -> str:
+        """Where a task's metrics are logged: under its own name where there are several."""
+        return f"{split}/{task}" if len(self.tasks) > 1 else split
 
 
 def refuse_pixels(kind: Kind) -> None:

@@ -5,9 +5,69 @@ from dataclasses import dataclass, fields
 from jsonargparse import Namespace
 
 from data_modules.base import TaskDataModule
+from lgx.errors import UserError
 from lgx.methods.base import Method
-from lgx.planning.options import Options
+from lgx.methods.planned_step import PlannedStep
 from lgx.training.configuration import instantiate, make_parser, parse_configuration
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """The hardware of a planned run and its speed.
+
+    Attributes:
+        gpus: GPUs or processes per node; by default trainer.devices where that is a number, otherwise 1.
+        nodes: Nodes; by default trainer.num_nodes.
+        throughput: Training examples per second and GPU, measured elsewhere; the plan then shows hours.
+        tflops: Peak TFLOP/s of a GPU at the run's precision; with mfu the plan then shows hours.
+        mfu: Share of the peak that training reaches (model FLOPs utilization).
+        measure: Time a few steps of this network on synthetic data on this machine; the plan then shows hours.
+        samples: Number of training examples, instead of the known number of the data set: 23976, or for several sets
+            gtsrb=23976,ham10000=9013.
+        json: File to write the plan to.
+        force: Replace a file that another command or program wrote.
+
+    Raises:
+        UserError: If a number is out of range, or the speed is given in several ways.
+    """
+
+    gpus: int | None = None
+    nodes: int | None = None
+    throughput: float | None = None
+    tflops: float | None = None
+    mfu: float = 0.4
+    measure: bool = False
+    samples: int | str | None = None
+    json: str | None = None
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        for option in ("gpus", "nodes", "throughput", "tflops", "mfu"):
+            value = getattr(self, option)
+            if value is not None and not 0 < value < float("inf"):
+                raise UserError(f"--{option}: must be positive, got {value:g}")
+        if self.mfu > 1:
+            raise UserError(f"--mfu: expected a share in (0, 1], got {self.mfu:g}")
+        if sum((self.throughput is not None, self.tflops is not None, self.measure)) > 1:
+            raise UserError("--throughput, --tflops, --measure: each of them says how fast the run is; give only one")
+        self.known_samples("")
+
+    def known_samples(self, task: str) -> int | None:
+        """Training examples that the user gives for a task.
+
+        Raises:
+            UserError: If ``samples`` is neither a number nor a list of sets and numbers.
+        """
+        parts = str(self.samples).split(",") if self.samples is not None else []
+        numbers = {}
+        for part in parts:
+            name, equals, number = part.rpartition("=")
+            if not number.isdecimal() or int(number) < 1 or (len(parts) > 1 and not equals):
+                raise UserError(
+                    f"--samples: expected a number, or NAME=NUMBER,NAME=NUMBER for several sets, got {self.samples}"
+                )
+            numbers[name.strip()] = int(number)
+        return numbers.get(task, numbers.get(""))
 
 
 @dataclass(frozen=True)
@@ -16,33 +76,32 @@ class Configured:
 
     Attributes:
         method: The method, without network and trainer.
+        step: What it says about a training step.
         data: The data module, which has read nothing.
         trainer: Arguments of the trainer.
         checkpoint: Arguments of the best checkpoint.
         options: Those of the plan.
-        notes: What was assumed of files that are missing.
     """
 
     method: Method
+    step: PlannedStep
     data: TaskDataModule
     trainer: Namespace
     checkpoint: Namespace
-    options: Options
-    notes: tuple[str, ...]
+    options: PlanOptions
 
 
 def configure(argv: list[str]) -> Configured:
     """Read a configuration.
 
     Args:
-        argv: Options of ``lgx fit`` and of :class:`~lgx.planning.options.Options`.
+        argv: Options of ``lgx fit`` and of :class:`PlanOptions`.
 
     Raises:
         UserError: For whatever is wrong with them, in one sentence.
     """
-    parser = make_parser("fit", Options)
+    parser = make_parser("fit", PlanOptions)
     config = parse_configuration(parser, argv)
     built = instantiate(parser, config)
-    notes = built.model.assume_missing_files(built.data.all_tasks)
-    options = Options(**{field.name: config[field.name] for field in fields(Options)})
-    return Configured(built.model, built.data, config.trainer, config.checkpoint, options, notes)
+    options = PlanOptions(**{field.name: config[field.name] for field in fields(PlanOptions)})
+    return Configured(built.model, built.model.planned_step(), built.data, config.trainer, config.checkpoint, options)

@@ -1,7 +1,8 @@
-"""Cost of one training step: FLOPs, and memory on each GPU."""
+"""Cost of one training step: FLOPs, memory on each GPU, and the state that is kept."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +15,47 @@ from torch.utils.flop_counter import FlopCounterMode
 from lgx.architectures import Architecture
 from lgx.core.batch import Batch
 from lgx.core.task import Task
+from lgx.errors import UserError
 from lgx.methods.base import Method
-from lgx.methods.cost_probe import CostProbe
+from lgx.methods.planned_step import PlannedStep
 from lgx.planning.networks import StandInTeacher, fake_tensors, load_teacher, network_of
-from lgx.planning.precision import PRECISIONS, Precision
 
+PASSES = 3
+"""Work of a training step in forward passes: a backward pass takes twice one, for inputs and for weights."""
 SPREAD = 4
 """Architectures of a set whose cost is counted; the others' follows from theirs."""
+
+
+class Precision(NamedTuple):
+    """Number types of a precision.
+
+    Attributes:
+        weights: Type of parameters, gradients and inputs.
+        autocast: Type of products where it differs; None otherwise.
+    """
+
+    weights: torch.dtype
+    autocast: torch.dtype | None
+
+
+_DOUBLE, _SINGLE = Precision(torch.float64, None), Precision(torch.float32, None)
+_BF16, _FP16 = Precision(torch.float32, torch.bfloat16), Precision(torch.float32, torch.float16)
+PRECISIONS = {
+    "64-true": _DOUBLE, "64": _DOUBLE, "32-true": _SINGLE, "32": _SINGLE, "bf16-mixed": _BF16, "bf16": _BF16,
+    "16-mixed": _FP16, "16": _FP16, "bf16-true": Precision(torch.bfloat16, None),
+    "16-true": Precision(torch.float16, None),
+}  # fmt: skip
+
+
+def precision_of(name: str) -> Precision:
+    """Number types of one of Lightning's precisions.
+
+    Raises:
+        UserError: If plans do not know it.
+    """
+    if name not in PRECISIONS:
+        raise UserError(f"trainer.precision: {name} cannot be planned; choose one of {', '.join(PRECISIONS)}")
+    return PRECISIONS[name]
 
 
 @dataclass(frozen=True)
@@ -90,7 +125,7 @@ def teacher_cost(method: Method) -> tuple[TeacherCost, str | None]:
     return TeacherCost(teacher.num_parameters, held(model), counter.get_total_flops() / len(inputs), width), None
 
 
-def step_cost(method: Method, batch_size: int, precision: Precision, teacher_width: int) -> StepCost:
+def step_cost(step: PlannedStep, batch_size: int, precision: Precision, teacher_width: int) -> StepCost:
     """Count what a step costs, by running its forward pass on fake tensors.
 
     Each step of a hypernetwork trains another architecture. The FLOPs of a transformer of L layers and width D are a
@@ -98,21 +133,21 @@ def step_cost(method: Method, batch_size: int, precision: Precision, teacher_wid
     their mean over the set follows. Memory is that of the largest architecture.
 
     Args:
-        method: The method, which knows its tasks; its network is set here.
+        step: The step of a method that knows its tasks; the method's network is set here.
         batch_size: Examples of a batch.
         precision: Types of numbers.
         teacher_width: Width of the teacher's features.
     """
-    probe = method.cost_probe()
+    method: Method = step.method
     task = largest_task(method)
     taught = task if task.is_labeled else replace(task, num_classes=method.architecture.num_classes)
     method.teacher = StandInTeacher(teacher_width, taught) if method.teacher_request() else None
-    if probe.architectures:
-        forward, own = _flops_of_set(method, probe)
-        with probe.restricted_to(spread(probe.architectures)[-1:]):
-            count = _count_fake(method, probe, batch_size, precision)
+    if step.architectures:
+        forward, own = _flops_of_set(step)
+        with step.restricted_to(spread(step.architectures)[-1]):
+            count = _count_fake(step, batch_size, precision)
     else:
-        count = _count_fake(method, probe, batch_size, precision)
+        count = _count_fake(step, batch_size, precision)
         forward, own = count.flops / batch_size, 0.0
     trained = [p for p in method.network.parameters() if p.requires_grad]
     return StepCost(
@@ -127,19 +162,23 @@ def step_cost(method: Method, batch_size: int, precision: Precision, teacher_wid
     )
 
 
-def _flops_of_set(method: Method, probe: CostProbe) -> tuple[float, float]:
+def _flops_of_set(step: PlannedStep) -> tuple[float, float]:
     """FLOPs of one example through the architectures of a step, and FLOPs of a step that do not depend on its batch.
 
     Both are means over the set. Batches of one and two examples separate them.
     """
-    method.network = network_of(probe).train()
-    whole, chosen = list(probe.architectures), spread(probe.architectures)
-    one_and_two = []
+    step.method.network = network_of(step).train()
+    one, two = (mean_over_set(step, partial(_flops, step, size)) for size in (1, 2))
+    return two - one, 2 * one - two
+
+
+def mean_over_set(step: PlannedStep, measure: Callable[[], float]) -> float:
+    """Mean over the architectures of a step, measured on some of them."""
+    chosen, costs = spread(step.architectures), []
     for architecture in chosen:
-        with probe.restricted_to([architecture]):
-            one_and_two.append([_count(method, probe, size, PRECISIONS["32"]).flops for size in (1, 2)])
-    each = mean_over(whole, chosen, [two - one for one, two in one_and_two])
-    return each, mean_over(whole, chosen, [2 * one - two for one, two in one_and_two])
+        with step.restricted_to(architecture):
+            costs.append(measure())
+    return mean_over(step.architectures, chosen, costs)
 
 
 def largest_task(method: Method) -> Task:
@@ -186,16 +225,20 @@ class _Count(NamedTuple):
     gradients: int
 
 
-def _count_fake(method: Method, probe: CostProbe, batch_size: int, precision: Precision) -> _Count:
+def _flops(step: PlannedStep, batch_size: int) -> float:
+    return _count(step, batch_size, PRECISIONS["32"]).flops
+
+
+def _count_fake(step: PlannedStep, batch_size: int, precision: Precision) -> _Count:
     """Give a method its network of fake tensors, and run a batch through it."""
     with fake_tensors():
-        method.network = network_of(probe, precision.weights).train()
-        return _count(method, probe, batch_size, precision)
+        step.method.network = network_of(step, precision.weights).train()
+        return _count(step, batch_size, precision)
 
 
-def _count(method: Method, probe: CostProbe, batch_size: int, precision: Precision) -> _Count:
+def _count(step: PlannedStep, batch_size: int, precision: Precision) -> _Count:
     """Run the forward pass of one batch, within :func:`fake_tensors` or on real tensors."""
-    probe.prepare()
+    method: Method = step.method
     batch = empty_batch(method, largest_task(method), batch_size, precision.weights)
     saved: dict[int, Tensor] = {}
 
@@ -206,8 +249,8 @@ def _count(method: Method, probe: CostProbe, batch_size: int, precision: Precisi
     # Lightning disables this cache too: layers that share weights then each convert their own copy.
     autocast = torch.autocast("cpu", precision.autocast, precision.autocast is not None, cache_enabled=False)
     with FlopCounterMode(display=False) as counter, saved_tensors_hooks(note, _no_backward), autocast:
-        loss = probe.loss(batch)
-    real, stand_ins = probe.stand_ins()  # of a pair, only the real tensor counts
+        loss = step.loss(batch)
+    real, stand_ins = step.stand_ins()  # of a pair, only the real tensor counts
     saved |= {_key(tensor): tensor for tensor in real}
     for tensor in (*method.network.parameters(), *method.network.buffers(), *stand_ins):
         saved.pop(_key(tensor), None)
@@ -254,3 +297,41 @@ def mean_over(whole: Sequence[Architecture], some: Sequence[Architecture], costs
 def _key(tensor: Tensor) -> int:
     """A number that identifies a tensor's storage."""
     return int(tensor.untyped_storage()._cdata)
+
+
+def optimizer_bytes(method: Method) -> int | None:
+    """Bytes of the optimizer's state, measured by one step on parameters without memory.
+
+    Args:
+        method: The method, with its network.
+
+    Returns:
+        None where the optimizer does not work on such parameters.
+
+    Raises:
+        UserError: If it refuses the parameters or its options.
+    """
+    groups = method.trained_groups()
+    for group in groups:
+        group["params"] = [nn.Parameter(torch.empty(p.shape, dtype=p.dtype, device="meta")) for p in group["params"]]
+        for parameter in group["params"]:
+            parameter.grad = torch.empty_like(parameter)
+    try:
+        optimizer = method.optimizer(groups)
+    except ValueError as error:
+        raise UserError(f"model.optimizer: {' '.join(str(error).split())}") from error
+    for group in optimizer.param_groups:
+        group |= {"fused": False} if group.get("fused") else {}  # the same state, but no kernel for meta tensors
+    try:
+        optimizer.step()
+    except (RuntimeError, NotImplementedError):
+        return None
+    values: list[Any] = [value for state in optimizer.state.values() for value in state.values()]
+    return stored([value for value in values if isinstance(value, Tensor)])
+
+
+def learngene_bytes(step: PlannedStep) -> int | None:
+    """Bytes of the learngene; None where the method has none, or training decides its size."""
+    state = step.method.network.state_dict().items()
+    learngene = step.learngene({name: torch.empty(t.shape, dtype=t.dtype, device="meta") for name, t in state})
+    return sum(tensor.nbytes for tensor in learngene.tensors.values()) if learngene else None

@@ -2,17 +2,13 @@
 
 import platform
 import time
-from collections.abc import Callable
 
 import torch
 
 from lgx.errors import UserError
-from lgx.methods.base import Method
-from lgx.methods.cost_probe import CostProbe
-from lgx.planning.cost import StepCost, TeacherCost, empty_batch, largest_task, mean_over, spread
+from lgx.methods.planned_step import PlannedStep
+from lgx.planning.cost import PASSES, StepCost, TeacherCost, empty_batch, largest_task, mean_over_set, precision_of
 from lgx.planning.networks import load_teacher, network_of
-from lgx.planning.precision import precision_of
-from lgx.results.cost import BACKWARD
 
 ROUNDS = 3
 """Steps that are timed, after one step of warm-up."""
@@ -21,7 +17,7 @@ BATCH_ON_CPU = 8
 
 
 def measure(
-    method: Method, batch_size: int, precision: str, accelerator: str, cost: StepCost, teacher: TeacherCost
+    step: PlannedStep, batch_size: int, precision: str, accelerator: str, cost: StepCost, teacher: TeacherCost
 ) -> tuple[float, str]:
     """Time forward pass, backward pass and optimizer on random weights and a synthetic batch.
 
@@ -29,7 +25,7 @@ def measure(
     is larger. Of a set, the same architectures are timed whose FLOPs are counted.
 
     Args:
-        method: The method, which knows its tasks; its network is replaced.
+        step: The step of a method that knows its tasks; the method's network is replaced.
         batch_size: Examples of a batch.
         precision: Lightning's name of the precision; 32 without a GPU.
         accelerator: ``cpu`` does not use a GPU.
@@ -46,25 +42,24 @@ def measure(
     if place == "cpu":
         batch_size, precision = min(batch_size, BATCH_ON_CPU), "32-true"
     try:
-        seconds = _seconds(method, batch_size, precision, place)
+        seconds = _seconds(step, batch_size, precision, place)
     except torch.OutOfMemoryError as error:
         raise UserError(
             f"--measure: a batch of {batch_size} does not fit on this GPU; lower data.batch_size"
         ) from error
-    flops = (1 + BACKWARD) * (cost.forward * batch_size + cost.own) + teacher.forward * batch_size
+    flops = PASSES * (cost.forward * batch_size + cost.own) + teacher.forward * batch_size
     where = f"{torch.get_num_threads()} threads of {platform.machine()} CPU"
     if place == "cuda":
         where = torch.cuda.get_device_name()
     return flops / seconds, f"measured here: {seconds:.3g} s a step of {batch_size} in {precision} on {where}"
 
 
-def _seconds(method: Method, batch_size: int, precision: str, place: str) -> float:
+def _seconds(step: PlannedStep, batch_size: int, precision: str, place: str) -> float:
     """Mean time of a step."""
-    numbers = precision_of(precision)
-    probe = method.cost_probe()
+    numbers, method = precision_of(precision), step.method
     if request := method.teacher_request():  # before the network, which may have a projection to its widths
         method.teacher = load_teacher(request.source, largest_task(method), real=True) or method.teacher
-    method.network = network_of(probe, numbers.weights, real=True)
+    method.network = network_of(step, numbers.weights, real=True)
     method.train().to(place)
     optimizer = method.optimizer(method.trained_groups())
     batch = empty_batch(method, largest_task(method), batch_size, numbers.weights)
@@ -74,7 +69,7 @@ def _seconds(method: Method, batch_size: int, precision: str, place: str) -> flo
         start = time.perf_counter()
         for _ in range(count):
             with torch.autocast(place, numbers.autocast, numbers.autocast is not None, cache_enabled=False):
-                loss = probe.loss(batch)
+                loss = step.loss(batch)
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
@@ -86,13 +81,4 @@ def _seconds(method: Method, batch_size: int, precision: str, place: str) -> flo
         steps(1)
         return steps(ROUNDS)
 
-    return _mean_over_set(probe, timed) if probe.architectures else timed()
-
-
-def _mean_over_set(probe: CostProbe, timed: Callable[[], float]) -> float:
-    """Mean time over an architecture set, from the times of some of its architectures."""
-    whole, chosen, times = list(probe.architectures), spread(probe.architectures), []
-    for architecture in chosen:
-        with probe.restricted_to([architecture]):
-            times.append(timed())
-    return mean_over(whole, chosen, times)
+    return mean_over_set(step, timed) if step.architectures else timed()

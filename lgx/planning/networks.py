@@ -23,7 +23,7 @@ from lgx.artifacts.timm_source import TimmSource, is_timm_source
 from lgx.components.features import Features
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
-from lgx.methods.cost_probe import CostProbe
+from lgx.methods.planned_step import PlannedStep
 
 N = TypeVar("N", bound=nn.Module)
 
@@ -51,18 +51,18 @@ def fake(build: Callable[[], N], dtype: torch.dtype = torch.float32) -> N:
     return network.to_empty(device="cpu")
 
 
-def network_of(probe: CostProbe, dtype: torch.dtype = torch.float32, real: bool = False) -> nn.Module:
+def network_of(step: PlannedStep, dtype: torch.dtype = torch.float32, real: bool = False) -> nn.Module:
     """The network that a method trains, at a random start, without reading a file.
 
     Args:
-        probe: The method's probe; the method knows its tasks.
+        step: The method's step; the method knows its tasks.
         dtype: Type of its parameters.
         real: Whether to give it weights; a network that ``needs_memory`` always has them.
     """
-    if probe.needs_memory:
+    if real or step.needs_memory:
         with unset_fake_temporarily():
-            return probe.build().to(dtype)
-    return probe.build().to(dtype) if real else fake(probe.build, dtype)
+            return step.build().to(dtype)
+    return fake(step.build, dtype)
 
 
 class StandInTeacher(Teacher):

@@ -9,13 +9,21 @@ from lgx.architectures import name_of
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.planning.configured import Configured, configure
-from lgx.planning.cost import StepCost, TeacherCost, empty_batch, largest_task, step_cost, teacher_cost
+from lgx.planning.cost import (
+    PASSES,
+    StepCost,
+    TeacherCost,
+    empty_batch,
+    largest_task,
+    learngene_bytes,
+    optimizer_bytes,
+    precision_of,
+    step_cost,
+    stored,
+    teacher_cost,
+)
 from lgx.planning.measured import measure
-from lgx.planning.options import Options
-from lgx.planning.precision import precision_of
-from lgx.planning.state import checkpoint_bytes, learngene_bytes, optimizer_bytes
 from lgx.planning.steps import Steps, count_steps
-from lgx.results.cost import Training
 
 
 @dataclass(frozen=True)
@@ -148,7 +156,7 @@ def make_plan(argv: list[str]) -> Plan:
     """Plan a run.
 
     Args:
-        argv: Options of ``lgx fit`` and of :class:`~lgx.planning.options.Options`.
+        argv: Options of ``lgx fit`` and of :class:`~lgx.planning.configured.PlanOptions`.
 
     Raises:
         UserError: If an option is wrong.
@@ -172,20 +180,18 @@ def plan_of(run: Configured) -> Plan:
 
     steps, sources = count_steps(method, run.data, trainer, options, processes)
     teacher, problem = teacher_cost(method)
-    cost = step_cost(method, steps.batch, precision, teacher.width)
+    cost = step_cost(run.step, steps.batch, precision, teacher.width)
     state = optimizer_bytes(method)
-    notes = [*run.notes, *_notes(method, sources, options, sharded)]
+    notes = _notes(run, sources, sharded)
     if problem:
         notes.append(problem)
     if state is None:
         notes.append("Not counted: the optimizer's state, which its class makes on real parameters alone.")
 
     own = cost.own / steps.batch
-    training = Training((cost.forward + own) / 2, steps.epochs, 1, teacher.forward / 2).work
-    assert training.macs is not None
-    example = 2 * training.macs
+    example = PASSES * (cost.forward + own) + teacher.forward
     flops = Flops(cost.forward, own, teacher.forward, example, example * steps.samples)
-    share = processes if sharded else 1
+    share, weights = processes if sharded else 1, list(method.network.state_dict().values())
     memory = Memory(
         weights=cost.weights // share,
         teacher=teacher.weights,
@@ -206,8 +212,8 @@ def plan_of(run: Configured) -> Plan:
         flops=flops,
         memory=memory,
         example_bytes=empty_batch(method, largest_task(method), 1).inputs.nbytes,
-        checkpoint_bytes=checkpoint_bytes(method, 0 if run.checkpoint.save_weights_only else state or 0),
-        learngene_bytes=learngene_bytes(method),
+        checkpoint_bytes=stored(weights) + (0 if run.checkpoint.save_weights_only else state or 0),
+        learngene_bytes=learngene_bytes(run.step),
         speed=_speed(run, steps, flops, word, cost, teacher),
         notes=tuple(notes),
     )
@@ -223,7 +229,7 @@ def _speed(
         throughput = options.tflops * 1e12 * options.mfu / flops.example
         source = f"{options.tflops:g} TFLOP/s, of which {100 * options.mfu:g} % are reached"
     elif options.measure:
-        rate, source = measure(run.method, steps.batch, precision, run.trainer.accelerator, cost, teacher)
+        rate, source = measure(run.step, steps.batch, precision, run.trainer.accelerator, cost, teacher)
         throughput = rate / flops.example
     else:
         return None
@@ -231,11 +237,12 @@ def _speed(
     return Speed(throughput, hours, hours * steps.processes, source)
 
 
-def _notes(method: Method, sources: tuple[str, ...], options: Options, sharded: bool) -> list[str]:
-    notes = [f"Training examples: {', '.join(sources)}."]
+def _notes(run: Configured, sources: tuple[str, ...], sharded: bool) -> list[str]:
+    method, options = run.method, run.options
+    notes = [*(method.assumed or ()), f"Training examples: {', '.join(sources)}."]
     if any(task.kind == "text" for task in method.tasks.values()):
         notes.append("Every text counts with data.max_len tokens; shorter ones take less.")
-    notes += method.cost_probe().notes
+    notes += run.step.notes
     if method.evaluates_starts and options.tflops is not None:
         notes.append(
             "A hypernetwork's thin products and many small operations reach a smaller share of TFLOP/s than an "

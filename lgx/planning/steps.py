@@ -9,7 +9,7 @@ from jsonargparse import Namespace
 from data_modules.base import TaskDataModule
 from lgx.errors import UserError
 from lgx.methods.base import Method
-from lgx.planning.options import Options
+from lgx.planning.configured import PlanOptions
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Steps:
 
 
 def count_steps(
-    method: Method, data: TaskDataModule, trainer: Namespace, options: Options, processes: int
+    method: Method, data: TaskDataModule, trainer: Namespace, options: PlanOptions, processes: int
 ) -> tuple[Steps, tuple[str, ...]]:
     """Count the steps, and let the method learn its tasks.
 
@@ -66,7 +66,7 @@ def count_steps(
         method: The method; its trainer and tasks are set here.
         data: The data module; its training split is replaced by one of the planned size that cannot be read.
         trainer: Arguments of the trainer.
-        options: Options of the plan.
+        options: PlanOptions of the plan.
         processes: GPUs in all.
 
     Returns:
@@ -103,7 +103,7 @@ def count_steps(
     return steps, tuple(dict.fromkeys(source for _, source in sizes))
 
 
-def _announce(member: TaskDataModule, options: Options) -> tuple[int, str]:
+def _announce(member: TaskDataModule, options: PlanOptions) -> tuple[int, str]:
     """Give a data module a training split of the right size, if possible without reading it.
 
     Returns:

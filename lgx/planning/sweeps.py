@@ -7,8 +7,8 @@ from pathlib import Path
 from lgx.planning.plan import make_plan
 from lgx.runs.sweeps import RunSpec, load_sweep, option_arguments
 
-# Options of the start and of names, which do not change how long training takes.
-_OF_NO_WEIGHT = ("model.initializer", "model.start", "model.label", "model.head", "data.root")
+_WITHOUT_COST = ("model.initializer", "model.start", "model.label", "model.head", "data.root")
+"""Options of the start and of names, which do not change how long training takes."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
         file: The sweep file.
         tflops: Peak TFLOP/s of a GPU at the runs' precision.
         mfu: Share of it that training reaches.
-        samples: See :class:`~lgx.planning.options.Options`.
+        samples: See :class:`~lgx.planning.configured.PlanOptions`.
 
     Raises:
         UserError: If the file or one of its runs is wrong.
@@ -40,19 +40,19 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
     speed_of = ["--gpus=1", f"--tflops={tflops}", f"--mfu={mfu}", *([f"--samples={samples}"] if samples else [])]
     total, specs = 0.0, [spec for spec in load_sweep(file).runs if spec.command == "fit"]
     for spec in specs:
-        key = (spec.config, *_weighty(spec))
+        key = (spec.config, *_costly_options(spec))
         if key not in known:
-            speed = make_plan(["--config", spec.config, *_weighty(spec), *speed_of]).speed
+            speed = make_plan(["--config", spec.config, *_costly_options(spec), *speed_of]).speed
             assert speed is not None, "tflops is given"
             known[key] = speed.gpu_hours
         total += known[key]
     return SweepHours(total, len(specs))
 
 
-def _weighty(spec: RunSpec) -> Iterator[str]:
+def _costly_options(spec: RunSpec) -> Iterator[str]:
     return (
         argument
         for key, value in spec.options.items()
-        if not any(key == name or key.startswith(f"{name}.") for name in _OF_NO_WEIGHT)
+        if not any(key == name or key.startswith(f"{name}.") for name in _WITHOUT_COST)
         for argument in option_arguments({key: value})
     )

@@ -190,7 +190,7 @@ class LgxCLI(LightningCLI):
     def after_instantiate_classes(self) -> None:
         """Hand on the checkpoint that was found, and tell the method whether one follows."""
         self.config_init.ckpt_path = self.checkpoint.path if self.checkpoint else None
-        self.model.weights_follow = self.checkpoint is not None
+        self.model.skips_start = self.checkpoint is not None
 
     # -- running --------------------------------------------------------------------------------------------------
 

@@ -92,10 +92,10 @@ def test_a_bare_lightning_data_module_is_refused_in_one_sentence(monkeypatch: py
     method = Finetune(arch="depth=1,embed_dim=16,num_heads=2,img_size=16", optimizer=None)
     trainer = Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
     method.trainer = trainer
-    with pytest.raises(UserError, match="give one with --data"):
+    with pytest.raises(UserError, match="give one with --data, not bare loaders"):
         method.data_module()
     trainer.datamodule = LightningDataModule()
-    with pytest.raises(UserError, match=r"LightningDataModule gives no task; derive it from data_modules\.TaskDataMod"):
+    with pytest.raises(UserError, match=r"data_modules\.TaskDataModule; give one with --data, not LightningDataModule"):
         method.data_module()
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from lgx.errors import UserError
-from lgx.planning.options import Options
+from lgx.planning.configured import PlanOptions
 from tests.planning.helpers import BASE, VIT
 from tests.support.command_line import lgx
 
@@ -54,4 +54,4 @@ def test_a_mistake_ends_with_one_sentence(options, sentence):
 )
 def test_an_impossible_option_is_refused(options, sentence):
     with pytest.raises(UserError, match=sentence):
-        Options(**options)
+        PlanOptions(**options)

@@ -8,15 +8,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.artifacts.learngene import Learngene
 from lgx.core.batch import Batch
-from lgx.core.task import Normalization, Task
+from lgx.core.task import Normalization
 from lgx.initialization import Head, Initializer, initialize
-from lgx.methods.base import Trained
+from lgx.methods.base import Method, Trained
 from lgx.methods.baselines import ANCESTOR, PRETRAINED
 from lgx.methods.baselines.random import RandomStart
-from lgx.methods.normalization import StartedMethod
 
 
-class Finetune(StartedMethod):
+class Finetune(Method):
     """Train a descendant with labels, from the start that an initializer gives it.
 
     Images are normalized as the start was trained to read them, unless ``data.mean`` and ``data.std`` are given. A
@@ -31,6 +30,7 @@ class Finetune(StartedMethod):
     spec = PRETRAINED
     shards = True
     plain_network = True
+    follows_normalization = True
     trains: ClassVar[Trained] = "descendant"
 
     def __init__(self, initializer: Initializer | None = None, head: Head = "keep", **kwargs: Any) -> None:
@@ -49,14 +49,9 @@ class Finetune(StartedMethod):
             return None
         return self.initializer.normalization(self.task), f"the start ({self.method})"
 
-    def assume_missing_files(self, tasks: Mapping[str, Task]) -> tuple[str, ...]:
-        """Plan without the source: weights and normalization do not change the cost."""
-        self.weights_follow = True
-        return ()
-
     def build_network(self) -> nn.Module:
         """The descendant with its start; without reading the source where a checkpoint is loaded next."""
-        if self._trainer is None or self.weights_follow:
+        if self._trainer is None or self.skips_start:
             return self.architecture.build(None, self.drop_rate)
         with FlopCounterMode(display=False) as counter:
             start = initialize(self.architecture, self.initializer, self.task, self.head, self.drop_rate)

@@ -16,10 +16,10 @@ from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.core.batch import Batch
 from lgx.core.task import AGREEMENT, Normalization, Task
 from lgx.errors import UserError
+from lgx.methods.base import Method
+from lgx.methods.checks import check_positive, check_share
 from lgx.methods.distillation import SPEC
 from lgx.methods.distillation.start import Start, stage_shares, start_from_ancestor
-from lgx.methods.normalization import StartedMethod
-from lgx.methods.options import check_positive, check_share
 
 Guidance = Literal["logits", "features"]
 
@@ -27,7 +27,7 @@ _PROJECTION = "projection."
 """Where the trained network has its projection, which is no part of the learngene."""
 
 
-class Distill(StartedMethod):
+class Distill(Method):
     """Train a network on labels and on the predictions or features of a frozen ancestor.
 
     ``loss = (1 - α) CE(p_s, y) + α CE(softmax(p_s / τ), softmax(p_t / τ))`` with the network's logits p_s and the
@@ -66,6 +66,7 @@ class Distill(StartedMethod):
     spec = SPEC
     teacher_option = "ancestor"
     plain_network = True
+    follows_normalization = True
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class Distill(StartedMethod):
         self.ancestor, self.alpha, self.temperature, self.guidance = ancestor, alpha, temperature, guidance
         self.cache_ancestor = cache_ancestor
         self.has_labels = self.parsed_architecture.num_classes > 0
+        self.evaluates_with_teacher = not self.has_labels  # then only the ancestor can be compared with
         if guidance == "features" and ancestor is None:
             raise UserError("model.guidance: features are those of an ancestor; give model.ancestor")
         if guidance == "features" and self.parsed_architecture.kind == "text":
@@ -131,7 +133,15 @@ class Distill(StartedMethod):
         """
         if self.has_labels or self.guidance == "features" or self.ancestor is None:
             return self.parsed_architecture
-        ancestor = load_pretrained(self.ancestor)
+        try:
+            ancestor = load_pretrained(self.ancestor)
+        except UserError:
+            if self.assumed is None:
+                raise
+            self.assumed.append(
+                f"model.ancestor: {self.ancestor} cannot be read yet; the plan takes it to have 1000 classes."
+            )
+            return self.parsed_architecture.replace(num_classes=1000)
         classes = getattr(ancestor.model, "num_classes", 0) if ancestor.has_head else 0
         if not classes:
             raise UserError(
@@ -150,16 +160,6 @@ class Distill(StartedMethod):
         """Architecture of the network."""
         return self.own_architecture
 
-    def assume_missing_files(self, tasks: Mapping[str, Task]) -> tuple[str, ...]:
-        """Plan without the ancestor, whose layers and classes the network may have."""
-        self.weights_follow = True
-        try:
-            self.own_architecture  # noqa: B018  # reads the ancestor where its classes are needed
-        except UserError:
-            self.own_architecture = self.parsed_architecture.replace(num_classes=1000)
-            return (f"model.ancestor: {self.ancestor} cannot be read yet; the plan takes it to have 1000 classes.",)
-        return ()
-
     def check_task(self, task: Task) -> None:
         """Refuse a task that does not suit the network, or has no labels where there is no ancestor."""
         if self.ancestor is None or task.is_labeled:
@@ -168,11 +168,6 @@ class Distill(StartedMethod):
         if self.mix is not None:
             raise UserError("model.mixup, model.cutmix: mix labels, which the images do not have; leave both at 0")
         self.architecture.check_inputs(task, "model.arch")
-
-    @property
-    def evaluates_with_teacher(self) -> bool:
-        """Without labels, only the ancestor can be compared with."""
-        return not self.has_labels
 
     def teacher_request(self) -> TeacherRequest | None:
         """The ancestor, where there is one."""
@@ -186,7 +181,7 @@ class Distill(StartedMethod):
     def build_network(self) -> nn.Module:
         """The network at its start; without reading the ancestor's layers where a checkpoint is loaded next."""
         network = self.random_network()
-        if self.is_from_ancestor and self._trainer is not None and not self.weights_follow:
+        if self.is_from_ancestor and self._trainer is not None and not self.skips_start:
             shares = self.ancestor_shares(self.source.require_known("model.start").depth)
             self.print(start_from_ancestor(network, self.architecture, self.source, shares).describe())
             del self.source

@@ -15,7 +15,6 @@ from torch.optim import Optimizer
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, architecture_set, name_of
 from lgx.architectures.meta_device import building_on
 from lgx.artifacts.learngene import Learngene
-from lgx.components.checkpoint_checks import check_same_options
 from lgx.components.metrics import metrics_for
 from lgx.core.batch import Batch
 from lgx.core.seed import run_seed
@@ -25,9 +24,9 @@ from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.meta_batch import meta_batch_loss
 from lgx.hypernet.shape_embedding import SizeEmbedding
-from lgx.methods.hypernetworks.cost_probe import HypernetProbe
+from lgx.methods.checks import check_at_least, check_same_options
 from lgx.methods.hypernetworks.panel_evaluation import PanelEvaluation
-from lgx.methods.options import check_at_least
+from lgx.methods.hypernetworks.planned_step import PlannedMetaBatch
 
 
 class HypernetMethod(PanelEvaluation):
@@ -150,9 +149,9 @@ class HypernetMethod(PanelEvaluation):
         """Options of the decoder beside ``max_shape``."""
         return {}
 
-    def cost_probe(self) -> HypernetProbe:
+    def planned_step(self) -> PlannedMetaBatch:
         """Counts some architectures of the set."""
-        return HypernetProbe(self)
+        return PlannedMetaBatch(self)
 
     def learn_tasks(self) -> None:
         """See :class:`~lgx.methods.base.Method`."""

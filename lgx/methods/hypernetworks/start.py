@@ -1,5 +1,7 @@
 """The hypernetwork that a later stage of TAL starts from."""
 
+from typing import NamedTuple
+
 from lgx.architectures import Architecture
 from lgx.artifacts.learngene import SUFFIX, Learngene, is_learngene
 from lgx.errors import UserError
@@ -7,8 +9,20 @@ from lgx.hypernet import HypernetConfig
 from lgx.hypernet.checkpoints import read_config
 
 
-def config_of(start: str, architecture: Architecture) -> HypernetConfig:
-    """The configuration of the hypernetwork in a learngene file.
+class EarlierStage(NamedTuple):
+    """What a stage needs to know of the one that it starts from.
+
+    Attributes:
+        config: Configuration of its hypernetwork.
+        trained_widths: Widths of the networks that it was trained on; empty where unknown.
+    """
+
+    config: HypernetConfig
+    trained_widths: tuple[int, ...]
+
+
+def earlier_stage(start: str, architecture: Architecture) -> EarlierStage:
+    """The stage that left a learngene file.
 
     Args:
         start: Learngene file of a hypernetwork.
@@ -26,4 +40,4 @@ def config_of(start: str, architecture: Architecture) -> HypernetConfig:
     if own != trained:
         read = ["images" if size is None else f"texts of {size} tokens" for size in (trained, own)]
         raise UserError(f"model.start: {start} was trained on {read[0]}, but model.arch reads {read[1]}")
-    return read_config(learngene.hypernet, start)
+    return EarlierStage(read_config(learngene.hypernet, start), learngene.trained_widths)

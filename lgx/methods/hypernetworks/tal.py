@@ -16,15 +16,14 @@ from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.losses import distillation_loss, feature_divergence, official_feature_divergence
 from lgx.components.teacher import TeacherRequest
 from lgx.core.batch import Batch
-from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.low_rank_decoder import Layout
 from lgx.hypernet.meta_batch import Projection, guided_meta_batch_loss
+from lgx.methods.checks import check_positive, check_share
 from lgx.methods.hypernetworks import TAL as SPEC
 from lgx.methods.hypernetworks.base import HypernetMethod
-from lgx.methods.hypernetworks.start import config_of
-from lgx.methods.options import check_positive, check_share
+from lgx.methods.hypernetworks.start import EarlierStage, earlier_stage
 
 Guidance = Literal["features", "official", "logits"]
 USUAL_WIDTH = 768
@@ -128,7 +127,31 @@ class TAL(HypernetMethod):
         Raises:
             UserError: If their file cannot be read.
         """
-        return TaskEmbeddings.load(self.task_embeddings) if self.task_embeddings else None
+        if self.task_embeddings is None:
+            return None
+        if self.assumed is not None and not Path(cached(self.task_embeddings)).exists():
+            width = (self.earlier.config.task_width if self.earlier else None) or USUAL_WIDTH
+            self.assumed.append(
+                f"model.task_embeddings: {self.task_embeddings} does not exist yet; the plan takes embeddings to have "
+                f"{width} numbers."
+            )
+            return TaskEmbeddings({name: torch.zeros(width) for name in self.data_module().all_tasks})
+        return TaskEmbeddings.load(self.task_embeddings)
+
+    @cached_property
+    def earlier(self) -> EarlierStage | None:
+        """The stage that this one starts from; None without one.
+
+        Raises:
+            UserError: If ``start`` cannot be read.
+        """
+        if self.start is not None and self.assumed is not None and not Path(cached(self.start)).exists():
+            self.assumed.append(
+                f"model.start: {self.start} does not exist yet; the plan takes its hypernetwork to have the size that "
+                f"model.width, layers, heads, max_shape, rank, max_size and layout say."
+            )
+            return None
+        return None if self.start is None else earlier_stage(self.start, self.architecture)
 
     @cached_property
     def config(self) -> HypernetConfig:
@@ -137,7 +160,7 @@ class TAL(HypernetMethod):
         Raises:
             UserError: If ``start`` cannot be read, or was tuned with embeddings of another width.
         """
-        config = self.configured() if self.start is None else config_of(self.start, self.architecture)
+        config = self.earlier.config if self.earlier else self.configured()
         width = self.embeddings.width if self.embeddings else None
         if None not in (width, config.task_width) and width != config.task_width:
             raise UserError(
@@ -150,10 +173,9 @@ class TAL(HypernetMethod):
     def trained_widths(self) -> tuple[int, ...]:
         """See :class:`HypernetMethod`; also those of the stage that this one starts from, none if these are unknown."""
         own = super().trained_widths
-        if self.start is None:
+        if self.earlier is None:
             return own
-        earlier = Learngene.load(self.start).trained_widths
-        return tuple(sorted({*own, *earlier})) if earlier else ()
+        return tuple(sorted({*own, *self.earlier.trained_widths})) if self.earlier.trained_widths else ()
 
     def decoder_options(self) -> dict[str, Any]:
         """Rank, size and layout."""
@@ -163,25 +185,6 @@ class TAL(HypernetMethod):
     def method(self) -> str:
         """``tal``, or the label, which the learngene and its descendants keep: ``tal_plus``, ``tal_st``."""
         return self._label or self.spec.name
-
-    def assume_missing_files(self, tasks: Mapping[str, Task]) -> tuple[str, ...]:
-        """Plan without ``start`` and ``task_embeddings``, which earlier runs of a sweep may write."""
-        notes = []
-        if self.start is not None and not Path(cached(self.start)).exists():
-            notes.append(
-                f"model.start: {self.start} does not exist yet; the plan takes its hypernetwork to have the size that "
-                f"model.width, layers, heads, max_shape, rank, max_size and layout say."
-            )
-            self.start = None
-        if self.task_embeddings is not None and not Path(cached(self.task_embeddings)).exists():
-            tuned = config_of(self.start, self.architecture).task_width if self.start is not None else None
-            width = tuned or USUAL_WIDTH
-            notes.append(
-                f"model.task_embeddings: {self.task_embeddings} does not exist yet; the plan takes embeddings to have "
-                f"{width} numbers."
-            )
-            self.embeddings = TaskEmbeddings({name: torch.zeros(width) for name in tasks})
-        return tuple(notes)
 
     def setup(self, stage: str) -> None:
         """Learn the tasks, look up every task's embedding, and for training load the ancestor.
@@ -219,7 +222,7 @@ class TAL(HypernetMethod):
     def build_network(self) -> nn.Module:
         """The hypernetwork with the start's weights; modulations that ``start`` lacks are initialized to zero."""
         hypernet = Hypernet(self.config)
-        if self.start is not None and not self.weights_follow:
+        if self.start is not None and not self.skips_start:
             own = hypernet.state_dict()
             weights = {name: w for name, w in Learngene.load(self.start).weights.items() if name in own}
             hypernet.load_state_dict({**own, **weights})

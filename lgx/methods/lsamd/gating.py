@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from lgx.methods.checks import check_at_least, check_share
 from lgx.methods.lsamd.super_ancestor import Gate, Token
-from lgx.methods.options import check_at_least, check_share
 
 
 @dataclass(frozen=True)

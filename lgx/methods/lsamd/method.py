@@ -22,14 +22,14 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods.base import Method
 from lgx.methods.baselines.pretrained import Pretrained
+from lgx.methods.checks import check_at_least
 from lgx.methods.evaluation import refuse_pixels
 from lgx.methods.lsamd import SPEC
-from lgx.methods.lsamd.cost_probe import LSAMDProbe
 from lgx.methods.lsamd.gating import Gating, swapped_paths
+from lgx.methods.lsamd.planned_step import PlannedSelection
 from lgx.methods.lsamd.preference import Preference, SwapRise
 from lgx.methods.lsamd.selection import SelectionRun, extract
 from lgx.methods.lsamd.super_ancestor import Gate, Routing, SuperAncestor, Token, with_swap_rises_of
-from lgx.methods.options import check_at_least
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -87,7 +87,7 @@ class LSAMD(Method):
         check_at_least("threshold", 0.0 if threshold is None else threshold, 0)
         if self.mix is not None:
             raise UserError("model.mixup, model.cutmix: mixed images have no data set's own path; leave them at 0")
-        if self.drop_path_rate:
+        if self.drop_rate:
             raise UserError("model.drop_path_rate: a layer that is left out chooses no block; leave it at 0")
         self.ancestor, self.routing, self.threshold = ancestor, routing, threshold
         self.learning_rates, self.measure_swaps = learning_rates or {}, measure_swaps
@@ -111,9 +111,9 @@ class LSAMD(Method):
         """Mean P(h^B|x) of every data set and layer in the last validation."""
         return {name: self.super_ancestor.branch(i).probability.tolist() for i, name in enumerate(self.tasks)}
 
-    def cost_probe(self) -> LSAMDProbe:
+    def planned_step(self) -> PlannedSelection:
         """Counts the data sets' own blocks in every layer."""
-        return LSAMDProbe(self)
+        return PlannedSelection(self)
 
     def figures(self) -> dict[str, "Figure"]:
         """P(h^B|x) by layer and data set in the last validation."""

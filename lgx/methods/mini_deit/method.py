@@ -52,7 +52,7 @@ class MiniDeiT(SWS):
         Raises:
             UserError: If the layers of the network's form have parts that the transformations do not know.
         """
-        network = self.architecture.replace(stages=None).build(drop_rate=self.drop_path_rate)
+        network = self.architecture.replace(stages=None).build(drop_rate=self.drop_rate)
         blocks = [cast(Block, block) for block in network.blocks]
         if (part := unknown_part(blocks[0])) is not None:
             raise UserError(f"model MiniDeiT: cannot transform {part} of {self.architecture.form}; use SWS or TLEG")

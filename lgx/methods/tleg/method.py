@@ -57,7 +57,7 @@ class TLEG(Distill):
 
     def random_network(self) -> nn.Module:
         """The two layers and all parameters outside the layers, at their random start."""
-        return linearly_expanded(self.architecture, self.drop_path_rate)
+        return linearly_expanded(self.architecture, self.drop_rate)
 
     def ancestor_shares(self, depth: int) -> Tensor:
         """Share of each ancestor layer in θ_B and θ_A, (2, depth)."""

@@ -12,10 +12,9 @@ from lgx.architectures import ViTArchitecture, vit_only
 from lgx.artifacts.content import TEMPLATES
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.remote import cached
-from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.methods.checks import check_positive
 from lgx.methods.distillation.method import Distill, without_projection
-from lgx.methods.options import check_positive
 from lgx.methods.wave import SPEC
 from lgx.methods.wave.network import KINDS, plain_parameters, stored_templates, templates_of, use_templates
 
@@ -62,7 +61,10 @@ class WAVE(Distill):
         """
         if self.templates is None:
             return None
-        if self.weights_follow and not Path(self.templates).exists():  # the checkpoint has them
+        if self.skips_start and not Path(cached(self.templates)).exists():  # the checkpoint has them, or a plan counts
+            if self.assumed is not None:
+                shape = f"{self.number} templates of {self.size} x {self.size}"
+                self.assumed.append(f"model.templates: {self.templates} cannot be read yet; the plan takes {shape}.")
             return {kind: torch.zeros(self.number, self.size, self.size) for kind in KINDS}
         tensors = Learngene.load(self.templates).tensors
         if missing := [kind for kind in KINDS if f"{TEMPLATES}{kind}" not in tensors]:
@@ -70,14 +72,6 @@ class WAVE(Distill):
                 f"model.templates: {self.templates} has no templates for {missing[0]}; give a learngene of WAVE"
             )
         return {kind: tensors[f"{TEMPLATES}{kind}"] for kind in KINDS}
-
-    def assume_missing_files(self, tasks: Mapping[str, Task]) -> tuple[str, ...]:
-        """Plan without the templates too: their number and size are then those of the options."""
-        assumed = super().assume_missing_files(tasks)
-        if self.templates is None or Path(cached(self.templates)).exists():
-            return assumed
-        shape = f"{self.number} templates of {self.size} x {self.size}"
-        return (*assumed, f"model.templates: {self.templates} cannot be read yet; the plan takes it to have {shape}.")
 
     @cached_property
     def architecture(self) -> ViTArchitecture:

@@ -1,4 +1,4 @@
-"""What a plan runs to count one training step of a hypernetwork."""
+"""One training step of a hypernetwork as a plan counts it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,10 +11,10 @@ from lgx.architectures import Architecture
 from lgx.hypernet import Hypernet
 from lgx.hypernet.functional_forward import skeleton
 from lgx.hypernet.low_rank_tensor import LowRankTensor
-from lgx.methods.cost_probe import CostProbe
+from lgx.methods.planned_step import PlannedStep
 
 
-class HypernetProbe(CostProbe):
+class PlannedMetaBatch(PlannedStep):
     """Some architectures of the set, predicted with real weights: the graphs decide the hypernetwork's own work.
 
     Args:
@@ -38,19 +38,16 @@ class HypernetProbe(CostProbe):
         return architectures
 
     @contextmanager
-    def restricted_to(self, architectures: Sequence[Architecture]) -> Iterator[None]:
-        """Inside the block the set consists of these architectures."""
+    def restricted_to(self, architecture: Architecture) -> Iterator[None]:
+        """Inside the block the set consists of this architecture, whose skeleton is built before and cached."""
         whole = self.method.set
-        self.method.set = list(architectures)
+        self.method.set = [architecture]
+        with unset_fake_temporarily():  # the skeleton cannot be built on tensors without memory
+            skeleton(architecture.replace(num_classes=1))
         try:
             yield
         finally:
             self.method.set = whole
-
-    def prepare(self) -> None:
-        """Build the descendant's skeleton, which stays in a cache."""
-        with unset_fake_temporarily():
-            skeleton(self.method.set[0].replace(num_classes=1))
 
     def stand_ins(self) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         """The last prediction, and the tensors without memory that stand for it."""

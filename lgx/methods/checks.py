@@ -1,0 +1,116 @@
+"""Checks of what a user gives to several methods: options, and a checkpoint to resume from."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lgx.architectures import Architecture, architecture_from_dict, name_of
+from lgx.artifacts.metadata_schema import TASK
+from lgx.core.schema import check_fields
+from lgx.core.task import Normalization
+from lgx.errors import UserError
+
+
+def check_share(option: str, value: float, closed: bool = False) -> None:
+    """Refuse a value outside [0, 1), or outside [0, 1] where ``closed``.
+
+    Args:
+        option: Name of the option, for the message.
+        value: Its value.
+        closed: Whether 1 is allowed.
+
+    Raises:
+        UserError: If the value is out of range.
+    """
+    if not (0 <= value < 1 or (closed and value == 1)):
+        raise UserError(f"model.{option}: expected a share in [0, 1{']' if closed else ')'}, got {value}")
+
+
+def check_at_least(option: str, value: float, least: float) -> None:
+    """Refuse a value below ``least``.
+
+    Raises:
+        UserError: If the value is too small.
+    """
+    if value < least:
+        raise UserError(f"model.{option}: expected at least {least:g}, got {value:g}")
+
+
+def check_positive(option: str, value: float | None) -> None:
+    """Refuse zero and negative values; None counts as not given.
+
+    Raises:
+        UserError: If the value is not positive.
+    """
+    if value is not None and value <= 0:
+        raise UserError(f"model.{option}: expected a positive number, got {value:g}")
+
+
+def check_resumable(about: Mapping[str, Any], method: str, architecture: Architecture) -> None:
+    """Refuse a checkpoint of another method or architecture.
+
+    Args:
+        about: The checkpoint's own description, its entry ``lgx``.
+        method: Name of the run's method.
+        architecture: The run's architecture.
+
+    Raises:
+        UserError: If the method or the architecture differs.
+    """
+    if about.get("method") != method:
+        raise UserError(
+            f"--ckpt_path: holds a network of method {about.get('method')}, but this run is of method {method}; "
+            f"give a checkpoint of a {method} run"
+        )
+    stored = architecture_from_dict(about["architecture"]) if "architecture" in about else None
+    if stored != architecture:
+        held = f"architecture {name_of(stored)} for {stored.kind}" if stored else "an unknown architecture"
+        raise UserError(
+            f"--ckpt_path: holds {held}, but this run has {name_of(architecture)} for {architecture.kind}; "
+            f"--ckpt_path resumes a run, use an initializer to start from other weights"
+        )
+
+
+def check_optimizers(stored: list[str] | None, ours: list[str]) -> None:
+    """Refuse to resume with another optimizer.
+
+    Args:
+        stored: Class names of the checkpoint's optimizers; None where the run begins.
+        ours: Those of the run.
+
+    Raises:
+        UserError: If they differ.
+    """
+    if stored not in (None, ours):
+        raise UserError(
+            f"--ckpt_path: the run was trained with {', '.join(stored)}, not {', '.join(ours)}; resume with the same "
+            f"optimizer"
+        )
+
+
+def stored_normalization(about: Mapping[str, Any]) -> Normalization | None:
+    """How the images of a checkpoint's network were normalized; None where unknown, and for texts.
+
+    Raises:
+        UserError: If the description is damaged.
+    """
+    if about.get("normalization") is None:
+        return None
+    schema = {key: TASK[key] for key in ("mean", "std")}
+    own = check_fields(about["normalization"], schema, "--ckpt_path: normalization", complete=True)
+    return Normalization(tuple(own["mean"]), tuple(own["std"]))
+
+
+def check_same_options(what: str, stored: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint whose network has other options.
+
+    Args:
+        what: Kind of network, for the message.
+        stored: Options in the checkpoint.
+        ours: Options of the run.
+
+    Raises:
+        UserError: If an option differs; the message names all options that differ.
+    """
+    differ = [f"{key} {stored.get(key)} instead of {value}" for key, value in ours.items() if stored.get(key) != value]
+    if differ:
+        raise UserError(f"--ckpt_path: holds {what} with other options: {', '.join(differ)}")
