@@ -12,13 +12,12 @@ from torch import Tensor
 from data_modules.base import Split, process_of
 from data_modules.images import Images, LabeledImages, files_of
 from data_modules.options import ImageOptions
-from data_modules.own_transforms import OwnTransforms
 from data_modules.pixel_cache import PixelCache, identity
 from data_modules.pixel_examples import PixelExamples
 from data_modules.samplers import TransformedExamples
 from data_modules.single import AnnouncedExamples, SingleSet
 from data_modules.splits import stratified_order
-from data_modules.transforms import CropFlip, train_transform
+from data_modules.transforms import CropFlip, PixelTransforms, train_transform
 from lgx.core.batch import Batch
 from lgx.core.eval_transforms import normalized
 from lgx.core.task import AGREEMENT, Task, match_channels
@@ -46,7 +45,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         """See :class:`~data_modules.options.DataOptions`; the user's transforms must keep the size of an image."""
         super().check_options()
         info = getattr(self, "info", None)  # of shards it is read later
-        own = self.own_transforms()
+        own = self.pixel_transforms()
         if own is not None and info is not None:
             own.check(self.in_chans or info.in_chans, self.img_size or info.img_size)
 
@@ -79,7 +78,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         """
         seed, task = self.seed if seed is None else seed, self.task
         augment = self.augment if train else "none"
-        own = self.own_transforms() if train else None
+        own = self.pixel_transforms() if train else None
         if augment in ("resized_crop", "randaugment"):
             return TransformedExamples(examples, train_transform(task, augment, own), seed, random=True)
         crop = None if augment == "none" else CropFlip(task.img_size, flips=augment == "crop_flip")
@@ -87,9 +86,9 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             return PixelExamples(examples, task, crop, seed, cache, examples.indices, own)
         return PixelExamples(examples, task, crop, seed, self._cache(examples), own=own)
 
-    def own_transforms(self) -> OwnTransforms | None:
+    def pixel_transforms(self) -> PixelTransforms | None:
         """The user's transforms of training images; None without any."""
-        return OwnTransforms(self.transforms) if self.transforms else None
+        return PixelTransforms(self.transforms) if self.transforms else None
 
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
         """Make a batch of transformed examples; pixels are normalized here, unless a GPU does it."""

@@ -9,9 +9,10 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
+from torchvision.transforms import v2
+
 from data_modules.base import WORKER_TIMEOUT
 from data_modules.loading import check_workers
-from data_modules.own_transforms import OwnTransforms, TransformSpec
 from data_modules.transforms import Augment
 from lgx.errors import UserError
 
@@ -86,7 +87,8 @@ class ImageOptions(DataOptions):
             another class, as digits and signs have, take ``none`` or ``crop``.
         transforms: Further transforms of each training image, after ``augment``: a list of torchvision's
             ``transforms.v2``, e.g. ``[{class_path: RandomRotation, init_args: {degrees: 15}}]``. They get pixels,
-            uint8, of the task's size, and keep this size. ``LGX_ALLOW_IMPORTS`` also admits your own classes.
+            uint8, of the task's size, and keep this size. ``LGX_ALLOW_IMPORTS`` also admits your own subclasses of
+            ``transforms.v2.Transform``.
         mean: Mean of each channel with which images are normalized, in units of pixel value / 255; default that of the
             network's start where it is known, else the data set's own.
         std: Standard deviation of each channel, likewise; give both or neither.
@@ -99,7 +101,7 @@ class ImageOptions(DataOptions):
     img_size: int | None = None
     in_chans: Literal[1, 3] | None = None
     augment: Augment = "none"
-    transforms: list[TransformSpec] | None = None
+    transforms: list[v2.Transform] | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     cache_gib: float = 2.0
@@ -109,7 +111,6 @@ class ImageOptions(DataOptions):
         """See :class:`DataOptions`."""
         super().check_options()
         check_least(self, {"img_size": 1, "cache_gib": 0})
-        OwnTransforms(self.transforms or [])
         if (self.mean is None) != (self.std is None):
             raise UserError("data.mean and data.std: give both or neither")
         for option, values, least in (("mean", self.mean, -1.0), ("std", self.std, 0.0)):

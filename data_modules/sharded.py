@@ -60,7 +60,7 @@ class ShardedImages(ImageDataModule):
         images = self._splits["train"]
         if not isinstance(images, StreamedShards):
             return super().train_dataloader()
-        transform = train_transform(self.task, self.augment, self.own_transforms())
+        transform = train_transform(self.task, self.augment, self.pixel_transforms())
         batching = self.train_batching(len(images))
         batches = ShardBatches(images, transform, self.info.name, batching, buffer=self.shuffle_buffer)
         return self._stream(batches, self.num_workers, train=True)

@@ -1,10 +1,13 @@
 """Image transforms, alone or together with masks, from timm's and torchvision's factories."""
 
+import numbers
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from jsonargparse.typing import register_type
+from lgx.host.safety import error_line
 from numpy.typing import NDArray
 from PIL import Image
 from timm.data.transforms_factory import create_transform
@@ -12,10 +15,16 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
+from data_modules.images import DataError
+from data_modules.samplers import seeded_rng
 from lgx.core.eval_transforms import Resize, ToMode, to_tensor
 from lgx.core.eval_transforms import eval_transform as eval_transform
 from lgx.core.task import Task
 from lgx.errors import UserError
+
+# Types of arguments of torchvision's transforms that jsonargparse does not know, and could not write to a file.
+register_type(numbers.Number, lambda value: value, lambda value: value + 0, type_check=isinstance)
+register_type(torch.dtype, str, lambda name: torch.empty(0, dtype=getattr(torch, name.removeprefix("torch."))).dtype)
 
 Augment = Literal["none", "crop", "crop_flip", "resized_crop", "randaugment"]
 
@@ -97,6 +106,63 @@ def train_transform(task: Task, augment: Augment, own: Callable[[Tensor], Tensor
     crop_and_flip, operations, normalize_and_erase = timm_transform
     pixels = [v2.PILToTensor(), own, v2.ToDtype(torch.float32, scale=True)]
     return v2.Compose([ToMode(task.in_chans), crop_and_flip, operations, *pixels, normalize_and_erase])
+
+
+class PixelTransforms:
+    """A user's transforms, one after the other, of the pixels of one image.
+
+    They get pixels, uint8 (C, H, W), and must give an image of the same shape. Numbers between 0 and 1, which a few
+    transforms need (``ToDtype``), are rounded to pixels again, so that the normalization stays that of the task.
+
+    Args:
+        transforms: The transforms.
+    """
+
+    def __init__(self, transforms: Sequence[v2.Transform]) -> None:
+        self.transforms = list(transforms)
+
+    def __call__(self, pixels: Tensor) -> Tensor:
+        """Transform one image.
+
+        Raises:
+            UserError: If a transform fails, or the result is no image of the same shape.
+        """
+        image: Any = pixels
+        for transform in self.transforms:
+            try:
+                image = transform(image)
+            except (MemoryError, UserError):
+                raise
+            except Exception as error:
+                name = type(transform).__name__
+                raise DataError(f"data.transforms: {name} cannot transform an image ({error_line(error)})") from error
+        if not isinstance(image, Tensor) or image.shape != pixels.shape:
+            found = tuple(image.shape) if isinstance(image, Tensor) else f"a {type(image).__name__}"
+            raise DataError(
+                f"data.transforms: the last one gives {found}, expected the shape {tuple(pixels.shape)}; give it this "
+                f"size, or set data.img_size"
+            )
+        image = image.as_subclass(Tensor)  # not one of v2's own classes
+        if image.dtype != torch.uint8 and not (image.is_floating_point() and ((image >= 0) & (image <= 1)).all()):
+            raise DataError(
+                f"data.transforms: the last one gives {image.dtype} of {image.min():g} to {image.max():g}, expected "
+                f"uint8, or numbers between 0 and 1; data.mean and data.std normalize"
+            )
+        result: Tensor = v2.functional.to_dtype(image, torch.uint8, scale=True)
+        return result
+
+    def check(self, channels: int, size: int) -> None:
+        """Transform one random image, so that most mistakes show before any data is read.
+
+        Args:
+            channels: Channels of the images, C.
+            size: Height and width, pixels.
+
+        Raises:
+            UserError: As a call.
+        """
+        with seeded_rng(0):
+            self(torch.randint(0, 256, (channels, size, size), dtype=torch.uint8))
 
 
 class MaskTransform:
