@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 from itertools import islice
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
@@ -91,15 +92,21 @@ def test_a_second_run_decodes_no_image(images: Path, request: pytest.FixtureRequ
 
 def test_processes_that_start_at_the_same_time_share_the_file(images: Path) -> None:
     plain = epochs(opened(images, cache_gib=0))
-    context = multiprocessing.get_context("fork")
-    with context.Pool(4) as pool:
-        found = pool.map(_sums, [str(images)] * 8)
-    assert found == [[float(part.float().sum()) for part in plain]] * 8
+    # This process has threads, so that a fork of it may hang; the server, which imports this module once, has none.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with context.Pool(2, _wait_for_each_other, [context.Barrier(2)]) as pool:
+        found = pool.map(_sums, [images] * 4, chunksize=1)
+    assert found == [[float(part.float().sum()) for part in plain]] * 4
     assert not [path for path in caches() if path.suffix != ".pixels"]
 
 
-def _sums(images: str) -> list[float]:
-    return [float(part.float().sum()) for part in epochs(opened(Path(images)))]
+def _wait_for_each_other(barrier: Barrier) -> None:
+    barrier.wait()
+
+
+def _sums(images: Path) -> list[float]:
+    return [float(part.float().sum()) for part in epochs(opened(images))]
 
 
 @pytest.mark.parametrize("augment", ["crop", "crop_flip"])
