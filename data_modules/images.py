@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from data_modules.library_internals import image_files_of
 from data_modules.splits import Indices
 from lgx.errors import UserError
 from lgx.host.safety import check_resizable, error_line, open_photo, open_undecoded
@@ -149,7 +150,7 @@ def files_of(images: Any) -> list[str]:
     if isinstance(images, LabeledImages) and type(images) is LabeledImages:
         files = files_of(images.source)
         return [files[index] for index in images.indices] if files else []
-    paths = [os.fspath(path) for path in getattr(images, "_image_files", ())]  # some of torchvision's sets
+    paths = [os.fspath(path) for path in image_files_of(images)]
     root = os.path.commonpath(paths) if len(paths) > 1 else ""
     return [Path(os.path.relpath(path, root)).as_posix() for path in paths] if root else []
 

@@ -10,6 +10,7 @@ from data_modules.base import Split
 from data_modules.class_trees import class_folders, read_class_tree
 from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images, LabeledImages, guarded
+from data_modules.library_internals import labels_of
 from data_modules.markers import Places, any_exist
 from data_modules.splits import Indices, stratified_split
 from lgx.errors import UserError
@@ -192,7 +193,7 @@ class TorchvisionSet(OfficialData):
 
     def labels_of(self, source: Any) -> Any:
         """Class index of every example of an opened ``reader``."""
-        return source._labels
+        return labels_of(source)
 
     def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader."""

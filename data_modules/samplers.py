@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from data_modules.loader_end import until_error
+from data_modules.library_internals import until_error
 from data_modules.splits import Indices
 from lgx.errors import UserError
 

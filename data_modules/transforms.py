@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from jsonargparse.typing import register_type
-from lgx.host.safety import error_line
 from numpy.typing import NDArray
 from PIL import Image
 from timm.data.transforms_factory import create_transform
@@ -21,6 +20,7 @@ from lgx.core.eval_transforms import Resize, ToMode, to_tensor
 from lgx.core.eval_transforms import eval_transform as eval_transform
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.host.safety import error_line
 
 # Types of arguments of torchvision's transforms that jsonargparse does not know, and could not write to a file.
 register_type(numbers.Number, lambda value: value, lambda value: value + 0, type_check=isinstance)

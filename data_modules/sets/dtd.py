@@ -18,6 +18,12 @@ class DTD(TorchvisionSet):
         splits="official train, val and test of partition 1",
     )
     marker = "dtd"
-    archives = (Archive(datasets.DTD._URL, datasets.DTD._MD5, "dtd"),)
+    archives = (
+        Archive(
+            "https://www.robots.ox.ac.uk/~vgg/data/dtd/download/dtd-r1.0.1.tar.gz",
+            "fff73e5086ae6bdbea199a49dfb8a4c1",
+            "dtd",
+        ),
+    )
     has_official_val = True
     reader = datasets.DTD

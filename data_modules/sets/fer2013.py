@@ -6,13 +6,18 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from torchvision import datasets
 from torchvision.datasets.utils import check_integrity
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.images import LabeledImages
 from data_modules.official import OfficialData
 from lgx.errors import UserError
+
+TABLES = {
+    "fer2013.csv": "f8428a1edbd21e88f42c73edd2a14f95",
+    "icml_face_data.csv": "b114b9e04e6949e5fe8b6a98b3892b1d",
+}
+"""Tables of the challenge and of its copy, with their md5."""
 
 
 class FER2013(OfficialData):
@@ -41,7 +46,7 @@ class FER2013(OfficialData):
         Raises:
             UserError: If there is no table, or its md5 is wrong.
         """
-        for filename, md5 in (datasets.FER2013._RESOURCES["fer"], datasets.FER2013._RESOURCES["icml"]):
+        for filename, md5 in TABLES.items():
             path = folder / "fer2013" / filename
             if not path.exists():
                 continue

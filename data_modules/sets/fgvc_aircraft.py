@@ -18,6 +18,6 @@ class FGVCAircraft(TorchvisionSet):
         splits="official train, val and test",
     )
     marker = "fgvc-aircraft-2013b"
-    archives = (Archive(datasets.FGVCAircraft._URL),)
+    archives = (Archive("https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/archives/fgvc-aircraft-2013b.tar.gz"),)
     has_official_val = True
     reader = datasets.FGVCAircraft

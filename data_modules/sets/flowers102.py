@@ -21,8 +21,10 @@ class Flowers102(TorchvisionSet):
         class_names=tuple(datasets.Flowers102.classes),
     )
     marker = "flowers-102"
-    archives = tuple(
-        Archive(f"{_URL}/{filename}", md5, "flowers-102") for filename, md5 in datasets.Flowers102._file_dict.values()
+    archives = (
+        Archive(f"{_URL}/102flowers.tgz", "52808999861908f626f3c1f4e79d11fa", "flowers-102"),
+        Archive(f"{_URL}/imagelabels.mat", "e0620be6f572b9609742df49c70aed4d", "flowers-102"),
+        Archive(f"{_URL}/setid.mat", "a5357ecc9cb78c4bef273ce3793fc85c", "flowers-102"),
     )
     has_official_val = True
     reader = datasets.Flowers102

@@ -18,5 +18,5 @@ class Food101(TorchvisionSet):
         splits=TRAIN_AND_TEST,
     )
     marker = "food-101"
-    archives = (Archive(datasets.Food101._URL, datasets.Food101._MD5),)
+    archives = (Archive("http://data.vision.ee.ethz.ch/cvl/food-101.tar.gz", "85eeb15f3717b99a5da872d97d918f87"),)
     reader = datasets.Food101

@@ -1,12 +1,10 @@
 """GTSRB, the German Traffic Sign Recognition Benchmark (Stallkamp et al., 2012)."""
 
-from pathlib import Path
-from typing import Any
-
 from torchvision import datasets
 
 from data_modules.base import DatasetInfo
 from data_modules.images import ImageFiles, LabeledImages
+from data_modules.library_internals import image_files_of
 from data_modules.official import Archive, TorchvisionSet
 from data_modules.splits import Indices, grouped_split
 
@@ -37,14 +35,10 @@ class GTSRB(TorchvisionSet):
     reader = datasets.GTSRB
     unpacked_splits = ("train", "test")
 
-    def labels_of(self, source: Any) -> Any:
-        """See :class:`~data_modules.official.TorchvisionSet`."""
-        return [label for _, label in source._samples]
-
     def hold_out(self, train: LabeledImages | ImageFiles) -> tuple[Indices, Indices]:
         """Hold whole tracks out: a file is called ``<track>_<frame>.ppm``."""
         if isinstance(train, ImageFiles):
             names = [train.path(i).name for i in range(len(train))]
         else:
-            names = [Path(path).name for path, _ in train.source._samples]
+            names = [path.name for path in image_files_of(train.source)]
         return grouped_split(train.labels, [n.split("_")[0] for n in names], self.val_fraction, self.split_seed)

@@ -7,6 +7,7 @@ from torchvision import datasets
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.images import LabeledImages
+from data_modules.library_internals import omniglot_characters
 from data_modules.official import Archive, TorchvisionSet
 
 
@@ -41,9 +42,9 @@ class Omniglot(TorchvisionSet):
     def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open both halves; a file is called ``<character>_<drawer>.png``."""
         halves = [self.reader(str(folder), background=background) for background in (True, False)]
-        names = [name for half in halves for name, _ in half._flat_character_images]
-        shift = len(halves[0]._characters)
-        labels = [c + i * shift for i, half in enumerate(halves) for _, c in half._flat_character_images]
+        (first_half, shift), (second_half, _) = map(omniglot_characters, halves)
+        names = [name for name, _ in (*first_half, *second_half)]
+        labels = [c for _, c in first_half] + [c + shift for _, c in second_half]
         drawer = np.array([int(Path(name).stem.split("_")[1]) for name in names])
         first, last = {"train": (1, 11), "val": (12, 15), "test": (16, 20)}[split]
         chosen = np.flatnonzero((drawer >= first) & (drawer <= last))

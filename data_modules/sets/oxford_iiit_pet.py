@@ -7,6 +7,8 @@ from torchvision import datasets
 from data_modules.base import DatasetInfo, Split
 from data_modules.official import Archive, TorchvisionSet
 
+_URL = "https://www.robots.ox.ac.uk/~vgg/data/pets/data"
+
 
 class OxfordIIITPet(TorchvisionSet):
     """Oxford-IIIT Pet, 37 breeds of cats and dogs."""
@@ -20,7 +22,10 @@ class OxfordIIITPet(TorchvisionSet):
         splits="official trainval (a stratified share held out as val) and test",
     )
     marker = "oxford-iiit-pet"
-    archives = tuple(Archive(url, md5, "oxford-iiit-pet") for url, md5 in datasets.OxfordIIITPet._RESOURCES)
+    archives = (
+        Archive(f"{_URL}/images.tar.gz", "5c4f3ee8e5d25df40f4fd59a7f44e54c", "oxford-iiit-pet"),
+        Archive(f"{_URL}/annotations.tar.gz", "95a8c909bbe2e81eed6a22bccdf3f68f", "oxford-iiit-pet"),
+    )
     reader = datasets.OxfordIIITPet
 
     def arguments(self, split: Split) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Stanford Cars, also called Cars-196 (Krause et al., 2013)."""
 
-from typing import Any
-
 from torchvision import datasets
 
 from data_modules.base import DatasetInfo
@@ -25,7 +23,3 @@ class StanfordCars(TorchvisionSet):
         "cars_test_annos_withlabels.mat into {folder}/stanford_cars"
     )
     reader = datasets.StanfordCars
-
-    def labels_of(self, source: Any) -> Any:
-        """See :class:`~data_modules.official.TorchvisionSet`."""
-        return [int(label) for _, label in source._samples]

@@ -1,0 +1,45 @@
+"""Private names of torch and torchvision: no other module of this package uses one, and each has its reason here."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+
+def until_error(loader: DataLoader[Any], batches: Iterator[Any]) -> Iterator[Any]:
+    """Hand on batches; the first error ends the loader's processes at once.
+
+    PyTorch ends them when Python frees the loader. In a cycle of references, which an error with its traceback makes,
+    the queues to the processes may be freed first: then the program waits five seconds for each process.
+
+    Args:
+        loader: The loader.
+        batches: Its iterator, as ``DataLoader.__iter__`` returns it.
+    """
+    try:
+        yield from batches
+    except Exception:
+        if hasattr(batches, "_shutdown_workers"):
+            batches._shutdown_workers()
+            loader._iterator = None  # the next epoch starts new ones
+        raise
+
+
+def labels_of(reader: Any) -> list[int]:
+    """Class index of every example of a set that torchvision has opened; the public way decodes every image."""
+    if hasattr(reader, "_labels"):
+        return list(reader._labels)
+    return [int(label) for _, label in reader._samples]
+
+
+def image_files_of(reader: Any) -> list[Path]:
+    """File of every example of a set that torchvision has opened, in order; empty where it keeps none."""
+    samples = getattr(reader, "_samples", ())
+    return [Path(os.fspath(file)) for file in getattr(reader, "_image_files", [file for file, _ in samples])]
+
+
+def omniglot_characters(reader: Any) -> tuple[list[tuple[str, int]], int]:
+    """Name and class of every drawing of a half of Omniglot, and the number of classes; the public way decodes all."""
+    return reader._flat_character_images, len(reader._characters)
