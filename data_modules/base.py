@@ -7,7 +7,6 @@ from typing import Literal, Protocol
 
 from lightning.pytorch import LightningDataModule
 
-from data_modules.samplers import Batching
 from lgx.core.batch import Batch
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
@@ -78,7 +77,7 @@ class TaskDataModule(LightningDataModule, ABC):
       (B, N); ``targets``, int64, (B,), (B, H, W) for segmentation or (B, K) for several labels; and the task's name.
 
     The constructor's arguments are options of the command line. One with the name ``seed`` gets the run's seed.
-    ``data_modules.own_loaders`` makes loaders that keep all of this.
+    ``data_modules.loaders`` makes loaders that keep all of this.
 
     Attributes:
         batch_size: Training examples per process and step.
@@ -197,9 +196,3 @@ class TaskDataModule(LightningDataModule, ABC):
 def process_of(module: LightningDataModule) -> tuple[int, int]:
     """Rank and number of processes of a data module's trainer; (0, 1) without one."""
     return (module.trainer.global_rank, module.trainer.world_size) if module.trainer else (0, 1)
-
-
-def batching_of(module: LightningDataModule, batch_size: int, seed: int) -> Batching:
-    """How training examples become batches on this process, with the trainer's ``limit_train_batches``."""
-    limit = module.trainer.limit_train_batches if module.trainer else None
-    return Batching(batch_size, seed, *process_of(module), limit)

@@ -14,6 +14,19 @@ from lgx.errors import UserError
 from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
 
 
+def check_task_name(name: str) -> None:
+    """Refuse the name of a folder as that of a task if it cannot be printed in one line.
+
+    Raises:
+        UserError: If it cannot.
+    """
+    if not LINE.holds(name):
+        raise UserError(
+            f"data.root: the name of the folder {name!a} is the name of the task, but cannot be printed in one line; "
+            f"give the task a name with --data.name"
+        )
+
+
 def class_folders(folder: Path) -> list[str]:
     """Names of the class folders in ``folder``, in the order of numbers if all are numbers, else of the alphabet.
 
@@ -27,7 +40,7 @@ def class_folders(folder: Path) -> list[str]:
                 f"{folder}: the class folder {name!a} has a tab, a line break or another character that cannot be "
                 f"printed in its name; rename it"
             )
-    look_alike(folder, names, names)
+    refuse_look_alikes(folder, names, names)
     return sorted(names, key=int) if all(n.isdecimal() for n in names) else sorted(names)
 
 
@@ -49,7 +62,7 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
     found = class_folders(folder)
     if set(found) != set(classes):
         missing, extra = sorted(set(classes) - set(found)), sorted(set(found) - set(classes))
-        look_alike(folder, extra, missing)
+        refuse_look_alikes(folder, extra, missing)
         problem = f"lacks {missing[:3]}" if missing else f"has the unknown class folders {extra[:3]}"
         raise UserError(f"{where}: {folder} {problem}; expected exactly the {len(classes)} class folders of this set")
     names: list[str] = []
@@ -110,7 +123,7 @@ def read_all(folder: Path, where: str) -> ImageFiles:
     return ImageFiles(folder, [str(path.relative_to(folder)) for path in images], [0] * len(images), where)
 
 
-def look_alike(folder: Path, names: Collection[str], others: Collection[str]) -> None:
+def refuse_look_alikes(folder: Path, names: Collection[str], others: Collection[str]) -> None:
     """Refuse two names that consist of the same letters in different normalizations of Unicode.
 
     Args:

@@ -129,7 +129,7 @@ class Decathlon(ImageDataModule):
     Args:
         task: The task, one of ten.
         test_split: Official split to test on; ``test`` needs ``annotations/<official name>_test.json`` with labels.
-        options: See :class:`~data_modules.options.ImageOptions`; the papers' ViTs use ``img_size`` 224.
+        options: See :class:`~data_modules.data_options.ImageOptions`; the papers' ViTs use ``img_size`` 224.
     """
 
     def __init__(

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from data_modules.base import Split, process_of
+from data_modules.data_options import ImageOptions
 from data_modules.images import Images, LabeledImages, files_of
-from data_modules.options import ImageOptions
-from data_modules.pixel_cache import PixelCache, identity
-from data_modules.pixel_examples import PixelExamples
+from data_modules.pixel_cache import PixelCache, PixelExamples, identity
 from data_modules.samplers import TransformedExamples
 from data_modules.single import AnnouncedExamples, SingleSet
 from data_modules.splits import stratified_order
@@ -42,7 +41,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         self._caches: dict[Split, PixelCache | None] = {}
 
     def check_options(self) -> None:
-        """See :class:`~data_modules.options.DataOptions`; the user's transforms must keep the size of an image."""
+        """See :class:`~data_modules.data_options.DataOptions`; the user's transforms must keep the size of an image."""
         super().check_options()
         info = getattr(self, "info", None)  # of shards it is read later
         own = self.pixel_transforms()

@@ -9,12 +9,12 @@ import numpy as np
 from PIL import Image
 
 from data_modules.base import DatasetInfo, Split
+from data_modules.class_trees import check_task_name
 from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images
 from data_modules.label_table import read_label_table
 from data_modules.splits import Indices, stratified_order, stratified_split
 from data_modules.text_files import read_lines
-from lgx.core.schema import LINE
 from lgx.errors import UserError
 
 
@@ -88,11 +88,7 @@ class MultiLabelFolderData(ImageDataModule):
             kind="multilabel",
             metric="map",
         )
-        if not LINE.holds(self.info.name):
-            raise UserError(
-                f"data.root: the name of the folder {self.info.name!a} is the name of the task, but cannot be printed "
-                f"in one line; give the task a name with --data.name"
-            )
+        check_task_name(self.info.name)
         super().__post_init__()
 
     def read(self, split: Split) -> Images:

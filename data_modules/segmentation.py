@@ -122,7 +122,7 @@ class SegmentationSet(OfficialData):
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": (), "val": (), "test": ()}
 
     def check_options(self) -> None:
-        """See :class:`~data_modules.options.DataOptions`; a user's transforms would not change the masks."""
+        """See :class:`~data_modules.data_options.DataOptions`; a user's transforms would not change the masks."""
         super().check_options()
         if self.transforms:
             raise UserError(

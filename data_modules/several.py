@@ -1,16 +1,19 @@
-"""``SeveralSets``: the base of the data modules that train on several data sets."""
+"""``MultiTask`` and ``MultiText`` train on several data sets: every batch holds examples of one task."""
 
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 from torch.utils.data import DataLoader
 
-from data_modules.base import Split, TaskDataModule, batching_of, process_of
-from data_modules.loading import module_options
-from data_modules.options import DataOptions, MixOptions
+from data_modules.base import Split, TaskDataModule
+from data_modules.catalog import open_set, open_text
+from data_modules.data_options import DataOptions, ImageOptions, MixOptions, TextOptions, copy_options
+from data_modules.image_module import ImageDataModule
+from data_modules.loaders import batching_of, check_share, loader_arguments
 from data_modules.single import SingleSet
 from data_modules.splits import Indices
 from data_modules.task_sampler import (
@@ -21,6 +24,9 @@ from data_modules.task_sampler import (
     augment_seed,
     task_weights,
 )
+from data_modules.text_set import TextSet
+from data_modules.tokens import Texts
+from data_modules.transforms import Augment
 from lgx.core.batch import Batch
 from lgx.core.task import Task, shared_metric
 from lgx.errors import UserError
@@ -133,7 +139,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
 
     def train_dataloader(self) -> TaskLoader:
         """Batches of drawn tasks; the loader can resume in the middle of an epoch."""
-        batching = batching_of(self, self.batch_size, self.seed)
+        batching = batching_of(self, self.seed)
         found = dict(zip(self.sets, self._parts("train"), strict=True))
         sizes = {name: len(part) for name, part in found.items()}
         weights = np.array(list(self.sampling_weights.values()))
@@ -143,7 +149,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
             self.sets[name].transformed(part, train=True, seed=augment_seed(self.seed, name))
             for name, part in found.items()
         ]
-        options = module_options(self, self._collate, self.batch_size)
+        options = loader_arguments(self, self._collate, self.batch_size)
         return TaskLoader(TaskExamples(parts), batch_sampler=sampler, **options)
 
     def val_dataloader(self) -> DataLoader[Any]:
@@ -179,13 +185,12 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         return [module.first(part, self.limit_eval, split) for module, part in zip(modules, parts, strict=True)]
 
     def _eval_loader(self, split: Split) -> DataLoader[Any]:
-        parts, (rank, world_size) = self._parts(split), process_of(self)
+        parts = self._parts(split)
         for name, part in zip(self.sets, parts, strict=True):
-            if len(part) < world_size:
-                raise UserError(f"{name} {split}: {len(part)} examples for {world_size} processes; use fewer processes")
+            rank, world_size = check_share(self, len(part), f"{name} {split}")
         examples = [module.transformed(part) for module, part in zip(self.sets.values(), parts, strict=True)]
         sampler = TaskEvalSampler([len(part) for part in parts], self.evaluation_batch, rank, world_size)
-        options = module_options(self, self._collate, self.evaluation_batch)
+        options = loader_arguments(self, self._collate, self.evaluation_batch)
         return DataLoader(TaskExamples(examples), batch_sampler=sampler, **options)
 
     def _collate(self, examples: Sequence[tuple[Any, Any, int]]) -> Batch:
@@ -193,3 +198,65 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         module = list(self.sets.values())[tasks[0]]
         batch: Batch = module.collate(list(zip(inputs, targets, strict=True)))
         return batch
+
+
+@dataclass(eq=False, repr=False)
+class MultiTask(ImageOptions, SeveralSets):
+    """Trains on several image sets at once.
+
+    Args:
+        tasks: The data sets: names of ``lgx data list``, or folders of your own images
+            (train/<class>/<image>, test/...).
+        root: Folder that contains the named data sets.
+        img_size: Height and width in pixels to which the images of all tasks are resized.
+        in_chans: 1 (gray) or 3 (RGB) channels, for all tasks.
+        val_fraction: Share of a task's training images held out for validation if it has no official split for it.
+        split_seed: Seed of that split and of the limits.
+        seed: Seed of draws, order and augmentation.
+        limit_train: Use only the first so many training examples of each task's class-stratified, seeded draw.
+        augment_of: Augmentation of some of the tasks, by name, instead of ``augment``.
+    """
+
+    img_size: int = 224
+    in_chans: Literal[1, 3] = 3
+    augment_of: dict[str, Augment] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if unknown := sorted(self.augment_of.keys() - self.sets.keys()):
+            raise UserError(
+                f"data.augment_of: {', '.join(unknown)} is no task of this run, which has {', '.join(self.sets)}"
+            )
+
+    def open(self, name: str) -> ImageDataModule:
+        """The data module of an image set, with the options of this one."""
+        module = open_set(name, self.root)
+        copy_options(ImageOptions, self, module)
+        module.augment = self.augment_of.get(module.info.name, self.augment)
+        return module
+
+
+@dataclass(eq=False, repr=False)
+class MultiText(TextOptions, SeveralSets):
+    """Trains on several text sets at once.
+
+    Batches hold texts of similar length, as those of one set do.
+
+    Args:
+        tasks: The text sets: names of ``lgx data list``.
+        source: ``files`` or ``hub``, for all tasks, see :class:`~data_modules.data_options.TextOptions`.
+        max_len: Longest text, in tokens, for all tasks.
+        val_fraction: Share of a task's training texts held out for validation if it has no official split for it.
+        split_seed: Seed of that split and of the limits.
+        seed: Seed of draws and order.
+        limit_train: Use only the first so many training examples of each task's class-stratified, seeded draw.
+    """
+
+    def open(self, name: str) -> TextSet:
+        """The data module of a text set, with the options of this one."""
+        module = open_text(name, self.root)
+        copy_options(TextOptions, self, module)
+        return module
+
+    def _lengths(self, parts: Mapping[str, Texts]) -> dict[str, Indices]:
+        return {name: part.lengths for name, part in parts.items()}

@@ -27,7 +27,6 @@ _COUNT = at_most(2**40)
 _INDEX = {"info": MAPPING, "splits": mapping_of(MAPPING)}
 _SPLIT = {"count": _COUNT, "shards": list_of(MAPPING)}
 _SHARD = {"file": LINE, "count": _COUNT, "sha256": LINE}
-_RENAMED = {"licence": "license"}  # keys of `info` in indices that earlier versions wrote
 _INFO = {
     "name": LINE,
     "num_classes": at_most(1_000_000, 1),
@@ -126,9 +125,6 @@ def load_index(directory: Path) -> dict[str, Any]:
     remedy = "remove the folder and write it again"
     place = f"{directory / INDEX}: not an index of shards"
     index = check_fields(read_json(directory / INDEX, remedy), _INDEX, place, complete=True)
-    for old, new in _RENAMED.items():
-        if old in index["info"]:
-            index["info"].setdefault(new, index["info"].pop(old))
     check_fields(index["info"], _INFO, f"{place}: info")
     for split, entry in index["splits"].items():
         check_fields(entry, _SPLIT, f"{place}: {split}", complete=True)

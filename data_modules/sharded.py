@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from data_modules.base import Split, TrainLoader, process_of
 from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
-from data_modules.loading import module_options
+from data_modules.loaders import loader_arguments, train_batching
 from data_modules.samplers import Batching
 from data_modules.shard_index import read_index, refuse_url
 from data_modules.shards import ShardImages
@@ -35,7 +35,7 @@ class ShardedImages(ImageDataModule):
     shuffle_buffer: int = 1000
 
     def check_options(self) -> None:
-        """See :class:`~data_modules.options.DataOptions`; ``root`` must be a local folder."""
+        """See :class:`~data_modules.data_options.DataOptions`; ``root`` must be a local folder."""
         refuse_url(self.root)
         super().check_options()
 
@@ -61,7 +61,7 @@ class ShardedImages(ImageDataModule):
         if not isinstance(images, StreamedShards):
             return super().train_dataloader()
         transform = train_transform(self.task, self.augment, self.pixel_transforms())
-        batching = self.train_batching(len(images))
+        batching = train_batching(self, len(images), self.seed)
         batches = ShardBatches(images, transform, self.info.name, batching, buffer=self.shuffle_buffer)
         return self._stream(batches, self.num_workers, train=True)
 
@@ -93,7 +93,7 @@ class ShardedImages(ImageDataModule):
     def _stream(self, batches: ShardBatches, num_workers: int, train: bool) -> StreamLoader:
         # Lightning warns of the length of every iterable set, but this length is exact.
         warnings.filterwarnings("ignore", "Your `IterableDataset` has `__len__` defined")
-        options = module_options(self, unchanged, batches.batching.batch_size, num_workers)
+        options = loader_arguments(self, unchanged, batches.batching.batch_size, num_workers)
         return StreamLoader(batches, lambda: self.trainer.current_epoch if self.trainer and train else 0, **options)
 
 

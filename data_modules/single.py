@@ -9,11 +9,11 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
-from data_modules.base import DatasetInfo, Split, TaskDataModule, TrainLoader, batching_of, process_of
+from data_modules.base import DatasetInfo, Split, TaskDataModule, TrainLoader, process_of
+from data_modules.data_options import VAL_FRACTION, DataOptions
 from data_modules.fingerprint import fingerprint, fingerprint_of_names
-from data_modules.loading import module_options
-from data_modules.options import VAL_FRACTION, DataOptions
-from data_modules.samplers import Batching, ResumableLoader, TrainBatchSampler, TransformedExamples, UnpaddedEvalSampler
+from data_modules.loaders import check_share, eval_loader, train_batching, train_loader
+from data_modules.samplers import Batching, TrainBatchSampler, TransformedExamples, UnpaddedEvalSampler
 from lgx.core.batch import Batch
 from lgx.errors import UserError
 
@@ -160,9 +160,8 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
             UserError: If the examples do not fill one batch on every process.
         """
         examples = self._splits["train"]
-        sampler = self.train_sampler(examples, self.train_batching(len(examples)))
-        options = module_options(self, self.collate, self.batch_size)
-        return ResumableLoader(self.transformed(examples, train=True), batch_sampler=sampler, **options)
+        sampler = self.train_sampler(examples, train_batching(self, len(examples), self.seed))
+        return train_loader(self, self.transformed(examples, train=True), self.seed, self.collate, sampler)
 
     def val_dataloader(self) -> DataLoader[Any]:
         """Every validation example once."""
@@ -201,15 +200,9 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         return self._eval_dataloader(self._splits[split], split, in_order)
 
     def _eval_dataloader(self, examples: ExamplesT, split: Split, in_order: bool) -> DataLoader[Any]:
-        rank, world_size = process_of(self)
-        if len(examples) < world_size:
-            raise UserError(
-                f"{self.info.name} {split}: {len(examples)} examples for {world_size} processes; use fewer processes"
-            )
-        sampler = self.eval_sampler(examples, rank, world_size, in_order)
-        options = module_options(self, self.collate, self.evaluation_batch)
-        # Keyword arguments only: Lightning rebuilds the loader from them for `lgx predict`.
-        return DataLoader(self.transformed(examples), batch_size=self.evaluation_batch, sampler=sampler, **options)
+        share = check_share(self, len(examples), f"{self.info.name} {split}")
+        sampler = self.eval_sampler(examples, *share, in_order)
+        return eval_loader(self, self.transformed(examples), self.collate, sampler, self.evaluation_batch)
 
     # -- what a plan needs --------------------------------------------------------------------------------------
 
@@ -234,23 +227,6 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         self._splits["train"] = cast(ExamplesT, AnnouncedExamples(left))
 
     # -- checks -------------------------------------------------------------------------------------------------
-
-    def train_batching(self, size: int) -> Batching:
-        """Size, seed and processes of the training batches.
-
-        Args:
-            size: Number of training examples.
-
-        Raises:
-            UserError: If the examples do not fill one batch on every process.
-        """
-        batching = batching_of(self, self.batch_size, self.seed)
-        if size < batching.global_batch:
-            raise UserError(
-                f"data.batch_size: {self.batch_size} x {batching.world_size} processes exceeds the {size} training "
-                f"examples of {self.info.name}; use a smaller batch_size"
-            )
-        return batching
 
     def refuse_empty(self, examples: ExamplesT, split: Split) -> ExamplesT:
         """Return the examples, of which there must be one."""

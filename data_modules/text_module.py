@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from data_modules.base import Split
-from data_modules.options import TextOptions
+from data_modules.data_options import TextOptions
 from data_modules.samplers import Batching, LengthBatchSampler, TransformedExamples, UnpaddedEvalSampler
 from data_modules.single import SingleSet
 from data_modules.splits import stratified_order, stratified_split

@@ -84,7 +84,7 @@ def _embed_all(
     from rich.progress import track
     from torch.utils.data import DataLoader
 
-    from data_modules.loading import loader_options
+    from data_modules.loaders import loader_options
     from data_modules.samplers import UnpaddedEvalSampler
     from lgx.artifacts.task_embeddings import TaskEmbeddings
     from lgx.components.task_features import sum_features
@@ -143,7 +143,7 @@ def _check_place(out: str, force: bool, *reads: str | None) -> None:
 
 
 def _check_numbers(num_workers: int, worker_timeout: int, **counts: int | None) -> None:
-    from data_modules.loading import check_workers
+    from data_modules.loaders import check_workers
     from lgx.errors import UserError
 
     check_workers(num_workers, "--num_workers")

@@ -5,7 +5,7 @@ from typing import Any
 from lightning.pytorch import Trainer
 
 from data_modules import TaskDataModule
-from data_modules.contract import Loader, check_module, is_of_another_package
+from data_modules.module_checks import Loader, check_module, is_of_another_package
 
 _EVALUATED: dict[str, Loader] = {"validate": "val", "test": "test", "predict": "predict"}
 

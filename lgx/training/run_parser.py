@@ -9,7 +9,7 @@ from lightning.pytorch.cli import LightningArgumentParser
 from lightning.pytorch.loggers import Logger
 
 from data_modules import TaskDataModule  # importing the package makes every data module known by its short name
-from data_modules.contract import check_options, check_task
+from data_modules.module_checks import check_options, check_task
 from lgx.initialization import Initializer
 from lgx.methods.base import Method
 from lgx.training.flags import add_flag

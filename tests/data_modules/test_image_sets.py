@@ -182,12 +182,6 @@ def test_one_class_no_images_and_missing_folders_are_explained(tmp_path: Path) -
         ImageFolderData(root=str(tmp_path)).read("test")
 
 
-@pytest.mark.parametrize(("key", "value"), [("val_fraction", 0.0), ("val_fraction", 1.0), ("limit_train", 0)])
-def test_arguments_out_of_range_are_refused(key: str, value: float) -> None:
-    with pytest.raises(UserError, match=f"data.{key}: expected"):
-        CIFAR10(**{key: value})
-
-
 # -- facts and command line -------------------------------------------------------------------------------------------
 
 

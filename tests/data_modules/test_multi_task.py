@@ -227,6 +227,8 @@ def test_evaluation_goes_through_the_tasks_in_order(places):
     for batch in made.test_dataloader():
         tested[batch.task] += len(batch.targets)
     assert tested == {"pocket_digits": 359, "few": 4, "shapes": 12}
+    with pytest.raises(UserError, match="predict one task at a time"):
+        made.predict_dataloader()
 
 
 def test_only_what_a_stage_needs_is_read(places):
@@ -257,23 +259,14 @@ def test_a_run_of_the_command_line_trains_on_all_tasks(places, tmp_path):
         ({"tasks": ("pocket",)}, "pocket is a suite of data sets; name one: pocket_digits"),
         ({"tasks": ("/nowhere",)}, r"no data set is called /nowhere; .* or give a folder that holds train/<class>"),
         ({"temperature": 0.0}, r"data\.temperature: expected a number above 0 .*, got 0\.0"),
-        ({"temperature": -1.0}, r"data\.temperature"),
         ({"temperature": float("nan")}, r"data\.temperature"),
         ({"steps_per_epoch": 0}, r"data\.steps_per_epoch: expected at least 1"),
         ({"limit_eval": 0}, r"data\.limit_eval: expected at least 1"),
-        ({"limit_train": 0}, r"data\.limit_train: expected at least 1"),
-        ({"batch_size": 0}, r"data\.batch_size: expected at least 1"),
-        ({"img_size": 0}, r"data\.img_size: expected at least 1"),
     ],
 )
 def test_bad_arguments_are_refused(places, options, sentence):
     with pytest.raises(UserError, match=sentence):
         module(places, **options)
-
-
-def test_prediction_is_refused(places):
-    with pytest.raises(UserError, match="predict one task at a time"):
-        module(places).predict_dataloader()
 
 
 def test_open_set_finds_names_and_folders(places):

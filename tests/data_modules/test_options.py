@@ -9,7 +9,7 @@ from lightning.pytorch.cli import LightningArgumentParser
 
 import data_modules
 from data_modules import CIFAR10, CoLA, ImageDataModule, ImageNet, MultiTask, MultiText, PocketDecathlon
-from data_modules.loading import MOST_WORKERS
+from data_modules.loaders import MOST_WORKERS
 from lgx.errors import UserError
 
 WORKERS = f"{MOST_WORKERS} on this machine with {os.cpu_count()} cores"
@@ -95,6 +95,15 @@ def test_an_option_out_of_range_is_refused(kind: Any, option: str, value: float,
     with pytest.raises(UserError) as caught:
         kind(**{option: value})
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "value"),
+    [(CoLA, "max_len", 2), (CoLA, "vocab_size", 1), (CIFAR10, "img_size", 0), (CIFAR10, "cache_gib", -1.0)],
+)
+def test_an_option_of_one_kind_out_of_range_is_refused(kind: Any, option: str, value: float) -> None:
+    with pytest.raises(UserError, match=rf"^data\.{option}: expected at least \d+.*, got {value}$"):
+        kind(**{option: value})
 
 
 def test_an_unknown_option_is_refused() -> None:

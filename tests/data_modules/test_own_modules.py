@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from data_modules import TaskDataModule
-from data_modules.contract import check_module, check_task
-from data_modules.own_loaders import eval_loader, train_loader
+from data_modules.loaders import eval_loader, train_loader
+from data_modules.module_checks import check_module, check_task
 from lgx.core.batch import Batch
 from lgx.core.rows import read_rows
 from lgx.core.task import Task

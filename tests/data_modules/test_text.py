@@ -1,24 +1,21 @@
 """Text sets: every official format, batches by length, and mistakes with file and line."""
 
 import sys
-import time
 
 import numpy as np
 import pytest
 import torch
 from huggingface_hub import constants
 
-from data_modules import CoLA, IMDBSubset
 from data_modules.registry import TEXT_SETS
 from data_modules.samplers import Batching, LengthBatchSampler
 from data_modules.task_sampler import TaskBatchSampler, TaskExamples
 from data_modules.text_files import read_lines
 from lgx.errors import UserError
-from lgx.host import hub
 from tests.data_modules.text_helpers import decoded, opened
 from tests.support.extras import import_transformers
 from tests.support.fake_text import sentences, write_sets
-from tests.support.hub import CLOSED, empty_hub, silent_hub
+from tests.support.hub import CLOSED, empty_hub
 from tests.support.paths import SHARED
 
 import_transformers()
@@ -112,19 +109,12 @@ def test_the_hub_gives_the_same_examples(text_root, vocabulary, monkeypatch):
     mrpc.prepare_data()
 
 
-@pytest.mark.parametrize("address", [CLOSED, None])
-def test_without_a_network_a_set_of_the_hub_ends_with_one_sentence(
-    text_root, vocabulary, tmp_path, monkeypatch, address
-):
+def test_without_a_network_a_set_of_the_hub_ends_with_one_sentence(text_root, vocabulary, tmp_path, monkeypatch):
     datasets = pytest.importorskip("datasets")
-    monkeypatch.setattr(hub, "SECONDS", 1.0)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    with silent_hub() as silent:
-        monkeypatch.setattr(constants, "ENDPOINT", address or silent)
-        began = time.monotonic()
-        with pytest.raises(UserError, match=r"nyu-mll/glue \(cola\) train: is not in the cache.*data.source files"):
-            opened("cola", text_root, vocabulary, source="hub")
-        assert time.monotonic() - began < 8
+    monkeypatch.setattr(constants, "ENDPOINT", CLOSED)
+    with pytest.raises(UserError, match=r"nyu-mll/glue \(cola\) train: is not in the cache.*data.source files"):
+        opened("cola", text_root, vocabulary, source="hub")
 
 
 def test_what_the_hub_lacks_ends_with_one_sentence(text_root, vocabulary, monkeypatch):
@@ -161,12 +151,9 @@ def test_limited_training_is_stratified_and_part_of_the_whole(text_root, vocabul
 
 # -- mistakes ---------------------------------------------------------------------------------------------------------
 
+PAIRS = "index\tsentence1\tsentence2\tlabel\n"
 BAD = {
-    "a row with too few columns": (
-        "sst2/train.tsv",
-        "sentence\tlabel\ngood\t1\nbad\n",
-        "line 3: 1 columns, expected 2",
-    ),
+    "a row with too few columns": ("sst2/train.tsv", "sentence\tlabel\ngood\t1\nbad\n", "line 3: 1 columns, exp"),
     "a row with too many columns": ("sst2/train.tsv", "sentence\tlabel\na\tb\t1\n", "line 2: 3 columns, expected 2"),
     "a missing label column": ("sst2/train.tsv", "sentence\tscore\na\t1\n", "line 1: no column 'label' among sentence"),
     "an unknown label": ("sst2/train.tsv", "sentence\tlabel\na\t2\n", "line 2: label '2', expected 0 or 1"),
@@ -175,23 +162,11 @@ BAD = {
     "an empty file": ("sst2/train.tsv", "", "train.tsv: is empty"),
     "a text in another encoding": ("sst2/train.tsv", b"sentence\tlabel\ncaf\xe9\t1\n", "line 2: not UTF-8 text"),
     "a malformed row of CoLA": ("cola/raw/in_domain_train.tsv", "gj04\t1\t\tgood\ngj04\t1\tbad\n", "line 2: 3 columns"),
-    "an empty half of a pair": (
-        "rte/train.tsv",
-        "index\tsentence1\tsentence2\tlabel\n0\ta\t\tentailment\n",
-        "line 2: an",
-    ),
-    "an unknown label of RTE": (
-        "rte/train.tsv",
-        "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tyes\n",
-        "expected entail",
-    ),
+    "an empty half of a pair": ("rte/train.tsv", f"{PAIRS}0\ta\t\tentailment\n", "line 2: an empty sentence"),
+    "an unknown label of RTE": ("rte/train.tsv", f"{PAIRS}0\ta\tb\tyes\n", "line 2: label 'yes', expected entail"),
     "a missing label column of MRPC": ("mrpc/msr_paraphrase_train.txt", "#1 String\t#2 String\na\tb\n", "no column 'Q"),
     "a broken JSON line": ("imdb_subset/train.jsonl", '{"label": 1, "text": "a"}\n{"label": 1,\n', "line 2: not valid"),
-    "a JSON line without text": (
-        "imdb_subset/train.jsonl",
-        '{"label": 1}\n',
-        "line 1: expected an object with the keys",
-    ),
+    "a JSON line without text": ("imdb_subset/train.jsonl", '{"label": 1}\n', "line 1: expected an object with the"),
     "a JSON line without label": ("imdb_subset/train.jsonl", '{"text": "a"}\n', "line 1: label None, expected 0 to 1"),
     "an empty review": ("imdb/train/pos/3_1.txt", "   \n", "3_1.txt, line 1: an empty sentence"),
 }
@@ -218,20 +193,6 @@ def test_absent_files_say_what_belongs_where(tmp_path, vocabulary):
     (tmp_path / "imdb/train/neg").mkdir(parents=True)
     with pytest.raises(UserError, match=r"neg: holds no \*.txt file"):
         opened("imdb", tmp_path, vocabulary)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batch_size": 0}, "data.batch_size"),
-        ({"max_len": 2}, "data.max_len: expected at least 3, got 2"),
-        ({"val_fraction": 1.0}, "data.val_fraction"),
-        ({"limit_train": 0}, "data.limit_train"),
-    ],
-)
-def test_options_out_of_range_are_refused(options, message):
-    with pytest.raises(UserError, match=message):
-        CoLA(**options)
 
 
 def test_a_batch_larger_than_the_set_is_refused(text_root, vocabulary):
@@ -336,7 +297,3 @@ def test_the_real_sets_have_their_official_sizes(name):
     expected = (2_127, 363, 277) if name == "rte" else module.info.sizes  # this copy of RTE has a val.tsv
     assert sizes == expected
     assert all(module.examples(split).lengths.max() <= 128 for split in ("train", "val", "test"))
-
-
-def test_the_imdb_subset_has_a_name_of_its_own():
-    assert IMDBSubset.info.name != TEXT_SETS["imdb"].info.name

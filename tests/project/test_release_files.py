@@ -98,12 +98,18 @@ def test_every_target_has_a_help_text_and_is_phony():
     assert set(phony[1].split()) == TARGETS
 
 
-def test_the_sbom_asks_for_the_wheel_first(tmp_path):
-    makefile = ROOT / "Makefile"
-    command = ["make", "--no-print-directory", "-f", makefile, "sbom"]  # this test may run below another make
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("sbom", "make sbom: .venv-wheel is missing; run make wheel first\n"),
+        ("slurm-programs", "make slurm: no-such-program is missing; apt-get install slurm-wlm munge\n"),
+    ],
+)
+def test_a_target_says_what_it_needs(tmp_path, target, sentence):
+    command = ["make", "--no-print-directory", "-f", ROOT / "Makefile", target, "SLURM=no-such-program"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)  # perhaps below another make
     assert done.returncode != 0
-    assert done.stdout == "make sbom: .venv-wheel is missing; run make wheel first\n"
+    assert done.stdout == sentence
 
 
 def test_hooks_issue_forms_and_updates_are_valid():

@@ -35,29 +35,12 @@ def test_mistakes_end_with_one_sentence(text_root, tmp_path, model, options, sen
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "sentence"),
-    [
-        ("cola/raw/in_domain_train.tsv", "gj04\t1\t\tgood\ngj04\t1\tbad\n", "train.tsv, line 2: 3 columns"),
-        ("cola/raw/in_domain_train.tsv", "gj04\t1\t\tgood\ngj04\t1\t\t \n", "train.tsv, line 2: an empty sentence"),
-        ("gpt2_vocab/vocab.bpe", "#version: 0.2\nq u\n", "vocab.bpe, line 2: the vocabulary beside it has no"),
-    ],
-)  # fmt: skip
-def test_malformed_files_are_named_by_the_command_line(tmp_path, file, content, sentence):
+def test_a_malformed_file_is_named_by_the_command_line(tmp_path):
     text_root = write_sets(tmp_path / "data")
     write_vocabulary(text_root / "gpt2_vocab")
-    (text_root / file).write_text(content)
+    (text_root / "cola/raw/in_domain_train.tsv").write_text("gj04\t1\t\tgood\ngj04\t1\tbad\n")
     done = run(text_root, tmp_path, "Finetune")
-    assert (done.code, sentence in done.sentence) == (2, True), done.err
-
-
-def test_over_long_texts_and_missing_label_columns_are_named_by_the_command_line(text_root, tmp_path):
-    done = run(text_root, tmp_path, "Finetune", "--data.too_long=refuse", "--data.max_len=12")
-    assert (done.code, "tokens, more than data.max_len 12" in done.sentence) == (2, True), done.err
-    other = write_sets(tmp_path / "data")
-    (other / "sst2/train.tsv").write_text("sentence\tscore\na\t1\n")
-    done = run(other, tmp_path, "Finetune", f"--data.tokenizer={text_root}/gpt2_vocab", data="SST2")
-    assert (done.code, "train.tsv, line 1: no column 'label'" in done.sentence) == (2, True), done.err
+    assert (done.code, "train.tsv, line 2: 3 columns" in done.sentence) == (2, True), done.err
 
 
 def test_a_missing_extra_ends_with_one_sentence(text_root, tmp_path, monkeypatch):

@@ -192,7 +192,7 @@ def test_a_high_price_leaves_no_own_block(selections):
 
 
 def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
-    from data_modules.multi_task import MultiTask
+    from data_modules.several import MultiTask
     from lgx.methods.base import label_loss
 
     stored = SelectionRun.load(selections / "free/seed0")

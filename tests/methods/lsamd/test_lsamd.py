@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from data_modules.catalog import open_set
-from data_modules.multi_task import MultiTask
+from data_modules.several import MultiTask
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene

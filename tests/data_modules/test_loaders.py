@@ -9,7 +9,7 @@ import pytest
 
 from data_modules import ADE20K, CIFAR10, CoLA, MultiTask
 from data_modules.images import ImageFiles
-from data_modules.loading import MOST_WORKERS, check_shared_memory, example_bytes
+from data_modules.loaders import MOST_WORKERS, check_shared_memory, example_bytes
 from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.support.command_line import arguments, lgx
@@ -20,7 +20,7 @@ from tests.support.disks import mounted
 def small_memory(tmp_path, monkeypatch):
     """Shared memory of one MiB in place of the machine's."""
     with mounted(tmp_path / "shm", "-o", "size=1m") as disk:
-        monkeypatch.setattr("data_modules.loading._SHARED", disk)
+        monkeypatch.setattr("data_modules.loaders._SHARED", disk)
         yield disk
 
 
@@ -59,7 +59,7 @@ def test_several_training_processes_share_the_memory(small_memory):
 
 
 def test_systems_without_that_folder_are_not_checked(monkeypatch):
-    monkeypatch.setattr("data_modules.loading._SHARED", Path("/nowhere"))
+    monkeypatch.setattr("data_modules.loaders._SHARED", Path("/nowhere"))
     check_shared_memory(64, 2**60)
 
 
@@ -77,8 +77,8 @@ def test_a_full_shared_memory_ends_the_run_at_once(images, tmp_path):
     # The check is switched off, as if other programs filled the memory after it. Without SharedCollate the run hangs.
     probe = tmp_path / "probe.py"
     probe.write_text(
-        "import sys\nfrom pathlib import Path\nimport data_modules.loading as loading\n"
-        "loading._SHARED = Path('/nowhere')\nfrom lgx.cli import main\nmain(sys.argv[1:])\n"
+        "import sys\nfrom pathlib import Path\nimport data_modules.loaders as loaders\n"
+        "loaders._SHARED = Path('/nowhere')\nfrom lgx.cli import main\nmain(sys.argv[1:])\n"
     )
     options = ["--data.num_workers=2", "--data.img_size=64", "--model.arch=6-Tiny,img_size=64,patch_size=32"]
     command = arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=r", *options)

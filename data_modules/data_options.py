@@ -12,7 +12,7 @@ from typing import Literal
 from torchvision.transforms import v2
 
 from data_modules.base import WORKER_TIMEOUT
-from data_modules.loading import check_workers
+from data_modules.loaders import check_workers
 from data_modules.transforms import Augment
 from lgx.errors import UserError
 
