@@ -31,6 +31,9 @@ _ADDED_HEADERS = {
 _ZIP_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 """Of the other methods zipfile decompresses a whole block at once, of which 64 KiB may expand to gigabytes."""
 
+_DAMAGE = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError, ValueError)
+"""Errors that a damaged archive causes."""
+
 
 class BoundedInfo(tarfile.TarInfo):
     """Header of a member of a tar file; tarfile reads it into memory, whatever size it states.
@@ -97,15 +100,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
                     raise UserError(f"{path}: its member {member.filename!r} is not deflated; zip it again")
             check_size(path, sum(member.file_size for member in members))
             yield archive
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        lzma.LZMAError,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        ValueError,
-    ) as error:
+    except (*_DAMAGE, NotImplementedError, RuntimeError) as error:
         raise UserError(f"{path}: a damaged or encrypted zip file ({error}); fetch it again") from error
 
 
@@ -118,15 +113,7 @@ def reading_tar(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (
-        tarfile.TarError,
-        EOFError,
-        zlib.error,
-        lzma.LZMAError,
-        gzip.BadGzipFile,
-        ValueError,
-        RecursionError,
-    ) as error:
+    except (*_DAMAGE, RecursionError) as error:
         raise UserError(f"{path}: a damaged archive ({error}); fetch it again") from error
 
 

@@ -1,7 +1,6 @@
 """Trees of class folders: ``folder/<class>/**/<image>``."""
 
 import functools
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -31,7 +30,7 @@ def class_folders(folder: Path) -> list[str]:
     """Names of the class folders in ``folder``, in the order of numbers if all are numbers, else of the alphabet.
 
     Raises:
-        UserError: If a name cannot be printed in one line, or two names look the same.
+        UserError: If a name cannot be printed in one line.
     """
     names = [p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
     for name in names:
@@ -40,7 +39,6 @@ def class_folders(folder: Path) -> list[str]:
                 f"{folder}: the class folder {name!a} has a tab, a line break or another character that cannot be "
                 f"printed in its name; rename it"
             )
-    refuse_look_alikes(folder, names, names)
     return sorted(names, key=int) if all(n.isdecimal() for n in names) else sorted(names)
 
 
@@ -62,8 +60,10 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
     found = class_folders(folder)
     if set(found) != set(classes):
         missing, extra = sorted(set(classes) - set(found)), sorted(set(found) - set(classes))
-        refuse_look_alikes(folder, extra, missing)
-        problem = f"lacks {missing[:3]}" if missing else f"has the unknown class folders {extra[:3]}"
+        # In ASCII, because names in different normalizations of Unicode look the same.
+        lacks = f"lacks {', '.join(map(ascii, missing[:3]))}" if missing else ""
+        has = f"has the unknown class folders {', '.join(map(ascii, extra[:3]))}" if extra else ""
+        problem = " and ".join(filter(None, (lacks, has)))
         raise UserError(f"{where}: {folder} {problem}; expected exactly the {len(classes)} class folders of this set")
     names: list[str] = []
     labels: list[int] = []
@@ -121,33 +121,6 @@ def read_all(folder: Path, where: str) -> ImageFiles:
     if unread and images:
         _say_skipped(folder, unread)
     return ImageFiles(folder, [str(path.relative_to(folder)) for path in images], [0] * len(images), where)
-
-
-def refuse_look_alikes(folder: Path, names: Collection[str], others: Collection[str]) -> None:
-    """Refuse two names that consist of the same letters in different normalizations of Unicode.
-
-    Args:
-        folder: The folder that has ``names``.
-        names: Names of class folders.
-        others: The names that are expected.
-
-    Raises:
-        UserError: If a name and another one look the same.
-    """
-    known = {unicodedata.normalize("NFC", other): other for other in sorted(others)}
-    for name in sorted(names):
-        other = known.get(unicodedata.normalize("NFC", name), name)
-        if other != name:
-            raise UserError(
-                f"{folder}: the class folders {_spelled(name)} and {_spelled(other)} look the same but are different "
-                f"names; rename one of them"
-            )
-
-
-def _spelled(name: str) -> str:
-    """A name in ASCII, with its normalization."""
-    form = next((form for form in ("NFC", "NFD") if unicodedata.is_normalized(form, name)), "not normalized")
-    return f"{name!a} ({form})"
 
 
 def _say_skipped(folder: Path, unread: Counter[str], only: str = "") -> None:

@@ -2,13 +2,13 @@
 
 import importlib
 import inspect
+import os
 from functools import cache
 from typing import Any
 
 from jsonargparse import set_parsing_settings
 
 from lgx.errors import UserError
-from lgx.host.user_packages import user_packages
 
 _PACKAGES = {
     "lgx.training.callbacks": "lgx", "lgx.components.optim": "lgx",
@@ -33,6 +33,11 @@ _admitted: set[str] = set()
 """What ``LGX_ALLOW_IMPORTS`` has named so far in this process."""
 _in_force: list[Any] = []
 """What jsonargparse was given last: whether classes are known, and the packages of ``LGX_ALLOW_IMPORTS``."""
+
+
+def user_packages() -> list[str]:
+    """Packages in ``LGX_ALLOW_IMPORTS=mypackage,other``, as the environment has them now."""
+    return [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
 
 
 def restrict_imports() -> None:

@@ -130,12 +130,6 @@ def test_an_absent_task_names_folder_and_command(tmp_path: Path) -> None:
         Decathlon("flowers", root=str(tmp_path)).setup("fit")
 
 
-@pytest.mark.parametrize(("key", "value"), [("task", "mnist"), ("test_split", "train")])
-def test_arguments_out_of_range_are_refused(key: str, value: str) -> None:
-    with pytest.raises(UserError, match=f"data.{key}: expected"):
-        Decathlon(**{key: value})  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

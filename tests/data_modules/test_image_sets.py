@@ -178,7 +178,7 @@ def test_one_class_no_images_and_missing_folders_are_explained(tmp_path: Path) -
     with pytest.raises(UserError, match="test: no image below"):
         ImageFolderData(root=str(tmp_path)).read("test")
     (tmp_path / "test" / "z").mkdir()
-    with pytest.raises(UserError, match=r"unknown class folders \['z'\]"):
+    with pytest.raises(UserError, match=r"unknown class folders 'z'"):
         ImageFolderData(root=str(tmp_path)).read("test")
 
 

@@ -3,12 +3,13 @@
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from data_modules import MiniDecathlon, mini
+from data_modules import Decathlon, MiniDecathlon, PocketDecathlon, mini
 from data_modules.catalog import infos, is_present
 from data_modules.mini import MINI_TASKS, RECIPES, mini_info, prepare_task
 from data_modules.shard_index import SPLITS, read_index
@@ -181,9 +182,10 @@ def test_an_absent_task_names_the_command(tmp_path: Path) -> None:
         module.setup("fit")
 
 
-def test_an_unknown_task_is_refused() -> None:
-    with pytest.raises(UserError, match=r"data\.task: expected one of cifar10, .* got cats"):
-        MiniDecathlon(task="cats")  # type: ignore[arg-type]
+@pytest.mark.parametrize("kind", [MiniDecathlon, PocketDecathlon, Decathlon])
+def test_an_unknown_task_is_refused(kind: Any) -> None:
+    with pytest.raises(UserError, match=r"data\.task: expected one of .*dtd|digits.* got cats"):
+        kind(task="cats")
 
 
 DAMAGE = {

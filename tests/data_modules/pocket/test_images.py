@@ -56,9 +56,6 @@ def test_the_same_seed_gives_the_same_bytes(task: PocketTask, tmp_path: Path) ->
     assert [name for name, _ in digests[0]] == [
         "index.json", "test-000000.tar", "train-000000.tar", "val-000000.tar",
     ]  # fmt: skip
-
-
-def test_another_seed_gives_other_images() -> None:
     assert not np.array_equal(draw_task("signs", 0)["val"][0], draw_task("signs", 1)["val"][0])
 
 
@@ -79,13 +76,10 @@ def test_a_task_is_known_before_it_is_made_and_made_by_prepare_data(root: Path) 
     assert sum(len(b.targets) for b in module.val_dataloader()) == 180
 
 
-def test_an_unknown_task_is_refused() -> None:
-    with pytest.raises(UserError, match=r"data\.task: expected one of digits, .* got cats"):
-        PocketDecathlon(task="cats")  # type: ignore[arg-type]
-
-
 def test_processes_that_make_a_task_at_once_leave_one_whole_task(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("fork")
+    # This process has threads, so that a fork of it may hang; the server, which imports this module once, has none.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
     processes = [context.Process(target=make_task, args=(tmp_path, "digits")) for _ in range(3)]
     for process in processes:
         process.start()
