@@ -7,11 +7,11 @@ from typing import Any
 from data_modules.base import DatasetInfo
 from data_modules.folder import ImageFolderData
 from data_modules.image_module import ImageDataModule
-from data_modules.markers import Places, any_exist
 from data_modules.official import TREE_NAMES, tree_split
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.suites import Suite
 from data_modules.text_set import TextSet
+from lgx.core.markers import Places, any_exist
 from lgx.errors import UserError
 
 

@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 from data_modules.base import DatasetInfo, Split
 from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images, guarded
-from data_modules.markers import Places, any_exist
 from data_modules.splits import stratified_split
+from lgx.core.markers import Places, any_exist
 from lgx.errors import UserError
 from lgx.host.safety import read_json
 

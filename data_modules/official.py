@@ -11,8 +11,8 @@ from data_modules.class_trees import class_folders, read_class_tree
 from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images, LabeledImages, guarded
 from data_modules.library_internals import labels_of
-from data_modules.markers import Places, any_exist
 from data_modules.splits import Indices, stratified_split
+from lgx.core.markers import Places, any_exist
 from lgx.errors import UserError
 
 TREE_NAMES: Mapping[Split, tuple[str, ...]] = {

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 from data_modules.base import DatasetInfo, Split
 from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
-from data_modules.markers import Places, any_exist
 from data_modules.sharded import ShardedImages
+from lgx.core.markers import Places, any_exist
 from lgx.errors import UserError
 
 TaskT = TypeVar("TaskT", bound=str)

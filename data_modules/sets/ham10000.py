@@ -9,11 +9,11 @@ from typing import NamedTuple
 from data_modules.archives import unzip
 from data_modules.base import DatasetInfo, Split
 from data_modules.images import ImageFiles, LabeledImages
-from data_modules.markers import Places
 from data_modules.official import OfficialData
 from data_modules.prepare import link
 from data_modules.splits import Indices, grouped_split
 from data_modules.text_files import read_lines
+from lgx.core.markers import Places
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 

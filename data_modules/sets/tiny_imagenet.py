@@ -9,9 +9,9 @@ from torchvision.datasets.utils import extract_archive
 from data_modules.base import DatasetInfo, Split
 from data_modules.class_trees import read_class_tree
 from data_modules.images import ImageFiles
-from data_modules.markers import Places
 from data_modules.official import Archive, OfficialData
 from data_modules.text_files import read_lines
+from lgx.core.markers import Places
 from lgx.errors import UserError
 
 ANNOTATIONS = "val_annotations.txt"

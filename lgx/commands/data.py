@@ -28,7 +28,7 @@ def list_sets(root: str = "data", json: bool = False) -> None:
     """
     from pathlib import Path
 
-    from data_modules.markers import any_exist
+    from lgx.core.markers import any_exist
 
     sets = _listed()
     present = {facts["name"] for facts in sets if any_exist(Path(root), facts["places"])}

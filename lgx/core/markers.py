@@ -1,4 +1,4 @@
-"""Files and folders by which a data set is recognized."""
+"""Files and folders by which a data set is recognized; outside ``data_modules``, whose import takes seconds."""
 
 from collections.abc import Sequence
 from pathlib import Path
