@@ -1,11 +1,16 @@
-"""Which sizes of descendants a start can fill; a search for a size within a budget chooses among them."""
+"""Which sizes of descendants a start can fill; a budget chooses among them."""
 
+import math
 from dataclasses import dataclass, replace
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import ViTArchitecture, parse_architecture
+from lgx.errors import UserError
 
 LIKE_DEIT_SMALL = ViTArchitecture(12, 384, 6)
 """Proportions of a network without a source (Touvron et al., 2021)."""
+
+_STEP = 16
+"""MLP ratios are multiples of 1 / 16, so that they are short as text."""
 
 
 @dataclass(frozen=True)
@@ -59,3 +64,56 @@ class Sizes:
         bounded = cls.within(like)
         head, most = bounded.embed_dim[0], like.limits["embed_dim"] if widest is None else widest
         return cls(bounded.like, (1, like.limits["depth"]), (head, max(head, most)), bounded.mlp_ratio)
+
+    @property
+    def head(self) -> int:
+        """Width of a head."""
+        return self.like.embed_dim // self.like.num_heads
+
+    def widths(self) -> range:
+        """Every width, from the smallest to the largest."""
+        return range(self.embed_dim[0], self.embed_dim[1] + 1, self.head)
+
+    def ratios(self, embed_dim: int) -> list[float]:
+        """Every MLP ratio of a width, from the smallest to the largest; the hidden width is even for gated MLPs."""
+        least, most = self.mlp_ratio
+        steps = range(math.ceil(least * _STEP), math.floor(most * _STEP) + 1)
+        own = (self.like.embed_dim, self.like.mlp_ratio)
+        found = sorted({least, most, *(step / _STEP for step in steps)})
+        return [ratio for ratio in found if int(embed_dim * ratio) % 2 == 0 or (embed_dim, ratio) == own]
+
+    def network(self, depth: int, embed_dim: int, mlp_ratio: float) -> ViTArchitecture:
+        """The network of a size."""
+        heads = embed_dim // self.head
+        return self.like.replace(depth=depth, embed_dim=embed_dim, num_heads=heads, mlp_ratio=mlp_ratio)
+
+    def with_fixed(self, arch: str | None, num_classes: int) -> "Sizes":
+        """The same with what the user names fixed.
+
+        Args:
+            arch: What is fixed, e.g. ``depth=6,img_size=64`` or ``timm:vit_small_patch14_dinov2``; None for nothing.
+            num_classes: Classes of the head.
+
+        Raises:
+            UserError: If ``arch`` names a whole network, or a fixed size is unknown or cannot be filled.
+        """
+        like, text = self.like, arch or ""
+        if text.startswith("timm:"):
+            name, _, text = text.partition(",")
+            named = parse_architecture(name)
+            like = like.replace(**{key: getattr(named, key) for key in like.shared_keys})
+        like = like.replace(embed_dim=self.head, num_heads=1, num_classes=num_classes)
+        keys = {part.partition("=")[0].strip() for part in text.split(",") if text}
+        if text:
+            like = parse_architecture(f"{like.spec()},{text}", num_classes=num_classes, kind=like.kind)
+        if like.embed_dim % self.head or ("num_heads" in keys and like.embed_dim != like.num_heads * self.head):
+            raise UserError(
+                f"--arch {text}: a head of the start is {self.head} wide; give a multiple as embed_dim alone"
+            )
+        ranges = {key: (getattr(like, key),) * 2 for key in ("depth", "embed_dim", "mlp_ratio") if key in keys}
+        for key, (value, _) in ranges.items():
+            least, most = getattr(self, key)
+            if not least <= value <= most:
+                raise UserError(f"--arch {key}={value:g}: the start fills {least:g} to {most:g}")
+        own = {key: getattr(self.like, key) for key in ("depth", "embed_dim", "num_heads", "mlp_ratio")}
+        return replace(self, like=like.unshared().replace(**own), **ranges)

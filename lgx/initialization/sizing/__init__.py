@@ -1,8 +1,6 @@
 """The size of a descendant by budget: parameters, MACs or latency."""
 
-from lgx.initialization.sizing.budget import Budget, parse_budgets
-from lgx.initialization.sizing.search import Candidate, Found, find_sizes
-from lgx.initialization.sizing.space import Space
-from lgx.initialization.sizing.table import candidate_table
+from lgx.initialization.sizing.budget import Budget, amount, parse_budgets
+from lgx.initialization.sizing.search import Candidate, find_sizes
 
-__all__ = ["Budget", "Candidate", "Found", "Space", "candidate_table", "find_sizes", "parse_budgets"]
+__all__ = ["Budget", "Candidate", "amount", "find_sizes", "parse_budgets"]

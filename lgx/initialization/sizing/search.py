@@ -1,21 +1,19 @@
-"""Search for the sizes that meet a budget."""
+"""Search for the sizes that meet a budget: a loop over widths and MLP ratios, each as deep as the budget allows."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 from lgx.architectures import ViTArchitecture
+from lgx.architectures.cost import Cost, cost_of
 from lgx.errors import UserError
+from lgx.initialization.sizes import Sizes
 from lgx.initialization.sizing.budget import Budget, amount
-from lgx.initialization.sizing.counts import count, law_of
-from lgx.initialization.sizing.latency import Clock, Latency
-from lgx.initialization.sizing.space import Shape, Space
+from lgx.initialization.sizing.latency import Stopwatch
 
-_CONTRADICTION = 0.5
-"""Two budgets contradict each other if one leaves less than this share of the other."""
-_TRIALS = 3
-"""Depths of a width that are measured at most, until one is within the latency."""
+_GROWTH = 1.25
+"""For a budget of time each measured width is at least so many times the one before."""
 
 
 @dataclass(frozen=True)
@@ -23,209 +21,159 @@ class Candidate:
     """A size that keeps to the budgets.
 
     Attributes:
-        space: The space that it belongs to.
+        sizes: The sizes that it belongs to.
         depth: Number of layers.
-        shape: Their width, heads and MLP.
-        parameters: Number of parameters.
-        macs: MACs of one example.
-        imbalance: Distance from the source's proportions, see :meth:`~lgx.initialization.sizing.space.Space.imbalance`.
-        latency: Time of a forward pass; None where it was not asked for.
+        embed_dim: Width.
+        mlp_ratio: Hidden width of the MLP divided by the width.
+        latency: Seconds of a forward pass; 0 where no budget limits them.
     """
 
-    space: Space
+    sizes: Sizes
     depth: int
-    shape: Shape
-    parameters: int
-    macs: int
-    imbalance: float
-    latency: Latency | None = None
-
-    @classmethod
-    def estimated(cls, space: Space, depth: int, shape: Shape, clock: Clock | None) -> "Candidate":
-        """A size with the costs that follow from those of other sizes."""
-        cost, latency = law_of(space.like).cost(depth, shape.embed_dim, shape.mlp_ratio), None
-        if clock is not None:
-            outside, inside = clock.parts(shape.embed_dim, shape.mlp_ratio)
-            latency = Latency(*[outside + depth * inside] * 3)
-        return cls(space, depth, shape, cost.parameters, cost.macs, space.imbalance(depth, shape), latency)
+    embed_dim: int
+    mlp_ratio: float
+    latency: float = 0.0
 
     @cached_property
     def architecture(self) -> ViTArchitecture:
         """The network."""
-        return self.space.network(self.depth, self.shape)
+        return self.sizes.network(self.depth, self.embed_dim, self.mlp_ratio)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Parameters, and MACs of one example."""
+        outside, layer = cost_parts(self.sizes, self.embed_dim, self.mlp_ratio)
+        return Cost(*(a + self.depth * b for a, b in zip(outside, layer, strict=True)))
+
+    @property
+    def imbalance(self) -> float:
+        """How far it is from the source's proportions.
+
+        The logarithm of the factor between their ratios of depth to width, plus that between their MLP ratios, both
+        without sign; 0 for equal proportions.
+        """
+        like = self.sizes.like
+        slenderness = (self.depth / self.embed_dim) / (like.depth / like.embed_dim)
+        return round(abs(math.log(slenderness)) + abs(math.log(self.mlp_ratio / like.mlp_ratio)), 6)
 
     def value(self, budget: Budget) -> float:
-        """What it takes of a budget's kind."""
-        if budget.what == "latency":
-            return math.nan if self.latency is None else self.latency.seconds
-        return self.parameters if budget.what == "params" else self.macs
+        """What it takes of a budget's quantity."""
+        return {"params": self.cost.parameters, "macs": self.cost.macs, "latency": self.latency}[budget.quantity]
+
+    def unused(self, budgets: Sequence[Budget]) -> tuple[int, float]:
+        """How many budgets it does not use up, and where it uses up none, the smallest unused share."""
+        unmet = sum(self.value(budget) < budget.least for budget in budgets)
+        share = min(1 - self.value(budget) / budget.limit for budget in budgets)
+        return unmet, round(share, 2) if unmet == len(budgets) else 0.0
 
 
-@dataclass(frozen=True)
-class Found:
-    """The result of a search.
-
-    Attributes:
-        candidates: The best sizes, the best one first; those of equal rank are next to each other.
-        equal: How many of the first ones meet the budgets alike, and differ in their proportions only.
-        notes: Lines for the terminal: why no candidate meets a budget; other work on the machine.
-    """
-
-    candidates: list[Candidate]
-    equal: int
-    notes: list[str] = field(default_factory=list)
-
-
-def find_sizes(space: Space, budgets: Sequence[Budget], most: int = 5, batch: int = 1, device: str = "cpu") -> Found:
+def find_sizes(
+    sizes: Sizes, budgets: Sequence[Budget], most: int = 5, stopwatch: Stopwatch | None = None
+) -> list[Candidate]:
     """Find the sizes that meet budgets.
 
-    A budget is an upper limit. It is met within 2 %, one of time also by up to 10 % less. The order of the candidates:
-    those that meet more budgets; those that exceed none; where no budget is met, those that are closest to one; those
-    that are closest to the source's proportions of depth, width and MLP. Of candidates of equal depth and width the
-    first one is listed.
+    A budget is an upper limit. It is met by up to 2 % less, one of time by up to 10 % less. The order of the
+    candidates: those that meet more budgets; where no budget is met, those that are closest to one; those that are
+    closest to the source's proportions of depth, width and MLP. Of candidates of equal depth and width the first one is
+    listed. For a budget of time the MLP ratio is the source's.
 
     Args:
-        space: The sizes to choose from.
+        sizes: The sizes to choose from.
         budgets: At least one.
         most: Number of candidates.
-        batch: Images of a forward pass whose latency is measured.
-        device: Where latency is measured.
+        stopwatch: Measures latency, where a budget limits it.
 
     Raises:
-        UserError: If the smallest size exceeds a budget, the largest one is below it, or budgets contradict each other.
+        UserError: If the smallest size exceeds a budget, or the largest one is below a budget of parameters or MACs.
     """
-    law = law_of(space.like)
-    limits = {budget.what: budget for budget in budgets}
-    clock = Clock(space, law, limits["latency"].limit, batch, device) if "latency" in limits else None
-    _check_ends(space, budgets, clock)
-    estimated = [Candidate.estimated(space, depth, shape, clock) for depth, shape in _shapes(space, budgets, clock)]
-    best = _best(estimated, budgets, most)
-    if clock is not None:
-        best = _best([_measured(candidate, budgets, clock) for candidate in best], budgets, most)
-    counted = _best(_counted(best), budgets, most) if best else []
-    if not counted:
-        raise UserError(f"{' and '.join(map(str, budgets))}: no size was measured within it; give a larger one")
-    _check_contradiction(counted, budgets)
-    alike = sum(_rank(candidate, budgets)[:3] == _rank(counted[0], budgets)[:3] for candidate in counted)
-    return Found(counted, alike, [*_notes(counted[0], space, budgets), *(clock.warnings if clock else ())])
+    _check_ends(sizes, budgets, stopwatch)
+    found: list[Candidate] = []
+    for embed_dim in sizes.widths():
+        if stopwatch is None:
+            ratios = sizes.ratios(embed_dim)
+        elif found and embed_dim < _GROWTH * found[-1].embed_dim:
+            continue
+        else:
+            ratios = [min(max(sizes.like.mlp_ratio, sizes.mlp_ratio[0]), sizes.mlp_ratio[1])]
+        deepest = [_deepest(sizes, embed_dim, ratio, budgets, stopwatch) for ratio in ratios]
+        fitting = [candidate for candidate in deepest if candidate.depth >= sizes.depth[0]]
+        if ratios and not fitting:
+            break  # a wider network takes more
+        found += fitting
+    if not found:
+        raise UserError(f"{' and '.join(map(str, budgets))}: no network that the start fills keeps to it")
+    best = _best(found, budgets, most)
+    for budget in budgets:
+        if budget.quantity == "latency" and stopwatch is not None:
+            best = _best([_within(candidate, budget.limit, stopwatch) for candidate in best], budgets, most)
+    return best
 
 
-def _shapes(space: Space, budgets: Sequence[Budget], clock: Clock | None) -> Iterator[tuple[int, Shape]]:
-    """Each width and MLP at the depths just below and just above the tightest budget."""
-    least, most = space.sizes.depth
-    for width in space.widths():
-        shapes, fits = list(space.shapes(width)), False
-        for shape in shapes:
-            depth = min(_depth(shape, budget, space, clock) for budget in budgets)
-            fits = fits or depth >= least
-            for near in {math.floor(depth), math.ceil(depth)}:
-                if least <= near <= most or (near > most and near == math.floor(depth)):
-                    yield min(near, most), shape
-        if shapes and not fits and width > space.sizes.embed_dim[0]:
-            return
+def _deepest(
+    sizes: Sizes, embed_dim: int, mlp_ratio: float, budgets: Sequence[Budget], stopwatch: Stopwatch | None
+) -> Candidate:
+    """The deepest network of a width and MLP ratio that keeps to the budgets; perhaps not deep enough for the start."""
+    outside, layer = cost_parts(sizes, embed_dim, mlp_ratio)
+    parts: dict[str, tuple[float, float]] = {
+        "params": (outside.parameters, layer.parameters), "macs": (outside.macs, layer.macs),
+    }  # fmt: skip
+    if stopwatch is not None:
+        parts["latency"] = stopwatch.parts(sizes, embed_dim, mlp_ratio)
+    limits = [(budget.limit - parts[budget.quantity][0]) / parts[budget.quantity][1] for budget in budgets]
+    depth = min(math.floor(min(limits)), sizes.depth[1])
+    latency = parts["latency"][0] + depth * parts["latency"][1] if stopwatch is not None else 0.0
+    return Candidate(sizes, depth, embed_dim, mlp_ratio, latency)
 
 
-def _depth(shape: Shape, budget: Budget, space: Space, clock: Clock | None) -> float:
-    """The depth at which a budget is used up, not rounded."""
-    if budget.what == "latency":
-        assert clock is not None
-        outside, inside = clock.parts(shape.embed_dim, shape.mlp_ratio)
-    else:
-        costs = law_of(space.like).parts(shape.embed_dim, shape.mlp_ratio)
-        outside, inside = (cost.parameters if budget.what == "params" else cost.macs for cost in costs)
-    return (budget.limit - outside) / inside
-
-
-def _measured(candidate: Candidate, budgets: Sequence[Budget], clock: Clock) -> Candidate:
-    """A candidate with its latency measured, at a smaller or larger depth where the estimate was wrong."""
-    space, shape, depth = candidate.space, candidate.shape, candidate.depth
-    (limit,) = (budget.limit for budget in budgets if budget.what == "latency")
-    outside, _ = clock.parts(shape.embed_dim, shape.mlp_ratio)
-    others = [_depth(shape, budget, space, None) for budget in budgets if budget.what != "latency"]
-    tried: dict[int, Candidate] = {}
-    while depth not in tried and len(tried) < _TRIALS:
-        latency = clock.measure(space.network(depth, shape))
-        tried[depth] = replace(Candidate.estimated(space, depth, shape, None), latency=latency)
-        inside = max(latency.seconds - outside, latency.seconds / 2) / depth
-        depth = math.floor(min([(limit - outside) / inside, space.sizes.depth[1], *others]))
-        depth = max(depth, space.sizes.depth[0])
-    return min(tried.values(), key=lambda found: (_exceeds(found, budgets), _rank(found, budgets)))
-
-
-def _counted(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates with counts of their own networks, if the law does not hold for their family."""
-    first = candidates[0]
-    if count(first.architecture) == (first.parameters, first.macs):
-        return list(candidates)
-    costs = [count(candidate.architecture) for candidate in candidates]
-    return [
-        replace(candidate, parameters=cost.parameters, macs=cost.macs)
-        for candidate, cost in zip(candidates, costs, strict=True)
-    ]
+def _within(candidate: Candidate, limit: float, stopwatch: Stopwatch) -> Candidate:
+    """A candidate with its latency measured, and with fewer layers where it took longer than estimated."""
+    least = candidate.sizes.depth[0]
+    while (latency := stopwatch.measure(candidate.architecture)) > limit and candidate.depth > least:
+        depth = min(candidate.depth - 1, math.floor(candidate.depth * limit / latency))
+        candidate = replace(candidate, depth=max(depth, least))
+    return replace(candidate, latency=latency)
 
 
 def _best(candidates: Sequence[Candidate], budgets: Sequence[Budget], most: int) -> list[Candidate]:
     """The first ones, one of each depth and width."""
     chosen: dict[tuple[int, int], Candidate] = {}
-    for candidate in sorted(candidates, key=lambda candidate: _rank(candidate, budgets)):
-        if not _exceeds(candidate, budgets):
-            chosen.setdefault((candidate.depth, candidate.shape.embed_dim), candidate)
+    for found in sorted(candidates, key=lambda found: (*found.unused(budgets), found.imbalance, found.depth)):
+        chosen.setdefault((found.depth, found.embed_dim), found)
     return list(chosen.values())[:most]
 
 
-def _exceeds(candidate: Candidate, budgets: Sequence[Budget]) -> bool:
-    return any(candidate.value(budget) > budget.most for budget in budgets)
+def cost_parts(sizes: Sizes, embed_dim: int, mlp_ratio: float) -> tuple[Cost, Cost]:
+    """Cost of all that lies outside the layers, and of one layer; both are linear in the hidden width of the MLP."""
+    narrow, wide = (_counted(sizes, embed_dim, ratio) for ratio in (1.0, 2.0))
+    more = int(embed_dim * mlp_ratio) - embed_dim
+    outside, layer = (
+        Cost(*(a + (b - a) * more // embed_dim for a, b in zip(*ends, strict=True)))
+        for ends in zip(narrow, wide, strict=True)
+    )
+    return outside, layer
 
 
-def _rank(candidate: Candidate, budgets: Sequence[Budget]) -> tuple[int, bool, float, float, int, Shape]:
-    """Sorts candidates; see :func:`find_sizes`."""
-    used = [candidate.value(budget) / budget.limit for budget in budgets]
-    unmet = sum(candidate.value(budget) < budget.least for budget in budgets)
-    distance = round(1 - max(used), 2) if unmet == len(budgets) else 0.0
-    return unmet, max(used) > 1, distance, round(candidate.imbalance, 6), candidate.depth, candidate.shape
+@cache
+def _counted(sizes: Sizes, embed_dim: int, mlp_ratio: float) -> tuple[Cost, Cost]:
+    """What :func:`cost_parts` gives, from the counts of networks with one and with two layers."""
+    one, two = (cost_of(sizes.network(depth, embed_dim, mlp_ratio)) for depth in (1, 2))
+    return (
+        Cost(*(2 * a - b for a, b in zip(one, two, strict=True))),
+        Cost(*(b - a for a, b in zip(one, two, strict=True))),
+    )
 
 
-def _check_ends(space: Space, budgets: Sequence[Budget], clock: Clock | None) -> None:
-    """Refuse a budget below the smallest size or above the largest one."""
-    for budget in budgets:
-        for network, nearest in ((space.smallest, "least"), (space.largest, "most")):
-            if budget.what == "latency":
-                assert clock is not None
-                if nearest == "most":
-                    shape = Shape(network.embed_dim, network.num_heads, network.mlp_ratio)
-                    if network.depth > _depth(shape, budget, space, clock):
-                        continue  # too slow to measure
-                value = clock.measure(network).seconds
-            else:
-                cost = law_of(space.like).cost(network.depth, network.embed_dim, network.mlp_ratio)
-                value = cost.parameters if budget.what == "params" else cost.macs
-            is_wrong = value > budget.most if nearest == "least" else value < budget.least
-            if is_wrong:
-                end = "smallest" if nearest == "least" else "largest"
+def _check_ends(sizes: Sizes, budgets: Sequence[Budget], stopwatch: Stopwatch | None) -> None:
+    """Refuse a budget below the smallest size, and one of parameters or MACs above the largest one."""
+    for end, kind, nearest in ((0, "smallest", "least"), (-1, "largest", "most")):
+        found = Candidate(sizes, sizes.depth[end], sizes.widths()[end], sizes.mlp_ratio[end])
+        if stopwatch is not None and kind == "smallest":
+            found = replace(found, latency=stopwatch.measure(found.architecture))
+        for budget in budgets:
+            value = found.value(budget)
+            if value > budget.limit if kind == "smallest" else 0 < value < budget.least:
+                shown = amount(budget.quantity, value)
                 raise UserError(
-                    f"{budget}: the {end} network that {space.owner} fills ({network.spec()}) takes "
-                    f"{budget.words(value)}; give at {nearest} --{budget.what} {amount(budget.what, value)}"
+                    f"{budget}: the {kind} network that the start fills ({found.architecture.spec()}) takes {shown}; "
+                    f"give at {nearest} --{budget.quantity} {shown}"
                 )
-
-
-def _check_contradiction(candidates: Sequence[Candidate], budgets: Sequence[Budget]) -> None:
-    """Refuse a budget of which the others leave less than half."""
-    for budget in budgets:
-        most = max(candidate.value(budget) for candidate in candidates)
-        if len(budgets) > 1 and most < budget.limit * _CONTRADICTION:
-            others = " and ".join(str(other) for other in budgets if other != budget)
-            raise UserError(
-                f"{budget} and {others} contradict each other: within {others} a network takes "
-                f"{budget.words(most)}; give --{budget.what} {amount(budget.what, most)}, or leave one out"
-            )
-
-
-def _notes(first: Candidate, space: Space, budgets: Sequence[Budget]) -> Iterator[str]:
-    """Why the first candidate does not meet a budget."""
-    for budget in budgets:
-        value = first.value(budget)
-        if value < budget.least:
-            others = [str(other) for other in budgets if other != budget and first.value(other) >= other.least]
-            reason = f"{' and '.join(others)} is tighter" if others else f"{space.freedom} alone can vary"
-            short = 100 * (1 - value / budget.limit)
-            yield f"note      {budget.words(value)}, {short:.0f} % less than {budget}: {reason}"
