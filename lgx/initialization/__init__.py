@@ -1,9 +1,7 @@
 """Initializers: the interface, the descendants that they initialize, and the index arithmetic of expansions."""
 
-from lgx.initialization.descendants import initialize
-from lgx.initialization.initializer import Head, Initializer
-from lgx.initialization.origin import Origin
-from lgx.initialization.record import Initialization
+from lgx.initialization.descendants import Initialization, initialize
+from lgx.initialization.initializer import Head, Initializer, Origin
 from lgx.initialization.sizes import Sizes
 from lgx.initialization.zoo import initialize_zoo
 

@@ -1,16 +1,47 @@
 """Build descendants and initialize them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lgx.architectures import Architecture, name_of
 from lgx.architectures.forms import fill_buffers
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.initialization.initializer import Head, Initializer
-from lgx.initialization.record import Initialization, load_parameters
+
+
+@dataclass(frozen=True)
+class Initialization:
+    """An initialized descendant.
+
+    Attributes:
+        model: The model.
+        taken: Names of the parameters that the initializer gave.
+        random: Names of the parameters that are initialized at random.
+        stored: Number of parameters that the initializer stores.
+        notes: Further lines for the terminal.
+    """
+
+    model: nn.Module
+    taken: tuple[str, ...]
+    random: tuple[str, ...]
+    stored: int
+    notes: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """Describe the initialization in a few lines for the terminal."""
+        sizes = {name: p.numel() for name, p in self.model.named_parameters()}
+        taken, random = sum(sizes[n] for n in self.taken), sum(sizes[n] for n in self.random)
+        lines = (
+            f"taken     {taken:,} parameters: {_summary(self.taken)}",
+            f"random    {random:,} parameters: {_summary(self.random)}",
+            f"stored    {self.stored:,} parameters, built {taken + random:,}",
+            *self.notes,
+        )
+        return "\n".join(lines)
 
 
 def initialize(
@@ -63,8 +94,25 @@ def initialize(
     return load_parameters(model, tensors, initializer.stored_parameters, initializer.notes(architecture, tensors))
 
 
+def load_parameters(
+    model: nn.Module, tensors: Mapping[str, Tensor], stored: int, notes: tuple[str, ...] = ()
+) -> Initialization:
+    """Load parameters into a model, and record which ones.
+
+    Args:
+        model: The model; parameters that ``tensors`` lacks stay as they are.
+        tensors: Parameters with the model's names and shapes.
+        stored: Number of parameters that the initializer stores.
+        notes: Further lines for the terminal.
+    """
+    model.load_state_dict(tensors, strict=False)
+    names = [name for name, _ in model.named_parameters()]
+    taken = tuple(name for name in names if name in tensors)
+    return Initialization(model, taken, tuple(name for name in names if name not in tensors), stored, notes)
+
+
 def _check_head(weight: Tensor | None, architecture: Architecture, method: str, kind: Kind | None) -> None:
-    """Refuse to keep a head of another kind or number of classes."""
+    """Refuse to keep a head (K, D) of another kind or number of classes K."""
     if weight is None:
         return
     remedy = f"ask for a new head (`--head {architecture.num_classes}` in `lgx init`, `--model.head new` in `lgx fit`)"
@@ -90,3 +138,14 @@ def _check_shapes(
                 f"{method}: {name} has shape {tuple(tensor.shape)}, but {name_of(architecture)} needs "
                 f"{tuple(expected[name].shape)}; choose the {architecture.source_sizes} of the source"
             )
+
+
+def _summary(names: tuple[str, ...]) -> str:
+    """Names with the layers folded: ``blocks.0-5, cls_token, norm``."""
+    names = tuple(name.replace("transformer.h.", "blocks.").removeprefix("transformer.") for name in names)
+    parts = dict.fromkeys(name.split(".")[0] for name in names if not name.startswith("blocks."))
+    layers = sorted({int(name.split(".")[1]) for name in names if name.startswith("blocks.")})
+    first, last = (layers[0], layers[-1]) if layers else (0, -1)
+    folded = len(layers) == last - first + 1 > 1
+    blocks = [f"blocks.{first}-{last}"] if folded else [f"blocks.{layer}" for layer in layers]
+    return ", ".join([*blocks, *parts]) or "none"

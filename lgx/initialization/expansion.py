@@ -66,7 +66,7 @@ def random_assigned(num_stages: int, depth: int, seed: int = 0) -> list[int]:
     return [rng.randrange(num_stages) for _ in range(depth)]
 
 
-def adjacent_stages(layers: Sequence[int]) -> list[list[int]]:
+def _adjacent_stages(layers: Sequence[int]) -> list[list[int]]:
     """Stages of selected layers: groups of layers that are adjacent in the ancestor (LSAMD, Fig. 3a).
 
     Args:
@@ -107,7 +107,7 @@ def selected(
         UserError: If ``depth`` is below the number of layers, or ``priority`` names no existing stage.
     """
     _check_depth(len(layers), depth)
-    stages = adjacent_stages(layers)
+    stages = _adjacent_stages(layers)
     turn = _turns(priority, len(stages))
     if not turn and depth > len(layers):
         raise UserError(

@@ -23,6 +23,9 @@ class Choice(Protocol):
         """Indices of the chosen elements."""
 
 
+_WORDS = {"embed": "embed_dim", "heads": "heads", "head": "elements of a head", "hidden": "hidden neurons of the MLP"}
+
+
 def narrow(
     tensors: Mapping[str, Tensor], source: ViTArchitecture, target: ViTArchitecture, choose: Choice
 ) -> dict[str, Tensor]:
@@ -38,7 +41,7 @@ def narrow(
         Copies, with the widths of ``target``; fused parts are selected one by one, each with the same indices.
 
     Raises:
-        UserError: If the target is wider than the source, or has other parts.
+        UserError: If the target is wider than the source.
     """
     return {name: _narrowed(tensor, name, source, target, choose) for name, tensor in tensors.items()}
 
@@ -48,29 +51,15 @@ def _narrowed(tensor: Tensor, name: str, source: ViTArchitecture, target: ViTArc
     for dim, (ours, theirs) in enumerate(pairs):
         if ours is None or theirs is None or ours == theirs:
             continue
-        if ours.parts != theirs.parts:
-            raise UserError(f"{name}: the source has {ours.parts} fused parts, the descendant {theirs.parts}")
-        check_not_wider(ours, theirs, name)
+        if theirs.size > ours.size:
+            raise UserError(
+                f"{name}: the descendant must not be wider, but has {theirs.size} of {_WORDS[ours.kind]}, the source "
+                f"{ours.size}; choose a narrower descendant or a larger source"
+            )
         chosen = torch.tensor(choose(ours, theirs))
         whole = torch.cat([chosen + part * ours.size for part in range(ours.parts)])
         tensor = tensor.index_select(dim, whole.to(tensor.device))
     return tensor.clone()
-
-
-_WORDS = {"embed": "embed_dim", "heads": "heads", "head": "elements of a head", "hidden": "hidden neurons of the MLP"}
-
-
-def check_not_wider(source: Axis, target: Axis, name: str) -> None:
-    """Refuse a target with more elements.
-
-    Raises:
-        UserError: If it has more.
-    """
-    if target.size > source.size:
-        raise UserError(
-            f"{name}: the descendant must not be wider, but has {target.size} of {_WORDS[source.kind]}, the source "
-            f"{source.size}; choose a narrower descendant or a larger source"
-        )
 
 
 def evenly(source: Axis, target: Axis) -> list[int]:

@@ -1,8 +1,8 @@
 """Initialize models of timm and torchvision."""
 
 from lgx.architectures.zoo import ZooModel
+from lgx.initialization.descendants import Initialization, load_parameters
 from lgx.initialization.initializer import Head, Initializer
-from lgx.initialization.record import Initialization, load_parameters
 
 _STATISTICS = (
     "note      batch norm's means and variances are 0 and 1; estimate them on data before you use the model untrained"

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, ViTArchitecture, name_of
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.errors import UserError
-from lgx.initialization.record import Initialization, load_parameters
+from lgx.initialization.descendants import Initialization, load_parameters
 from lgx.initialization.width import evenly, narrow
 
 Start = Literal["random", "middle", "mean"]
@@ -110,4 +110,4 @@ def start_from_ancestor(
             f"depth; choose its other sizes, and num_heads where the width is the same, or start: random"
         )
     stored = sum(tensor.numel() for tensor in ancestor.tensors.values())
-    return load_parameters(network, tensors, stored, ())
+    return load_parameters(network, tensors, stored)
