@@ -1,7 +1,7 @@
 """Load pretrained networks from files, folders, checkpoints and hubs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from lgx.artifacts.content import holds_plain_network
 from lgx.artifacts.folder_checks import check_gpt2_folder, check_timm_folder
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.metadata_schema import AGAIN, TASK, described_architecture
-from lgx.artifacts.network_origin import origin_of_checkpoint, origin_of_learngene
 from lgx.artifacts.remote import is_remote, located
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.tensor_checks import check_shapes, count_layers, is_number_tensor, is_weight
@@ -46,7 +45,6 @@ class PretrainedNetwork:
         has_head: Whether its head was trained; False for the body of a language model.
         label_names: Names of the classes in index order; () if unknown.
         unknown_part: Why there is no description, in words; empty where there is one.
-        origin: Facts on its training, in plain types: method, task, epochs, ...; empty if unknown.
     """
 
     name: str
@@ -57,7 +55,6 @@ class PretrainedNetwork:
     has_head: bool = True
     label_names: tuple[str, ...] = ()
     unknown_part: str = ""
-    origin: dict[str, Any] = field(default_factory=dict)
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -154,8 +151,7 @@ def _from_learngene(name: str) -> PretrainedNetwork:
             f"{name}: holds templates of {learngene.method}, not a whole network; a run of that method with "
             f"`--model.templates {name}` makes one of any size"
         )
-    network = _network(name, learngene.architecture, learngene.tensors, learngene.task)
-    return replace(network, origin=origin_of_learngene(learngene))
+    return _network(name, learngene.architecture, learngene.tensors, learngene.task)
 
 
 def _from_checkpoint(name: str) -> PretrainedNetwork:
@@ -169,8 +165,7 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     tensors = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
     if not holds_plain_network(about, architecture, tensors):
         raise UserError(f"{name}: holds no plain network of its architecture; give best{SUFFIX} of that run")
-    network = _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
-    return replace(network, origin=origin_of_checkpoint(checkpoint))
+    return _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
 
 
 def _from_folder(path: Path) -> PretrainedNetwork:

@@ -1,6 +1,5 @@
 """``lgx export``: write a trained network so that timm, transformers, onnxruntime or torch loads it without lgx."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,10 +45,9 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
     checkpoint = pinned_source(best_of_run(source))
     network = load_pretrained(checkpoint)
     architecture = network.require_known("export")
-    facts = {key: value for key, value in model_facts(checkpoint).items() if value is not None}
+    facts = model_facts(checkpoint)
     if out.endswith(_PROGRAMS):
-        network = replace(network, origin={**network.origin, **facts})
-        print(f"parity    {_write_program(out, network, architecture)}")
+        print(f"parity    {_write_program(out, network, architecture, facts)}")
     else:
         names = network.label_names or None
         write(out, network.model, architecture, network.mean, network.std, names, facts, tokenizer, _WRITER)
@@ -63,7 +61,7 @@ def _check_tokenizer(out: str, tokenizer: str | None) -> None:
         raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; give a folder")
 
 
-def _write_program(out: str, network: "PretrainedNetwork", architecture: "Architecture") -> str:
+def _write_program(out: str, network: "PretrainedNetwork", architecture: "Architecture", facts: dict[str, Any]) -> str:
     """Write a program, and say how far its logits are from those of the network."""
     from lgx.artifacts.export.about import About
     from lgx.artifacts.export.onnx_file import write_onnx
@@ -72,7 +70,7 @@ def _write_program(out: str, network: "PretrainedNetwork", architecture: "Archit
 
     if not network.has_head:
         raise UserError(f"{network.name}: has no trained head; train a descendant first, or write a folder")
-    about = About.of(network, architecture)
+    about = About.of(network, architecture, facts)
     difference = (write_onnx if out.endswith(".onnx") else write_pt2)(out, network.model, about)
     if difference is None:
         return "not checked: onnxruntime is not installed; pip install 'lgx[export]'"

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.artifacts.network_origin import origin_of_checkpoint
 from lgx.artifacts.public_names import public_name, public_path
 from lgx.artifacts.remote import is_remote, located
 from lgx.artifacts.start_record import StartRecord
+from lgx.core.provenance import config_hash
 from lgx.core.rows import Row
 from lgx.core.schema import LINE
 from lgx.results.merging import RESULTS
@@ -30,7 +30,7 @@ class _File(NamedTuple):
         metric: The task's main metric.
         epochs: Epochs of training; None where it does not say it.
         scores: Monitored metric, e.g. ``val/acc`` -> its value when the file was saved.
-        commit: Commit of the code.
+        versions: Hash of the configuration, commit of the code and versions of libraries, as far as it names them.
     """
 
     folder: Path
@@ -39,7 +39,7 @@ class _File(NamedTuple):
     metric: str
     epochs: int | None
     scores: Mapping[str, float]
-    commit: str | None = None
+    versions: Mapping[str, object]
 
 
 def model_facts(source: str) -> dict[str, Any]:
@@ -66,38 +66,56 @@ def model_facts(source: str) -> dict[str, Any]:
         found = _of_learngene(place)
     else:
         record = StartRecord.at(place)
-        return {"method": record.method, "source": _public(record.arguments.get("source"))} if record else {}
+        return _plain({"method": record.method, "source": _public(record.arguments.get("source"))}) if record else {}
     run = RunRecord.at(found.folder) if (found.folder / RESULTS).is_file() else RunRecord(found.folder)
     rows = [row for row in run.rows if row.task == found.task]
     epochs = found.epochs if found.epochs is not None else _epochs_of(found.scores, rows)
     own = [row for row in rows if row.epochs == epochs and row.metric == found.metric and row.split != "train"]
     first = own[0] if own else rows[0] if rows else None
+    return _plain(
+        {
+            "trained": True if epochs is None else f"{epochs} epoch{'' if epochs == 1 else 's'}",
+            "task": found.task,
+            **(_measured(own) or {tag: round(value, 6) for tag, value in found.scores.items()}),
+            "seed": first.seed if first else None,
+            "method": found.method,
+            "start": _start(run),
+            "run": public_path(first.run) if first else None,
+            **found.versions,
+            **({"commit": first.commit} if first and first.commit else {}),
+            "source": public_name(source if is_remote(source) else str(Path(source).resolve())),
+        }
+    )
+
+
+def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts that are known, as numbers and lines of text; a foreign file may hold anything."""
     return {
-        "trained": True if epochs is None else f"{epochs} epoch{'' if epochs == 1 else 's'}",
-        "task": found.task,
-        **(_measured(own) or {tag: round(value, 6) for tag, value in found.scores.items()}),
-        "seed": first.seed if first else None,
-        "method": found.method,
-        "start": _start(run),
-        "run": public_path(first.run) if first else None,
-        "commit": (first.commit if first else None) or found.commit,
-        "source": public_name(source if is_remote(source) else str(Path(source).resolve())),
+        key: value
+        for key, value in facts.items()
+        if value is True or type(value) in (int, float) or (LINE.holds(value) and value != "")
     }
 
 
 def _of_checkpoint(source: str) -> _File:
     checkpoint = load_checkpoint(source)
-    origin, task = origin_of_checkpoint(checkpoint), checkpoint["lgx"].get("task")
-    folder, epochs = Path(source).resolve().parent, origin.get("epochs")
+    about, run, folder = checkpoint["lgx"], _mapping(checkpoint.get("lgx_run")), Path(source).resolve().parent
+    task, config, epochs = _mapping(about.get("task")), run.get("config"), about.get("epochs")
+    of_config = {"config_hash": config_hash(config)} if isinstance(config, str) else {}
+    versions = _mapping(run.get("versions"))
     return _File(
         folder.parent if folder.name == "checkpoints" else folder,
-        origin.get("method"),
-        origin.get("task"),
-        task.get("metric", "acc") if isinstance(task, dict) else "acc",
+        about.get("method"),
+        task.get("name"),
+        task.get("metric", "acc"),
         epochs if isinstance(epochs, int) else None,
         _scores(checkpoint.get("callbacks")),
-        origin.get("commit"),
+        of_config | {name: versions.get(name) for name in ("commit", "lgx", "torch", "timm")},
     )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _scores(callbacks: object) -> dict[str, float]:
@@ -115,7 +133,9 @@ def _of_learngene(source: str) -> _File:
     learngene = Learngene.load(source)
     task = learngene.task
     folder = Path(source).resolve().parent
-    return _File(folder, learngene.method, task.get("name"), task.get("metric", "acc"), None, learngene.metrics)
+    versions = {"ancestor": public_name(learngene.ancestor), "lgx": learngene.lgx_version}
+    name, metric = task.get("name"), task.get("metric", "acc")
+    return _File(folder, learngene.method, name, metric, None, learngene.metrics, versions)
 
 
 def _epochs_of(scores: Mapping[str, float], rows: Sequence[Row]) -> int | None:

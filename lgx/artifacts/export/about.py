@@ -48,12 +48,15 @@ class About:
     pad_id: int = 0
 
     @classmethod
-    def of(cls, network: PretrainedNetwork, architecture: Architecture) -> "About":
+    def of(
+        cls, network: PretrainedNetwork, architecture: Architecture, origin: Mapping[str, Any] | None = None
+    ) -> "About":
         """Describe a network.
 
         Args:
             network: The network.
             architecture: Its architecture.
+            origin: Facts on its training, in plain types.
         """
         sizes: dict[str, Any] = {}
         pad_id = 0
@@ -63,8 +66,7 @@ class About:
             sizes = {"in_chans": 0, "img_size": 0}
             sizes |= {"max_len": architecture.max_len, "vocab_size": architecture.vocab_size}
             pad_id = architecture.pad_id
-        origin = {key: value for key, value in network.origin.items() if value is not None}
-        origin["architecture"] = architecture.spec()
+        origin = {**(origin or {}), "architecture": architecture.spec()}
         task = Task(
             name=str(origin.get("task", "")),
             num_classes=architecture.num_classes,
