@@ -1,7 +1,7 @@
 """Arena files: tasks, sizes, starts and budgets, and the runs that measure them."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ _NAME = "{task}-{size}-{start}-{budget}"
 
 
 @dataclass(frozen=True)
-class Cell:
+class Measurement:
     """What a run measures.
 
     Attributes:
@@ -54,18 +54,6 @@ class Arena:
     def experiment(self) -> str:
         """Folder of the runs below ``runs_dir``."""
         return str(self.content["experiment"])
-
-    def without(self, refused: Collection[tuple[str, str]]) -> "Arena":
-        """The arena without some sizes of some starts.
-
-        Args:
-            refused: Starts and sizes.
-        """
-        starts = {
-            start: entry | {"sizes": [size for size in self.sizes_of(start) if (start, size) not in refused]}
-            for start, entry in self.content["starts"].items()
-        }
-        return replace(self, content={**self.content, "starts": starts})
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -117,7 +105,7 @@ class Arena:
         content = {"experiment": self.experiment, "seeds": self.content["seeds"], "runs": runs}
         return expand_sweep(self.file, content, self.runs_dir)
 
-    def cell_of(self, run: str) -> Cell | None:
+    def measured_by(self, run: str) -> Measurement | None:
         """What a run measures; None for the run of a source.
 
         Args:
@@ -126,7 +114,9 @@ class Arena:
         *_, name, seed = ("", "", *Path(run).parts)
         begin, _, budget = name.rpartition("-")
         place = self._places.get(begin)
-        return Cell(*place, int(budget), int(seed.removeprefix("seed"))) if place and budget.isdecimal() else None
+        return (
+            Measurement(*place, int(budget), int(seed.removeprefix("seed"))) if place and budget.isdecimal() else None
+        )
 
     @cached_property
     def _places(self) -> dict[str, tuple[str, str, str]]:
@@ -137,9 +127,9 @@ class Arena:
             for size in self.sizes_of(start)
         }
 
-    def cells(self, sweep: Sweep) -> dict[str, Cell]:
+    def measurements(self, sweep: Sweep) -> dict[str, Measurement]:
         """Folder of a run -> what it measures, for all runs but those of sources."""
-        found = ((spec.folder, self.cell_of(spec.folder)) for spec in sweep.runs)
+        found = ((spec.folder, self.measured_by(spec.folder)) for spec in sweep.runs)
         return {folder: cell for folder, cell in found if cell is not None}
 
     def sharing(self, sweep: Sweep) -> dict[str, dict[str, int]]:
@@ -148,7 +138,7 @@ class Arena:
         The ancestor is given, also where a run of the arena trains it. Two sizes share a source if both start from it
         in the same way, on the same task and with the same seed.
         """
-        needs, cells = needed_runs(sweep), self.cells(sweep)
+        needs, cells = needed_runs(sweep), self.measurements(sweep)
         given = self._ancestor_runs(sweep)
         behind = {folder: all_behind(needs, folder) - given for folder in cells}
         users: dict[tuple[str, str, str, int], set[str]] = {}

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import log
 from statistics import fmean
 
-from lgx.arena.arena_file import Arena, Cell
+from lgx.arena.arena_file import Arena, Measurement
 from lgx.arena.costs import FLOPS, LEARNING, SECONDS, SHARED
 from lgx.core.rows import Row
 from lgx.results.metrics import scale_of
@@ -84,9 +84,9 @@ def read_points(arena: Arena, rows: Iterable[Row], metric: str = "acc") -> dict[
     """
     runs: dict[tuple[str, Place, int], dict[int, dict[str, Row]]] = {}
     for row in rows:
-        cell = arena.cell_of(row.run)
-        if cell is not None and row.split == "test":
-            runs.setdefault(_key(cell), {}).setdefault(cell.seed, {})[row.metric] = row
+        measured = arena.measured_by(row.run)
+        if measured is not None and row.split == "test":
+            runs.setdefault(_key(measured), {}).setdefault(measured.seed, {})[row.metric] = row
     found: dict[str, dict[Place, list[Point]]] = {}
     for (start, place, budget), seeds in sorted(runs.items(), key=lambda item: item[0][2]):
         whole = {seed: values for seed, values in seeds.items() if {metric, FLOPS} <= values.keys()}
@@ -95,8 +95,8 @@ def read_points(arena: Arena, rows: Iterable[Row], metric: str = "acc") -> dict[
     return {start: dict(found[start]) for start in arena.starts if start in found}
 
 
-def _key(cell: Cell) -> tuple[str, Place, int]:
-    return cell.start, (cell.task, cell.size), cell.budget
+def _key(of: Measurement) -> tuple[str, Place, int]:
+    return of.start, (of.task, of.size), of.budget
 
 
 def _point(budget: int, seeds: Mapping[int, Mapping[str, Row]], metric: str) -> Point:

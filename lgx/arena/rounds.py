@@ -26,7 +26,7 @@ def needed_now(arena: Arena, sweep: Sweep, results: Path) -> Sweep:
         results: CSV file of the measurements.
     """
     measured = {row.run for row in read_rows(results)} if results.is_file() else set()
-    cells, needs = arena.cells(sweep), needed_runs(sweep)
+    cells, needs = arena.measurements(sweep), needed_runs(sweep)
     needed = {source for folder in cells if folder not in measured for source in all_behind(needs, folder)}
     runs = [run for run in sweep.runs if run.folder in cells or run.folder in needed or Path(run.folder).exists()]
     return replace(sweep, runs=tuple(runs))

@@ -1,6 +1,6 @@
 """The tables and sentences of an arena's report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf, isinf
 from statistics import fmean
 
@@ -9,25 +9,50 @@ from lgx.architectures.cost import cost_of
 from lgx.arena.arena_file import Arena
 from lgx.arena.points import Place, Point
 from lgx.arena.verdicts import Curves, Need, against_scratch, best_within, cheaper_sizes, need_of, setbacks, target
-from lgx.results.sections import Section
+from lgx.results.report import NONE, Cell, Section, Table
 from lgx.results.statistics import Difference, Summary, caveat
-from lgx.results.tables import NONE, Cell, Table
 
 
-def sections_of(arena: Arena, curves: Curves, refusals: Mapping[tuple[str, str], str]) -> list[Section]:
+def sections_of(arena: Arena, curves: Curves) -> list[Section]:
     """All sections without figures: averages, what to choose, then the details.
 
     Args:
         arena: The arena.
         curves: Curves of the starts that were measured.
-        refusals: By start and size, why there is no descendant.
     """
     places = [(task, size) for task in arena.tasks for size in arena.sizes]
     places = [place for place in places if any(place in found for found in curves.values())]
     sections = [verdict_section(arena, curves), choice_section(arena, curves, places)]
     if arena.rival in curves:
         sections.append(crossover_section(arena, curves, arena.rival or ""))
-    return [*sections, *(place_section(arena, curves, place, refusals) for place in places)]
+    return [*sections, *(place_section(arena, curves, place) for place in places)]
+
+
+def headlines(arena: Arena, curves: Curves) -> list[str]:
+    """The result in words, a sentence for each budget: the largest first.
+
+    Means over different tasks and sizes do not compare: only the starts that were compared with scratch at most places
+    are ranked, and the others are named.
+
+    Args:
+        arena: The arena.
+        curves: Curves of the starts that were measured.
+    """
+    found = []
+    for budget in sorted(filter(None, arena.budgets(arena.scratch)), reverse=True):
+        leads = {
+            start: lead
+            for start in curves
+            if start != arena.scratch and (lead := against_scratch(curves, start, arena.scratch, budget)) is not None
+        }
+        if leads:
+            most = max((places for _, places in leads.values()), key=len)
+            ranked = [start for start, (_, places) in leads.items() if places == most]
+            best = max(ranked, key=lambda start: leads[start][0].summary.mean)
+            others = ", ".join(start for start in leads if start not in ranked)
+            found.append(_headline(arena, budget, best, leads[best][0], len(most)))
+            found += [f"Not ranked, because compared at other pairs of task and size: {others}."] if others else []
+    return found or [f"No start was compared with {arena.scratch}, which is training from scratch."]
 
 
 def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Section:
@@ -128,24 +153,36 @@ def crossover_section(arena: Arena, curves: Curves, rival: str) -> Section:
     return Section("Crossovers", [text], [Table("Compute to accuracy", columns, tuple(rows), first="start")])
 
 
-def place_section(arena: Arena, curves: Curves, place: Place, refusals: Mapping[tuple[str, str], str]) -> Section:
+def place_section(arena: Arena, curves: Curves, place: Place) -> Section:
     """All points of a task and size."""
     budgets = sorted({point.budget for found in curves.values() for point in found.get(place, ())})
     rows = []
     for start in arena.starts:
         curve = curves.get(start, {}).get(place, ())
         known = {point.budget: point for point in curve}
-        cells = [_point_cell(known.get(budget), refusals.get((start, place[1]))) for budget in budgets]
-        rows.append((start, tuple(map(Cell, cells))))
+        rows.append((start, tuple(Cell(_at_compute(known.get(budget))) for budget in budgets)))
     columns = tuple(_epochs(budget) if budget else "untrained" for budget in budgets)
     table = Table("Accuracy at total compute in TFLOP", columns, tuple(rows), first="start")
     return Section(f"{place[0]}, {place[1]}", tables=[table])
 
 
-def _point_cell(point: Point | None, refusal: str | None) -> str:
-    if point is None:
-        return refusal or NONE
-    return f"{_mean(point.summary)} at {_amount(point.flops.total)}"
+def _at_compute(point: Point | None) -> str:
+    return NONE if point is None else f"{_mean(point.summary)} at {_amount(point.flops.total)}"
+
+
+def _headline(arena: Arena, budget: int, best: str, lead: Difference, places: int) -> str:
+    when = f"After {_epochs(budget)}, compared at the same total compute"
+    width = "" if lead.summary.half_width is None else f" ± {lead.summary.half_width:.1f}"
+    points = f"{abs(lead.summary.mean):.1f}{width} points {'below' if lead.summary.mean < 0 else 'above'} it"
+    count = lead.summary.n
+    how = f"95 % interval over {count} seeds, " if count > 1 else ""
+    where = f"({how}mean over {places} pair{'s' * (places != 1)} of task and size)"
+    scratch = f"{arena.scratch}, which is training from scratch"
+    if count == 1:
+        return f"{when}, one seed allows no claim against {scratch}: {best} is {points} {where}."
+    if lead.claimable and lead.summary.mean > 0:
+        return f"{when}, {best} is farthest ahead of {scratch}: {points} {where}."
+    return f"{when}, no start is significantly better than {scratch}: the best, {best}, is {points} {where}."
 
 
 def _levels(arena: Arena, curves: Curves) -> list[int]:

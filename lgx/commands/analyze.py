@@ -100,16 +100,16 @@ def parameters(
         facts = {"start": start, "trained": seeds, "threshold": threshold}
         print(json_module.dumps({**facts, **found._asdict()}, indent=1))
         return
-    from rich.console import Console
-    from rich.table import Table
-
     shares = (f"{100 * share:.2f}" for share in (found.sparsity_start, found.sparsity_trained))
-    table = Table("", "start", "trained")
-    table.add_row(f"sparsity, |w| < {threshold:g} (%)", *shares)
-    table.add_row("change magnitude", "–", f"{found.change_magnitude:.4f}")
-    diversity = "–" if found.diversity is None else f"{found.diversity:.4f}"
-    table.add_row(f"diversity of {len(seeds)}", "–", diversity)
-    Console().print(table)
+    _print_table(
+        ("start", "trained"),
+        {
+            f"sparsity, |w| < {threshold:g} (%)": tuple(shares),
+            "change magnitude": (None, f"{found.change_magnitude:.4f}"),
+            f"diversity of {len(seeds)}": (None, None if found.diversity is None else f"{found.diversity:.4f}"),
+        },
+        first="statistic",
+    )
 
 
 def paths(*, runs: str, out: str = "paths.svg", json: bool = False, force: bool = False) -> None:
@@ -166,19 +166,24 @@ def _parts(text: str | None, separator: str = ",") -> list[str]:
     return list(dict.fromkeys(part.strip() for part in (text or "").split(separator) if part.strip()))
 
 
-def _print_maps(maps: "Mapping[Heads, TaskMap]", num_classes: int) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _print_table(columns: tuple[str, ...], rows: Mapping[str, tuple[str | None, ...]], first: str) -> None:
+    from lgx.results.report import NONE, Cell, Table
+    from lgx.results.terminal import print_tables
 
+    lines = tuple((name, tuple(Cell(text or NONE) for text in texts)) for name, texts in rows.items())
+    print_tables(Table("", columns, lines, first=first))
+
+
+def _print_maps(maps: "Mapping[Heads, TaskMap]", num_classes: int) -> None:
     def shown(value: float | None) -> str:
         return "undefined" if value is None else f"{value:.3f}"
 
-    table = Table("heads", "silhouette by task", "in the plane", "variance in the plane (%)")
-    for name, found in maps.items():
-        head = f"same, {num_classes} classes" if name == "same" else "each task's own"
-        share = f"{100 * sum(found.explained):.1f}"
-        table.add_row(head, shown(found.silhouette), shown(found.plane_silhouette), share)
-    Console().print(table)
+    heads = {"same": f"same, {num_classes} classes", "own": "each task's own"}
+    rows = {
+        heads[name]: (shown(found.silhouette), shown(found.plane_silhouette), f"{100 * sum(found.explained):.1f}")
+        for name, found in maps.items()
+    }
+    _print_table(("silhouette by task", "in the plane", "variance in the plane (%)"), rows, first="heads")
     same = maps["same"].silhouette
     if same is None:
         print("The silhouette is undefined for one architecture per task; name more with --archs.")

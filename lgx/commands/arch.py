@@ -49,11 +49,9 @@ def _print_table(rows: Sequence[Mapping[str, Any]], caption: str) -> None:
 
     A column of a size is left out where all names state that size.
     """
-    from rich.console import Console
-
     from lgx.results.architecture_names import short_names
-    from lgx.results.tables import Cell, Table
-    from lgx.results.terminal import to_rich
+    from lgx.results.report import Cell, Table
+    from lgx.results.terminal import print_tables
 
     short, common = short_names(list(dict.fromkeys(row["name"] for row in rows)))
     keys = ("depth", "embed_dim", "num_heads", "stages")
@@ -73,9 +71,7 @@ def _print_table(rows: Sequence[Mapping[str, Any]], caption: str) -> None:
         for row in rows
     )
     below = "; ".join(part for part in (common, caption) if part)
-    console = Console()
-    for view in to_rich(Table("", ("parameters", "MACs", *sizes), lines, below, "architecture"), console.width):
-        console.print(view)
+    print_tables(Table("", ("parameters", "MACs", *sizes), lines, below, "architecture"))
 
 
 def _size(row: Mapping[str, Any], key: str, always: bool = False) -> str:

@@ -33,15 +33,14 @@ def arena(
         file: Arena file, e.g. experiments/arena/pocket.yaml.
         runs_dir: Folder of all runs.
         results: CSV file that collects accuracies and costs; by default measured.csv in the experiment's folder.
-        out: Folder for report.html, arena.md, the curves as SVG and TensorBoard's files; by default the experiment's
-            folder.
+        out: Folder for report.html, results.md and the curves as SVG; by default the experiment's folder.
         dry_run: Print the command lines of the first round's runs instead of running them.
         overwrite: Run again the finished runs whose options or configuration have changed, and the runs that need them.
         parallel: Number of runs at a time, as of lgx sweep.
         cluster: slurm submits the runs as job arrays.
         slurm: submitit's parameters of SLURM jobs, as of lgx sweep.
         metric: Metric that counts as accuracy.
-        force: Replace files in ``out`` that no arena wrote.
+        force: Replace files in ``out`` that no arena wrote; the results are never replaced.
 
     Raises:
         UserError: If the file or an option is wrong, or runs failed.
@@ -58,13 +57,14 @@ def run_arena(
     """Run what is missing, then write the report; see :func:`arena`."""
     from lgx.arena.arena_file import load_arena
     from lgx.arena.points import read_points
-    from lgx.arena.refusals import find_refusals
-    from lgx.arena.report import Report
+    from lgx.arena.report import TITLE, report_of, whole_report
     from lgx.arena.rounds import longer_scratch, needed_now, rows_with_costs
     from lgx.commands.sweep import run_pending
     from lgx.core.rows import read_rows
     from lgx.errors import UserError
     from lgx.results.metrics import lower_is_better
+    from lgx.results.report_files import report_path, write_report
+    from lgx.results.terminal import print_report
 
     if lower_is_better(metric):
         raise UserError(
@@ -73,26 +73,25 @@ def run_arena(
     whole = load_arena(file, runs_dir)
     folder = Path(runs_dir) / whole.experiment
     collected = Path(results) if results else folder / "measured.csv"
-    report = Report(Path(out) if out else folder)
-    report.check(whole, force)
-    refusals = find_refusals(whole)
-    entered = whole.without(refusals)
+    page = report_path(out or folder, [collected], force, "lgx arena", TITLE)
 
     def run_round(longer: Mapping[tuple[str, str], int]) -> "Curves":
-        runs = entered.sweep(longer)
-        run_pending(file, needed_now(entered, runs, collected), collected, how, rows_with_costs(entered, runs))
+        runs = whole.sweep(longer)
+        run_pending(file, needed_now(whole, runs, collected), collected, how, rows_with_costs(whole, runs))
         rows = read_rows(collected) if collected.is_file() else []
-        measured = {row.metric for row in rows if row.split == "test" and entered.cell_of(row.run)}
+        measured = {row.metric for row in rows if row.split == "test" and whole.measured_by(row.run)}
         if measured and metric not in measured:
             raise UserError(f"--metric {metric}: no run measured it; measured are {', '.join(sorted(measured))}")
-        return read_points(entered, rows, metric)
+        return read_points(whole, rows, metric)
 
     try:
         curves = run_round({})
-        if not how.dry_run and (longer := longer_scratch(entered, curves)):
+        if not how.dry_run and (longer := longer_scratch(whole, curves)):
             run_round(longer)
     finally:  # also of an arena some of whose runs failed
         if not how.dry_run and collected.is_file():
-            rows = read_rows(collected)
-            if points := read_points(entered, rows, metric):
-                report.write(entered, points, refusals, rows)
+            rows = [row for row in read_rows(collected) if whole.measured_by(row.run)]
+            if points := read_points(whole, rows, metric):
+                print_report(report_of(whole, points, rows))
+                written = write_report(whole_report(whole, points, rows), page)
+                print(f"wrote {page}, and beside it {', '.join(written)}")

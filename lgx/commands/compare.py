@@ -16,7 +16,6 @@ def compare(
     baseline: str | None = None,
     methods: str | None = None,
     tasks: str | None = None,
-    average: bool = False,
     cost: bool = False,
     force: bool = False,
 ) -> None:
@@ -25,13 +24,12 @@ def compare(
     Args:
         runs: Folders (searched for results.csv at any depth) or results.csv files.
         paper: Table of a paper to show beside the measurements, e.g. sws/table1 or tal/table2.
-        out: Folder, or path ending in .html, to write report.html, results.md and results.csv (all rows) to.
+        out: Folder, or path ending in .html, to write report.html, results.md, results.csv (all rows) and figures to.
         metric: Metric to show; acc is shown in percent.
         split: Split to show: test, val, or train (with --metric loss: the loss of each epoch of training).
         baseline: Method that all others are compared with, seed by seed, e.g. random.
         methods: Show only these methods, separated by commas, e.g. sws,simple_lg,random.
         tasks: Show only these tasks, separated by commas.
-        average: Show each method's mean over tasks and architectures.
         cost: Also show the cost of each method's descendants: parameters to store, epochs and MACs to train, and how
             many times as much training from scratch and pretraining of every architecture need.
         force: Replace files in ``out`` that no comparison wrote; what is compared is never replaced.
@@ -41,7 +39,7 @@ def compare(
     """
     from lgx.results.comparison import Options
 
-    options = Options(metric, split, paper, baseline, _names(methods), _names(tasks), average, cost)
+    options = Options(metric, split, paper, baseline, _names(methods), _names(tasks), cost)
     compare_runs(runs, options, out, force)
 
 
@@ -59,16 +57,16 @@ def compare_runs(runs: Sequence[str], options: "Options", out: str | None, force
     """
     from lgx.results.comparison import compare, load_paper
     from lgx.results.merging import find_results
-    from lgx.results.report import report_path, write_report
-    from lgx.results.terminal import print_comparison
+    from lgx.results.report_files import report_path, write_comparison
+    from lgx.results.terminal import print_report
 
     table = load_paper(options)
     files = find_results(runs)
     page = report_path(out, files, force) if out else None
     comparison = compare(files, options, table)
-    print_comparison(comparison)
+    print_report(comparison.report)
     if page:
-        print(f"wrote {page}, and beside it {', '.join(write_report(comparison, page))}")
+        print(f"wrote {page}, and beside it {', '.join(write_comparison(comparison, page))}")
 
 
 def _names(text: str | None) -> tuple[str, ...]:

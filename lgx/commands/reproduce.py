@@ -1,6 +1,5 @@
 """``lgx reproduce``: make a table or figure of the papers, and judge the paper's claims."""
 
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -134,7 +133,7 @@ def _check_places(out: Path | None, shown: list[list[str]], force: bool) -> None
     """Refuse the places of the report and the figures, before hours of training."""
     from lgx.components.figures import is_svg_of
     from lgx.host.outputs import check_file
-    from lgx.results.report import report_path
+    from lgx.results.report_files import report_path
 
     if out:
         report_path(str(out), [], force)
@@ -145,28 +144,17 @@ def _check_places(out: Path | None, shown: list[list[str]], force: bool) -> None
 
 
 def _list() -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from lgx.results.reproduction import JudgedClaim, judged_claims, load_recipes
+    from lgx.results.markdown import escape_markdown, piped
+    from lgx.results.reproduction import claims_as_markdown, judged_claims, load_recipes
+    from lgx.results.terminal import print_markdown
 
     recipes = load_recipes()
-    table = Table(title="Tables and figures")
-    for heading in ("name", "shows", "scales", "claims"):
-        table.add_column(heading, justify="right" if heading == "claims" else "left", overflow="fold")
+    lines = [["name", "shows", "scales", "claims"], ["---", "---", "---", "---:"]]
     for recipe in recipes.values():
         scales = [scale + " (measured)" * bool(how.measured) for scale, how in recipe.scales.items()]
-        table.add_row(recipe.name, recipe.title, ", ".join(scales), str(len(recipe.claims)))
-    claims = Table(title="Claims of the papers, measured at mini scale")
-    for heading in JudgedClaim.headings:
-        claims.add_column(
-            heading, justify="left" if heading in ("table", "claim", "verdict") else "right", overflow="fold"
-        )
-    for judged in judged_claims(recipes.values(), "mini"):
-        claims.add_row(*judged.cells())
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    console.print(table)
-    console.print(claims)
+        lines.append([recipe.name, escape_markdown(recipe.title), ", ".join(scales), str(len(recipe.claims))])
+    claims = claims_as_markdown(judged_claims(recipes.values(), "mini"))
+    print_markdown(piped(lines), "**Claims of the papers, measured at mini scale**", claims)
 
 
 def _print_claims() -> None:

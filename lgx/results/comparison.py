@@ -6,20 +6,17 @@ from pathlib import Path
 
 from lgx.core.rows import Row
 from lgx.errors import UserError
-from lgx.results.averages import average, averages_of_paper
-from lgx.results.chance import chance_levels
 from lgx.results.claims import Claim
-from lgx.results.epochs import count_whole_runs, last_epochs
 from lgx.results.headline import average_section, headlines, tally
-from lgx.results.health import health_section
 from lgx.results.markdown import to_markdown_page
-from lgx.results.merging import TITLE, Merged, merge
-from lgx.results.method_costs import method_costs
+from lgx.results.merging import TITLE, Merged, count_whole_runs, last_epochs, merge
 from lgx.results.metrics import Metrics
 from lgx.results.paper import HOURS, PaperTable, load_table, plain_name
-from lgx.results.sections import Section, claim_section, cost_section, difference_section, table_section
-from lgx.results.standings import Standing, standings
-from lgx.results.storage import judge_storage
+from lgx.results.provenance import health_section
+from lgx.results.report import Report, Section
+from lgx.results.sections import claim_section, difference_section, table_section
+from lgx.results.standings import Standing, chance_levels, standings
+from lgx.results.tables import averages_of_paper
 from lgx.results.verdicts import Verdict, judge
 
 
@@ -36,7 +33,6 @@ class Options:
         methods: Names of the methods to show; empty for all.
         tasks: Names of the tasks to show; empty for all.
         labels: Label in the rows -> name under which the method is shown and judged, where it is another one.
-        average: Show each method's mean over tasks and architectures.
         cost: Also show the cost of each method's descendants.
         claims: Claims of the paper to judge.
         confounded: For claims whose two sides differ in more than the method, what else differs.
@@ -53,7 +49,6 @@ class Options:
     baseline: str | None = None
     methods: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
-    average: bool = False
     cost: bool = False
     claims: tuple[Claim, ...] = ()
     task_metrics: Mapping[str, str] = field(default_factory=dict)
@@ -101,9 +96,14 @@ class Comparison:
         """The rows that the tables summarize."""
         return self.shown
 
-    def to_markdown(self) -> str:
+    @property
+    def report(self) -> Report:
         """The tables and their text."""
-        return to_markdown_page(TITLE, [*self.headline, *self.introduction], self.sections)
+        return Report(TITLE, self.headline, self.introduction, self.sections)
+
+    def to_markdown(self) -> str:
+        """The tables and their text in Markdown."""
+        return to_markdown_page(self.report)
 
     def _repr_markdown_(self) -> str:
         """What a notebook shows."""
@@ -149,11 +149,8 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
     judged = chosen if split == "train" else shown  # a claim about training is one about all of its epochs
     verdicts = [judge_claim(claim, judged, options, table, merged) for claim in options.claims]
     found = standings(shown, options.metric, options.baseline)
-    levels = chance_levels(shown, merged.folders)
+    levels = chance_levels(shown, merged)
     averages = average_section(found, levels)
-    if options.average:
-        shown, incomplete = average(shown)
-        notes += incomplete
     means = averages_of_paper(shown, table) if table else []
     sections = [averages] if averages else []
     sections += [claim_section(verdicts)] if verdicts else []
@@ -164,10 +161,13 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
     if options.baseline:
         sections.append(difference_section(shown, options.metric, options.baseline))
     if options.cost:
+        from lgx.results.cost import cost_section  # reads networks, which other comparisons need not import
+        from lgx.results.method_costs import method_costs
+
         costs, unknown = method_costs(chosen, merged.rows, merged.folders)
         notes += unknown
         sections.append(cost_section(costs, table))
-    if (health := health_section(shown, merged.folders)) is not None:
+    if (health := health_section(shown, merged)) is not None:
         sections.append(health)
     introduction = [_overview(shown), *merged.notes, *notes]
     headline = [*headlines(found, levels), *tally(verdicts)]
@@ -192,6 +192,8 @@ def judge_claim(
     if table and claim in options.paper_architectures:
         table = table.of_architectures(options.paper_architectures[claim])
     if claim.is_stored:
+        from lgx.results.storage import judge_storage  # counts parameters of networks
+
         return judge_storage(claim, rows, options.stored, table, merged if options.folders else None)
     return judge(claim, rows, table, options.metrics, options.confounded.get(claim, ""))
 

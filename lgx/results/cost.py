@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import reduce
 
 from lgx.results.looks import method_order
-from lgx.results.tables import NONE, Cell, Table
+from lgx.results.paper import HOURS, PaperTable
+from lgx.results.report import NONE, Cell, Section, Table
 
 BACKWARD = 2
 """Multiplications of a backward pass per one of a forward pass: for the gradients of inputs and of weights."""
@@ -200,6 +201,29 @@ def macs_table(costs: Sequence[MethodCost], paper_hours: Mapping[str, float] | N
     columns: tuple[str, ...] = ("ancestor", "learngene", "tuning", "scratch needs", "pretraining each needs", "hours")
     columns += ("paper's hours",) if paper_hours else ()
     return _table(f"Training in image passes x MACs, {name}", columns, costs, cells)
+
+
+def cost_section(costs: Sequence[MethodCost], paper: PaperTable | None = None) -> Section:
+    """Cost of the descendants with each method.
+
+    Args:
+        costs: The cost of at least one method.
+        paper: Table whose hours of training stand beside ours, where it has any.
+    """
+    hours = {row.method: row.value for row in paper.rows if row.unit == HOURS and row.value} if paper else {}
+    text = [
+        "Stored are the parameters that start all architectures, compared with a pretrained network for each of them.",
+        "Tuning is the training of all descendants, one per architecture and task. The last columns compare two other "
+        "ways with the method's own training, learngene and tuning together: training the same descendants from "
+        "scratch, as measured with a random start, and pretraining every architecture for as long as the learngene was "
+        "trained, followed by the same tuning. The ratios leave out ancestors, which the papers take as given.",
+        "In epochs every epoch counts the same, as in the papers. In MACs an image costs three forward passes of the "
+        "network, which includes the backward pass, and one forward pass of the teacher if there is one. A dash means "
+        "not measured or unknown, for example the MACs of a hypernetwork, whose networks change with every step.",
+    ]
+    if paper and hours:
+        text.append(" ".join([f"{paper.source}: {paper.title}.", *paper.notes]))
+    return Section("Cost", text, [storage_table(costs), epochs_table(costs), macs_table(costs, hours)])
 
 
 def _table(

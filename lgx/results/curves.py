@@ -146,6 +146,8 @@ def curves_of_runs(
             curves = {f"train/{metric}": epoch_curve(over_epochs)} if over_epochs else {}
         place = own[0].task, own[0].architecture
         for tag, curve in curves.items():
+            if len(curve.steps) < 2:  # a point is no curve
+                continue
             seeds = found.setdefault(place, {}).setdefault(own[0].method, {})
             known = seeds.setdefault(own[0].seed, {}).get(tag)
             if known is None or known.steps[-1] < curve.steps[-1]:

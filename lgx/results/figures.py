@@ -1,38 +1,74 @@
-"""Figures of a comparison: averages, training curves, and a metric against depth."""
+"""Figures of a comparison and their captions: averages, a metric against depth, and training curves."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from lgx.components.figures import make_panels, plain
+from lgx.components.figures import glyph, make_panels, plain, to_panels, to_svg
 from lgx.components.ticks import step_ticks, whole_ticks
+from lgx.core.rows import Row
 from lgx.methods.spec import GRAY
-from lgx.results.architecture_names import depth_of
-from lgx.results.curves import TAGS, Curve, over_seeds
+from lgx.results.architecture_names import architecture_order, depth_of, family_of
+from lgx.results.curves import TAGS, Curve, Place, Seeds, over_seeds
 from lgx.results.looks import Style, method_order
-from lgx.results.metrics import in_words, is_share, scale_of
+from lgx.results.metrics import in_words, is_share, lower_is_better, scale_of, with_unit
+from lgx.results.report import Drawing, Section
 from lgx.results.standings import Standing
-from lgx.results.tables import Entry, state
+from lgx.results.tables import Entry, measured, state
 
-MOST_PANELS = 4
+_T = TypeVar("_T")
+_MOST_PANELS = 4
 _MOST_MARKERS = 30
 """Points of a curve that are marked one by one; longer curves are plain lines."""
 _SPLITS = {"val": "validation", "train": "training", "test": "test"}
 
 
-def average_figure(shown: Sequence[Standing], looks: Mapping[str, Style], chances: Sequence[float | None]) -> Figure:
-    """Draw the averages of methods as dots with intervals, a panel for each number of epochs.
+def drawn(figure: Figure, name: str, label: str, caption: str, lines: Sequence[Style] = ()) -> Drawing:
+    """A figure for a report.
 
     Args:
-        shown: Standings, at most four.
-        looks: Style of every method.
-        chances: Chance level of each; None where unknown.
+        figure: The figure.
+        name: Name of its file without suffix.
+        label: Description for readers who cannot see it.
+        caption: Text below it, which says what to look at.
+        lines: Style of each line, where the panels need a legend.
     """
+    legend = [(glyph(s.color, s.dash, s.marker, f"{name}g{i}"), s.label) for i, s in enumerate(lines)]
+    return Drawing(name, to_svg(figure, name), label, caption, to_panels(figure, name), legend)
+
+
+def add_legend(figure: Figure, lines: Sequence[Style]) -> None:
+    """Explain the lines to the right of the panels."""
+    marks = [Line2D([], [], color=s.color, linestyle=s.dash, marker=s.marker, markersize=5) for s in lines]
+    figure.legend(marks, [plain(style.label) for style in lines], loc="outside right upper", frameon=False)
+
+
+def legend_width(lines: Iterable[Style]) -> float:
+    """Inches that the longest label needs."""
+    return max(1.6, 0.6 + 0.08 * max(len(style.label) for style in lines))
+
+
+def average_drawing(
+    found: Sequence[Standing], looks: Mapping[str, Style], levels: Mapping[str, float]
+) -> Drawing | None:
+    """The averages as dots with intervals, a panel for each number of epochs; None where nothing is compared.
+
+    Args:
+        found: Standings, ascending.
+        looks: Style of every method.
+        levels: Chance levels by task.
+    """
+    shown = _few([standing for standing in found if len(standing.values) > 1])
+    if not shown:
+        return None
     names = max(len(looks[method].label) for standing in shown for method in standing.values)
     lines = max(len(standing.values) for standing in shown)
     figure, panels = make_panels(len(shown), legend=0, size=(2.6 + 0.07 * min(names, 34), 1.1 + 0.26 * lines))
+    chances = [standing.chance(levels) for standing in shown]
     for axes, standing, chance in zip(panels, shown, chances, strict=True):
         for place, method in enumerate(reversed(standing.ranking)):
             summary, look = standing.summary(method), looks[method]
@@ -43,32 +79,80 @@ def average_figure(shown: Sequence[Standing], looks: Mapping[str, Style], chance
         axes.set_yticks(range(len(standing.values)), [plain(looks[m].label) for m in reversed(standing.ranking)])
         axes.set_ylim(-0.6, len(standing.values) - 0.4)
         axes.set_title(state(standing.epochs))
-        axes.set_xlabel(quantity(standing.metric))
+        axes.set_xlabel(_quantity(standing.metric))
         _mark_chance(axes, chance, vertical=True)
-    return figure
+    ranks = "; ".join(f"{state(s.epochs)}: {', '.join(looks[m].label for m in s.ranking)}" for s in shown)
+    metric, seeds = shown[0].metric, [standing.summary(m).n for standing in shown for m in standing.values]
+    better = "left" if lower_is_better(metric) else "right"
+    caption = f"Look at which method stands farthest to the {better}{_apart(seeds)}.{_spread(seeds)}"
+    caption += " Chance is a dashed line where it is near the dots." if any(c is not None for c in chances) else ""
+    return drawn(figure, "averages", f"averages of {in_words(metric)}, the best first; {ranks}", caption)
 
 
-def depth_figure(
-    entries: Sequence[Entry], metric: str, looks: Mapping[str, Style], chance: float | None = None
-) -> Figure:
-    """Draw a metric against depth, a panel for each number of epochs (at most four: the smallest and the largest).
+def depth_section(
+    rows: Sequence[Row], metric: str, looks: Mapping[str, Style], levels: Mapping[str, float]
+) -> Section | None:
+    """The metric against depth, a figure for each task and family of architectures with two depths; None without such.
 
     Args:
-        entries: Entries of one task and one family of architectures, with a summary each.
-        metric: The metric.
+        rows: Rows of one metric and one split.
+        metric: That metric.
         looks: Style of every method.
-        chance: Chance level; None where unknown.
+        levels: Chance levels by task.
     """
-    epochs = sorted({entry.epochs or 0 for entry in entries})
-    shown = epochs if len(epochs) <= MOST_PANELS else [epochs[0], *epochs[1 - MOST_PANELS :]]
-    methods = sorted({entry.method for entry in entries}, key=method_order)
-    figure, panels = make_panels(len(shown), share_y=True, legend=_legend_width(methods, looks))
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    entries = [entry for entry in measured(rows, metric) if depth_of(entry.architecture) is not None]
+    for entry in sorted(entries, key=lambda e: (e.task, architecture_order(e.architecture))):
+        groups.setdefault((entry.task, family_of(entry.architecture)), []).append(entry)
+    drawings: list[Drawing] = []
+    for (task, family), everything in groups.items():
+        # Single networks, such as the ancestor, are no curve; epochs with single networks alone get no panel.
+        measurements = Counter((entry.epochs, entry.method) for entry in everything)
+        curved = {epochs for (epochs, _), count in measurements.items() if count > 1}
+        if group := [entry for entry in everything if entry.epochs in curved]:
+            drawings.append(_depth_drawing(f"depth-{len(drawings)}", f"{task}, {family}", group, looks, metric, levels))
+    return Section(f"{in_words(metric).capitalize()} against depth", drawings=drawings) if drawings else None
+
+
+def curve_section(curves: Mapping[Place, Mapping[str, Seeds]], looks: Mapping[str, Style]) -> Section | None:
+    """Training curves, a figure for each task and architecture; None without curves.
+
+    Args:
+        curves: Curves by task and architecture, then by method.
+        looks: Style of every method.
+    """
+    drawings: list[Drawing] = []
+    for task, architecture in sorted(curves, key=lambda place: (place[0], architecture_order(place[1]))):
+        found = curves[task, architecture]
+        methods = sorted(found, key=method_order)
+        lines = [looks[method] for method in methods]
+        figure = _curve_figure({method: list(found[method].values()) for method in methods}, looks)
+        over = "Lines are means over seeds, bands their range."
+        over = "One seed each." if max(map(len, found.values())) == 1 else over
+        label = f"training curves, task {task}, architecture {architecture}, methods {', '.join(methods)}"
+        caption = f"{task}, {architecture}. Look at which line is ahead early, and which at the end. {over}"
+        drawings.append(drawn(figure, f"curves-{len(drawings)}", label, caption, lines))
+    return Section("Training curves", drawings=drawings) if drawings else None
+
+
+def _depth_drawing(
+    name: str,
+    where: str,
+    entries: Sequence[Entry],
+    looks: Mapping[str, Style],
+    metric: str,
+    levels: Mapping[str, float],
+) -> Drawing:
+    """Draw a metric against depth, a panel for each number of epochs (at most four: the smallest and the largest)."""
+    shown = _few(sorted({entry.epochs or 0 for entry in entries}))
+    methods, chance = sorted({entry.method for entry in entries}, key=method_order), levels.get(entries[0].task)
+    lines = [looks[method] for method in methods]
+    figure, panels = make_panels(len(shown), share_y=True, legend=legend_width(lines))
     for axes, count in zip(panels, shown, strict=True):
-        for method in methods:
+        for method, look in zip(methods, lines, strict=True):
             own = [entry for entry in entries if entry.method == method and (entry.epochs or 0) == count]
             points = sorted((depth_of(e.architecture) or 0, e.summary) for e in own if e.summary is not None)
             if points:
-                look = looks[method]
                 axes.errorbar(
                     [depth for depth, _ in points],
                     [summary.mean for _, summary in points],
@@ -77,46 +161,34 @@ def depth_figure(
                 )  # fmt: skip
         axes.set_title(state(count))
         axes.set_xlabel("depth (layers)")
-        axes.set_ylabel(quantity(metric))
+        axes.set_ylabel(_quantity(metric))
         whole_ticks(axes, (depth_of(entry.architecture) or 0 for entry in entries))
     for axes in panels:
         _mark_chance(axes, chance)
-    _legend(figure, methods, looks)
-    return figure
+    add_legend(figure, lines)
+    seeds = [entry.summary.n for entry in entries if entry.summary]
+    best = "lowest" if lower_is_better(metric) else "highest"
+    caption = f"{where}. Look at which line is {best}{_apart(seeds)}, and whether that holds at every depth."
+    caption += _spread(seeds) + ("" if chance is None else f" Chance is {with_unit(chance, metric)}.")
+    label = f"{metric} against depth, {where}, methods {', '.join(methods)}"
+    return drawn(figure, name, label, caption, lines)
 
 
-def curve_figure(curves: Mapping[str, Sequence[Mapping[str, Curve]]], looks: Mapping[str, Style]) -> Figure:
-    """Draw the training curves of one architecture, a panel for each scalar: the mean over seeds and their range.
-
-    Args:
-        curves: For each method the curves of its seeds, by tag.
-        looks: Style of every method.
-    """
-    recorded = {tag for seeds in curves.values() for seed in seeds for tag in seed}
+def _curve_figure(curves: Mapping[str, Sequence[Mapping[str, Curve]]], looks: Mapping[str, Style]) -> Figure:
+    """Draw the training curves of one architecture, a panel for each scalar: the mean over seeds and their range."""
+    recorded = {tag: curve.unit for seeds in curves.values() for seed in seeds for tag, curve in seed.items()}
     tags = sorted(recorded, key=lambda tag: (TAGS.index(tag) if tag in TAGS else -1, tag))
-    methods = sorted(curves, key=method_order)
-    figure, panels = make_panels(len(tags), legend=_legend_width(methods, looks))
+    lines = [looks[method] for method in curves]
+    figure, panels = make_panels(len(tags), legend=legend_width(lines))
     for axes, tag in zip(panels, tags, strict=True):
-        _, _, metric = tag.partition("/")
-        for method in methods:
-            _draw_curve(axes, [seed[tag] for seed in curves[method] if tag in seed], looks[method], scale_of(metric))
-        axes.set_title(plain(tag_words(tag)))
-        unit = next(seed[tag].unit for seeds in curves.values() for seed in seeds if tag in seed)
-        axes.set_xlabel(f"training {unit}")
+        split, _, metric = tag.partition("/")
+        for seeds, look in zip(curves.values(), lines, strict=True):
+            _draw_curve(axes, [seed[tag] for seed in seeds if tag in seed], look, scale_of(metric))
+        axes.set_title(plain(f"{_SPLITS.get(split, split)} {_quantity(metric)}"))
+        axes.set_xlabel(f"training {recorded[tag]}")
         step_ticks(axes)
-    _legend(figure, methods, looks)
+    add_legend(figure, lines)
     return figure
-
-
-def tag_words(tag: str) -> str:
-    """A scalar's tag in words: ``validation accuracy (%)``."""
-    split, _, metric = tag.partition("/")
-    return f"{_SPLITS.get(split, split)} {quantity(metric)}"
-
-
-def quantity(metric: str) -> str:
-    """The label of a metric's axis: ``accuracy (%)``."""
-    return plain(f"{in_words(metric)} (%)" if is_share(metric) else in_words(metric))
 
 
 def _draw_curve(axes: Axes, seeds: Sequence[Curve], look: Style, factor: float) -> None:
@@ -124,10 +196,9 @@ def _draw_curve(axes: Axes, seeds: Sequence[Curve], look: Style, factor: float) 
     if band is None:
         return
     marker = look.marker if len(band.steps) <= _MOST_MARKERS else ""
-    mean = [factor * value for value in band.mean]
+    mean, low, high = ([factor * value for value in values] for values in (band.mean, band.low, band.high))
     axes.plot(band.steps, mean, color=look.color, linestyle=look.dash, marker=marker, markersize=4)
     if band.n > 1:
-        low, high = [factor * value for value in band.low], [factor * value for value in band.high]
         axes.fill_between(band.steps, low, high, color=look.color, alpha=0.15, linewidth=0)
 
 
@@ -141,12 +212,25 @@ def _mark_chance(axes: Axes, chance: float | None, vertical: bool = False) -> No
         line(chance, color=GRAY, linestyle=(0, (6, 3)), linewidth=1.0, zorder=1)
 
 
-def _legend_width(methods: Sequence[str], looks: Mapping[str, Style]) -> float:
-    """Inches that the longest label needs."""
-    return max(1.6, 0.6 + 0.075 * max(len(looks[method].label) for method in methods))
+def _few(everything: Sequence[_T]) -> Sequence[_T]:
+    """The first and the last ones, as many as there are panels."""
+    return everything if len(everything) <= _MOST_PANELS else [everything[0], *everything[1 - _MOST_PANELS :]]
 
 
-def _legend(figure: Figure, methods: Sequence[str], looks: Mapping[str, Style]) -> None:
-    chosen = [looks[method] for method in methods]
-    lines = [Line2D([], [], color=look.color, linestyle=look.dash, marker=look.marker, markersize=5) for look in chosen]
-    figure.legend(lines, [plain(look.label) for look in chosen], loc="outside right upper", frameon=False)
+def _quantity(metric: str) -> str:
+    """The label of a metric's axis: ``accuracy (%)``."""
+    return plain(f"{in_words(metric)} (%)" if is_share(metric) else in_words(metric))
+
+
+def _apart(seeds: Collection[int]) -> str:
+    """What else to look at, where there are intervals."""
+    return " and whether its bar overlaps the others" if max(seeds, default=1) > 1 else ""
+
+
+def _spread(seeds: Collection[int]) -> str:
+    """What the bars are."""
+    if max(seeds, default=1) == 1:
+        return " One seed each, so that there are no bars and nothing can be claimed."
+    least, most = min(seeds), max(seeds)
+    count = f"{most}" if least == most else f"{least} to {most}"
+    return f" Means over {count} seeds; bars are 95 % intervals{', single seeds have none' if least == 1 else ''}."

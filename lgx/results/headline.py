@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from lgx.results.looks import label_of, method_order
 from lgx.results.metrics import in_words, is_share, number, with_unit
-from lgx.results.sections import Section
+from lgx.results.report import NONE, Cell, Section, Table
 from lgx.results.standings import Standing
 from lgx.results.statistics import Difference, Summary
-from lgx.results.tables import NONE, Cell, Table, state, summary_text
+from lgx.results.tables import state, summary_text
 from lgx.results.verdicts import Verdict
 
 AVERAGES = "Averages"

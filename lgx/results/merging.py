@@ -1,13 +1,15 @@
-"""Collect the rows of many runs, one for each measurement."""
+"""The rows that count: of many runs one for each measurement, at the start and the end of training."""
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
 from lgx.host.outputs import has_mark
+from lgx.host.safety import read_json
 
 RESULTS, MARKDOWN, REPORT = "results.csv", "results.md", "report.html"
 """Files of a comparison; a run writes the first alone."""
@@ -16,6 +18,7 @@ TITLE = "Comparison of initializations"
 """Title of a comparison, by which its files in Markdown are known."""
 
 _Measurement = tuple[object, ...]
+_Run = tuple[str, str, str, str, int]
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,19 @@ class Merged:
     folders: dict[str, Path]
     notes: list[str]
     files: tuple[Path, ...] = ()
+
+    def summary(self, run: str) -> dict[str, Any]:
+        """What a run wrote when it ended, see :func:`read_summary`."""
+        return read_summary(self.folders[run]) if run in self.folders else {}
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """What the run in a folder wrote when it ended; empty before, and where the folder is gone."""
+    file = folder / "summary.json"
+    try:
+        return dict(read_json(file, "evaluate the run again")) if file.is_file() else {}
+    except (UserError, TypeError, ValueError):
+        return {}
 
 
 def find_results(runs: Sequence[str]) -> list[Path]:
@@ -99,6 +115,47 @@ def merge(files: Sequence[Path]) -> Merged:
     return Merged([row for row, _ in newest.values()], folders, _notes(newest, replaced), tuple(files))
 
 
+def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[Row], list[str]]:
+    """Keep the rows of epoch 0 and of each run's last epoch.
+
+    Args:
+        rows: Rows of one metric and one split.
+        also: Other epochs to keep: those for which a paper has numbers.
+
+    Returns:
+        The rows that are kept, and a note on the others.
+    """
+    last = _last(rows)
+    kept = [row for row in rows if row.epochs in (0, *also, last[_run(row)])]
+    left_out = len(rows) - len(kept)
+    return kept, [f"{left_out} value(s) from the middle of training are left out of the tables."] if left_out else []
+
+
+def count_whole_runs(
+    rows: Sequence[Row], of_runs: Iterable[Row], also: Collection[int] = ()
+) -> tuple[list[Row], list[str]]:
+    """Give the test of an earlier checkpoint the epochs of its run.
+
+    The best epoch differs between seeds, so tests of best checkpoints would not be averaged over seeds otherwise.
+
+    Args:
+        rows: The rows that :func:`last_epochs` keeps.
+        of_runs: All rows of the runs, of any split and metric, which determine the lengths of the runs.
+        also: Epochs that are not changed: those for which a paper has numbers.
+
+    Returns:
+        The rows, and a note on those that were changed.
+    """
+    length = _last(of_runs)
+    counted = [
+        row if row.epochs in (0, *also) else replace(row, epochs=max(row.epochs, length.get(_run(row), 0)))
+        for row in rows
+    ]
+    earlier = sum(new.epochs != row.epochs for new, row in zip(counted, rows, strict=True))
+    note = f"{earlier} value(s) were measured on a checkpoint before the end of its run, for example the best one."
+    return counted, [note] if earlier else []
+
+
 def _is_another(old: tuple[Row, Path], new: tuple[Row, Path]) -> bool:
     """Whether two rows of one measurement are of different runs, whose names may be the same in two projects."""
     return old[0].run != new[0].run or (old[1] != new[1] and old[0].value != new[0].value)
@@ -115,3 +172,14 @@ def _notes(newest: dict[_Measurement, tuple[Row, Path]], replaced: dict[_Measure
         f"{len(replaced)} value(s) were measured by several runs, the newest is shown: for example {loser.method}, "
         f"{loser.architecture}, {loser.task}, seed {loser.seed} from {shown}, not {hidden}."
     ]
+
+
+def _run(row: Row) -> _Run:
+    return row.run, row.method, row.architecture, row.task, row.seed
+
+
+def _last(rows: Iterable[Row]) -> dict[_Run, int]:
+    last: dict[_Run, int] = {}
+    for row in rows:
+        last[_run(row)] = max(row.epochs, last.get(_run(row), 0))
+    return last

@@ -1,86 +1,107 @@
-"""Write a comparison to a folder: ``report.html``, ``results.md``, ``results.csv`` and the figures by depth."""
+"""A report: sections of text, tables and figures, which Markdown, a page and a terminal show alike."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from lgx.core.rows import write_rows
-from lgx.errors import UserError
-from lgx.host.files import atomic_path
-from lgx.host.outputs import check_file, has_mark
-from lgx.results.comparison import Comparison
-from lgx.results.curves import curves_of_runs
-from lgx.results.drawings import average_drawing, curve_section, depth_section
-from lgx.results.headline import AVERAGES
-from lgx.results.looks import styles
-from lgx.results.markdown import to_markdown_page
-from lgx.results.merging import MARKDOWN, REPORT, RESULTS, TITLE, is_comparison
-from lgx.results.origin import origin_section
-from lgx.results.page import GENERATOR, to_html
-from lgx.results.sections import Section, method_section
-
-_COMMAND = "lgx compare"
+NONE = "–"
+"""Text of an empty cell."""
 
 
-def report_path(out: str, files: Sequence[Path], force: bool = False) -> Path:
-    """Path of the page.
+class Cell(NamedTuple):
+    """Text of a cell, and whether it is the best of its column."""
 
-    Args:
-        out: Folder, or path ending in .html.
-        files: Results files that are compared.
-        force: Whether files that no comparison wrote may be replaced, except those that are compared.
+    text: str
+    best: bool = False
 
-    Raises:
-        UserError: If the folder is a file, or the report would replace another file than that of a comparison.
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text.
+
+    Attributes:
+        title: Its title.
+        columns: Heads of the columns after the first.
+        rows: For each line the text of the first column, mostly a method, and the cells.
+        common: Sentence on what the heads leave out because all columns share it; may be empty.
+        first: Head of the first column.
     """
-    page = Path(out) if Path(out).suffix == ".html" else Path(out) / REPORT
-    if page.parent.exists() and not page.parent.is_dir():
-        raise UserError(f"--out {out}: {page.parent} is a file; give a folder or a path ending in .html")
-    # A comparison that is compared again keeps its rows.
-    measured = [file for file in files if not is_comparison(file)]
-    check_file(page, _COMMAND, lambda file: has_mark(file, GENERATOR), force=force, reads=measured)
-    for path in (page.parent / RESULTS, page.parent / MARKDOWN, *page.parent.glob("depth-*.svg")):
-        check_file(path, _COMMAND, is_comparison, force=force, reads=measured)
-    return page
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    common: str = ""
+    first: str = "method"
 
 
-def write_report(comparison: Comparison, page: Path) -> list[str]:
-    """Write a comparison.
+@dataclass(frozen=True)
+class Drawing:
+    """A figure.
 
-    Args:
-        comparison: The comparison.
-        page: What :func:`report_path` gives; the other files are written beside it.
-
-    Returns:
-        Names of the other files.
-
-    Raises:
-        UserError: If a file cannot be written.
+    Attributes:
+        name: Name of its file without suffix.
+        svg: The ``<svg>`` element with legend, trusted.
+        label: Description for readers who cannot see it.
+        caption: Text below it, which says what to look at.
+        panels: Its panels without legend, an ``<svg>`` element each, which a page places side by side.
+        legend: Glyph (an ``<svg>`` element) and words of each line style of the panels.
     """
-    options, rows = comparison.options, comparison.merged.rows
-    looks = styles({row.method for row in rows})
-    depths = depth_section(comparison.shown, options.metric, looks, comparison.levels)
-    curves = curve_section(curves_of_runs(rows, comparison.merged.folders, options.metric, options.split), looks)
-    methods = method_section({row.method for row in comparison.shown})
-    origin = origin_section(comparison.shown, comparison.merged.files)
-    figures = [section for section in (depths, curves) if section]
-    first, details = _split(comparison)
-    markdown = to_markdown_page(
-        TITLE, [*comparison.headline, *comparison.introduction], [*first, methods, *details, origin]
-    )
-    pictures = {f"depth-{number}.svg": drawing.svg for number, drawing in enumerate(depths.drawings if depths else ())}
-    if first and (drawing := average_drawing(comparison.standings, looks, comparison.levels)):
-        first = [replace(first[0], drawings=[drawing])]
-    sections = [*first, methods, *details, *figures, replace(origin, text=comparison.introduction[1:])]
-    html = to_html(TITLE, sections, headline=comparison.headline)
-    write_rows(page.parent / RESULTS, rows)
-    for name, text in {**pictures, MARKDOWN: markdown, page.name: html}.items():
-        with atomic_path(page.parent / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    return [MARKDOWN, RESULTS, *pictures]
+
+    name: str
+    svg: str
+    label: str
+    caption: str
+    panels: Sequence[str]
+    legend: Sequence[tuple[str, str]] = ()
 
 
-def _split(comparison: Comparison) -> tuple[list[Section], list[Section]]:
-    """The averages, and what follows the explanation of the methods."""
-    sections = comparison.sections
-    return ([], sections) if sections and sections[0].title != AVERAGES else (sections[:1], sections[1:])
+class Item(NamedTuple):
+    """A term and its explanation.
+
+    Attributes:
+        term: The term.
+        text: Sentences on it.
+        url: Where to read more; empty for none.
+    """
+
+    term: str
+    text: str
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report.
+
+    Attributes:
+        title: Its title.
+        text: Paragraphs before everything else.
+        items: Terms that are explained.
+        tables: Tables.
+        drawings: Figures.
+        below: Paragraphs after everything else.
+    """
+
+    title: str
+    text: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    drawings: Sequence[Drawing] = ()
+    items: Sequence[Item] = ()
+    below: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a comparison or an arena tells its readers.
+
+    Attributes:
+        title: Its title.
+        headline: The result in sentences, the most important first.
+        introduction: Paragraphs on the rows, and on what was left out.
+        sections: Its parts, in order.
+    """
+
+    title: str
+    headline: Sequence[str]
+    introduction: Sequence[str]
+    sections: Sequence[Section]

@@ -12,11 +12,11 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.remote import without_downloads
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
-from lgx.host.safety import read_json, read_yaml
+from lgx.host.safety import read_yaml
 from lgx.initialization import Initializer
 from lgx.methods import registry
 from lgx.methods.base import Method
-from lgx.results.merging import RESULTS
+from lgx.results.merging import RESULTS, read_summary
 
 CONFIG = "config.yaml"
 
@@ -133,10 +133,7 @@ class RunRecord:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """What it wrote when it ended; empty before."""
-        try:
-            return dict(read_json(self.folder / "summary.json", "evaluate the run again"))
-        except (UserError, TypeError, ValueError):
-            return {}
+        return read_summary(self.folder)
 
     @property
     def start_flops(self) -> float:

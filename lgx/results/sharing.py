@@ -20,7 +20,7 @@ from lgx.core.rows import Row, read_rows
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.methods.registry import find_spec
-from lgx.results.markdown import escape_markdown
+from lgx.results.markdown import escape_markdown, piped
 from lgx.results.merging import RESULTS, find_results
 from lgx.results.metrics import heading, number, scale_of
 
@@ -185,9 +185,8 @@ def _measured(runs: Sequence[str], metrics: Mapping[str, float]) -> str:
     rows = [row for file in find_results(runs) for row in read_rows(file)] if runs else []
     rows = [row for row in rows if row.split != "train"]
     if rows:
-        lines = [_COLUMNS, ("---",) * len(_COLUMNS), *(_cells(row) for row in rows[:_MOST_ROWS])]
+        table = piped([_COLUMNS, ("---",) * len(_COLUMNS), *(_cells(row) for row in rows[:_MOST_ROWS])])
         more = f"\n\n{len(rows) - _MOST_ROWS} more rows are not shown." if len(rows) > _MOST_ROWS else ""
-        table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
         return f"Each row is one run; epochs 0 is a start without training.\n\n{table}{more}"
     if metrics:
         values = "\n".join(f"- {escape_markdown(name)}: {value:.4g}" for name, value in metrics.items())

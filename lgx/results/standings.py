@@ -1,18 +1,23 @@
-"""Standings: averages of methods over the tasks and networks that most of them share, and their leads."""
+"""Standings: averages of methods over the tasks and networks that most of them share, and chance levels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
+from data_modules.catalog import infos
 from lgx.core.rows import Row
 from lgx.methods import registry
 from lgx.results.looks import method_order
+from lgx.results.merging import Merged
 from lgx.results.metrics import lower_is_better, scale_of
 from lgx.results.statistics import Difference, Summary, paired_difference, summarize
 
 Place = tuple[str, str]
 """Task and architecture."""
+_GUESSED = ("acc", "acc1")
+"""Metrics whose value for guesses follows from the number of classes."""
+_SPLITS = ("train", "val", "test")
 
 
 @dataclass(frozen=True)
@@ -68,10 +73,10 @@ class Standing:
         """Chance level of the averages; None where that of some task is unknown.
 
         Args:
-            levels: Chance levels by task, see :func:`~lgx.results.chance.chance_levels`.
+            levels: Chance levels by task, see :func:`chance_levels`.
         """
         known = [levels[task] for task, _ in self.places if task in levels]
-        return fmean(known) if len(known) == len(self.places) and self.metric in ("acc", "acc1") else None
+        return fmean(known) if len(known) == len(self.places) and self.metric in _GUESSED else None
 
 
 def standings(rows: Iterable[Row], metric: str, baseline: str | None = None) -> list[Standing]:
@@ -93,11 +98,34 @@ def standings(rows: Iterable[Row], metric: str, baseline: str | None = None) -> 
     return [_standing(epochs, metric, states[epochs], baseline) for epochs in sorted(states)]
 
 
+def chance_levels(rows: Iterable[Row], merged: Merged) -> dict[str, float]:
+    """Accuracy of guessing with equal probability of each class, in percent, by task.
+
+    The number of classes is that which a run stored when it ended. For rows without their run it is that of lgx's data
+    set of the same name, if the number of measured examples is also the same.
+
+    Args:
+        rows: Rows of any metric; tasks with rows of other metrics than accuracy are left out.
+        merged: All rows, with the folders of their runs.
+    """
+    classes: dict[str, int] = {}
+    found = [row for row in rows if row.metric in _GUESSED]
+    for run in dict.fromkeys(row.run for row in found):
+        stored = merged.summary(run).get("classes")
+        if isinstance(stored, Mapping):
+            classes |= {str(task): count for task, count in stored.items() if type(count) is int and count > 1}
+    known = {info.name: info for info in infos() if info.kind != "segmentation"}
+    for row in found:
+        info = known.get(row.task)
+        if info and row.split in _SPLITS and info.sizes[_SPLITS.index(row.split)] == row.n:
+            classes.setdefault(row.task, info.num_classes)
+    return {row.task: 100 / classes[row.task] for row in found if row.task in classes}
+
+
 def is_random(method: str) -> bool:
     """Whether a name in results is that of a random start."""
-    spec = registry.find_spec(method)
-    start = registry.initializer_class(spec) if spec else None
-    return start is not None and start.is_random
+    spec, random = registry.find_spec(method), registry.find_spec("random")
+    return spec is not None and random is not None and spec.initializer == random.initializer
 
 
 def _standing(

@@ -1,18 +1,17 @@
 """Make tables from rows: methods × descendants × tasks, mean over seeds with interval."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite
+from statistics import fmean
 
 from lgx.core.rows import Row
 from lgx.results.architecture_names import architecture_order, short_names
 from lgx.results.looks import method_order
 from lgx.results.metrics import lower_is_better, number, scale_of
-from lgx.results.paper import PaperTable
+from lgx.results.paper import AVERAGE, PaperTable
+from lgx.results.report import NONE, Cell, Table
 from lgx.results.statistics import Summary, paired_difference, summarize
-
-NONE = "–"
-"""Text of an empty cell."""
 
 
 @dataclass(frozen=True)
@@ -36,33 +35,6 @@ class Entry:
     summary: Summary | None
     text: str
     paper: float | None = None
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Text of a cell, and whether it is the best of its column."""
-
-    text: str
-    best: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of text.
-
-    Attributes:
-        title: Its title.
-        columns: Heads of the columns after the first.
-        rows: For each line the text of the first column, mostly a method, and the cells.
-        common: Sentence on what the heads leave out because all columns share it; may be empty.
-        first: Head of the first column.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-    common: str = ""
-    first: str = "method"
 
 
 def state(epochs: int | None) -> str:
@@ -131,6 +103,28 @@ def printed(paper: PaperTable, metric: str) -> list[Entry]:
         )
         for row in paper.rows
         if row.metric == metric
+    ]
+
+
+def averages_of_paper(rows: Iterable[Row], paper: PaperTable) -> list[Row]:
+    """Rows of the task ``average`` for a table that has it, wherever all of its tasks were measured.
+
+    Args:
+        rows: Rows of one metric and one split.
+        paper: The table; without other tasks than ``average`` there are no such rows.
+    """
+    tasks = {row.task for row in paper.rows}
+    if AVERAGE not in tasks or len(tasks) == 1:
+        return []
+    groups: dict[tuple[str, str, int, int], dict[str, Row]] = {}
+    for row in rows:
+        groups.setdefault((row.method, row.architecture, row.epochs, row.seed), {})[paper.task_name(row.task)] = row
+    members = sorted(tasks - {AVERAGE})
+    complete = [measured for measured in groups.values() if measured.keys() >= set(members)]
+    values = [[measured[task] for task in members] for measured in complete]
+    return [
+        replace(rows[0], task=AVERAGE, value=fmean(row.value for row in rows), n=sum(row.n for row in rows))
+        for rows in values
     ]
 
 

@@ -12,6 +12,7 @@ from lgx.results.architecture_names import depth_of
 from lgx.results.claims import Claim, Pairing, Side
 from lgx.results.metrics import Metrics, lower_is_better, scale_of
 from lgx.results.paper import AVERAGE, PaperRow, PaperTable, paper_names, plain_name
+from lgx.results.report import NONE
 from lgx.results.statistics import Difference, paired_difference, pairs_needed
 from lgx.results.tables import state
 
@@ -22,7 +23,7 @@ Answer = Literal["holds", "does not hold", "smaller than in the paper", "confoun
 _Row = TypeVar("_Row", Row, PaperRow)
 
 
-class Cell(NamedTuple):
+class Place(NamedTuple):
     """Where a value was measured or printed, and where two methods are compared.
 
     Attributes:
@@ -37,7 +38,7 @@ class Cell(NamedTuple):
     epochs: int | None
     variant: str = ""
 
-    def paired(self, pairing: Pairing) -> "Cell":
+    def paired(self, pairing: Pairing) -> "Place":
         """The cell in which a pairing compares this value."""
         architecture = "" if pairing == "own networks" else self.architecture
         return self._replace(architecture=architecture, epochs=self.epochs if pairing == "same networks" else None)
@@ -80,6 +81,23 @@ class Verdict:
         """Seeds whose interval would exclude 0, if mean and deviation stayed as measured; None where it does."""
         undecided = self.answer in ("open", "smaller than in the paper")
         return pairs_needed(self.measured.summary) if self.measured and undecided else None
+
+    def line(self, of_paper: int = 2, digits: int = 2) -> tuple[str, str, str, str, str]:
+        """Its line in a table: lead in the paper, measured lead, seeds, cells, answer.
+
+        Args:
+            of_paper: Decimals of the paper's lead, and of factors.
+            digits: Decimals of the measured lead.
+        """
+        if self.claim.is_stored:
+            one, other = (NONE if number is None else f"{number:.{of_paper}f}x" for number in (self.paper, self.factor))
+            return one, other, NONE, NONE, self.answer
+        paper = NONE if self.paper is None else f"{self.paper:+.{of_paper}f}"
+        if self.measured is None:
+            return paper, NONE, NONE, NONE, self.answer
+        summary = self.measured.summary
+        width = "" if summary.half_width is None else f" ± {summary.half_width:.{digits}f}"
+        return paper, f"{summary.mean:+.{digits}f}{width}", str(summary.n), str(self.cells), self.answer
 
 
 def judge(
@@ -155,13 +173,13 @@ def _names(side: Side, row: Row | PaperRow) -> set[str]:
     return {side.method} if isinstance(row, Row) else paper_names(side.method)
 
 
-def _by_seed(rows: Iterable[Row], pairing: Pairing) -> dict[int, dict[Cell, float]]:
+def _by_seed(rows: Iterable[Row], pairing: Pairing) -> dict[int, dict[Place, float]]:
     """Seed -> cell -> value, positive where more is better; two different values of one cell are refused."""
-    found: dict[int, dict[Cell, float]] = {}
+    found: dict[int, dict[Place, float]] = {}
     for row in rows:
         sign = -1 if lower_is_better(row.metric) else 1
         value = sign * scale_of(row.metric) * row.value
-        cell, values = Cell(row.task, row.architecture, row.epochs), found.setdefault(row.seed, {})
+        cell, values = Place(row.task, row.architecture, row.epochs), found.setdefault(row.seed, {})
         if cell in values and not isclose(values[cell], value, rel_tol=_ROUNDING):
             where = f"{row.task}, {row.architecture}, {state(row.epochs)}, seed {row.seed}"
             raise UserError(f"{row.method} has two values of {row.metric} on {where}; give one another model.label")
@@ -169,13 +187,13 @@ def _by_seed(rows: Iterable[Row], pairing: Pairing) -> dict[int, dict[Cell, floa
     return {seed: _cells(values, pairing) for seed, values in found.items()}
 
 
-def _cells(values: Mapping[Cell, float], pairing: Pairing) -> dict[Cell, float]:
+def _cells(values: Mapping[Place, float], pairing: Pairing) -> dict[Place, float]:
     """The value of each cell: that of the last epochs, in the mean over the architectures that the cell holds."""
     last: dict[tuple[str, str, str], int] = {}
     for cell in values:
         network = cell.task, cell.architecture, cell.variant
         last[network] = max(cell.epochs or 0, last.get(network, 0))
-    groups: dict[Cell, list[float]] = {}
+    groups: dict[Place, list[float]] = {}
     for cell, value in values.items():
         is_last = (cell.epochs or 0) == last[cell.task, cell.architecture, cell.variant]
         if pairing == "same networks" or is_last:
@@ -183,7 +201,7 @@ def _cells(values: Mapping[Cell, float], pairing: Pairing) -> dict[Cell, float]:
     return {cell: fmean(own) for cell, own in groups.items()}
 
 
-def _differs(rows: Sequence[Sequence[Row]], claim: Claim, cells: Collection[Cell]) -> str:
+def _differs(rows: Sequence[Sequence[Row]], claim: Claim, cells: Collection[Place]) -> str:
     """What each side ran in the compared cells, where a claim allows that to differ."""
     if claim.pairing == "same networks":
         return ""
@@ -191,7 +209,7 @@ def _differs(rows: Sequence[Sequence[Row]], claim: Claim, cells: Collection[Cell
         str(side): {
             place
             for row in own
-            if (place := Cell(row.task, row.architecture, row.epochs)).paired(claim.pairing) in cells
+            if (place := Place(row.task, row.architecture, row.epochs)).paired(claim.pairing) in cells
         }
         for side, own in zip(claim.sides, rows, strict=True)
     }
@@ -232,6 +250,6 @@ def _in_paper(claim: Claim, paper: PaperTable, metrics: Metrics) -> float | None
     return fmean(one[cell] - other[cell] for cell in common) if common else None
 
 
-def _place(row: PaperRow) -> Cell:
+def _place(row: PaperRow) -> Place:
     """What two numbers of a paper must share, with the variant unless the method's name includes it."""
-    return Cell(row.task, plain_name(row.architecture), row.epochs, "" if row.is_named_variant else row.variant)
+    return Place(row.task, plain_name(row.architecture), row.epochs, "" if row.is_named_variant else row.variant)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lgx.arena.arena_file import load_arena
 from lgx.arena.costs import FLOPS, LEARNING, SHARED, training_flops
@@ -70,7 +69,7 @@ def test_the_report_can_be_written_again_from_the_rows_alone(measured, tmp_path)
     assert (tmp_path / "out/report.html").read_text() == page
     assert "<svg" in page
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
-        "report.html", "arena.md", "curves-shapes.svg", "tensorboard",
+        "report.html", "results.md", "curves-shapes.svg",
     }  # fmt: skip
 
 
@@ -108,16 +107,6 @@ def test_the_page_begins_with_the_result_and_explains_every_start(measured):
     assert "#000000" not in page  # black lines follow the color of the text
 
 
-def test_tensorboard_shows_accuracy_over_compute(measured, curves):
-    folder, _ = measured
-    events = EventAccumulator(str(folder / "runs/tiny/tensorboard/random"))
-    events.Reload()
-    scalars = events.Scalars("accuracy over GFLOP/shapes-full")
-    points = curves["random"]["shapes", "full"]
-    assert [scalar.step for scalar in scalars] == [point.flops.total // 1e9 for point in points]
-    assert [scalar.value for scalar in scalars] == pytest.approx([point.summary.mean for point in points])
-
-
 def test_rows_without_a_cost_are_left_out(measured):
     folder, _ = measured
     arena, rows = load_arena(folder / "arena.yaml"), read_rows(folder / "runs/tiny/measured.csv")
@@ -126,24 +115,12 @@ def test_rows_without_a_cost_are_left_out(measured):
 
 def test_another_programs_files_are_not_replaced(measured, tmp_path):
     folder, _ = measured
-    (tmp_path / "arena.md").write_text("mine")
+    (tmp_path / "results.md").write_text("mine")
     results = folder / "runs/tiny/measured.csv"
     result = lgx("arena", folder / "arena.yaml", "--results", results, "--out", tmp_path, "--runs_dir", folder / "runs")
     assert result.code != 0
-    assert "arena.md" in result.sentence
-    assert (tmp_path / "arena.md").read_text() == "mine"
-
-
-def test_a_foreign_folder_of_tensorboard_is_not_replaced(measured, tmp_path):
-    folder, _ = measured
-    (tmp_path / "tensorboard").mkdir()
-    (tmp_path / "tensorboard/events").write_text("mine")
-    results = folder / "runs/tiny/measured.csv"
-    options = ["--results", results, "--out", tmp_path, "--runs_dir", folder / "runs", "--force"]
-    result = lgx("arena", folder / "arena.yaml", *options)
-    assert result.code != 0
-    assert "tensorboard: holds events, which does not belong to a folder of an arena's curves" in result.sentence
-    assert (tmp_path / "tensorboard/events").read_text() == "mine"
+    assert "results.md" in result.sentence
+    assert (tmp_path / "results.md").read_text() == "mine"
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,9 @@
-"""Arena files: mistakes, runs, and sizes that a start cannot give."""
+"""Arena files: mistakes, and runs."""
 
 import pytest
 
-from lgx.architectures import ViTArchitecture
-from lgx.arena.arena_file import Cell, load_arena
-from lgx.arena.refusals import find_refusals, misfit
+from lgx.arena.arena_file import Measurement, load_arena
 from lgx.errors import UserError
-from lgx.initialization import Sizes
 from tests.arena.conftest import arena_content, write_arena
 from tests.support.command_line import lgx
 
@@ -56,11 +53,11 @@ def test_a_missing_file_says_what_to_give(tmp_path):
 def test_every_start_trains_every_size_with_every_budget(content, tmp_path):
     arena = load_arena(write_arena(content, tmp_path))
     runs = arena.sweep()
-    cells = arena.cells(runs)
+    cells = arena.measurements(runs)
     assert len(cells) == len(runs.runs) - 4
     assert sum(cell.start == "random" for cell in cells.values()) == 2 * 2 * 2
     assert {cell for cell in cells.values() if cell.start == "pretrained"} == {
-        Cell("shapes", "full", "pretrained", 0, seed) for seed in (0, 1)
+        Measurement("shapes", "full", "pretrained", 0, seed) for seed in (0, 1)
     }
     assert all(
         (spec.command == "test") == (cells[spec.folder].budget == 0) for spec in runs.runs if spec.folder in cells
@@ -75,28 +72,6 @@ def test_the_ancestor_is_given_and_a_source_of_one_size_is_its_own(content, tmp_
     sharing = arena.sharing(runs)
     assert sharing["runs/tiny/shapes-half-sws-1/seed1"] == {"runs/tiny/small-half/seed1": 1}
     assert sharing["runs/tiny/shapes-full-pretrained-0/seed1"] == {}
-
-
-def test_a_start_that_cannot_give_a_size_says_so(content, ancestor, tmp_path):
-    content["ancestor"] = str(ancestor / "best.learngene.safetensors")
-    del content["sources"]["ancestor"]
-    del content["starts"]["pretrained"]["sizes"]
-    arena = load_arena(write_arena(content, tmp_path))
-    refusals = find_refusals(arena)
-    assert refusals == {("pretrained", "half"): "refused: depth 2, gives 4"}
-    entered = arena.without(refusals)
-    assert entered.sizes_of("pretrained") == ("full",)
-    assert entered.sizes_of("random") == ("full", "half")
-
-
-@pytest.mark.parametrize(
-    ("depth", "width", "words"),
-    [(6, 192, ""), (6, 128, "refused: embed_dim 128, gives 192"), (13, 192, "refused: depth")],
-)
-def test_sizes_that_keep_the_width(depth, width, words):
-    sizes = Sizes.of_any_depth(ViTArchitecture(12, 192, 3), 1, 12)
-    assert misfit(sizes, ViTArchitecture(depth, width, width // 64)).startswith(words)
-    assert bool(words) == bool(misfit(sizes, ViTArchitecture(depth, width, width // 64)))
 
 
 def test_a_failing_start_leaves_the_others_and_the_report(content, tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lgx.arena.arena_file import Arena
 from lgx.arena.points import Amount, Point, at_compute, own_compute_to
-from lgx.arena.summary import headlines
+from lgx.arena.sections import headlines
 from lgx.arena.verdicts import Need, against_scratch, best_within, cheaper_sizes, need_of, setbacks
 
 PLACE = ("task", "size")

@@ -62,6 +62,11 @@ class Page(HTMLParser):
         if tag not in self.VOID:
             assert self.open.pop() == tag
 
+    @property
+    def figures(self) -> int:
+        """Number of figures."""
+        return self.attributes.count(("role", "img"))
+
     def handle_data(self, data: str) -> None:
         self.text.append(data)
 

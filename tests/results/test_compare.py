@@ -11,10 +11,10 @@ from lgx.commands.compare import compare
 from lgx.core.rows import read_rows, write_rows
 from lgx.errors import UserError
 from lgx.methods import registry
-from lgx.results.averages import averages_of_paper
 from lgx.results.merging import find_results
 from lgx.results.paper import load_table
-from lgx.results.sections import method_section
+from lgx.results.provenance import method_section
+from lgx.results.tables import averages_of_paper
 from tests.results.helpers import GAINS, add_run, read_page, row
 
 HOSTILE = '<script>alert("x")</script>|$\\frac{[bold]'
@@ -49,7 +49,7 @@ def test_training_losses_are_shown_beside_those_of_the_rebuttal(
     assert "paper 3.1283" in printed  # epoch 30, the last
     assert "after 15 epochs" not in printed
     page = read_page(tmp_path / "out/report.html")
-    assert page.tags["figure"] == 2  # averages, and losses over epochs from the rows: there are no event files
+    assert page.figures == 2  # averages, and losses over epochs from the rows: there are no event files
     assert "training loss" in page.text
     assert "training epoch" in page.text
 
@@ -101,7 +101,9 @@ def test_the_average_is_shown_where_all_tasks_of_a_table_were_measured(
 def test_compare_writes_page_markdown_and_rows(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     compare([str(runs)], paper="sws/table3", out=str(out), baseline="random")
-    assert sorted(path.name for path in out.iterdir()) == ["depth-0.svg", "report.html", "results.csv", "results.md"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "averages.svg", "curves-0.svg", "depth-0.svg", "report.html", "results.csv", "results.md",
+    ]  # fmt: skip
     assert len(read_rows(out / "results.csv")) == 27 * 2
     printed = capsys.readouterr().out
     markdown = (out / "results.md").read_text()
@@ -115,7 +117,7 @@ def test_compare_writes_page_markdown_and_rows(runs: Path, tmp_path: Path, capsy
         assert "With at most 3 seeds" in shown
         assert all(method in shown for method in GAINS)
     assert "+12.00 ± 0.00 (3)" in printed
-    assert page.tags["figure"] == 3  # averages, accuracy against depth, and the curves of depth 4
+    assert page.figures == 3  # averages, accuracy against depth, and the curves of depth 4
     assert page.tags["script"] == page.tags["link"] == page.tags["img"] == 0
 
 
@@ -153,7 +155,7 @@ def test_the_page_needs_nothing_from_outside(runs: Path, tmp_path: Path) -> None
     for reference in re.findall(r"url\(#([^)]*)\)", (tmp_path / "one.html").read_text()):
         assert reference in ids
     labels = [value or "" for name, value in page.attributes if name == "aria-label"]
-    assert len(labels) == page.tags["figure"] + page.tags["table"] + page.tags["nav"]
+    assert len(labels) == page.figures + page.tags["table"] + page.tags["nav"]
     (of_depth,) = [label for label in labels if "against depth" in label]
     assert all(method in of_depth for method in GAINS)
 
@@ -185,7 +187,7 @@ def test_a_metric_that_looks_like_a_formula_is_shown_as_it_is(tmp_path: Path) ->
         write_rows(folder / "results.csv", [row("sws", value=0.1 * epoch, epochs=epoch, **given) for epoch in (1, 2)])
     compare([str(tmp_path)], metric="$x^$", split="train", out=str(tmp_path / "out"))
     page = read_page(tmp_path / "out/report.html")
-    assert page.tags["figure"] == 3
+    assert page.figures == 3
     assert sum("$x^$" in text for text in page.text) >= 3
 
 
@@ -240,7 +242,7 @@ def test_a_report_of_another_program_is_replaced_with_force_only(runs: Path, tmp
 def test_a_moved_run_keeps_its_curves(runs: Path, tmp_path: Path) -> None:
     runs.rename(tmp_path / "moved")
     compare([str(tmp_path / "moved")], out=str(tmp_path / "out"))
-    assert read_page(tmp_path / "out/report.html").tags["figure"] == 3
+    assert read_page(tmp_path / "out/report.html").figures == 3
 
 
 @pytest.mark.parametrize(
@@ -287,20 +289,3 @@ def test_only_the_methods_asked_for_are_shown(runs: Path, capsys: pytest.Capture
     assert "simple_lg" not in printed
     with pytest.raises(UserError, match="tleg not measured; methods are"):
         compare([str(runs)], methods="sws,tleg")
-
-
-def test_the_average_is_over_the_cells_that_every_method_has(tmp_path, capsys):
-    cells = [("a", "6-Small", 0.2), ("a", "3-Tiny", 0.4), ("b", "6-Small", 0.6), ("b", "3-Tiny", 0.8)]
-    rows = [row("tal", arch, value + seed / 10, task=task, seed=seed) for task, arch, value in cells for seed in (0, 1)]
-    rows += [row("random", arch, 0.1, task=task) for task, arch, _ in cells]
-    rows += [row("ghn3", "6-Small", 0.9, task="a")]
-    write_rows(tmp_path / "results.csv", rows)
-    compare([str(tmp_path)], average=True)
-    shown = capsys.readouterr().out
-    assert "55.00 ±" in shown  # seeds 0 and 1 have 50 and 60 %
-    assert "10.00 (1)" in shown
-    assert "ghn3 is left out of the averages untrained: 3 of 4 cells" in shown
-    compare([str(tmp_path)], average=True, tasks="a", methods="tal,random")
-    assert "35.00 ±" in capsys.readouterr().out
-    with pytest.raises(UserError, match="--tasks: c not measured; tasks are a, b"):
-        compare([str(tmp_path)], tasks="c")

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from lgx.components.figures import glyph, in_ink, make_panels, to_panels, to_svg
 from lgx.components.ticks import log_ticks, step_ticks, whole_ticks
 from lgx.results.curves import Curve
-from lgx.results.drawings import average_drawing, curve_section, depth_section
+from lgx.results.figures import average_drawing, curve_section, depth_section
 from lgx.results.looks import styles
 from lgx.results.standings import standings
 from tests.results.helpers import row
@@ -33,27 +33,6 @@ def overlapping(axes: Axes) -> list[str]:
     boxes = sorted(((label.get_window_extent(), label.get_text()) for label in shown), key=lambda pair: pair[0].x0)
     assert len(boxes) > 1
     return [f"{one[1]} {other[1]}" for one, other in pairwise(boxes) if one[0].x1 >= other[0].x0]
-
-
-def test_what_was_recorded_once_is_a_table_and_no_panel() -> None:
-    seeds = {0: {"val/acc": curve(0.5), "train/loss": curve(3.0, 2.0)}, 1: {"val/acc": curve(0.7)}}
-    section = curve_section({("pocket", "6-Small"): {"sws": seeds}}, LOOKS)
-    assert section is not None
-    (table,) = section.tables
-    assert table.columns == ("validation accuracy (%)",)
-    assert table.rows[0][1][0].text == "60.00 ± 127.06 (2)"
-    (drawing,) = section.drawings
-    assert len(drawing.panels) == 1
-    assert "training loss" in drawing.panels[0]
-    assert "One seed each." in drawing.caption
-    assert "band" not in drawing.caption
-
-
-def test_points_alone_give_no_figure() -> None:
-    section = curve_section({("pocket", "6-Small"): {"sws": {0: {"val/acc": curve(0.5)}}}}, LOOKS)
-    assert section is not None
-    assert (len(section.tables), section.drawings, section.legend) == (1, [], [])
-    assert curve_section({}, LOOKS) is None
 
 
 def test_captions_fit_the_number_of_seeds() -> None:

@@ -69,14 +69,6 @@ def test_a_source_that_nobody_has_any_more_is_unknown(tmp_path):
     }
 
 
-@pytest.mark.parametrize(("name", "option"), [("StagewiseExpansion", "learngene"), ("HypernetPrediction", "hypernet")])
-def test_configurations_of_earlier_versions_are_read_without_a_word(name, option, tmp_path, capsys):
-    source = save_source(registry.initializer_classes()[name], tmp_path / f"best{SUFFIX}")
-    write_run(tmp_path / "runs/test/d/seed0", "Finetune", "mine", initializer=start(name, source, option))
-    assert costs_of(tmp_path / "runs")["mine"].stored > 0
-    assert capsys.readouterr().err == ""
-
-
 def test_a_hypernetwork_is_stored_once_for_starts_and_for_tuned_descendants(tmp_path):
     runs = tmp_path / "runs"
     learned = write_run(runs / "test/h/seed0", "TAL", "mine", epochs=0)

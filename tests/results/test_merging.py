@@ -10,8 +10,7 @@ from lgx.commands.compare import compare
 from lgx.core.rows import write_rows
 from lgx.errors import UserError
 from lgx.results.claims import Claim
-from lgx.results.epochs import count_whole_runs, last_epochs
-from lgx.results.merging import find_results, merge
+from lgx.results.merging import count_whole_runs, find_results, last_epochs, merge
 from lgx.results.verdicts import judge
 from tests.results.helpers import row
 

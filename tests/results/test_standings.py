@@ -6,9 +6,9 @@ import pytest
 
 from lgx.core.rows import Row
 from lgx.methods import registry
-from lgx.results.chance import chance_levels
 from lgx.results.headline import average_section, headlines
-from lgx.results.standings import is_random, standings
+from lgx.results.merging import Merged
+from lgx.results.standings import chance_levels, is_random, standings
 from tests.results.helpers import row
 
 LEVELS = {"pocket": 10.0, "other": 50.0}
@@ -109,9 +109,10 @@ def test_the_chance_level_follows_from_the_runs_or_from_the_data_set_of_that_nam
         row(task="mine", n=7, run="c"),
         row(task="mine", n=7, metric="mcc", run="c"),
     ]
-    assert chance_levels(rows, {}) == pytest.approx({"mini_flowers12": 100 / 12})
+    assert chance_levels(rows, Merged(rows, {}, [])) == pytest.approx({"mini_flowers12": 100 / 12})
     (tmp_path / "summary.json").write_text('{"classes": {"mine": 4, "mini_gtsrb": true}}')
-    assert chance_levels(rows, {"c": tmp_path}) == pytest.approx({"mini_flowers12": 100 / 12, "mine": 25.0})
+    merged = Merged(rows, {"c": tmp_path}, [])
+    assert chance_levels(rows, merged) == pytest.approx({"mini_flowers12": 100 / 12, "mine": 25.0})
 
 
 def test_random_starts_are_known_by_their_initializer() -> None:

@@ -1,6 +1,5 @@
 """Means, intervals and differences over seeds, and their tables, compared with scipy and hand computations."""
 
-import io
 import math
 import re
 
@@ -8,9 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from scipy import stats
 
 from lgx.core.rows import Row
@@ -20,7 +16,7 @@ from lgx.results.markdown import to_markdown
 from lgx.results.paper import load_table
 from lgx.results.statistics import caveat, paired_difference, summarize
 from lgx.results.tables import arrange, differences, measured
-from lgx.results.terminal import to_rich
+from lgx.results.terminal import print_tables
 
 SPEC = "depth={},embed_dim=64,num_heads=4,img_size=32"
 HOSTILE = '<script>alert("x")</script>|$\\frac{[bold]'
@@ -30,13 +26,6 @@ VALUES = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=2, m
 def row(method: str = "sws", architecture: str = "6-Small", value: float = 0.5, **changes: object) -> Row:
     given = {"task": "pocket", "split": "test", "epochs": 0, "metric": "acc", "seed": 0, "n": 500, "run": "runs/a"}
     return Row(method=method, architecture=architecture, value=value, **{**given, **changes})  # type: ignore[arg-type]
-
-
-def printed(views: list[Text | Table], width: int) -> str:
-    console = Console(width=width, record=True, file=io.StringIO())
-    for view in views:
-        console.print(view)
-    return console.export_text()
 
 
 @given(VALUES)
@@ -233,20 +222,22 @@ def test_the_rebuttals_p_values_follow_from_its_rounds() -> None:
             assert difference.p == pytest.approx(expected, abs=5e-4)
 
 
-def test_markdown_and_terminal_show_hostile_names_as_they_are() -> None:
+def test_markdown_and_terminal_show_hostile_names_as_they_are(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     (table,) = arrange(measured([row(HOSTILE), row("sws")], "acc"), "acc")
     lines = [line for line in to_markdown(table).splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {3}
     assert "<script>" not in to_markdown(table).replace("\\<", "")
-    assert HOSTILE in printed(to_rich(table, 200), 200)
+    print_tables(table)
+    assert HOSTILE in capsys.readouterr().out
 
 
-def test_a_table_too_wide_for_the_terminal_is_cut_between_columns() -> None:
+def test_a_table_too_wide_for_the_terminal_is_cut_between_columns(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     rows = [row("weight_selection", f"Des-B-{depth}", seed=seed) for depth in range(5, 16) for seed in range(3)]
-    (table,) = arrange(measured(rows, "acc"), "acc")
-    views = to_rich(table, 80)
-    assert sum(isinstance(view, Table) for view in views) > 1
-    text = printed(views, 80)
+    print_tables(*arrange(measured(rows, "acc"), "acc"))
+    text = capsys.readouterr().out
+    assert text.count("┏") > 1
     assert all(f"Des-B-{depth}" in text for depth in range(5, 16))
     assert "…" not in text
 

@@ -7,11 +7,11 @@ from typing import ClassVar, get_args
 
 from lgx.errors import UserError
 from lgx.results.comparison import compare, load_paper
+from lgx.results.markdown import piped
 from lgx.results.merging import find_results
+from lgx.results.report import NONE
 from lgx.results.reproduction.recipes import Recipe
 from lgx.results.verdicts import Answer, Verdict
-
-_NONE = "–"
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,9 @@ class JudgedClaim:
         verdict, of_loss = self.verdict, self.metric == "loss"
         loss = ": training loss" if self.split == "train" else ": loss"
         claim = f"{verdict.claim}{loss * of_loss}{' (control)' * self.is_control}"
-        if verdict.claim.is_stored:
-            factors = (_NONE if factor is None else f"{factor:.1f}x" for factor in (verdict.paper, verdict.factor))
-            return self.table, claim, *factors, _NONE, _NONE, self._answer()
-        paper = _NONE if verdict.paper is None else f"{verdict.paper:+.1f}{' (sums)' if of_loss else ''}"
-        if verdict.measured is None:
-            return self.table, claim, paper, _NONE, _NONE, _NONE, verdict.answer
-        summary, digits = verdict.measured.summary, 2 if of_loss else 1
-        width = "" if summary.half_width is None else f" ± {summary.half_width:.{digits}f}"
-        mark = " †" if verdict.undated else ""
-        lead, seeds, cells = f"{summary.mean:+.{digits}f}{width}{mark}", str(summary.n), str(verdict.cells)
+        paper, lead, seeds, cells, _ = verdict.line(1, 2 if of_loss else 1)
+        paper += " (sums)" if of_loss and paper != NONE else ""
+        lead += " †" if verdict.undated and verdict.measured else ""
         return self.table, claim, paper, lead, seeds, cells, self._answer()
 
     def _answer(self) -> str:
@@ -99,16 +92,11 @@ def _verdicts(recipe: Recipe, scale: str) -> list[Verdict]:
 def claims_as_markdown(claims: Iterable[JudgedClaim]) -> str:
     """A Markdown table of claims, and a line that counts the verdicts."""
     listed = list(claims)
-    kinds = ["left" if heading in ("table", "claim", "verdict") else "right" for heading in JudgedClaim.headings]
-    rules = ["---" if kind == "left" else "---:" for kind in kinds]
-    lines = [_line(JudgedClaim.headings), _line(rules), *(_line(claim.cells()) for claim in listed)]
+    rules = ["---" if heading in ("table", "claim", "verdict") else "---:" for heading in JudgedClaim.headings]
+    lines = [piped([JudgedClaim.headings, rules, *(claim.cells() for claim in listed)])]
     counts = Counter(claim.verdict.answer for claim in listed if not claim.is_control)
     words = {"holds": "hold", "does not hold": "do not hold"}
     numbers = ", ".join(f"{counts[answer]} {words.get(answer, f'are {answer}')}" for answer in get_args(Answer))
     if any(claim.verdict.undated for claim in listed):
         lines += ["", "† Some of the values name no commit: they were measured before rows recorded it."]
     return "\n".join([*lines, "", f"Of {counts.total()} claims {numbers}."])
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
