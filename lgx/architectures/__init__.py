@@ -2,7 +2,6 @@
 
 from lgx.architectures.base import Architecture
 from lgx.architectures.gpt2 import GPT2_NAMES, GPT2Architecture
-from lgx.architectures.names import name_of
 from lgx.architectures.parsing import (
     parse_any_architecture,
     parse_architecture,
@@ -10,10 +9,9 @@ from lgx.architectures.parsing import (
     parse_for_source,
     parse_like,
 )
-from lgx.architectures.registry import architecture_from_dict
+from lgx.architectures.registry import architecture_from_dict, name_of
 from lgx.architectures.sets import SETS, architecture_set, read_architectures, sample_architectures
-from lgx.architectures.vit import ViTArchitecture, vit_only
-from lgx.architectures.vit_names import NAMES
+from lgx.architectures.vit import NAMES, ViTArchitecture, vit_only
 
 __all__ = [
     "GPT2_NAMES",

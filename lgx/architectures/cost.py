@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures.base import Architecture
-from lgx.architectures.names import name_of
+from lgx.architectures.registry import name_of
 from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
 

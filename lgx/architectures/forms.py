@@ -179,8 +179,8 @@ def _facts(module: nn.Module) -> dict[str, Any]:
         if not name.startswith("_") and name != "training" and name not in _ONLY_AT_START
         and isinstance(value, bool | int | float | str | tuple | None)
     }  # fmt: skip
-    own = {**module._parameters, **module._buffers}
-    return plain | {name: tuple(value.shape) for name, value in own.items() if value is not None}
+    own = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+    return plain | {name: tuple(value.shape) for name, value in own}
 
 
 def fill_buffers(model: nn.Module, device: str = "cpu") -> None:
@@ -190,9 +190,10 @@ def fill_buffers(model: nn.Module, device: str = "cpu") -> None:
         model: The network; its buffers are replaced.
         device: Where the buffers shall lie.
     """
-    for module in model.modules():
-        for name in module._non_persistent_buffers_set:
-            if (buffer := module._buffers[name]) is not None:
-                module._buffers[name] = torch.empty_like(buffer, device=device)
+    stored = model.state_dict().keys()
+    for path, module in model.named_modules():
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            if f"{path}.{name}" not in stored:
+                setattr(module, name, torch.empty_like(buffer, device=device))
         if (compute := getattr(module, "init_non_persistent_buffers", None)) is not None:
             compute()

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from lgx.architectures.base import Architecture
 from lgx.architectures.meta_device import building_on
-from lgx.architectures.names import name_of
-from lgx.architectures.registry import register_family
+from lgx.architectures.registry import name_of, register_family
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.host.extras import extra

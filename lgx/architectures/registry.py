@@ -1,4 +1,4 @@
-"""The registry of architecture families."""
+"""The registry of architecture families, and the papers' names of architectures."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -41,3 +41,12 @@ def architecture_from_dict(values: Mapping[str, Any]) -> Architecture:
     if not isinstance(family, str) or family not in FAMILIES:
         raise UserError(f"architecture: family {family!r} is unknown; known are {' and '.join(FAMILIES)}")
     return FAMILIES[family].from_dict(values)
+
+
+def name_of(architecture: Architecture) -> str:
+    """The first of the papers' names that fits (``6-Small``), else :meth:`Architecture.spec`.
+
+    The number of classes and the kind do not count, because they belong to the task.
+    """
+    plain = architecture.without_task()
+    return next((name for name, named in NAMED.items() if named == plain), architecture.spec())

@@ -12,12 +12,11 @@ from typing import Any, TypeVar, cast
 
 from lgx.architectures.base import Architecture
 from lgx.architectures.gpt2 import GPT2Architecture
-from lgx.architectures.names import name_of
-from lgx.architectures.registry import architecture_from_dict
+from lgx.architectures.registry import architecture_from_dict, name_of
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.schema import shortened
 from lgx.errors import UserError
-from lgx.host.safety import LARGEST_JSON, parse_json
+from lgx.host.safety import LARGEST_JSON, parse_json, read_at_most
 
 A = TypeVar("A", bound=Architecture)
 
@@ -120,17 +119,13 @@ def read_architectures(path: str, base: Architecture | None = None) -> list[Arch
             valid JSON object, does not describe a valid architecture, or reads other inputs than ``base``.
     """
     remedy = "give a file that `lgx sample --out FILE.jsonl` wrote"
-    if not Path(path).is_file():
-        raise UserError(f"{path}: no such file; {remedy}")
+    content = read_at_most(Path(path), LARGEST_JSON + 1, remedy)
+    if len(content) > LARGEST_JSON:
+        raise UserError(f"{path}: more than {LARGEST_JSON:,} bytes; {remedy}")
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(LARGEST_JSON + 1)
-        if len(content) > LARGEST_JSON:
-            raise UserError(f"{path}: more than {LARGEST_JSON:,} bytes; {remedy}")
         lines = content.decode().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise UserError(f"{path}: {reason}; {remedy}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not a text file; {remedy}") from error
     read = [_read_line(f"{path}, line {n}", line, base) for n, line in enumerate(lines, 1) if line.strip()]
     if not read:
         raise UserError(f"{path}: holds no architecture; write one with `lgx sample ViTs-1K --out {path}`")

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from lgx.architectures import Architecture
-    from lgx.architectures.zoo import ZooModel
+    from lgx.architectures.library_models import LibraryModel
     from lgx.artifacts.pretrained import PretrainedNetwork
     from lgx.artifacts.start_record import StartRecord
 
@@ -80,7 +80,7 @@ def _write_program(out: str, network: "PretrainedNetwork", architecture: "Archit
 def write(
     out: str,
     model: "nn.Module",
-    architecture: "Architecture | ZooModel",
+    architecture: "Architecture | LibraryModel",
     mean: tuple[float, ...] | None = None,
     std: tuple[float, ...] | None = None,
     label_names: tuple[str, ...] | None = None,
@@ -107,7 +107,7 @@ def write(
         UserError: If the tokenizer cannot be read, has another vocabulary, or cannot be written beside the model.
     """
     from lgx.architectures import GPT2Architecture, name_of, vit_only
-    from lgx.architectures.zoo import ZooModel
+    from lgx.architectures.library_models import LibraryModel
     from lgx.artifacts.export import write_descendant, write_text_descendant
     from lgx.errors import UserError
 
@@ -120,7 +120,7 @@ def write(
         write_text_descendant(out, text_model, loaded, label_names, card, writer, record)
         return
     if tokenizer:
-        name = architecture.name if isinstance(architecture, ZooModel) else name_of(architecture)
+        name = architecture.name if isinstance(architecture, LibraryModel) else name_of(architecture)
         raise UserError(f"--tokenizer: is for text models, but {name} reads images; leave it out")
-    ours = architecture if isinstance(architecture, ZooModel) else vit_only(architecture, "export")
+    ours = architecture if isinstance(architecture, LibraryModel) else vit_only(architecture, "export")
     write_descendant(out, model, ours, mean, std, label_names, card, writer, record)

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from jsonargparse import ArgumentParser
 
     from lgx.architectures import Architecture
-    from lgx.architectures.zoo import ZooModel
+    from lgx.architectures.library_models import LibraryModel
     from lgx.initialization import Initialization, Initializer, Origin
 
 
@@ -101,7 +101,7 @@ def init(
 def _write(
     out: str,
     initializer: "Initializer",
-    architecture: "Architecture | ZooModel",
+    architecture: "Architecture | LibraryModel",
     start: "Initialization",
     source: str | None,
     seed: int,
@@ -110,13 +110,13 @@ def _write(
     given: Mapping[str, Any],
 ) -> None:
     """Report what was built, and write it with what it inherits; the names of the classes only with the head."""
-    from lgx.architectures.zoo import ZooModel
+    from lgx.architectures.library_models import LibraryModel
     from lgx.artifacts.public_names import public_name
     from lgx.artifacts.start_record import StartRecord
     from lgx.commands.export import write
 
     origin = initializer.origin()
-    method = initializer.method if isinstance(architecture, ZooModel) else initializer.named(architecture)
+    method = initializer.method if isinstance(architecture, LibraryModel) else initializer.named(architecture)
     print(f"method    {method}{f' from {source}' if source else ''}")
     print(f"built     {_name(architecture)}, {architecture.num_classes} classes\n{start.describe()}")
     _print_normalization(architecture, origin, source)
@@ -128,7 +128,7 @@ def _write(
     print(f"written   {out}")
 
 
-def _print_normalization(architecture: "Architecture | ZooModel", origin: "Origin", source: str | None) -> None:
+def _print_normalization(architecture: "Architecture | LibraryModel", origin: "Origin", source: str | None) -> None:
     """Print which mean and std the descendant records, and where they come from; nothing for other models than ViTs."""
     from lgx.architectures import ViTArchitecture
 
@@ -152,11 +152,11 @@ def _check_numbers(seed: int, **counts: int | None) -> None:
             raise UserError(f"--{option}: a head needs at least 1 class, got {count}")
 
 
-def _name(architecture: "Architecture | ZooModel") -> str:
+def _name(architecture: "Architecture | LibraryModel") -> str:
     from lgx.architectures import name_of
-    from lgx.architectures.zoo import ZooModel
+    from lgx.architectures.library_models import LibraryModel
 
-    return architecture.name if isinstance(architecture, ZooModel) else name_of(architecture)
+    return architecture.name if isinstance(architecture, LibraryModel) else name_of(architecture)
 
 
 def _check(out: str, force: bool, reads: Iterable[Any], seed: int, **counts: int | None) -> None:
@@ -203,7 +203,7 @@ def start_descendant(
     num_classes: int | None,
     seed: int,
     out: str | None = None,
-) -> "tuple[Architecture | ZooModel, Initialization]":
+) -> "tuple[Architecture | LibraryModel, Initialization]":
     """Build the descendant and initialize it.
 
     Args:
@@ -220,10 +220,10 @@ def start_descendant(
     import torch
 
     from lgx.architectures import parse_for_source
-    from lgx.architectures.zoo import is_zoo_model, parse_zoo_model
+    from lgx.architectures.library_models import is_library_model, parse_library_model
     from lgx.artifacts.export import check_torchvision_out
     from lgx.errors import UserError
-    from lgx.initialization import initialize, initialize_zoo
+    from lgx.initialization import initialize, initialize_library_model
     from lgx.methods.initializers import methods_for_any_model
 
     origin = initializer.origin()
@@ -231,13 +231,13 @@ def start_descendant(
         raise UserError(f"task {origin.task}: its images have no classes; give --num_classes")
     classes = head or num_classes or origin.num_classes
     torch.manual_seed(seed)
-    if is_zoo_model(arch) and not _is_vit(arch, initializer):
-        model = parse_zoo_model(arch, classes or 1000)
+    if is_library_model(arch) and not _is_vit(arch, initializer):
+        model = parse_library_model(arch, classes or 1000)
         if not initializer.starts(model):
             others = " or ".join(methods_for_any_model())
             raise UserError(f"--arch {arch}: {initializer.method} initializes no such model; use --method {others}")
         if out is not None:
             check_torchvision_out(out, model)
-        return model, initialize_zoo(model, initializer, head="new" if head else "keep")
+        return model, initialize_library_model(model, initializer, head="new" if head else "keep")
     architecture = parse_for_source(arch, origin.architecture, origin.kind, classes)
     return architecture, initialize(architecture, initializer, head="new" if head else "keep")

@@ -2,7 +2,7 @@
 
 from lgx.initialization.descendants import Initialization, initialize
 from lgx.initialization.initializer import Head, Initializer, Origin
+from lgx.initialization.library_models import initialize_library_model
 from lgx.initialization.sizes import Sizes
-from lgx.initialization.zoo import initialize_zoo
 
-__all__ = ["Head", "Initialization", "Initializer", "Origin", "Sizes", "initialize", "initialize_zoo"]
+__all__ = ["Head", "Initialization", "Initializer", "Origin", "Sizes", "initialize", "initialize_library_model"]

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture
-from lgx.architectures.zoo import ZooModel
+from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.task import Kind, Normalization, Task
@@ -137,7 +137,7 @@ class Initializer(ABC):
         """Facts that a descendant inherits beside the weights; empty without a source."""
         return Origin()
 
-    def starts(self, zoo: ZooModel) -> bool:
+    def starts(self, described: LibraryModel) -> bool:
         """Whether it initializes a model of timm or torchvision; override it where it initializes some of them."""
         return self.starts_any_model
 
@@ -157,12 +157,14 @@ class Initializer(ABC):
         """
         raise UserError(f"{self.method}: does not say which sizes it fills; give --arch instead of a budget")
 
-    def start_model(self, model: nn.Module, zoo: ZooModel, head: Head) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    def start_model(
+        self, model: nn.Module, described: LibraryModel, head: Head
+    ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         """Initialize a model of timm or torchvision; initializers that start some (:meth:`starts`) override this.
 
         Args:
             model: Gives the names and shapes of the parameters.
-            zoo: Description of the model.
+            described: Description of the model.
             head: ``keep`` also gives the head's parameters.
 
         Returns:
@@ -171,7 +173,7 @@ class Initializer(ABC):
         Raises:
             UserError: If the initializer does not know such models, or the model cannot be traced.
         """
-        raise UserError(f"{self.method}: initializes plain ViTs and GPT-2s only, not {zoo.name}")
+        raise UserError(f"{self.method}: initializes plain ViTs and GPT-2s only, not {described.name}")
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Further lines for the terminal.

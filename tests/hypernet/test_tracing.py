@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from lgx.architectures import ViTArchitecture, parse_architecture
-from lgx.architectures.zoo import ZooModel
+from lgx.architectures.library_models import LibraryModel
 from lgx.errors import UserError
 from lgx.hypernet import computational_graph, trace
 from lgx.hypernet.graph import PRIMITIVES
@@ -21,7 +21,7 @@ def of(model: nn.Module, size: int = 64):
 
 
 def on_meta(zoo: str, name: str) -> nn.Module:
-    return ZooModel(zoo, name, num_classes=7).build("meta")
+    return LibraryModel(zoo, name, num_classes=7).build("meta")
 
 
 def count_ops(graph) -> Counter[str]:

@@ -70,7 +70,9 @@ def test_hardware_files_combine_with_any_run_and_change_nothing_else(path):
 @pytest.mark.parametrize("path", TUNINGS, ids=lambda p: p.stem)
 def test_every_option_of_a_tuning_file_is_one_of_its_run(path):
     tuning = load_tuning(path)
-    chosen = {name: value[0] if isinstance(value, list | tuple) else value["low"] for name, value in tuning.space.items()}
+    chosen = {
+        name: value[0] if isinstance(value, list | tuple) else value["low"] for name, value in tuning.space.items()
+    }
     assert parsed_model("fit", "--config", tuning.config, *option_arguments({**tuning.options, **chosen}))
 
 

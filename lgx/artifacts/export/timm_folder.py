@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture, name_of
 from lgx.architectures.describing import describe_vit
-from lgx.architectures.zoo import ZooModel
+from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.export.card import made, model_card, quoted
 from lgx.artifacts.export.folders import WRITER_KEY, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
@@ -32,7 +32,7 @@ logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bi
 def write_descendant(
     out: str | Path,
     model: nn.Module,
-    architecture: ViTArchitecture | ZooModel,
+    architecture: ViTArchitecture | LibraryModel,
     mean: tuple[float, ...] | None = None,
     std: tuple[float, ...] | None = None,
     label_names: tuple[str, ...] | None = None,
@@ -79,25 +79,25 @@ def write_descendant(
     _save(out, plain, arguments, text, {**config, **_own_kind(architecture)}, record)
 
 
-def check_torchvision_out(out: str | Path, architecture: ViTArchitecture | ZooModel) -> None:
+def check_torchvision_out(out: str | Path, architecture: ViTArchitecture | LibraryModel) -> None:
     """Refuse a folder for a model that timm cannot load from one.
 
     Raises:
         UserError: If the model is torchvision's and ``out`` is no ``.safetensors`` file.
     """
-    of_torchvision = isinstance(architecture, ZooModel) and architecture.zoo == "torchvision"
+    of_torchvision = isinstance(architecture, LibraryModel) and architecture.library == "torchvision"
     if of_torchvision and Path(out).suffix != ".safetensors":
         raise UserError(f"{out}: a folder is for timm's models; give a path ending in .safetensors for torchvision's")
 
 
-def _own_kind(architecture: ViTArchitecture | ZooModel) -> dict[str, str]:
+def _own_kind(architecture: ViTArchitecture | LibraryModel) -> dict[str, str]:
     """The kind of a network that predicts something else than one class of an image; timm does not know it."""
     kind = architecture.kind if isinstance(architecture, ViTArchitecture) else "classification"
     return {} if kind == "classification" else {"kind": kind}
 
 
 def _model_of_timm(
-    tensors: dict[str, Tensor], architecture: ViTArchitecture | ZooModel, inputs: Normalization | None
+    tensors: dict[str, Tensor], architecture: ViTArchitecture | LibraryModel, inputs: Normalization | None
 ) -> tuple[nn.Module, dict[str, Any]]:
     """The same weights in timm's own class, and the arguments of ``timm.create_model``."""
     arguments = architecture.timm_args()
@@ -134,7 +134,7 @@ def _save(
 
 
 def _card(
-    out: Path, architecture: ViTArchitecture | ZooModel, model: nn.Module, facts: dict[str, Any], writer: str
+    out: Path, architecture: ViTArchitecture | LibraryModel, model: nn.Module, facts: dict[str, Any], writer: str
 ) -> str:
     sizes, tag, imports, use = {"parameters": _parameters(model)}, "image-classification", "import timm\n", ""
     if isinstance(architecture, ViTArchitecture):

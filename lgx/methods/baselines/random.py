@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture
-from lgx.architectures.zoo import ZooModel
+from lgx.architectures.library_models import LibraryModel
 from lgx.core.task import Task
 from lgx.initialization import Head, Initializer, Sizes
 
@@ -28,6 +28,8 @@ class RandomStart(Initializer):
         """Any size."""
         return Sizes.free()
 
-    def start_model(self, model: nn.Module, zoo: ZooModel, head: Head) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    def start_model(
+        self, model: nn.Module, described: LibraryModel, head: Head
+    ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         """Nothing: every parameter keeps its random start."""
         return {}, ()

@@ -7,7 +7,7 @@ from timm.models.convnext import ConvNeXt
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, vit_only
-from lgx.architectures.zoo import ZooModel
+from lgx.architectures.library_models import LibraryModel
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Head, Sizes
@@ -59,20 +59,22 @@ class WeightSelection(FromSource):
         first = take_layers(self.loaded.tensors, range(architecture.depth))
         return narrow(first, of_source, architecture, evenly)
 
-    def starts(self, zoo: ZooModel) -> bool:
+    def starts(self, described: LibraryModel) -> bool:
         """Whether the model is a ConvNeXt of timm."""
-        return zoo.zoo == "timm" and isinstance(zoo.build("meta"), ConvNeXt)
+        return described.library == "timm" and isinstance(described.build("meta"), ConvNeXt)
 
-    def start_model(self, model: nn.Module, zoo: ZooModel, head: Head) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    def start_model(
+        self, model: nn.Module, described: LibraryModel, head: Head
+    ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         """Selected elements for a ConvNeXt from a larger one.
 
         Raises:
             UserError: If source and model are not ConvNeXts of one kind, or the model is the larger one.
         """
-        if not self.starts(zoo):
-            return super().start_model(model, zoo, head)
+        if not self.starts(described):
+            return super().start_model(model, described, head)
         source = self.loaded.model
-        selected = select_convnext(source, model, (self.source, zoo.name), head)
+        selected = select_convnext(source, model, (self.source, described.name), head)
         return selected, (stages_note(cast(ConvNeXt, source), cast(ConvNeXt, model)),)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:

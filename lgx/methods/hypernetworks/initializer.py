@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, GPT2Architecture, name_of, vit_only
-from lgx.architectures.zoo import ZooModel
+from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import Learngene, is_learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.task import Normalization, Task
@@ -195,13 +195,15 @@ class HypernetPrediction(Initializer):
             fitted[name] = tensor.reshape(parameter.shape).clone()
         return fitted
 
-    def start_model(self, model: nn.Module, zoo: ZooModel, head: Head) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    def start_model(
+        self, model: nn.Module, described: LibraryModel, head: Head
+    ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         """Trace the model and predict all its parameters.
 
         Raises:
             UserError: If the model cannot be traced.
         """
-        graph = trace(model, zoo.image, self.loaded.config.convention, zoo.name)
+        graph = trace(model, described.image, self.loaded.config.convention, described.name)
         heads = {node.parameter for node in graph.nodes if node.head}
         predicted = self.for_model(model, graph)
         tensors = {name: t for name, t in predicted.items() if head == "keep" or name not in heads}

@@ -1,6 +1,6 @@
 """Initialize models of timm and torchvision."""
 
-from lgx.architectures.zoo import ZooModel
+from lgx.architectures.library_models import LibraryModel
 from lgx.initialization.descendants import Initialization, load_parameters
 from lgx.initialization.initializer import Head, Initializer
 
@@ -9,7 +9,9 @@ _STATISTICS = (
 )
 
 
-def initialize_zoo(architecture: ZooModel, initializer: Initializer, head: Head = "keep") -> Initialization:
+def initialize_library_model(
+    architecture: LibraryModel, initializer: Initializer, head: Head = "keep"
+) -> Initialization:
     """Build a model of timm or torchvision and initialize it.
 
     Args:

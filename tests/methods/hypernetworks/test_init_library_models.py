@@ -9,10 +9,10 @@ import torchvision
 from safetensors.torch import load_file
 
 from lgx.architectures import ViTArchitecture, parse_architecture
-from lgx.architectures.zoo import ZooModel
+from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import Learngene
 from lgx.hypernet import Hypernet, HypernetConfig, trace
-from lgx.initialization import initialize_zoo
+from lgx.initialization import initialize_library_model
 from lgx.methods import HypernetPrediction
 from tests.support.command_line import ARCH, lgx
 
@@ -84,9 +84,9 @@ def test_torchvisions_models_are_written_as_a_bare_file(hypernet, name, request,
 @pytest.mark.parametrize("hypernet", ["ghn3", "logah"])
 def test_a_vit_of_timm_gets_the_same_weights_as_the_same_vit_of_lgx(hypernet, request):
     initializer = HypernetPrediction(request.getfixturevalue(hypernet))
-    model = ZooModel("timm", "vit_tiny_patch16_224", num_classes=5, img_size=32)
+    model = LibraryModel("timm", "vit_tiny_patch16_224", num_classes=5, img_size=32)
     ours = initializer(ViTArchitecture(num_classes=5, img_size=32))
-    tensors = dict(initialize_zoo(model, initializer).model.named_parameters())
+    tensors = dict(initialize_library_model(model, initializer).model.named_parameters())
     assert tensors.keys() == ours.keys()
     assert all(torch.equal(tensors[name], tensor) for name, tensor in ours.items())
 

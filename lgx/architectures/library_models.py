@@ -12,25 +12,25 @@ from lgx.architectures.meta_device import building_on
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
 
-Zoo = Literal["timm", "torchvision"]
+Library = Literal["timm", "torchvision"]
 
 
 @dataclass(frozen=True)
-class ZooModel:
+class LibraryModel:
     """An image classifier of timm or torchvision.
 
     Attributes:
-        zoo: The library, ``timm`` or ``torchvision``.
+        library: The library, ``timm`` or ``torchvision``.
         model: Name of the model in this library.
         num_classes: Outputs of the head, K.
         img_size: Side of the image, pixels.
         in_chans: Image channels; 3 for torchvision's models.
 
     Raises:
-        UserError: If the zoo has no such model, or a value is not positive.
+        UserError: If the library has no such model, or a value is not positive.
     """
 
-    zoo: Zoo
+    library: Library
     model: str
     num_classes: int = 1000
     img_size: int = 224
@@ -40,12 +40,12 @@ class ZooModel:
         for key in ("num_classes", "img_size", "in_chans"):
             if getattr(self, key) <= 0:
                 raise UserError(f"architecture {self.name}: {key} must be positive, got {getattr(self, key)}")
-        known = _models(self.zoo)
+        known = _models(self.library)
         if self.model not in known:
             close = difflib.get_close_matches(self.model, known, n=3)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"for example {self.zoo}:resnet34"
-            raise UserError(f"architecture {self.name}: {self.zoo} has no classifier of that name; {hint}")
-        if self.zoo == "torchvision" and self.in_chans != 3:
+            hint = f"did you mean {' or '.join(close)}?" if close else f"for example {self.library}:resnet34"
+            raise UserError(f"architecture {self.name}: {self.library} has no classifier of that name; {hint}")
+        if self.library == "torchvision" and self.in_chans != 3:
             raise UserError(
                 f"architecture {self.name}: torchvision's models take 3 channels, not {self.in_chans}; "
                 f"timm's take any number"
@@ -54,7 +54,7 @@ class ZooModel:
     @property
     def name(self) -> str:
         """``timm:resnet34``."""
-        return f"{self.zoo}:{self.model}"
+        return f"{self.library}:{self.model}"
 
     @property
     def image(self) -> tuple[int, int, int]:
@@ -75,10 +75,10 @@ class ZooModel:
         """
         kinds = (TypeError, ValueError, RuntimeError, AssertionError, NotImplementedError)
         with (
-            foreign_errors(self.name, f"{self.zoo} could not build it", "choose another size or model", kinds),
+            foreign_errors(self.name, f"{self.library} could not build it", "choose another size or model", kinds),
             building_on(device),
         ):
-            if self.zoo == "timm":
+            if self.library == "timm":
                 model: nn.Module = timm.create_model(self.model, num_classes=self.num_classes, **self.timm_args())
                 return model
             of_torchvision: nn.Module = torchvision.models.get_model(
@@ -95,12 +95,12 @@ class ZooModel:
         return args
 
 
-def is_zoo_model(text: str) -> bool:
+def is_library_model(text: str) -> bool:
     """Whether an architecture's text starts with ``timm:`` or ``torchvision:``."""
-    return text.startswith(tuple(f"{zoo}:" for zoo in get_args(Zoo)))
+    return text.startswith(tuple(f"{library}:" for library in get_args(Library)))
 
 
-def parse_zoo_model(text: str, num_classes: int) -> ZooModel:
+def parse_library_model(text: str, num_classes: int) -> LibraryModel:
     """Read ``timm:resnet34`` or ``timm:resnet34,img_size=64,in_chans=1``.
 
     Args:
@@ -111,8 +111,8 @@ def parse_zoo_model(text: str, num_classes: int) -> ZooModel:
         UserError: If the name or a key is unknown or a value is malformed.
     """
     first, *rest = [part.strip() for part in text.split(",")]
-    zoo, _, model = first.partition(":")
-    config = timm.get_pretrained_cfg(model) if zoo == "timm" and model in _models("timm") else None
+    library, _, model = first.partition(":")
+    config = timm.get_pretrained_cfg(model) if library == "timm" and model in _models("timm") else None
     values = {"img_size": config.input_size[-1]} if config is not None else {}
     for part in rest:
         key, _, value = part.partition("=")
@@ -124,11 +124,11 @@ def parse_zoo_model(text: str, num_classes: int) -> ZooModel:
         if not value.isdecimal():
             raise UserError(f"architecture {text!r}: {key} must be a whole number, got {value!r}")
         values[key] = int(value)
-    return ZooModel(cast(Zoo, zoo), model, num_classes, **values)
+    return LibraryModel(cast(Library, library), model, num_classes, **values)
 
 
-def _models(zoo: Zoo) -> list[str]:
-    if zoo == "timm":
+def _models(library: Library) -> list[str]:
+    if library == "timm":
         return timm.list_models()
     known: list[str] = torchvision.models.list_models(module=torchvision.models)
     return known
