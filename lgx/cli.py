@@ -3,22 +3,19 @@
 import difflib
 import importlib
 import io
-import locale
 import os
 import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Sequence
 from typing import NoReturn
 
 from lgx.core.version import __version__
 from lgx.errors import Preempted, UserError
 from lgx.host import launcher
 from lgx.host.failures import WORKER_KILLED, describe, worker_was_killed
-from lgx.host.startup import collect_rarely, exit_at_once, skip_unused_imports
+from lgx.host.signals import one_interrupt
+from lgx.host.startup import collect_rarely, exit_at_once, skip_unused_imports, use_utf8
 
 TRAINING = {
     "fit": "train an ancestor, a learngene or a descendant",
@@ -105,7 +102,7 @@ def main(args: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot print a letter ends no run
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
-        with _one_interrupt():
+        with one_interrupt():
             skip_unused_imports()
             run_command(argv)
     except KeyboardInterrupt:
@@ -124,40 +121,6 @@ def main(args: Sequence[str] | None = None) -> None:
         if (message := describe(error)) is None:
             raise
         _fail(argv[0], message, 1)
-
-
-@contextmanager
-def _one_interrupt() -> Iterator[None]:
-    """Let the first Ctrl-C interrupt the program; later ones would interrupt its end, with a traceback."""
-    is_interrupted = False
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal is_interrupted
-        if not is_interrupted:  # Lightning restores this handler when it has been interrupted
-            is_interrupted = True
-            raise KeyboardInterrupt
-
-    # A job in a shell's background ignores Ctrl-C, and other threads may not set handlers.
-    own = threading.current_thread() is threading.main_thread()
-    if not own or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN if is_interrupted else signal.default_int_handler)
-
-
-def use_utf8() -> None:
-    """Start Python again in its UTF-8 mode if the locale has another encoding.
-
-    Names of files are then read as they are, here and in all other packages and processes of the run.
-    """
-    is_utf8 = sys.flags.utf8_mode or locale.getencoding().lower().replace("-", "") == "utf8"
-    if not is_utf8 and os.environ.get("PYTHONUTF8") != "1":  # with the variable, an option of Python overrides it
-        os.environ["PYTHONUTF8"] = "1"
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def run_command(argv: Sequence[str]) -> None:

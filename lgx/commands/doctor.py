@@ -1,6 +1,5 @@
 """``lgx doctor``: checks of the installation and the machine."""
 
-import locale
 import os
 import platform
 import resource
@@ -13,8 +12,6 @@ MIN_SHARED_MEMORY = 1 << 30
 """Bytes of free shared memory below which doctor prints a hint."""
 MIN_OPEN_FILES = 4096
 """Limit of open files below which doctor prints a hint."""
-MALICIOUS_LIGHTNING = ("2.6.2", "2.6.3")
-"""Versions of lightning on PyPI that contained malicious code."""
 
 
 def doctor() -> None:
@@ -37,10 +34,6 @@ def doctor() -> None:
             found = "missing"
             problems.append(f"{package} is not installed: pip install {package}")
         print(f"{package:<15}{found}")
-        if package == "lightning" and found in MALICIOUS_LIGHTNING:
-            problems.append(
-                f"lightning {found} contains malicious code: uninstall it and replace all credentials on this machine"
-            )
     try:
         import torch
         import torchvision  # noqa: F401
@@ -52,8 +45,6 @@ def doctor() -> None:
         print(f"{'cpu threads':<15}{torch.get_num_threads()} of {os.cpu_count()} cores")
         print(f"{'precision':<15}{_precision(bool(gpus))}")
         print(f"{'cluster':<15}{_cluster()}")
-        if len(gpus) > 1:
-            print(f"{'nccl':<15}{_nccl()}")
     for hint in _hints():
         print(f"{'hint':<15}{hint}")
     for problem in problems:
@@ -91,13 +82,6 @@ def _cluster() -> str:
     return "none; lgx starts the processes itself"
 
 
-def _nccl() -> str:
-    import torch
-
-    settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("NCCL_")]
-    return " ".join([".".join(map(str, torch.cuda.nccl.version())), *settings])
-
-
 def _hints() -> list[str]:
     """Settings that often cause errors or slow training, each with a remedy."""
     hints = []
@@ -111,11 +95,6 @@ def _hints() -> list[str]:
     if files < MIN_OPEN_FILES:
         hints.append(
             f"the limit of open files is {files}, and many data loading processes need more: ulimit -n {MIN_OPEN_FILES}"
-        )
-    if (encoding := locale.getencoding()).lower().replace("-", "") != "utf8":
-        hints.append(
-            f"the encoding of the locale is {encoding}, and other programs may show names with accents wrongly: "
-            f"export LC_ALL=C.UTF-8"
         )
     if os.environ.get("SLURM_JOB_NAME") in ("bash", "interactive"):
         hints.append(

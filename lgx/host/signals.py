@@ -1,12 +1,36 @@
-"""SIGTERM and SIGUSR1, with which a cluster announces that it ends a run."""
+"""Ctrl-C, and SIGTERM and SIGUSR1, with which a cluster announces that it ends a run."""
 
 import atexit
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+
+
+@contextmanager
+def one_interrupt() -> Iterator[None]:
+    """Let the first Ctrl-C interrupt the program; later ones would interrupt its end, with a traceback."""
+    is_interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal is_interrupted
+        if not is_interrupted:  # Lightning restores this handler when it has been interrupted
+            is_interrupted = True
+            raise KeyboardInterrupt
+
+    # A job in a shell's background ignores Ctrl-C, and other threads may not set handlers.
+    own = threading.current_thread() is threading.main_thread()
+    if not own or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN if is_interrupted else signal.default_int_handler)
 
 
 class StopSignals:

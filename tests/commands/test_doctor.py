@@ -25,9 +25,3 @@ def test_the_cluster_and_hints_are_reported(monkeypatch, variables, words):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert words in lgx("doctor").out
-
-
-def test_a_locale_without_utf8_is_a_hint(monkeypatch):
-    assert "export LC_ALL=C.UTF-8" not in lgx("doctor").out
-    monkeypatch.setattr("locale.getencoding", lambda: "ANSI_X3.4-1968")
-    assert "the encoding of the locale is ANSI_X3.4-1968" in lgx("doctor").out
