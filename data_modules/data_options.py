@@ -131,8 +131,7 @@ class TextOptions(DataOptions):
             ``root/gpt2_vocab``.
         source: ``files`` reads the publishers' files below ``root/<name>``; ``hub`` loads the set with Hugging Face
             ``datasets``.
-        max_len: Longest text, in tokens.
-        too_long: ``cut`` longer texts at the end, and report their number; or ``refuse`` them.
+        max_len: Longest text, in tokens; longer ones are cut at the end, and their number is reported.
         vocab_size: Tokens that the model knows.
         num_workers: Loader processes; texts are held in memory, so that 0, the training process itself, is fast enough.
         seed: Seed of the order.
@@ -142,7 +141,6 @@ class TextOptions(DataOptions):
     tokenizer: str | None = None
     source: Literal["files", "hub"] = "files"
     max_len: int = 128
-    too_long: Literal["cut", "refuse"] = "cut"
     vocab_size: int = 50257
 
     def check_options(self) -> None:

@@ -16,7 +16,7 @@ from lgx.host.safety import read_json
 DecathlonTask = Literal[
     "aircraft", "cifar100", "dped", "dtd", "gtsrb", "imagenet", "omniglot", "svhn", "ucf101", "flowers"
 ]
-Part = Literal["train", "val", "test"]
+Part = Literal["train", "val"]
 
 DECATHLON_TASKS: tuple[DecathlonTask, ...] = get_args(DecathlonTask)
 
@@ -80,7 +80,7 @@ values.
 """
 
 
-def decathlon_info(task: DecathlonTask, test_split: Literal["val", "test"] = "val") -> DatasetInfo:
+def decathlon_info(task: DecathlonTask) -> DatasetInfo:
     """Facts of a task as :class:`Decathlon` splits it."""
     facts = FACTS[task]
     train, val, _ = facts.sizes
@@ -88,12 +88,10 @@ def decathlon_info(task: DecathlonTask, test_split: Literal["val", "test"] = "va
     return DatasetInfo(
         name=f"decathlon_{task}",
         num_classes=facts.num_classes,
-        sizes=(train - held, held, val) if test_split == "val" else facts.sizes,
+        sizes=(train - held, held, val),
         license="the original set's",
         source="https://www.robots.ox.ac.uk/~vgg/decathlon/",
-        splits="test is the official val (the official test labels are not public); val is held out of train"
-        if test_split == "val"
-        else "official train, val and test, with test labels that the user has",
+        splits="test is the official val (the official test labels are not public); val is held out of train",
         img_size=72,
         mean=facts.mean,
         std=facts.std,
@@ -120,31 +118,21 @@ class Decathlon(ImageDataModule):
     of their category ids.
 
     The labels of the official test images are not public. So the official **val** is the **test** split here, as papers
-    report it, and validation images are held out of the official train: no choice depends on test images. If you have
-    the labels, ``test_split="test"`` gives the three official splits (``val_fraction`` has no effect then).
+    report it, and validation images are held out of the official train: no choice depends on test images.
 
     The official split of ``gtsrb`` is by image, not by track, so its test figures are too high. A mirrored sign,
     character or digit has another meaning: use the augmentation ``crop`` for ``gtsrb``, ``omniglot`` and ``svhn``.
 
     Args:
         task: The task, one of ten.
-        test_split: Official split to test on; ``test`` needs ``annotations/<official name>_test.json`` with labels.
         options: See :class:`~data_modules.data_options.ImageOptions`; the papers' ViTs use ``img_size`` 224.
     """
 
-    def __init__(
-        self,
-        task: DecathlonTask = "aircraft",
-        test_split: Literal["val", "test"] = "val",
-        **options: Any,
-    ) -> None:
+    def __init__(self, task: DecathlonTask = "aircraft", **options: Any) -> None:
         if task not in FACTS:
             raise UserError(f"data.task: expected one of {', '.join(FACTS)}, got {task}")
-        if test_split not in ("val", "test"):
-            raise UserError(f"data.test_split: expected val or test, got {test_split}")
         self.decathlon_task: DecathlonTask = task
-        self.facts, self.test_split = FACTS[task], test_split
-        self.info = decathlon_info(task, test_split)
+        self.facts, self.info = FACTS[task], decathlon_info(task)
         super().__init__(**options)
 
     @property
@@ -164,8 +152,6 @@ class Decathlon(ImageDataModule):
                 f"{name}: no {self.folder} with annotations; run `lgx data prepare {name} --root {self.root}`, "
                 "which says what to download"
             )
-        if self.test_split == "test":
-            return self.annotated(split) if split != "train" else self._train
         if split == "test":
             return self.annotated("val", f"{name} test")
         kept, held = stratified_split(self._train.labels, self.val_fraction, self.split_seed)
@@ -189,14 +175,9 @@ class Decathlon(ImageDataModule):
         base = self.root_folder / "decathlon"
         path = base / "annotations" / f"{self.facts.folder}_{part}.json"
         if not path.exists():
-            raise UserError(
-                f"data.test_split: {path} does not exist; the official test labels are not public; use val, or "
-                "place a file with labels there"
-                if part == "test"
-                else f"{self.info.name}: {path} does not exist; unpack the annotations of the devkit again"
-            )
+            raise UserError(f"{self.info.name}: {path} does not exist; unpack the annotations of the devkit again")
         remedy = "unpack it from the devkit again"
-        largest = 2**20 + 2_000 * self.facts.sizes[("train", "val", "test").index(part)]
+        largest = 2**20 + 2_000 * self.facts.sizes[("train", "val").index(part)]
         content = read_json(path, remedy, largest)
         names, labels = guarded(lambda: _parse(content, path, self.num_classes), str(path), remedy)
         return ImageFiles(base, names, labels, where or f"{self.info.name} {part}")

@@ -117,7 +117,7 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
     # -- helpers ------------------------------------------------------------------------------------------------
 
     def _tokenized(self, rows: list[Row], tokenizer: Any, split: Split) -> Texts:
-        texts, cut = tokenize(rows, tokenizer, self.max_len, refuse=self.too_long == "refuse")
+        texts, cut = tokenize(rows, tokenizer, self.max_len)
         if cut:
             rank_zero_info(
                 f"{self.info.name} {split}: {cut:,} of {len(texts):,} texts were cut to data.max_len {self.max_len}"

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from data_modules.images import guarded
 from data_modules.splits import Indices
 from data_modules.text_files import Row, read_lines
-from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.host.extras import extra
 from lgx.host.hub import hub_or_cache
@@ -51,10 +51,13 @@ def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.token
     folder = Path(where)
     names = next((pair for pair in _FILES if (folder / pair[0]).is_file()), None)
     if names is not None:
-        vocabulary, merges = _read_vocabulary(folder / names[0], option), folder / names[1]
+        vocabulary, merges = _read_vocabulary(folder / names[0], option), _read_merges(folder / names[1], option)
         source = str(folder / names[0])
-        pairs = _read_merges(merges, vocabulary, option)
-        tokenizer = GPT2Tokenizer(vocab=vocabulary, merges=pairs, split_special_tokens=True)
+        tokenizer = guarded(
+            lambda: GPT2Tokenizer(vocab=vocabulary, merges=merges, split_special_tokens=True),
+            f"{option}: {folder / names[1]}",
+            f"use the file that belongs to {names[0]}",
+        )
     elif isinstance(where, Path) or folder.exists() or where.startswith((".", "/")):
         raise UserError(
             f"{option}: {folder} holds no encoder.json (or vocab.json); give the folder with GPT-2's "
@@ -98,7 +101,7 @@ def _read_vocabulary(path: Path, option: str) -> dict[str, int]:
     return vocabulary
 
 
-def _read_merges(path: Path, vocabulary: dict[str, int], option: str) -> list[tuple[str, str]]:
+def _read_merges(path: Path, option: str) -> list[tuple[str, str]]:
     """Read the list of merges; its first line may be a comment."""
     try:
         lines = read_lines(path)
@@ -111,12 +114,6 @@ def _read_merges(path: Path, vocabulary: dict[str, int], option: str) -> list[tu
         left, _, right = line.partition(" ")
         if not left or not right or " " in right:
             raise UserError(f"{option}: {path}, line {number}: expected two tokens with a space between them")
-        unknown = next((token for token in (left, right, left + right) if token not in vocabulary), None)
-        if unknown is not None:
-            raise UserError(
-                f"{option}: {path}, line {number}: the vocabulary beside it has no token {shortened(unknown)}; use "
-                f"two files that belong together"
-            )
         merges.append((left, right))
     return merges
 
@@ -161,7 +158,7 @@ class Texts:
         return cls(ids, offsets, np.asarray(labels, np.int64))
 
 
-def tokenize(rows: Sequence[Row], tokenizer: Any, max_len: int, refuse: bool) -> tuple[Texts, int]:
+def tokenize(rows: Sequence[Row], tokenizer: Any, max_len: int) -> tuple[Texts, int]:
     """Turn rows into token ids.
 
     GPT-2 has no separator, and its only special token is used for padding. So the two texts of a pair are joined by a
@@ -172,26 +169,17 @@ def tokenize(rows: Sequence[Row], tokenizer: Any, max_len: int, refuse: bool) ->
         rows: The rows of one split.
         tokenizer: See :func:`load_tokenizer`.
         max_len: Longest text, in tokens.
-        refuse: Whether a longer text is an error.
 
     Returns:
         The texts, and the number of texts that were cut.
-
-    Raises:
-        UserError: If a text is longer and ``refuse`` is set; the sentence names its file and line.
     """
     encoded = [_encode(tokenizer, list(texts)) for texts in zip(*(row.texts for row in rows), strict=True)]
     ((separator,),) = _encode(tokenizer, ["\n"])
     joined: list[list[int]] = []
     cut = 0
-    for row, *parts in zip(rows, *encoded, strict=True):
+    for parts in map(list, zip(*encoded, strict=True)):
         length = sum(len(part) for part in parts) + len(parts) - 1
         if length > max_len:
-            if refuse:
-                raise UserError(
-                    f"{row.place}: {length} tokens, more than data.max_len {max_len}; raise it, shorten the text, or "
-                    f"set data.too_long to cut"
-                )
             cut += 1
             parts = _shorten(parts, max_len - len(parts) + 1)
         joined.append(parts[0] if len(parts) == 1 else [*parts[0], separator, *parts[1]])

@@ -23,7 +23,7 @@ IMAGES = COMMON | {
 }  # fmt: skip
 SHARDS = IMAGES | {"in_memory": True, "shuffle_buffer": 1000}
 TEXTS = COMMON | {
-    "batch_size": 32, "tokenizer": None, "source": "files", "max_len": 128, "too_long": "cut", "vocab_size": 50257,
+    "batch_size": 32, "tokenizer": None, "source": "files", "max_len": 128, "vocab_size": 50257,
 }  # fmt: skip
 SEVERAL = {"tasks": None, "temperature": 2.0, "steps_per_epoch": None, "limit_eval": None}
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -35,7 +35,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "ShardedData": SHARDS | {"name": None},
     "PocketDecathlon": SHARDS | {"task": "world"},
     "MiniDecathlon": SHARDS | {"task": "tiny_imagenet"},
-    "Decathlon": IMAGES | {"task": "aircraft", "test_split": "val"},
+    "Decathlon": IMAGES | {"task": "aircraft"},
     "MultiTask": IMAGES | SEVERAL | {"img_size": 224, "in_chans": 3, "augment_of": {}},
     "CoLA": TEXTS,
     "PocketReviews": TEXTS,
@@ -122,7 +122,7 @@ def test_members_of_several_sets_take_over_the_options() -> None:
     assert {name: member.augment for name, member in images.items()} == {"cifar10": "crop_flip", "svhn": "crop"}
     with pytest.raises(UserError, match="augment_of: mnist is no task of this run, which has cifar10, svhn"):
         MultiTask(("cifar10", "svhn"), "somewhere", augment_of={"mnist": "crop"})
-    texts = MultiText(("cola", "rte"), vocab_size=99, max_len=12, too_long="refuse")
+    texts = MultiText(("cola", "rte"), vocab_size=99, max_len=12)
     assert {(one.task.vocab_size, one.task.max_len) for one in texts.sets.values()} == {(99, 12)}
 
 

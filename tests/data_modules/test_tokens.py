@@ -20,7 +20,7 @@ from tests.support.paths import SHARED
 
 def test_padding_never_occurs_in_a_text(text_root, vocabulary):
     tokenizer = load_tokenizer(vocabulary, SIZE)
-    texts, _ = tokenize([Row((f"a{END}b",), 0, "file", 1)], tokenizer, 100, refuse=False)
+    texts, _ = tokenize([Row((f"a{END}b",), 0, "file", 1)], tokenizer, 100)
     assert SIZE - 1 not in texts.ids
     module = opened("cola", text_root, vocabulary)
     for batch in module.train_dataloader():
@@ -31,7 +31,7 @@ def test_padding_never_occurs_in_a_text(text_root, vocabulary):
 
 def test_the_merges_are_applied(vocabulary):
     tokenizer = load_tokenizer(vocabulary, SIZE)
-    texts, _ = tokenize([Row(("the the",), 0, "file", 1)], tokenizer, 100, refuse=False)
+    texts, _ = tokenize([Row(("the the",), 0, "file", 1)], tokenizer, 100)
     assert texts.ids.tolist() == [257, 258]
 
 
@@ -49,18 +49,13 @@ def test_long_texts_are_cut_and_counted(text_root, vocabulary, caplog):
     np.testing.assert_array_equal(module.examples("test").lengths, lengths.clip(max=12))
 
 
-def test_long_texts_are_refused_with_file_and_line_on_request(text_root, vocabulary):
-    with pytest.raises(UserError, match=r"in_domain_dev.tsv, line 2: \d+ tokens, more than data.max_len 12"):
-        opened("cola", text_root, vocabulary, stages=("test",), max_len=12, too_long="refuse")
-
-
 @pytest.mark.parametrize(
     ("first", "second", "kept"),
     [(10, 3, (7, 3)), (3, 10, (3, 7)), (20, 20, (5, 5)), (6, 5, (5, 5)), (4, 6, (4, 6)), (30, 1, (9, 1))],
 )
 def test_the_longer_text_of_a_pair_is_cut_first(vocabulary, first, second, kept):
     tokenizer = load_tokenizer(vocabulary, SIZE)
-    texts, cut = tokenize([Row(("a" * first, "b" * second), 0, "file", 1)], tokenizer, 11, refuse=False)
+    texts, cut = tokenize([Row(("a" * first, "b" * second), 0, "file", 1)], tokenizer, 11)
     assert tokenizer.decode(texts.ids.tolist()) == "a" * kept[0] + "\n" + "b" * kept[1]
     assert cut == (first + second + 1 > 11)
 
@@ -72,7 +67,7 @@ def test_a_vocabulary_of_another_size_is_refused(vocabulary):
 
 def test_files_that_do_not_belong_together_are_named_with_the_line(tmp_path):
     write_vocabulary(tmp_path, merges=("t h", "q u"))
-    with pytest.raises(UserError, match=r"vocab.bpe, line 3: .*no token 'qu'"):
+    with pytest.raises(UserError, match=r"vocab\.bpe is .*corrupted \(.*qu.*\); use the file that belongs"):
         load_tokenizer(tmp_path, SIZE)
     write_vocabulary(tmp_path, merges=("t h", "the"))
     with pytest.raises(UserError, match=r"vocab.bpe, line 3: expected two tokens"):
