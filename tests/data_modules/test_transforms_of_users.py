@@ -67,12 +67,6 @@ def test_images_of_evaluation_are_not_transformed(images: Path) -> None:
         assert torch.equal(one.inputs, other.inputs)
 
 
-def test_the_cache_serves_decoded_images(images: Path, tmp_path: Path, fit: Callable[..., Result]) -> None:
-    result = fit("Ancestor", f"--data.transforms={yaml.safe_dump([ROTATE, JITTER], default_flow_style=True)}")
-    assert result.code == 0, result.err
-    assert "48 training images are decoded once" in result.out
-
-
 @pytest.mark.parametrize("augment", get_args(Augment))
 def test_transforms_follow_every_augmentation(images: Path, augment: Augment) -> None:
     """Without randomness of its own, a transform of all pixels can be told from the result."""

@@ -72,7 +72,6 @@ TUPLES = b"\x80\x02})q\x00" + b"".join(
 
 
 PICKLES = {
-    "a byte array of a gigabyte": (b"\x80\x02cbuiltins\nbytearray\nJ\x00\x00\x00\x40\x85R.", {}),
     "a byte array by its old name": (b"\x80\x02c__builtin__\nbytearray\nJ\x00\x00\x00\x40\x85R.", {}),
     "tuples that double": (TUPLES + b"K\x01s.", {}),
     "compression": (b"\x80\x02}.", {"compression": zipfile.ZIP_DEFLATED}),

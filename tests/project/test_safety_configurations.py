@@ -1,7 +1,6 @@
 """Foreign configurations name known classes only, run no code, and take little time and memory."""
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -82,9 +81,7 @@ def test_yaml_tags_create_no_objects(fit, evidence, tag):
     assert not evidence.exists()
 
 
-LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{k + 1}: &a{k + 1} [*a{k}, *a{k}]\n" for k in range(60))
 BOMBS = {
-    "aliases": LAUGHS,
     "an alias of itself": "&a [*a]\n",
     "brackets": "[" * 500_000,  # the interpreter itself would crash
     "braces": "{a: " * 500_000,
@@ -118,10 +115,6 @@ def test_braces_in_a_sweep_fetch_no_attributes_and_fill_no_memory(tmp_path):
         (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0], "runs": [entry]}))
         with pytest.raises(UserError, match="unknown variable"):
             load_sweep(tmp_path / "s.yaml")
-    entry = {"name": "{a}{b}{c}", "config": "run.yaml", "matrix": {key: list(range(1000)) for key in "abc"}}
-    (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0], "runs": [entry]}))
-    with pytest.raises(UserError, match="describes 1,000,000,000 runs"):
-        load_sweep(tmp_path / "s.yaml")
 
 
 def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path):
@@ -154,9 +147,10 @@ def test_own_packages_are_allowed_only_by_name(fit, tmp_path, evidence, monkeypa
     assert "own_callbacks.Own is not allowed" in fit(None, "--trainer.callbacks+=own_callbacks.Own").sentence
     monkeypatch.setenv("LGX_ALLOW_IMPORTS", "own_callbacks, other")
     assert fit(None, "--trainer.callbacks+=own_callbacks.Own").code == 0
-    result = fit(None, "--trainer.callbacks+=their_callbacks.Own")
-    assert result.code == 2
-    assert "importing their_callbacks.Own is not allowed" in result.sentence
+    for option in ("--model", "--model.optimizer", "--trainer.callbacks+"):
+        result = fit(None, f"{option}=their_callbacks.Own")
+        assert result.code == 2
+        assert "importing their_callbacks.Own is not allowed" in result.sentence
     assert not evidence.exists()
     monkeypatch.delenv("LGX_ALLOW_IMPORTS")
     assert "own_callbacks.Own is not allowed" in fit(None, "--trainer.callbacks+=own_callbacks.Own").sentence
@@ -198,18 +192,3 @@ def test_a_root_is_never_run_as_a_command(fit, evidence, root):
         assert result.sentence.startswith("lgx fit: ")
     assert not evidence.exists()
     assert not list(Path().glob("pipe:*"))
-
-
-def test_a_hostile_configuration_runs_nothing(images, tmp_path):
-    evidence = tmp_path / "evidence"
-    (tmp_path / "evil.py").write_text(f"open({str(evidence)!r}, 'w')\nclass Evil: pass\n")
-    sys.path.insert(0, str(tmp_path))
-    try:
-        for option in ("--model=evil.Evil", "--model.optimizer=evil.Evil", "--trainer.callbacks+=evil.Evil"):
-            result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", option))
-            assert result.code == 2
-            assert "not allowed" in result.sentence
-    finally:
-        sys.path.remove(str(tmp_path))
-    assert not evidence.exists()
-    assert "evil" not in sys.modules

@@ -6,10 +6,8 @@ import json
 import os
 import pickle
 import stat
-import struct
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +15,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from data_modules import CIFAR10, CoLA
-from data_modules.archives import check_tar, unzip
+from data_modules import CIFAR10
+from data_modules.archives import unzip
 from data_modules.folder import ImageFolderData
 from data_modules.images import ImageFiles
 from data_modules.mini_sources import read_zip
@@ -29,7 +27,7 @@ from data_modules.shards import write_shards
 from lgx.commands.data import prepare
 from lgx.errors import UserError
 from lgx.host.safety import open_image, open_photo
-from tests.support import fake_data, fake_text
+from tests.support import fake_data
 from tests.support.command_line import lgx
 from tests.support.hostile import Payload
 from tests.support.images import write_images
@@ -80,28 +78,7 @@ def test_members_that_webdataset_would_decode_stay_bytes(toy, evidence, suffix):
     assert not evidence.exists()
 
 
-def sparse(path: Path) -> None:
-    """A member of a kilobyte that unpacks to a terabyte: a sparse file in GNU's old format."""
-    header = bytearray(tarfile.TarInfo("a.png").tobuf(tarfile.GNU_FORMAT))
-    header[156:157] = tarfile.GNUTYPE_SPARSE
-    header[124:136] = b"00000000000\0"
-    header[386:410] = b"00000000000\0" * 2
-    header[483:495] = b"\x80" + (2**40).to_bytes(11, "big")
-    header[148:156] = b" " * 8
-    header[148:156] = f"{sum(header):06o}\0 ".encode()
-    path.write_bytes(bytes(header) + b"\0" * 1024)
-
-
-def declared(path: Path) -> None:
-    """A member that claims a size of a terabyte."""
-    member = tarfile.TarInfo("a.png")
-    member.size = 2**40
-    path.write_bytes(member.tobuf(tarfile.GNU_FORMAT) + b"\0" * 1024)
-
-
 DAMAGE: dict[str, Callable[[Path], Any]] = {
-    "a hole": sparse,
-    "a terabyte": declared,
     "compressed": lambda path: path.write_bytes(gzip.compress(path.read_bytes())),
     "no class": lambda path: shard(path, {"a.png": png()}),
     "a class beyond all": lambda path: shard(path, {"a.png": png(), "a.cls": b"999999"}),
@@ -137,26 +114,10 @@ def test_only_known_image_formats_are_opened(tmp_path):
         assert open_photo(tmp_path / "x.png").size == (8, 8)
 
 
-def test_images_with_too_many_pixels_are_refused(tmp_path):
-    chunk = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
-    header = struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk))
-    (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n" + header + struct.pack(">I", 0) + b"IDAT")
-    with pytest.raises(Image.DecompressionBombError):
-        open_photo(tmp_path / "x.png")
+def test_an_image_that_resizing_would_enlarge_too_much_is_refused(tmp_path):
     Image.new("L", (60_000, 20)).save(tmp_path / "x.png")  # enlarged to 224 px it would have half a gigabyte
     with pytest.raises(ValueError, match="more than 100 times"):
         open_photo(tmp_path / "x.png")
-
-
-def test_a_field_of_a_hundred_megabytes_is_named(tmp_path):
-    fake_text.write_vocabulary(fake_text.write_sets(tmp_path) / "gpt2_vocab")
-    file = tmp_path / "cola" / "raw" / "in_domain_train.tsv"
-    with file.open("ab") as opened:
-        opened.truncate(0)
-        opened.write(b"gj04\t1\t\t")
-        opened.truncate(100 * 2**20)
-    with pytest.raises(UserError, match=r"in_domain_train\.tsv, line 1: more than"):
-        CoLA(root=str(tmp_path), vocab_size=fake_text.SIZE).setup("fit")
 
 
 # -- archives and folders ---------------------------------------------------------------------------------------------
@@ -222,20 +183,6 @@ def test_links_in_a_zip_are_refused(tmp_path):
         with pytest.raises(UserError, match=r"x\.zip: its member 'train/link\.png' is a symbolic link"):
             unpack()
     assert not (tmp_path / "out").exists()
-
-
-def test_archives_that_unpack_to_too_much_are_refused(tmp_path):
-    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("train/a/1.png", bytes(2**29))
-    for unpack in (lambda: unzip([tmp_path / "x.zip"], tmp_path / "out"), lambda: read_zip(tmp_path / "x.zip")):
-        with pytest.raises(UserError, match="would unpack to more than 200 times"):
-            unpack()
-    with tarfile.open(tmp_path / "x.tar.gz", "w:gz", compresslevel=1) as tar:
-        member = tarfile.TarInfo("a")
-        member.size = 2**29
-        tar.addfile(member, io.BytesIO(bytes(2**29)))
-    with pytest.raises(UserError, match="would unpack to more than 200 times"):
-        check_tar(tmp_path / "x.tar.gz")
 
 
 def test_shards_do_not_follow_links(tmp_path):

@@ -297,6 +297,7 @@ BOMBS: dict[str, Reader] = {
     **{f"tar: {name} header": in_file(partial(tar_of, kind), "a.tgz", check_tar) for name, kind in HEADERS.items()},
     **{f"tar: {name} holes": in_file(make, "a.tgz", check_tar) for name, make in HOLES.items()},
     "tar: many headers": in_file(many_headers, "a.tgz", check_tar),
+    "tar: content": in_file(lambda: tar_of(tarfile.REGTYPE), "a.tgz", check_tar),
     "tar: bzip2": in_file(lambda: bz2.compress(bytes(2**25)) * 20, "a.tgz", check_tar),
     "tar: xz": in_file(lambda: lzma.compress(bytes(2**25)) * 20, "a.tgz", check_tar),
     "tar: a member": in_file(plain_tar("a", 2**40), "a.tar", check_tar),
@@ -305,6 +306,7 @@ BOMBS: dict[str, Reader] = {
     "shard: a header": in_file(
         bytes(header("././@LongLink", tarfile.GNUTYPE_LONGNAME, 2**26)) + b"a" * 2**26, "a.tar", shard
     ),
+    "shard: a hole": in_file(checksummed(header("a.png", tarfile.GNUTYPE_SPARSE)) + bytes(1024), "a.tar", shard),
     "shard: a member": in_file(plain_tar("a.png", 2**40), "a.tar", shard),
     "zip: deflated": written(
         "a.zip", lambda path: zip_of(path, zipfile.ZIP_DEFLATED, 2**28), lambda path: unzip([path], path.parent / "out")
