@@ -57,6 +57,8 @@ def embed(
         accelerator: auto, cpu or gpu.
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
+    from lgx.artifacts.pretrained import load_pretrained
+    from lgx.artifacts.timm_source import pinned_source
     from lgx.commands.task_examples import TaskReader
     from lgx.host.startup import silence_known_warnings
 
@@ -64,7 +66,8 @@ def embed(
     _check_numbers(num_workers, worker_timeout, limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
     names = _names(data, control)
     _check_place(out, force, ancestor, tokenizer, *names)
-    reader = TaskReader(ancestor, root, img_size, in_chans, tokenizer, max_len, source, limit)
+    network = load_pretrained(pinned_source(ancestor))
+    reader = TaskReader(network, root, img_size, in_chans, tokenizer, max_len, source, limit)
     found = _embed_all(reader, names, batch_size, num_workers, worker_timeout, devices, accelerator)
     _save(found, out, "texts" if reader.reads_texts else "images", control)
 
@@ -93,7 +96,7 @@ def _embed_all(
 
     fabric = Fabric(accelerator=accelerator, devices=devices)
     fabric.launch()
-    found = TaskEmbeddings({}, reader.ancestor)
+    found = TaskEmbeddings({}, reader.ancestor.name)
     for name in names:
         read = reader.read(name)
         task = read.task
@@ -102,7 +105,7 @@ def _embed_all(
         sampler = UnpaddedEvalSampler(len(read.examples), fabric.global_rank, fabric.world_size)
         options = loader_options(num_workers, read.collate, [task], batch_size, worker_timeout, "--", devices)
         loader: DataLoader[Any] = DataLoader(read.examples, batch_size, sampler=sampler, **options)
-        teacher = Teacher.load(reader.ancestor, task, features_only=True)
+        teacher = Teacher.load(reader.ancestor.name, task, features_only=True)
         shown = track(loader, f"embedding {task.name}", transient=True, disable=fabric.global_rank > 0)
         total, count = sum_features(teacher, (batch.to(fabric.device) for batch in shown))
         summed: Any = fabric.all_reduce(torch.cat([total, total.new_tensor([count])]), reduce_op="sum")

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from lgx.errors import UserError
 
 if TYPE_CHECKING:
     from data_modules.images import Images
-    from lgx.architectures import Architecture
+    from lgx.artifacts.pretrained import PretrainedNetwork
     from lgx.core.task import Task
 
 
@@ -27,40 +30,35 @@ class Examples:
     is_described: bool = True
 
 
+@dataclass(frozen=True)
 class TaskReader:
-    """Finds the training examples of tasks in the form that an ancestor reads. For the arguments see ``lgx embed``."""
+    """Finds the training examples of tasks in the form that an ancestor reads.
 
-    def __init__(
-        self,
-        ancestor: str,
-        root: str,
-        img_size: int | None,
-        in_chans: Literal[1, 3] | None,
-        tokenizer: str | None,
-        max_len: int,
-        source: Literal["files", "hub"],
-        limit: int | None,
-    ) -> None:
-        from lgx.architectures import GPT2Architecture
-        from lgx.artifacts.pretrained import load_pretrained
-        from lgx.artifacts.timm_source import pinned_source
+    Attributes:
+        ancestor: The ancestor.
+        root: See ``lgx embed``, like the following ones.
+    """
 
-        self.ancestor, self.root, self.limit = pinned_source(ancestor), root, limit
-        self.img_size, self.in_chans = img_size, in_chans
-        self.tokenizer, self.max_len, self.source = tokenizer, max_len, source
-        self.architecture: Architecture | None = load_pretrained(self.ancestor).architecture
-        self.reads_texts = isinstance(self.architecture, GPT2Architecture)
-        self._check_options()
+    ancestor: "PretrainedNetwork"
+    root: str
+    img_size: int | None
+    in_chans: Literal[1, 3] | None
+    tokenizer: str | None
+    max_len: int
+    source: Literal["files", "hub"]
+    limit: int | None
 
-    def _check_options(self) -> None:
-        """Refuse options of images for an ancestor of texts, and the other way round."""
-        from lgx.errors import UserError
-
+    def __post_init__(self) -> None:
         of_texts, of_images = {"tokenizer": self.tokenizer}, {"img_size": self.img_size, "in_chans": self.in_chans}
         for option, value in (of_images if self.reads_texts else of_texts).items():
             if value is not None:
                 kind = "texts" if self.reads_texts else "images"
-                raise UserError(f"--{option}: ancestor {self.ancestor} reads {kind}; leave it out")
+                raise UserError(f"--{option}: ancestor {self.ancestor.name} reads {kind}; leave it out")
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether the ancestor reads texts."""
+        return self.ancestor.architecture is not None and self.ancestor.architecture.kind == "text"
 
     def read(self, name: str) -> Examples:
         """The training examples of the task called ``name``.
@@ -74,13 +72,11 @@ class TaskReader:
         import numpy as np
 
         from data_modules.catalog import open_text
-        from lgx.architectures import GPT2Architecture
 
-        assert isinstance(self.architecture, GPT2Architecture)
-        module = open_text(name, self.root)
+        module, architecture = open_text(name, self.root), self.ancestor.architecture
         module.tokenizer, module.source, module.limit_train = self.tokenizer, self.source, self.limit
-        module.vocab_size = self.architecture.vocab_size
-        module.max_len = min(self.max_len, self.architecture.max_len)
+        module.vocab_size = getattr(architecture, "vocab_size", 0)
+        module.max_len = min(self.max_len, getattr(architecture, "max_len", 0))
         module.check_options()
         module.prepare_data()
         module.setup("fit")
@@ -89,45 +85,39 @@ class TaskReader:
         return Examples(module.task, ordered, lambda examples: module.collate(examples).inputs)
 
     def _images(self, name: str) -> Examples:
+        from data_modules.class_trees import read_flat
         from data_modules.samplers import TransformedExamples
         from lgx.core.eval_transforms import eval_transform
 
-        task, images, is_described = self._unlabeled(name) or self._labeled(name)
+        folder = Path(name).resolve()
+        flat = read_flat(Path(name), folder.name) if folder.is_dir() else None  # None for a folder with classes
+        task, images = self._labeled(name) if flat is None else (self._unlabeled(folder.name, len(flat)), flat)
         if self.limit is not None:
             images = _first(images, self.limit, task.name)
-        return Examples(task, TransformedExamples(images, eval_transform(task)), _stack, is_described)
+        return Examples(task, TransformedExamples(images, eval_transform(task)), _stack, flat is None)
 
-    def _unlabeled(self, name: str) -> tuple["Task", "Images", bool] | None:
-        """A folder of images without classes."""
-        from pathlib import Path
-
-        from data_modules.class_trees import read_flat
-        from lgx.core.task import Task
-
-        folder = Path(name)
-        own_name = folder.resolve().name
-        images = read_flat(folder, own_name) if folder.is_dir() else None
-        if images is None:
-            return None
-        size, channels = self._form()
-        half = (0.5,) * channels
-        task = Task(own_name, 0, num_train=len(images), in_chans=channels, img_size=size, mean=half, std=half)
-        return task, images, False
-
-    def _labeled(self, name: str) -> tuple["Task", "Images", bool]:
+    def _labeled(self, name: str) -> tuple["Task", "Images"]:
         from data_modules.catalog import open_set
 
         module = open_set(name, self.root)
         module.img_size, module.in_chans = self._form()
         module.prepare_data()
         module.setup("fit")
-        return module.task, module.read("train"), True
+        return module.task, module.read("train")
+
+    def _unlabeled(self, name: str, count: int) -> "Task":
+        from lgx.core.task import Task
+
+        size, channels = self._form()
+        half = (0.5,) * channels
+        return Task(name, 0, num_train=count, in_chans=channels, img_size=size, mean=half, std=half)
 
     def _form(self) -> tuple[int, Literal[1, 3]]:
         """Size in pixels and channels of the images."""
         from lgx.architectures import ViTArchitecture
 
-        own = self.architecture if isinstance(self.architecture, ViTArchitecture) else ViTArchitecture()
+        own = self.ancestor.architecture
+        own = own if isinstance(own, ViTArchitecture) else ViTArchitecture()
         return self.img_size or own.img_size, self.in_chans or (1 if own.in_chans == 1 else 3)
 
 
