@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from lgx.errors import UserError
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -55,7 +57,6 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
 
 
 def _check_tokenizer(out: str, tokenizer: str | None) -> None:
-    from lgx.errors import UserError
 
     if tokenizer and out.endswith((".safetensors", *_PROGRAMS)):
         raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; give a folder")
@@ -66,7 +67,6 @@ def _write_program(out: str, network: "PretrainedNetwork", architecture: "Archit
     from lgx.artifacts.export.about import About
     from lgx.artifacts.export.onnx_file import write_onnx
     from lgx.artifacts.export.program import write_pt2
-    from lgx.errors import UserError
 
     if not network.has_head:
         raise UserError(f"{network.name}: has no trained head; train a descendant first, or write a folder")
@@ -109,7 +109,6 @@ def write(
     from lgx.architectures import GPT2Architecture, name_of, vit_only
     from lgx.architectures.library_models import LibraryModel
     from lgx.artifacts.export import write_descendant, write_text_descendant
-    from lgx.errors import UserError
 
     if isinstance(architecture, GPT2Architecture):
         from data_modules.tokens import load_tokenizer

@@ -3,12 +3,21 @@
 ``lgx predict --config ...`` predicts the test split of a data set instead; it is one of the training commands.
 """
 
+import csv
 import itertools
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from lgx.core.csv_cells import escape_cell
+from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.host.outputs import check_file, first_line
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,8 +80,6 @@ def predict(
         SystemExit: With status 3 if some images could not be decoded; the file then holds all others.
     """
     from lgx.artifacts.exported import load_exported
-    from lgx.errors import UserError
-    from lgx.host.outputs import check_file
 
     if batch_size < 1:
         raise UserError(f"--batch_size: expected a positive number, got {batch_size}")
@@ -92,9 +99,6 @@ def predict(
 
 def _found(images: Sequence[str]) -> dict[str, Path]:
     """Name in the results -> image file, each file once."""
-    from collections import Counter
-
-    from lgx.errors import UserError
     from lgx.host.safety import PREDICTED_SUFFIXES, list_images, skipped_files
 
     found: dict[Path, str] = {}
@@ -118,7 +122,6 @@ def _found(images: Sequence[str]) -> dict[str, Path]:
 
 
 def _check_model(model: "ExportedModel", top_k: int) -> None:
-    from lgx.errors import UserError
 
     task = model.task
     if task.kind not in ("classification", "multilabel"):
@@ -137,16 +140,11 @@ def _write(
     out: Path, files: Mapping[str, Path], model: "ExportedModel", top_k: int, size: int
 ) -> list[tuple[str, str]]:
     """Write the predictions, and return name and reason of each file that cannot be decoded."""
-    import csv
-
     import torch
     from rich.console import Console
     from rich.progress import track
 
-    from lgx.core.csv_cells import escape_cell
     from lgx.core.eval_transforms import normalized
-    from lgx.errors import UserError
-    from lgx.host.files import atomic_path
 
     unread: list[tuple[str, str]] = []
     console = Console(stderr=True)
@@ -176,11 +174,6 @@ def _write(
 
 def _is_own(path: Path, task: "Task") -> bool:
     """Whether the first line of a file is one that this command writes: of any classes, or of this model's labels."""
-    import csv
-    from io import StringIO
-
-    from lgx.host.outputs import first_line
-
     text = StringIO()
     csv.writer(text).writerow(_header(task, top_k=1))
     line = first_line(path)
@@ -189,8 +182,6 @@ def _is_own(path: Path, task: "Task") -> bool:
 
 def _header(task: "Task", top_k: int) -> list[str]:
     """Names of the columns."""
-    from lgx.core.csv_cells import escape_cell
-
     if task.kind == "multilabel":
         return ["file", *map(escape_cell, task.class_names or map(str, range(task.num_classes)))]
     return ["file", *_HEADER, *(f"{column}_{rank}" for rank in range(2, top_k + 1) for column in _HEADER)]
@@ -198,8 +189,6 @@ def _header(task: "Task", top_k: int) -> list[str]:
 
 def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[object]]:
     """Cells of each image, given the logits of a batch, (B, K)."""
-    from lgx.core.csv_cells import escape_cell
-
     if task.kind == "multilabel":
         yield from ([f"{value:.6f}" for value in row] for row in logits.sigmoid().tolist())
         return
@@ -213,8 +202,6 @@ def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[ob
 
 def _batches(files: Mapping[str, Path], task: "Task", size: int) -> Iterator[list[tuple[str, "Tensor | str"]]]:
     """Names of the files with their pixels, uint8 (C, H, W), or the reason why there are none; ``size`` at a time."""
-    from concurrent.futures import ThreadPoolExecutor
-
     from lgx.core.eval_transforms import pixel_transform
     from lgx.host.safety import PREDICTED_FORMATS, error_line, open_photo
 

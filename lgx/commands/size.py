@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from docstring_parser import parse as parse_docstring
 
+from lgx.errors import UserError
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -55,7 +57,6 @@ class SizeChoice:
             UserError: If there is neither, an option is wrong, or no size that the start can fill meets a budget.
         """
         from lgx.architectures import ViTArchitecture
-        from lgx.errors import UserError
         from lgx.initialization.sizing import parse_budgets
 
         if self.batch_size is not None and self.batch_size < 1:
@@ -165,8 +166,6 @@ def split_options(options: Mapping[str, Any]) -> tuple[SizeChoice, dict[str, Any
 
 def _device(accelerator: str | None) -> str:
     import torch
-
-    from lgx.errors import UserError
 
     if accelerator == "gpu" and not torch.cuda.is_available():
         raise UserError("--accelerator gpu: no GPU is available; write --accelerator cpu")
