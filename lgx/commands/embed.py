@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from lgx.artifacts.pretrained import PretrainedNetwork
     from lgx.artifacts.task_embeddings import Control, TaskEmbeddings
     from lgx.commands.task_examples import TaskReader
 
@@ -57,8 +58,6 @@ def embed(
         accelerator: auto, cpu or gpu.
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
-    from lgx.artifacts.pretrained import load_pretrained
-    from lgx.artifacts.timm_source import pinned_source
     from lgx.commands.task_examples import TaskReader
     from lgx.host.startup import silence_known_warnings
 
@@ -66,10 +65,16 @@ def embed(
     _check_numbers(num_workers, worker_timeout, limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
     names = _names(data, control)
     _check_place(out, force, ancestor, tokenizer, *names)
-    network = load_pretrained(pinned_source(ancestor))
-    reader = TaskReader(network, root, img_size, in_chans, tokenizer, max_len, source, limit)
+    reader = TaskReader(_loaded(ancestor), root, img_size, in_chans, tokenizer, max_len, source, limit)
     found = _embed_all(reader, names, batch_size, num_workers, worker_timeout, devices, accelerator)
     _save(found, out, "texts" if reader.reads_texts else "images", control)
+
+
+def _loaded(ancestor: str) -> "PretrainedNetwork":
+    from lgx.artifacts.pretrained import load_pretrained
+    from lgx.artifacts.timm_source import pinned_source
+
+    return load_pretrained(pinned_source(ancestor))
 
 
 def _embed_all(
