@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from lgx.components.losses import distillation_loss, feature_divergence, official_feature_divergence
+from lgx.components.losses import distillation_loss
+from lgx.methods.hypernetworks.guidance import feature_divergence, official_feature_divergence
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])

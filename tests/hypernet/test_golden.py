@@ -12,11 +12,11 @@ from safetensors.torch import load_file
 from torch.nn import functional as F
 
 from lgx.architectures import ViTArchitecture
-from lgx.components.losses import official_feature_divergence
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, load
 from lgx.hypernet.graph_batch import GraphBatch
 from lgx.hypernet.official_format import rename_official_weights
+from lgx.methods.hypernetworks.guidance import official_feature_divergence
 from tests.support.command_line import DEVICES
 from tests.support.paths import GOLDEN
 

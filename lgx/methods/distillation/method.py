@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
-from lgx.components.features import FeatureProjection, feature_losses, read_features
+from lgx.components.features import feature_losses
 from lgx.components.losses import agreement_with, distillation_loss, multilabel_distillation_loss
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.core.batch import Batch
@@ -19,12 +19,16 @@ from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.methods.checks import check_positive, check_share
 from lgx.methods.distillation import SPEC
+from lgx.methods.distillation.guidance import (
+    add_projection,
+    classes_of,
+    projected_features,
+    stored_widths,
+    without_projection,
+)
 from lgx.methods.distillation.start import Start, stage_shares, start_from_ancestor
 
 Guidance = Literal["logits", "features"]
-
-_PROJECTION = "projection."
-"""Where the trained network has its projection, which is no part of the learngene."""
 
 
 class Distill(Method):
@@ -133,27 +137,7 @@ class Distill(Method):
         """
         if self.has_labels or self.guidance == "features" or self.ancestor is None:
             return self.parsed_architecture
-        try:
-            ancestor = load_pretrained(self.ancestor)
-        except UserError:
-            if self.assumed is None:
-                raise
-            self.assumed.append(
-                f"model.ancestor: {self.ancestor} cannot be read yet; the plan takes it to have 1000 classes."
-            )
-            return self.parsed_architecture.replace(num_classes=1000)
-        classes = getattr(ancestor.model, "num_classes", 0) if ancestor.has_head else 0
-        if not classes:
-            raise UserError(
-                f"model.guidance: without labels, logits are those of the ancestor's head, but {self.ancestor} has "
-                f"none; choose features"
-            )
-        if (known := ancestor.architecture) is not None and known.kind == "multilabel":
-            raise UserError(
-                f"model.guidance: without labels, logits are compared as classes, but {self.ancestor} answers for "
-                f"several labels; choose features, or give labels"
-            )
-        return self.parsed_architecture.replace(num_classes=classes)
+        return self.parsed_architecture.replace(num_classes=classes_of(self.ancestor, self.assumed))
 
     @cached_property
     def architecture(self) -> Architecture:
@@ -185,21 +169,13 @@ class Distill(Method):
             shares = self.ancestor_shares(self.source.require_known("model.start").depth)
             self.print(start_from_ancestor(network, self.architecture, self.source, shares).describe())
             del self.source
-        if self.guidance == "features" and (self.teacher is not None or self._is_fitting):
-            if self.teacher is None:  # Lightning's averaging of weights asks for the network before setup
-                request = cast(TeacherRequest, self.teacher_request())
-                self.teacher = Teacher.answering(request)
-            self._project(network, *self.teacher.widths)
+        if self.guidance == "features":
+            if self.teacher is None and self._trainer is not None and self._trainer.state.fn == "fit":
+                # Lightning's averaging of weights asks for the network before setup.
+                self.teacher = Teacher.answering(cast(TeacherRequest, self.teacher_request()))
+            if self.teacher is not None:
+                add_projection(network, self.architecture.embed_dim, *self.teacher.widths)
         return network
-
-    @property
-    def _is_fitting(self) -> bool:
-        return self._trainer is not None and self._trainer.state.fn == "fit"
-
-    def _project(self, network: nn.Module, summary: int, patches: int) -> None:
-        """Give the network its projection to the ancestor's widths; what trains, saves or counts it then has both."""
-        width = self.architecture.embed_dim
-        network.projection = FeatureProjection(width, summary, patches)
 
     def random_network(self) -> nn.Module:
         """The network at its random start."""
@@ -214,10 +190,8 @@ class Distill(Method):
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss`` and its parts ``loss_labels`` and ``loss_distillation``; without labels ``loss`` alone."""
         if self.guidance == "features":
-            features, tokens = read_features(self.network, batch.inputs)
-            projected = cast(FeatureProjection, self.network.projection)(features)
-            teacher = self._teacher_of(batch).image_features(batch.inputs)
-            distilled = feature_losses(projected, teacher)[0].mean()
+            features, tokens = projected_features(self.network, batch.inputs)
+            distilled = feature_losses(features, self._teacher_of(batch).image_features(batch.inputs))[0].mean()
             logits = cast(Any, self.network).forward_head(tokens) if self.has_labels else tokens
         else:
             logits = self(batch.inputs)
@@ -243,8 +217,8 @@ class Distill(Method):
             return
         teacher = self._teacher_of(batch)
         if self.guidance == "features":
-            projected = cast(FeatureProjection, self.network.projection)(read_features(self.network, batch.inputs)[0])
-            losses, agreement = feature_losses(projected, teacher.image_features(batch.inputs))
+            features, _ = projected_features(self.network, batch.inputs)
+            losses, agreement = feature_losses(features, teacher.image_features(batch.inputs))
         else:
             losses, agreement = agreement_with(self(batch.inputs), teacher(batch.inputs), self.temperature)
         metrics = self.metrics_of(split)
@@ -277,12 +251,6 @@ class Distill(Method):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take over how long the network was trained, and the size of a projection whose ancestor is not loaded."""
         super().on_load_checkpoint(checkpoint)
-        state, prefix = checkpoint["state_dict"], f"network.{_PROJECTION}"
         if self.guidance == "features" and not hasattr(self.network, "projection"):
-            self._project(self.network, *(len(state[f"{prefix}{part}.bias"]) for part in ("summary", "patches")))
+            add_projection(self.network, self.architecture.embed_dim, *stored_widths(checkpoint["state_dict"]))
             self.network.to(self.device)
-
-
-def without_projection(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A network's parameters without those of its projection."""
-    return {name: tensor for name, tensor in state.items() if not name.startswith(_PROJECTION)}

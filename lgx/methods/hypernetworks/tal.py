@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lgx.artifacts.learngene import EMBEDDING_PREFIX, Learngene
 from lgx.artifacts.remote import cached
 from lgx.artifacts.task_embeddings import TaskEmbeddings
-from lgx.components.losses import distillation_loss, feature_divergence, official_feature_divergence
+from lgx.components.losses import distillation_loss
 from lgx.components.teacher import TeacherRequest
 from lgx.core.batch import Batch
 from lgx.errors import UserError
@@ -23,6 +23,7 @@ from lgx.hypernet.meta_batch import Projection, guided_meta_batch_loss
 from lgx.methods.checks import check_positive, check_share
 from lgx.methods.hypernetworks import TAL as SPEC
 from lgx.methods.hypernetworks.base import HypernetMethod
+from lgx.methods.hypernetworks.guidance import feature_divergence, official_feature_divergence
 from lgx.methods.hypernetworks.start import EarlierStage, earlier_stage
 
 Guidance = Literal["features", "official", "logits"]

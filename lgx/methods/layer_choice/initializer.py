@@ -10,8 +10,9 @@ from lgx.architectures import Architecture
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Sizes
-from lgx.initialization.expansion import Repeat, selected, take_layers
+from lgx.initialization.expansion import take_layers
 from lgx.methods.baselines.from_source import FromSource, check_heads
+from lgx.methods.lsamd.expansion import Repeat, selected
 
 Rule = Literal["first", "last", "even", "random"]
 

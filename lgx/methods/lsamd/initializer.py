@@ -7,8 +7,9 @@ from torch import Tensor
 from lgx.architectures import Architecture
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.initialization.expansion import Repeat, selected, take_layers
+from lgx.initialization.expansion import take_layers
 from lgx.methods.layers import LayerExpansion
+from lgx.methods.lsamd.expansion import Repeat, selected
 
 
 class SelectedExpansion(LayerExpansion):

@@ -10,7 +10,8 @@ from torch import Tensor
 from lgx.architectures import ViTArchitecture, vit_only
 from lgx.artifacts.learngene import Learngene
 from lgx.initialization.expansion import first_of_stages, take_layers
-from lgx.methods.distillation.method import Distill, without_projection
+from lgx.methods.distillation.guidance import without_projection
+from lgx.methods.distillation.method import Distill
 from lgx.methods.distillation.start import Start, stage_shares
 from lgx.methods.sws import SPEC
 

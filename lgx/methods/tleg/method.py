@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from lgx.architectures import ViTArchitecture, vit_only
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
-from lgx.methods.distillation.method import Distill, without_projection
+from lgx.methods.distillation.guidance import without_projection
+from lgx.methods.distillation.method import Distill
 from lgx.methods.tleg import SPEC
 from lgx.methods.tleg.initializer import least_squares_shares
 from lgx.methods.tleg.network import linearly_expanded

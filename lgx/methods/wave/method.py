@@ -14,7 +14,8 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.remote import cached
 from lgx.errors import UserError
 from lgx.methods.checks import check_positive
-from lgx.methods.distillation.method import Distill, without_projection
+from lgx.methods.distillation.guidance import without_projection
+from lgx.methods.distillation.method import Distill
 from lgx.methods.wave import SPEC
 from lgx.methods.wave.network import KINDS, plain_parameters, stored_templates, templates_of, use_templates
 

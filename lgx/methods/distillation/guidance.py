@@ -1,0 +1,81 @@
+"""Distillation of features, and distillation on images without labels; both are ours."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from torch import Tensor, nn
+
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.components.features import FeatureProjection, Features, read_features
+from lgx.errors import UserError
+
+_PROJECTION = "projection."
+"""Where the trained network has its projection, which is no part of the learngene."""
+
+
+def add_projection(network: nn.Module, width: int, summary: int, patches: int) -> None:
+    """Give a network a projection to its ancestor's widths; what trains, saves or counts the network then has both.
+
+    Args:
+        network: A network of timm.
+        width: Width of its features, D.
+        summary: Width of the ancestor's summary.
+        patches: Width of the ancestor's patches.
+    """
+    network.projection = FeatureProjection(width, summary, patches)
+
+
+def stored_widths(state: Mapping[str, Tensor]) -> tuple[int, int]:
+    """Widths of the ancestor's summary and patches, from a checkpoint's state dict."""
+    summary, patches = (len(state[f"network.{_PROJECTION}{part}.bias"]) for part in ("summary", "patches"))
+    return summary, patches
+
+
+def without_projection(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A network's parameters without those of its projection."""
+    return {name: tensor for name, tensor in state.items() if not name.startswith(_PROJECTION)}
+
+
+def projected_features(network: nn.Module, images: Tensor) -> tuple[Features, Tensor]:
+    """Features in the ancestor's widths.
+
+    Args:
+        network: A network with a projection.
+        images: (B, C, H, W).
+
+    Returns:
+        The features, and the tokens (B, P + N, D) from which ``forward_head`` makes logits.
+    """
+    features, tokens = read_features(network, images)
+    return cast(FeatureProjection, network.projection)(features), tokens
+
+
+def classes_of(ancestor: str, assumed: list[str] | None) -> int:
+    """Classes of an ancestor's head, whose logits a network without labels learns.
+
+    Args:
+        ancestor: The ancestor.
+        assumed: Where a plan notes that it cannot be read yet; None in a run.
+
+    Raises:
+        UserError: If the ancestor cannot be read, has no head, or answers for several labels.
+    """
+    try:
+        source = load_pretrained(ancestor)
+    except UserError:
+        if assumed is None:
+            raise
+        assumed.append(f"model.ancestor: {ancestor} cannot be read yet; the plan takes it to have 1000 classes.")
+        return 1000
+    classes: Any = getattr(source.model, "num_classes", 0) if source.has_head else 0
+    if not classes:
+        raise UserError(
+            f"model.guidance: without labels, logits are those of the ancestor's head, but {ancestor} has none; choose "
+            f"features"
+        )
+    if source.architecture is not None and source.architecture.kind == "multilabel":
+        raise UserError(
+            f"model.guidance: without labels, logits are compared as classes, but {ancestor} answers for several "
+            f"labels; choose features, or give labels"
+        )
+    return int(classes)
