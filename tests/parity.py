@@ -38,7 +38,8 @@ ARCH, DEEP, SHALLOW = (f"depth={depth},{SIZE}" for depth in (4, 7, 3))
 TEXT = "gpt2:depth={},embed_dim=24,num_heads=3,max_len=40,vocab_size=260"
 FIT = [
     "--model.optimizer=torch.optim.AdamW", "--model.optimizer.lr=0.003",
-    "--model.scheduler=lgx.components.optim.WarmupCosine", "--runs_dir=runs", "--experiment=parity", "--seed_everything=0",
+    "--model.scheduler=lgx.components.optim.WarmupCosine",
+    "--runs_dir=runs", "--experiment=parity", "--seed_everything=0",
     "--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.max_steps=20", "--trainer.log_every_n_steps=1",
     "--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false", "--test_end=true",
 ]  # fmt: skip
