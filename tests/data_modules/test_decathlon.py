@@ -111,11 +111,6 @@ def test_no_pickle_is_opened(root: Path) -> None:
 # -- messages about mistakes ------------------------------------------------------------------------------------------
 
 
-def test_an_absent_task_names_folder_and_command(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no .*decathlon/data/vgg-flowers .* `lgx data prepare decathlon_flowers"):
-        Decathlon("flowers", root=str(tmp_path)).setup("fit")
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_modules import CIFAR10, CIFAR100, FER2013, GTSRB, FashionMNIST, ImageDataModule, ImageFolderData, Omniglot
-from data_modules.catalog import infos
+from data_modules import CIFAR10, FER2013, GTSRB, FashionMNIST, ImageDataModule, ImageFolderData, Omniglot
+from data_modules.catalog import infos, open_set
 from data_modules.images import ImageFiles, LabeledImages
 from data_modules.registry import IMAGE_SETS
 from data_modules.splits import grouped_split, stratified_order, stratified_split
@@ -73,7 +73,9 @@ def test_imagenet_tests_on_the_official_val_folder(tmp_path: Path, monkeypatch: 
     assert folders == {"train": "train", "val": "train", "test": "val"}
 
 
-def test_class_folders_are_accepted_without_torchvisions_files(tmp_path: Path) -> None:
+def test_class_folders_are_accepted_in_place_of_the_publishers_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for k, split in enumerate(("train", "validation", "test")):
         fake_data.class_tree(tmp_path / "fer2013" / split, list(FER2013.info.class_names), 2, k)
     for k, split in enumerate(("train", "test")):
@@ -82,6 +84,11 @@ def test_class_folders_are_accepted_without_torchvisions_files(tmp_path: Path) -
     assert [len(FER2013(root=str(tmp_path)).read(s)) for s in SPLITS] == [14, 14, 14]
     assert [len(FashionMNIST(root=str(tmp_path)).read(s)) for s in SPLITS] == [90, 10, 100]
     assert [len(CIFAR10(root=str(tmp_path)).read(s)) for s in SPLITS] == [90, 10, 100]
+    for name, test in (("tiny_imagenet", "val"), ("inat2019", "test"), ("ham10000", "test")):
+        with_classes(IMAGE_SETS[name], 2, monkeypatch)
+        for k, split in enumerate(("train", test)):
+            fake_data.class_tree(tmp_path / name / split, ["a", "b"], 10, k)
+        assert [len(IMAGE_SETS[name](root=str(tmp_path)).read(s)) for s in SPLITS] == [18, 2, 20]
     neutral = FER2013(root=str(tmp_path)).read("train")
     assert isinstance(neutral, ImageFiles)
     assert {neutral.path(i).parent.name for i in np.flatnonzero(neutral.labels == 6)} == {"neutral"}
@@ -122,9 +129,10 @@ def test_custom_images_may_have_any_names(tmp_path: Path) -> None:
 # -- messages about mistakes ------------------------------------------------------------------------------------------
 
 
-def test_absent_data_name_the_folder_and_the_command(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"cifar100: nothing at .*cifar100; run `lgx data prepare cifar100 --root"):
-        CIFAR100(root=str(tmp_path)).setup("fit")
+@pytest.mark.parametrize("name", [info.name for info in infos() if info.kind != "text"])
+def test_absent_data_name_the_set_and_the_command(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=rf"^{name}: no.*; run `lgx data prepare {name} --root {tmp_path}"):
+        open_set(name, str(tmp_path)).setup("fit")
 
 
 def test_a_corrupted_archive_names_split_and_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

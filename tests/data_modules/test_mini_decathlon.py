@@ -175,13 +175,6 @@ def test_missing_archives_are_named_before_anything_is_written(tmp_path: Path) -
     assert not (tmp_path / "data").exists()
 
 
-def test_an_absent_task_names_the_command(tmp_path: Path) -> None:
-    module = MiniDecathlon(task="dtd10", root=str(tmp_path))
-    module.prepare_data()
-    with pytest.raises(UserError, match=r"mini_dtd10: nothing at .*; run `lgx data prepare mini_dtd10 --root"):
-        module.setup("fit")
-
-
 @pytest.mark.parametrize("kind", [MiniDecathlon, PocketDecathlon, Decathlon])
 def test_an_unknown_task_is_refused(kind: Any) -> None:
     with pytest.raises(UserError, match=r"data\.task: expected one of .*dtd|digits.* got cats"):

@@ -8,7 +8,7 @@ from jsonargparse import ArgumentError
 from lightning.pytorch.cli import LightningArgumentParser
 
 import data_modules
-from data_modules import CIFAR10, CoLA, ImageDataModule, ImageNet, MultiTask, MultiText, PocketDecathlon
+from data_modules import CIFAR10, CoLA, ImageDataModule, MultiTask, MultiText, PocketDecathlon
 from data_modules.loaders import MOST_WORKERS
 from lgx.errors import UserError
 
@@ -124,7 +124,3 @@ def test_members_of_several_sets_take_over_the_options() -> None:
         MultiTask(("cifar10", "svhn"), "somewhere", augment_of={"mnist": "crop"})
     texts = MultiText(("cola", "rte"), vocab_size=99, max_len=12)
     assert {(one.task.vocab_size, one.task.max_len) for one in texts.sets.values()} == {(99, 12)}
-
-
-def test_the_share_held_out_of_imagenet_is_smaller() -> None:
-    assert ImageNet().val_fraction == 0.01

@@ -3,7 +3,6 @@
 import json
 import tarfile
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,14 +96,6 @@ def test_an_unpacked_folder_is_linked(kind: Any, inner: str, root: Path) -> None
     assert files(kind(root=str(root / "other"))) == files(kind(root=str(root)))
 
 
-def test_class_folders_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind, test in ((TinyImageNet, "val"), (INaturalist2019, "test")):
-        monkeypatch.setattr(kind, "info", replace(kind.info, num_classes=2))
-        for k, split in enumerate(("train", test)):
-            fake_data.class_tree(tmp_path / kind.info.name / split, ["a", "b"], 10, k)
-        assert [len(kind(root=str(tmp_path)).read(s)) for s in SPLITS] == [18, 2, 20]  # type: ignore[arg-type]
-
-
 def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
@@ -143,8 +134,3 @@ def says(kind: Any, root: Path, split: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence) as error:
         kind(root=str(root)).read(split)
     assert "\n" not in str(error.value)
-
-
-def test_absent_sets_name_the_command(tmp_path: Path) -> None:
-    for kind in KINDS:
-        says(kind, tmp_path, "train", f"nothing at .*; run `lgx data prepare {kind.info.name}")
