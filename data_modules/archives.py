@@ -136,7 +136,7 @@ def open_tar(path: Path, file: io.BufferedReader) -> Iterator[tarfile.TarFile]:
         yield tar
 
 
-class Sizes:
+class ContentSize:
     """Adds up the members of a tar file, in order, and refuses a bomb.
 
     Args:
@@ -165,7 +165,7 @@ def check_tar(path: Path) -> None:
     Raises:
         UserError: If it is damaged or a bomb, or a member would be written outside, is a link or a device.
     """
-    sizes = Sizes(path)
+    sizes = ContentSize(path)
     with path.open("rb") as file, open_tar(path, file) as tar:
         for member in tar:
             check_member(path, member)

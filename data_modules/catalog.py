@@ -11,7 +11,7 @@ from data_modules.official import TREE_NAMES, tree_split
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.suites import Suite
 from data_modules.text_set import TextSet
-from lgx.core.markers import Places, any_exist
+from lgx.core.markers import Markers, any_exist
 from lgx.errors import UserError
 
 
@@ -31,18 +31,18 @@ def infos() -> list[DatasetInfo]:
     return single + [s.info(task) for s in SUITES.values() for task in s.tasks.values()] + texts
 
 
-def places(name: str) -> Places:
+def markers(name: str) -> Markers:
     """What exists below ``root`` if the set called ``name`` is there."""
     if name in TEXT_SETS:
         return ((f"{name}/",),)
     if suite := suite_of(name):
-        return suite.places(suite.tasks[name])
-    return tuple(tuple(f"{name}/{place}" for place in alternative) for alternative in IMAGE_SETS[name].places())
+        return suite.markers(suite.tasks[name])
+    return tuple(tuple(f"{name}/{place}" for place in alternative) for alternative in IMAGE_SETS[name].markers())
 
 
 def is_present(name: str, root: str | Path) -> bool:
     """Whether the files of the set called ``name`` are below ``root``."""
-    return any_exist(Path(root), places(name))
+    return any_exist(Path(root), markers(name))
 
 
 def open_set(name: str, root: str = "data") -> ImageDataModule:

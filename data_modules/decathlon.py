@@ -9,7 +9,7 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images, guarded
 from data_modules.splits import stratified_split
-from lgx.core.markers import Places, any_exist
+from lgx.core.markers import Markers, any_exist
 from lgx.errors import UserError
 from lgx.host.safety import read_json
 
@@ -98,7 +98,7 @@ def decathlon_info(task: DecathlonTask) -> DatasetInfo:
     )
 
 
-def task_places(task: DecathlonTask) -> Places:
+def task_markers(task: DecathlonTask) -> Markers:
     """What exists below ``root`` if a task is there: its folder of images and its annotations."""
     name = FACTS[task].folder
     labels = (f"decathlon/annotations/{name}_{part}.json" for part in ("train", "val"))
@@ -147,7 +147,7 @@ class Decathlon(ImageDataModule):
             UserError: If the task is not below ``root``, or its annotations are absent, damaged or not this task's.
         """
         name = self.info.name
-        if not any_exist(Path(self.root), task_places(self.decathlon_task)):
+        if not any_exist(Path(self.root), task_markers(self.decathlon_task)):
             raise UserError(
                 f"{name}: no {self.folder} with annotations; run `lgx data prepare {name} --root {self.root}`, "
                 "which says what to download"

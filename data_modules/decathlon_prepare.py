@@ -5,7 +5,7 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from data_modules.archives import Sizes, check_member, check_name, open_tar
+from data_modules.archives import ContentSize, check_member, check_name, open_tar
 from data_modules.decathlon import (
     DECATHLON_TASKS,
     FACTS,
@@ -14,7 +14,7 @@ from data_modules.decathlon import (
     Part,
     decathlon_info,
     task_folder,
-    task_places,
+    task_markers,
 )
 from data_modules.prepare import link
 from data_modules.suites import Suite
@@ -136,7 +136,7 @@ def _unpack_images(folder: Path, name: str, target: Path) -> None:
     archive = folder / _filename(DATA)
     if not archive.exists():
         return
-    sizes = Sizes(archive)
+    sizes = ContentSize(archive)
     with archive.open("rb") as file, open_tar(archive, file) as tar:
         for member in tar:
             sizes.add(member)
@@ -153,7 +153,7 @@ def _extract(file: io.BufferedReader, path: Path, inside: tuple[str, ...], targe
     Raises:
         UserError: If the archive is damaged or empty, or a member would be written outside or is a link or a device.
     """
-    sizes = Sizes(path)
+    sizes = ContentSize(path)
 
     def keep(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:
         sizes.add(member)
@@ -182,7 +182,7 @@ DECATHLON = Suite[DecathlonTask](
     task_names=DECATHLON_TASKS,
     info=decathlon_info,
     module=lambda task, root: Decathlon(task, root=root),
-    places=task_places,
+    markers=task_markers,
     prepare=prepare_task,
     folder=task_folder,
     in_shards=False,

@@ -30,7 +30,7 @@ Channels = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class MiniFacts:
     """The source of one task.
 
     Attributes:
@@ -60,41 +60,41 @@ def _gray(value: float) -> Channels:
 
 TREES = ("train.zip", "test.zip")
 HELD_TENTH = "own train (a stratified tenth held out as val) and test; train holds no image of test"
-RECIPES: dict[MiniTask, Recipe] = {
-    "cifar10": Recipe(
+FACTS: dict[MiniTask, MiniFacts] = {
+    "cifar10": MiniFacts(
         10, (45_000, 5_000, 10_000), (0.4912, 0.482, 0.4464), (0.2453, 0.2429, 0.2606),
         TREES, sources.class_trees, HELD_TENTH,
     ),
-    "gtsrb": Recipe(
+    "gtsrb": MiniFacts(
         43, (3_010, 447, 843), (0.3417, 0.3287, 0.3329), (0.2721, 0.2694, 0.27),
         ("gtsrb_100_per_class.zip",), sources.tracks, "whole tracks: a fifth test, a tenth val",
     ),
-    "dtd10": Recipe(
+    "dtd10": MiniFacts(
         10, (840, 120, 240), (0.5119, 0.4709, 0.43), (0.2529, 0.2357, 0.244),
         ("dtd10_short128.zip",), sources.one_tree, "stratified: a fifth test, a tenth val", "research only",
     ),
-    "flowers12": Recipe(
+    "flowers12": MiniFacts(
         12, (647, 72, 240), (0.4463, 0.4449, 0.286), (0.269, 0.2416, 0.2553),
         TREES, sources.class_trees, HELD_TENTH,
     ),
-    "omniglot": Recipe(
+    "omniglot": MiniFacts(
         242, (2_662, 968, 1_210), _gray(0.9177), _gray(0.2361),
         ("images_background_small1.zip", "images_background_small2.zip"),
         sources.drawers, "by drawer: 1-11 train, 12-15 val, 16-20 test", "MIT",
     ),
-    "digits": Recipe(
+    "digits": MiniFacts(
         10, (1_258, 180, 359), _gray(0.3095), _gray(0.3489), (), None, "disjoint, class-stratified", "CC BY 4.0",
     ),
-    "tiny_imagenet": Recipe(
+    "tiny_imagenet": MiniFacts(
         200, (8_999, 1_000, 10_000), (0.4822, 0.4503, 0.3996), (0.261, 0.253, 0.2671),
         ("train_50_per_class.zip", "val_all.zip", "val_annotations.txt", "wnids.txt"), sources.tiny_imagenet,
         "50 training images a class (a stratified tenth held out as val); test is the official val",
     ),
-    "fashion_mnist": Recipe(
+    "fashion_mnist": MiniFacts(
         10, (13_500, 1_500, 10_000), _gray(0.2878), _gray(0.3461),
         TREES, sources.class_trees, HELD_TENTH, "MIT",
     ),
-    "fer2013": Recipe(
+    "fer2013": MiniFacts(
         7, (6_192, 1_236, 1_255), _gray(0.5136), _gray(0.2976),
         ("train.zip", "validation.zip", "test.zip"), sources.class_trees,
         "own train, val and test; an image that occurs in several of them stays in the last of these only",
@@ -104,17 +104,17 @@ RECIPES: dict[MiniTask, Recipe] = {
 
 def mini_info(task: MiniTask) -> DatasetInfo:
     """Facts of a task, known before it is prepared."""
-    recipe = RECIPES[task]
+    facts = FACTS[task]
     return DatasetInfo(
         name=f"mini_{task}",
-        num_classes=recipe.num_classes,
-        sizes=recipe.sizes,
-        license=recipe.license,
-        source="the user's archives" if recipe.files else "scikit-learn's load_digits",
-        splits=recipe.splits,
+        num_classes=facts.num_classes,
+        sizes=facts.sizes,
+        license=facts.license,
+        source="the user's archives" if facts.files else "scikit-learn's load_digits",
+        splits=facts.splits,
         img_size=32,
-        mean=recipe.mean,
-        std=recipe.std,
+        mean=facts.mean,
+        std=facts.std,
     )
 
 
@@ -138,7 +138,7 @@ def check_sources(task: MiniTask, source: str | Path | None) -> None:
     Raises:
         UserError: If one is missing; the sentence names the file.
     """
-    files = RECIPES[task].files
+    files = FACTS[task].files
     wanted = " and ".join(f"{task}/{file}" for file in files)
     if files and source is None:
         raise UserError(f"mini_{task} cannot be downloaded; give --source FOLDER that holds {wanted}")
@@ -175,19 +175,19 @@ def prepare_task(root: str | Path, task: MiniTask, source: str | Path | None = N
 
 
 def _read(task: MiniTask, source: str | Path | None) -> dict[Split, Images]:
-    recipe, found = RECIPES[task], dict[Split, Images]()
-    if recipe.read is None:
+    facts, found = FACTS[task], dict[Split, Images]()
+    if facts.read is None:
         for split, (pixels, labels) in draw_task("digits").items():
             found[split] = LabeledImages([(Image.fromarray(p), -1) for p in pixels], labels, f"mini_{task} {split}")
         return found
     folder = Path(str(source)) / task
-    for split, images in recipe.read(folder).items():
+    for split, images in facts.read(folder).items():
         images.where = f"mini_{task} {split}"
         found[split] = images
-    if (classes := len(np.unique(found["train"].labels))) != recipe.num_classes:
+    if (classes := len(np.unique(found["train"].labels))) != facts.num_classes:
         raise UserError(
             f"mini_{task}: the archives in {folder} hold training images of {classes} classes, "
-            f"expected {recipe.num_classes}; fetch them again"
+            f"expected {facts.num_classes}; fetch them again"
         )
     return found
 
@@ -198,11 +198,11 @@ MINI = Suite[MiniTask](
     task_names=MINI_TASKS,
     info=mini_info,
     module=lambda task, root: MiniDecathlon(task, root=root),
-    places=lambda task: ((f"mini/{task}/index.json",),),
+    markers=lambda task: ((f"mini/{task}/index.json",),),
     prepare=lambda root, task, source: prepare_task(root, task, source).is_dir(),
     folder=mini_folder,
     in_shards=True,
-    needs_source=lambda task: bool(RECIPES[task].files),
+    needs_source=lambda task: bool(FACTS[task].files),
     check=check_sources,
 )
 

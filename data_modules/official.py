@@ -12,7 +12,7 @@ from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images, LabeledImages, guarded
 from data_modules.library_internals import labels_of
 from data_modules.splits import Indices, stratified_split
-from lgx.core.markers import Places, any_exist
+from lgx.core.markers import Markers, any_exist
 from lgx.errors import UserError
 
 TREE_NAMES: Mapping[Split, tuple[str, ...]] = {
@@ -96,22 +96,22 @@ class OfficialData(ImageDataModule):
     @classmethod
     def is_present(cls, root: str | Path) -> bool:
         """Whether the set is below ``root``, in either layout. Looks for folders, not for every file."""
-        return any_exist(Path(root) / cls.info.name, cls.places())
+        return any_exist(Path(root) / cls.info.name, cls.markers())
 
     @classmethod
     def is_official_form(cls, folder: Path) -> bool:
         """Whether ``folder`` has the layout of the publishers, not class folders."""
-        return any_exist(folder, cls.official_places())
+        return any_exist(folder, cls.official_markers())
 
     @classmethod
-    def official_places(cls) -> Places:
+    def official_markers(cls) -> Markers:
         """What exists in the set's folder if it has the layout of the publishers."""
         return () if cls.marker is None else ((cls.marker,),)
 
     @classmethod
-    def places(cls) -> Places:
+    def markers(cls) -> Markers:
         """What exists in the set's folder if the set is there, in either layout."""
-        return (*cls.official_places(), *((f"{name}/",) for name in cls.tree_names["train"]))
+        return (*cls.official_markers(), *((f"{name}/",) for name in cls.tree_names["train"]))
 
     def read(self, split: Split) -> Images:
         """Return the examples of one split.

@@ -10,7 +10,7 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
 from data_modules.sharded import ShardedImages
-from lgx.core.markers import Places, any_exist
+from lgx.core.markers import Markers, any_exist
 from lgx.errors import UserError
 
 TaskT = TypeVar("TaskT", bound=str)
@@ -26,7 +26,7 @@ class Suite(Generic[TaskT]):
         task_names: Names of the tasks within the suite.
         info: Gives the facts of a task, which are known before it is prepared.
         module: (task, root) -> the data module of a task.
-        places: (task) -> what exists below ``root`` if the task is there.
+        markers: (task) -> what exists below ``root`` if the task is there.
         prepare: (root, task, source) brings a task to its place, if it is not there yet, and checks it. Returns False
             if the files of the task are missing; raises a UserError if they are damaged.
         folder: (root, task) -> folder of a task's images.
@@ -42,7 +42,7 @@ class Suite(Generic[TaskT]):
     task_names: tuple[TaskT, ...]
     info: Callable[[TaskT], DatasetInfo]
     module: Callable[[TaskT, str], ImageDataModule]
-    places: Callable[[TaskT], Places]
+    markers: Callable[[TaskT], Markers]
     prepare: Callable[[str | Path, TaskT, str | None], bool]
     folder: Callable[[str | Path, TaskT], Path]
     in_shards: bool
@@ -57,7 +57,7 @@ class Suite(Generic[TaskT]):
 
     def is_present(self, root: str | Path, task: TaskT) -> bool:
         """Whether a task is below ``root``."""
-        return any_exist(Path(root), self.places(task))
+        return any_exist(Path(root), self.markers(task))
 
 
 class SuiteTask(ShardedImages):

@@ -18,7 +18,7 @@ POCKET = Suite[PocketTask](
     task_names=POCKET_TASKS,
     info=pocket_info,
     module=lambda task, root: PocketDecathlon(task, root=root),
-    places=lambda task: ((f"pocket/{task}/index.json",),),
+    markers=lambda task: ((f"pocket/{task}/index.json",),),
     prepare=lambda root, task, source: make_task(root, task).is_dir(),
     folder=pocket_folder,
     in_shards=True,

@@ -27,7 +27,7 @@ POCKET_TASKS: tuple[PocketTask, ...] = get_args(PocketTask)
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Drawing:
     """How one task is drawn.
 
     Attributes:
@@ -44,37 +44,37 @@ class Recipe:
 
 
 DIGITS = tuple("0123456789")
-RECIPES: dict[PocketTask, Recipe] = {
-    "digits": Recipe(DIGITS, (120, 19, 40), None, "CIFAR-100's place: real scans"),
-    "glyphs": Recipe(written.GLYPHS, (40, 6, 12), written.glyphs, "Omniglot"),
-    "textures": Recipe(tuple(synthetic.TEXTURES), (125, 25, 50), synthetic.textures, "DTD"),
-    "signs": Recipe(synthetic.SIGNS, (60, 12, 25), synthetic.signs, "GTSRB"),
-    "clutter": Recipe(DIGITS, (180, 30, 60), written.clutter, "SVHN"),
-    "silhouettes": Recipe(tuple(synthetic.AIRCRAFT), (125, 25, 50), synthetic.silhouettes, "Aircraft"),
-    "persons": Recipe(("background", "person"), (600, 150, 300), synthetic.persons, "Daimler pedestrians"),
-    "roses": Recipe(tuple(synthetic.ROSES), (125, 25, 50), synthetic.roses, "Flowers"),
-    "motions": Recipe(synthetic.MOTIONS, (150, 30, 60), synthetic.motions, "UCF101 dynamic images"),
-    "world": Recipe(synthetic.WORLD, (75, 8, 12), synthetic.world, "ImageNet"),
+DRAWINGS: dict[PocketTask, Drawing] = {
+    "digits": Drawing(DIGITS, (120, 19, 40), None, "CIFAR-100's place: real scans"),
+    "glyphs": Drawing(written.GLYPHS, (40, 6, 12), written.glyphs, "Omniglot"),
+    "textures": Drawing(tuple(synthetic.TEXTURES), (125, 25, 50), synthetic.textures, "DTD"),
+    "signs": Drawing(synthetic.SIGNS, (60, 12, 25), synthetic.signs, "GTSRB"),
+    "clutter": Drawing(DIGITS, (180, 30, 60), written.clutter, "SVHN"),
+    "silhouettes": Drawing(tuple(synthetic.AIRCRAFT), (125, 25, 50), synthetic.silhouettes, "Aircraft"),
+    "persons": Drawing(("background", "person"), (600, 150, 300), synthetic.persons, "Daimler pedestrians"),
+    "roses": Drawing(tuple(synthetic.ROSES), (125, 25, 50), synthetic.roses, "Flowers"),
+    "motions": Drawing(synthetic.MOTIONS, (150, 30, 60), synthetic.motions, "UCF101 dynamic images"),
+    "world": Drawing(synthetic.WORLD, (75, 8, 12), synthetic.world, "ImageNet"),
 }
 
 
 def pocket_info(task: PocketTask) -> DatasetInfo:
     """Facts of a pocket task, known before it is made."""
-    recipe = RECIPES[task]
-    n = len(recipe.classes)
-    sizes = (recipe.per_class[0] * n, recipe.per_class[1] * n, recipe.per_class[2] * n)
-    real = recipe.draw is None
+    drawing = DRAWINGS[task]
+    n = len(drawing.classes)
+    sizes = (drawing.per_class[0] * n, drawing.per_class[1] * n, drawing.per_class[2] * n)
+    real = drawing.draw is None
     return DatasetInfo(
         name=f"pocket_{task}",
         num_classes=n,
         sizes=(1_258, 180, 359) if real else sizes,
         license="CC BY 4.0 (UCI digits, in scikit-learn)" if real else "none needed (generated)",
-        source="scikit-learn's load_digits" if real else f"seeded generator; mirrors {recipe.stands_for}",
+        source="scikit-learn's load_digits" if real else f"seeded generator; mirrors {drawing.stands_for}",
         splits="disjoint, class-stratified" if real else "drawn from different seeds, no image in two splits",
         img_size=SIZE,
         mean=(0.5, 0.5, 0.5),
         std=(0.5, 0.5, 0.5),
-        class_names=recipe.classes,
+        class_names=drawing.classes,
     )
 
 
@@ -98,8 +98,8 @@ def draw_task(task: PocketTask, seed: int = 0) -> dict[Split, tuple[Array, Indic
     Returns:
         Per split, images (N, 32, 32, 3) of bytes and labels (N,); no image occurs twice.
     """
-    recipe, number = RECIPES[task], POCKET_TASKS.index(task)
-    if recipe.draw is None:
+    drawing, number = DRAWINGS[task], POCKET_TASKS.index(task)
+    if drawing.draw is None:
         images, labels = written.real_digits()
         rest, test = stratified_split(labels, 0.2, seed)
         train, val = stratified_split(labels[rest], 0.125, seed)
@@ -107,10 +107,10 @@ def draw_task(task: PocketTask, seed: int = 0) -> dict[Split, tuple[Array, Indic
         return {split: (images[index], labels[index]) for split, index in chosen.items()}
     drawn: dict[Split, tuple[Array, Indices]] = {}
     seen: set[bytes] = set()
-    for k, (split, n) in enumerate(zip(SPLITS, recipe.per_class, strict=True)):
+    for k, (split, n) in enumerate(zip(SPLITS, drawing.per_class, strict=True)):
         parts = [
-            recipe.draw(np.random.default_rng([seed, number, k, label]), name, n)
-            for label, name in enumerate(recipe.classes)
+            drawing.draw(np.random.default_rng([seed, number, k, label]), name, n)
+            for label, name in enumerate(drawing.classes)
         ]
         images, labels = np.concatenate(parts), np.repeat(np.arange(len(parts)), n)
         fresh = []

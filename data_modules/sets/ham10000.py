@@ -13,7 +13,7 @@ from data_modules.official import OfficialData
 from data_modules.prepare import link
 from data_modules.splits import Indices, grouped_split
 from data_modules.text_files import read_lines
-from lgx.core.markers import Places
+from lgx.core.markers import Markers
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 
@@ -58,7 +58,7 @@ class HAM10000(OfficialData):
     )
 
     @classmethod
-    def official_places(cls) -> Places:
+    def official_markers(cls) -> Markers:
         """The table of diagnoses, under one of its names."""
         return tuple((name,) for name in TABLES)
 

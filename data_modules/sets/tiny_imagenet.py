@@ -11,7 +11,7 @@ from data_modules.class_trees import read_class_tree
 from data_modules.images import ImageFiles
 from data_modules.official import Archive, OfficialData
 from data_modules.text_files import read_lines
-from lgx.core.markers import Places
+from lgx.core.markers import Markers
 from lgx.errors import UserError
 
 ANNOTATIONS = "val_annotations.txt"
@@ -41,7 +41,7 @@ class TinyImageNet(OfficialData):
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": ("train",), "val": (), "test": ("val",)}
 
     @classmethod
-    def official_places(cls) -> Places:
+    def official_markers(cls) -> Markers:
         """In the layout of the publishers all val images are in one folder."""
         return tuple((f"{base}wnids.txt", f"{base}val/images/") for base in (f"{_INNER}/", ""))
 

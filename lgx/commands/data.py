@@ -31,7 +31,7 @@ def list_sets(root: str = "data", json: bool = False) -> None:
     from lgx.core.markers import any_exist
 
     sets = _listed()
-    present = {facts["name"] for facts in sets if any_exist(Path(root), facts["places"])}
+    present = {facts["name"] for facts in sets if any_exist(Path(root), facts["markers"])}
     if json:
         _print_json(sets, present)
         return
@@ -61,7 +61,7 @@ def _listed() -> list[dict[str, Any]]:
     if (kept := recall(_FACTS)) is not None:
         found: list[dict[str, Any]] = kept
         return found
-    from data_modules.catalog import infos, places
+    from data_modules.catalog import infos, markers
 
     sets = [
         {
@@ -71,7 +71,7 @@ def _listed() -> list[dict[str, Any]]:
             "splits": info.splits,
             "license": info.license,
             "source": info.source,
-            "places": [list(names) for names in places(info.name)],
+            "markers": [list(names) for names in markers(info.name)],
         }
         for info in infos()
     ]
@@ -227,7 +227,7 @@ def _write_shards(module: "ImageDataModule", folder: "Path", shard_size: int) ->
 def _print_json(sets: list[dict[str, Any]], present: set[str]) -> None:
     import json as json_module
 
-    shown = ({key: value for key, value in facts.items() if key != "places"} for facts in sets)
+    shown = ({key: value for key, value in facts.items() if key != "markers"} for facts in sets)
     print(json_module.dumps([facts | {"present": facts["name"] in present} for facts in shown], indent=1))
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-Places = Sequence[Sequence[str]]
+Markers = Sequence[Sequence[str]]
 """Alternatives; each names files and folders that all exist if a set is there. A name that ends in / is a folder."""
 
 
-def any_exist(folder: Path, places: Places) -> bool:
+def any_exist(folder: Path, markers: Markers) -> bool:
     """Whether all that one of the alternatives names exists below ``folder``."""
-    return any(all(_exists(folder / name, name) for name in names) for names in places)
+    return any(all(_exists(folder / name, name) for name in names) for names in markers)
 
 
 def _exists(path: Path, name: str) -> bool:

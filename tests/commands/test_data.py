@@ -92,8 +92,8 @@ def test_a_second_listing_imports_no_data_module_and_shows_what_is_there_by_now(
 
 @pytest.mark.parametrize("kind", [*IMAGE_SETS.values()], ids=[*IMAGE_SETS])
 def test_a_set_is_there_if_one_form_of_its_files_is(kind: type[OfficialData], tmp_path: Path) -> None:
-    assert kind.places()
-    for number, names in enumerate(kind.places()):
+    assert kind.markers()
+    for number, names in enumerate(kind.markers()):
         root = tmp_path / str(number)
         for name in names:
             assert not kind.is_present(root)

@@ -11,7 +11,7 @@ from PIL import Image
 
 from data_modules import Decathlon, MiniDecathlon, PocketDecathlon, mini
 from data_modules.catalog import infos, is_present
-from data_modules.mini import MINI_TASKS, RECIPES, mini_info, prepare_task
+from data_modules.mini import FACTS, MINI_TASKS, mini_info, prepare_task
 from data_modules.shard_index import SPLITS, read_index
 from data_modules.shards import read_shard
 from lgx.commands.data import prepare
@@ -109,12 +109,12 @@ def test_every_task_is_split_without_an_image_in_two_splits(root: Path, task: mi
     stored = [sample.get("png") or sample["jpg"] for p in read_index(module.folder)[1].values()
               for shard in p for sample in read_shard(shard)]  # fmt: skip
     assert len(set(stored)) == len(stored)
-    assert set(np.asarray(images["train"].labels).tolist()) == set(range(RECIPES[task].num_classes))
+    assert set(np.asarray(images["train"].labels).tolist()) == set(range(FACTS[task].num_classes))
     assert all(min(images["test"][k][0].size) <= 64 for k in range(3))
     module.setup("fit")
     batch = next(iter(module.train_dataloader()))
     assert batch.inputs.shape == (8, 3, 32, 32)
-    assert (batch.task, module.task.num_classes) == (f"mini_{task}", RECIPES[task].num_classes)
+    assert (batch.task, module.task.num_classes) == (f"mini_{task}", FACTS[task].num_classes)
 
 
 def test_large_images_keep_their_aspect_ratio_and_small_ones_their_bytes(root: Path, source: Path) -> None:
@@ -126,7 +126,7 @@ def test_large_images_keep_their_aspect_ratio_and_small_ones_their_bytes(root: P
 
 
 def test_no_track_is_split_and_classes_are_in_numeric_order(source: Path) -> None:
-    images = RECIPES["gtsrb"].read(source / "gtsrb")  # type: ignore[misc]
+    images = FACTS["gtsrb"].read(source / "gtsrb")  # type: ignore[misc]
     tracks = {split: {(n.parent.name, n.stem[:5]) for n, _ in part.examples} for split, part in images.items()}
     assert not tracks["train"] & tracks["val"]
     assert not (tracks["train"] | tracks["val"]) & tracks["test"]
@@ -135,14 +135,14 @@ def test_no_track_is_split_and_classes_are_in_numeric_order(source: Path) -> Non
 
 
 def test_omniglot_is_split_by_drawer_and_shared_alphabets_count_once(source: Path) -> None:
-    images = RECIPES["omniglot"].read(source / "omniglot")  # type: ignore[misc]
+    images = FACTS["omniglot"].read(source / "omniglot")  # type: ignore[misc]
     drawers = {split: {int(n.stem[-2:]) for n, _ in part.examples} for split, part in images.items()}
     assert drawers == {"train": set(range(1, 12)), "val": set(range(12, 16)), "test": set(range(16, 21))}
     assert {len(set(part.labels.tolist())) for part in images.values()} == {242}
 
 
 def test_tiny_imagenets_classes_have_the_order_of_its_list(source: Path) -> None:
-    images = RECIPES["tiny_imagenet"].read(source / "tiny_imagenet")  # type: ignore[misc]
+    images = FACTS["tiny_imagenet"].read(source / "tiny_imagenet")  # type: ignore[misc]
     test = dict(zip((n.name for n, _ in images["test"].examples), images["test"].labels.tolist(), strict=True))
     assert test == {f"val_{k}.JPEG": k for k in range(200)}
     assert all(int(name.parts[1][1:]) == 199 - label

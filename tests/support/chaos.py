@@ -1,20 +1,282 @@
 """``make chaos``: random attacks on runs and files, each of which must end in a sentence or in the undisturbed result.
 
+The attacks are pairs of commands, kills, limits, edits, taken places, and hostile words.
 ``python -m tests.support.chaos --seed 0 --cases 300`` runs them; ``--only 17`` repeats one.
 """
 
 import argparse
+import os
 import random
+import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from tests.support.chaos_cases import CASES, World
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
+from lgx.core.rows import read_rows
+from tests.support.command_line import ARCH, arguments
 from tests.support.images import write_images
-from tests.support.kills import finish, of_run
+from tests.support.kills import Command, RunOutcome, contents, finish, of_run, start
+
+RUN = Path("runs/test/r/seed0")
+LEARNGENE = RUN / "best.learngene.safetensors"
+PATIENCE = 150.0
+"""Seconds after which a command counts as hanging."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What the cases share.
+
+    Attributes:
+        images: Images in class folders.
+        finished: Folder in which the run was trained to its end.
+        expected: Options of a run -> its weights, rows and learngene, undisturbed.
+        seconds: Seconds that the run takes.
+    """
+
+    images: Path
+    finished: Path
+    expected: dict[tuple[str, ...], RunOutcome]
+    seconds: float
+
+    def fit(self, *options: str) -> Command:
+        """The command line of the run."""
+        own = ("--name=r", "--trainer.max_epochs=2", "--save_every=1", "--test_start=true", "--test_end=true")
+        return list(arguments("fit", "Ancestor", self.images, Path("runs"), *own, *options))
+
+    def outcome(self, folder: Path, *options: str) -> RunOutcome:
+        """The undisturbed result with these options, computed once."""
+        if options not in self.expected:
+            place = folder.with_name(f"{folder.name}-undisturbed")
+            finish(self.fit(*options), place)
+            self.expected[options] = of_run(place)
+        return self.expected[options]
+
+
+AVERAGES: list[tuple[str, ...]] = [
+    (),
+    ("--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.5"),
+    (
+        "--trainer.callbacks+=StochasticWeightAveraging", "--trainer.callbacks.swa_lrs=0.01",
+        "--trainer.callbacks.swa_epoch_start=1",
+    ),
+]  # fmt: skip
+ANEW = ("--model.optimizer.lr=0.01",)
+RESUME = "--ckpt_path=last"
+INIT = ["init", "--source", LEARNGENE, "--method", "pretrained", "--arch", ARCH, "--out", "descendant"]
+
+
+def ended(process: BaseProcess, folder: Path, log: str = "log") -> int:
+    """Wait for a command; it must end with a sentence."""
+    process.join(PATIENCE)
+    if process.exitcode is None:
+        send(process, signal.SIGKILL)
+        raise AssertionError(f"hangs: {(folder / log).read_text(errors='replace')[-1000:]}")
+    text = (folder / log).read_text(errors="replace") if (folder / log).exists() else ""
+    assert "Traceback (most recent call last)" not in text, text[-3000:]
+    said = f"exit {process.exitcode}: {text[-1500:]}"
+    # SIGTERM ends a command at once, unless it trains: then it saves first.
+    assert process.exitcode in (0, 1, 2, 130, 143, -signal.SIGKILL, -signal.SIGTERM), said
+    if process.exitcode in (1, 2):
+        assert text.strip().splitlines()[-1:], said
+        assert text.strip().splitlines()[-1].startswith("lgx "), said
+    return process.exitcode
+
+
+def await_start(process: BaseProcess) -> None:
+    """Wait until the command runs: before, a signal would reach the test's own process."""
+    while process.exitcode is None and os.getpgid(process.pid or 0) != process.pid:
+        time.sleep(0.001)
+
+
+def send(process: BaseProcess, number: signal.Signals) -> None:
+    """Signal a command and its children."""
+    assert process.pid is not None
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:  # it has no process group yet
+        os.kill(process.pid, number)
+
+
+def check_files(folder: Path) -> None:
+    """Files with their final names are whole."""
+    for path in folder.rglob("*"):
+        if path.suffix == ".ckpt":
+            load_checkpoint(path)
+        elif path.name.endswith(".learngene.safetensors"):
+            Learngene.load(path)
+        elif path.name == "results.csv":
+            read_rows(path)
+
+
+def copy_finished(world: World, folder: Path) -> None:
+    """Put the finished run into a folder."""
+    shutil.copytree(world.finished, folder, dirs_exist_ok=True)
+
+
+def pair(world: World, rng: random.Random, folder: Path) -> str:
+    """Two commands at the same time, on a fresh or on a finished run."""
+    began_finished = rng.random() < 0.5
+    if began_finished:
+        copy_finished(world, folder)
+    commands: dict[str, Command] = {
+        "fit": world.fit(),
+        "resume": world.fit(RESUME),
+        "overwrite": world.fit("--overwrite"),
+        "resume or overwrite": world.fit(RESUME, "--overwrite"),
+        "test": ["test", *world.fit(RESUME)[1:]],
+        "compare": ["compare", "runs", "--out", "report"],
+        "init": INIT,
+        "export": ["export", RUN / "checkpoints/last.ckpt", "--out", "model"],
+    }
+    names = [rng.choice(["fit", "resume", "overwrite", "resume or overwrite"]), rng.choice(list(commands))]
+    folder.mkdir(parents=True, exist_ok=True)
+    first = start(commands[names[0]], folder, log="log0")
+    time.sleep(rng.random() * world.seconds)
+    second = start(commands[names[1]], folder, log="log1")
+    codes = ended(first, folder, "log0"), ended(second, folder, "log1")
+    check_files(folder)
+    assert not list(folder.rglob("*.old")), "an earlier run stays aside"
+    finish(world.fit(RESUME), folder)
+    weights, step, rows, learngene = of_run(folder)
+    expected = world.outcome(folder)
+    if "test" in names:  # a test of a run that trains adds rows of the checkpoint of that moment
+        rows = [row for row in rows if row in expected[2]]
+    assert (weights, step, rows, learngene) == expected
+    return f"{names[0]} and {names[1]}, {'finished' if began_finished else 'fresh'}: {codes}"
+
+
+def kill(world: World, rng: random.Random, folder: Path) -> str:
+    """A run is killed or interrupted at random moments, once to three times, and resumed."""
+    options = rng.choice([*AVERAGES, ANEW])
+    replaces = options == ANEW
+    if replaces:
+        copy_finished(world, folder)
+    done = []
+    for _ in range(rng.randint(1, 3)):
+        process = start(world.fit(RESUME, "--overwrite", *options), folder)
+        await_start(process)
+        process.join(rng.random() * 1.3 * world.seconds)
+        number = rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+        if process.exitcode is None:
+            send(process, number)
+        done.append(f"{number.name}:{ended(process, folder)}")
+        check_files(folder)
+    finish(world.fit(RESUME, "--overwrite", *options), folder)
+    assert of_run(folder) == world.outcome(folder, *options)
+    return f"{' '.join(options) or 'plain'}: {' '.join(done)}"
+
+
+LIMITS = {resource.RLIMIT_FSIZE: "FSIZE", resource.RLIMIT_NOFILE: "NOFILE", resource.RLIMIT_AS: "AS"}
+
+
+def limit(world: World, rng: random.Random, folder: Path) -> str:
+    """A command meets a limit of files, file sizes or memory; without the limit it succeeds."""
+    name = rng.choice(["fit", "init", "compare", "overwrite"])
+    if name != "fit":
+        copy_finished(world, folder)
+    commands = {
+        "fit": world.fit(RESUME),
+        "overwrite": world.fit(RESUME, "--overwrite", *ANEW),
+        "init": INIT,
+        "compare": ["compare", "runs", "--out", "report"],
+    }
+    kind = rng.choice(list(LIMITS))
+    highest = {resource.RLIMIT_FSIZE: 400_000, resource.RLIMIT_NOFILE: 64}
+    value = rng.randint(16, highest[kind]) if kind in highest else rng.randint(6, 10) << 30
+    code = ended(start(commands[name], folder, {kind: value}), folder)
+    check_files(folder)
+    finish(commands[name], folder)
+    if name in ("fit", "overwrite"):
+        assert of_run(folder) == world.outcome(folder, *(ANEW if name == "overwrite" else ()))
+    return f"{name} with {LIMITS[kind]} {value}: {code}"
+
+
+EDITS = [
+    "--model.optimizer.lr=0.3", "--model.optimizer.weight_decay=0.5", "--model.label_smoothing=0.2",
+    "--data.augment=crop_flip", "--model.mixup=0.4", "--model.drop_path_rate=0.2", "--trainer.precision=bf16-mixed",
+    "--trainer.accumulate_grad_batches=3", "--trainer.gradient_clip_val=0.1", "--data.limit_train=32",
+    "--data.batch_size=8", "--trainer.callbacks+=EMAWeightAveraging", "--data.img_size=8", "--model.dropout=0.1",
+    "--model.cutmix=0.4", "--data.val_fraction=0.3", "--data.split_seed=3", "--model.label=other",
+    "--model.scheduler.warmup_epochs=2", "--trainer.limit_train_batches=2", "--trainer.val_check_interval=0.5",
+]  # fmt: skip
+
+
+def edit(world: World, rng: random.Random, folder: Path) -> str:
+    """A finished run is resumed with other options: refused, and nothing changes."""
+    copy_finished(world, folder)
+    before = contents(folder)
+    options = rng.sample(EDITS, rng.randint(1, 3))
+    code = ended(start(world.fit(RESUME, *options), folder), folder)
+    assert code == 2, f"{options} are accepted"
+    assert contents(folder) == before
+    return " ".join(options)
+
+
+def taken(world: World, rng: random.Random, folder: Path) -> str:
+    """A command is to write where somebody else's file or folder is: refused, and nothing changes."""
+    copy_finished(world, folder)
+    (folder / "work").mkdir()
+    (folder / "work/thesis.txt").write_text("years")
+    (folder / "thesis.safetensors").write_text("years")
+    (folder / "notes.csv").write_text("a,b\n1,2\n")
+    place = rng.choice(["work", "work/thesis.txt", "thesis.safetensors", "notes.csv", RUN, LEARNGENE, "runs", "."])
+    command: Command = rng.choice(
+        [
+            INIT[:-1],
+            ["compare", "runs", "--out"],
+            ["export", RUN / "checkpoints/last.ckpt", "--out"],
+            ["sample", "ViTs-1K", "--count", "3", "--out"],
+            ["embed", "--ancestor", LEARNGENE, "--data", world.images, "--out"],
+        ]
+    )
+    before = contents(folder)
+    code = ended(start([*command, place], folder), folder)
+    after = contents(folder)
+    changed = {name for name in before if after.get(name) != before[name]}
+    assert not changed, f"{command[0]} --out {place} changed {changed}"
+    return f"{command[0]} --out {place}: {code}"
+
+
+WORDS = [
+    "", " ", ".", "..", "../../evil", "/etc/passwd", "a/b", "a\nb", "a\tb", "x" * 300, "\u202ename", "ü", "u\u0308",
+    "$x^$", "=1+1", "'", '"', "`id`", "{seed}", "{", "nan", "inf", "-1", "1e400", "4294967296", "99999999999999999999",
+    "null", "true", "[]", "{}", "!!python/object:os.system", "*", "\\", "a,b", "http://x/y",
+]  # fmt: skip
+PLACES = [
+    "--name", "--experiment", "--seed_everything", "--model.optimizer.lr", "--model.arch", "--data.root",
+    "--data.batch_size", "--data.num_workers", "--trainer.max_epochs", "--trainer.precision", "--checkpoint.filename",
+    "--checkpoint.monitor", "--ckpt_path", "--model.label", "--save_every", "--trainer.devices", "--data.seed",
+]  # fmt: skip
+
+
+def words(world: World, rng: random.Random, folder: Path) -> str:
+    """An option has a hostile value: a sentence or a result, and nothing is written outside."""
+    inside = folder / "inside"
+    inside.mkdir(parents=True)
+    place, word = rng.choice(PLACES), rng.choice(WORDS)
+    if rng.random() < 0.3:
+        copy_finished(world, inside)
+        place = rng.choice(["--metric", "--split", "--out", "--methods", "--baseline", "--paper"])
+        command: Command = ["compare", "runs", f"{place}={word}"]
+    else:
+        command = world.fit(f"{place}={word}")
+    code = ended(start(command, inside), inside)
+    assert [path.name for path in folder.iterdir()] == ["inside"]
+    check_files(inside)
+    return f"{command[0]} {place}={word!r}: {code}"
+
+
+CASES: list[Callable[[World, random.Random, Path], str]] = [pair, kill, limit, edit, taken, words]
 
 
 def make_world(folder: Path) -> World:

@@ -10,7 +10,7 @@ import pytest
 
 from data_modules import PocketDecathlon
 from data_modules.pocket import POCKET_TASKS, PocketTask, make_task, pocket_info, tasks
-from data_modules.pocket.tasks import RECIPES, SPLITS, draw_task
+from data_modules.pocket.tasks import DRAWINGS, SPLITS, draw_task
 
 FAST: tuple[PocketTask, ...] = ("digits", "motions", "silhouettes")
 
@@ -38,7 +38,7 @@ def test_a_task_matches_its_description_and_no_image_is_in_two_splits(task: Pock
 
 
 def test_the_ten_tasks_have_few_training_images() -> None:
-    assert len(POCKET_TASKS) == len(RECIPES) == 10
+    assert len(POCKET_TASKS) == len(DRAWINGS) == 10
     for task in POCKET_TASKS:
         train = pocket_info(task).sizes[0]
         assert train is not None
