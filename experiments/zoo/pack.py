@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.artifacts.remote.checks import digest_of
+from lgx.artifacts.safety import digest_of
 from lgx.artifacts.zoo import FOLDER, INDEX, ZooEntry, zoo
 from lgx.core.rows import Row, read_rows
 from lgx.host.files import atomic_path

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from lgx.artifacts.pickle_checks import check_checkpoint
+from lgx.artifacts.safety import check_pickle
 from lgx.errors import UserError
 from lgx.host.failures import checkpoint_errors
 
@@ -42,7 +42,7 @@ def load_checkpoint(path: str | Path, also: Sequence[type] = ()) -> dict[str, An
     if not path.is_file():
         raise UserError(f"{path}: no such checkpoint")
     with checkpoint_errors(path):
-        check_checkpoint(path)
+        check_pickle(path)
         with torch.serialization.safe_globals([*also]):
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(checkpoint, dict):

@@ -1,26 +1,29 @@
 """The learngene: what a method learned, in one safetensors file that describes itself."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, name_of
-from lgx.artifacts.content import TEMPLATES, Content, content_of, content_of_old_file
-from lgx.artifacts.metadata_schema import AGAIN, TASK, described_architecture
-from lgx.artifacts.remote.access import located
-from lgx.artifacts.remote.names import LEARNGENE
-from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, write_safetensors
-from lgx.artifacts.tensor_checks import check_shapes, count_layers
+from lgx.artifacts.safetensors_files import read_header, read_metadata, read_safetensors, write_safetensors
+from lgx.artifacts.safety import AGAIN, TASK, check_shapes, count_layers, described_architecture
+from lgx.artifacts.sources import LEARNGENE, recorded_name
 from lgx.core.schema import CLASSES, LINE, MAPPING, NUMBER, at_most, check_fields, list_of, mapping_of, one_of
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.safety import parse_json, refuse_non_finite
 
+Content = Literal["network", "layers", "templates", "hypernetwork"]
+"""What a learngene holds: a whole network, layers that are expanded to a network, templates of which matrices are made,
+or a hypernetwork."""
 SUFFIX = LEARNGENE
+TEMPLATES = "templates."
+"""Prefix of the names of templates; all other tensors beside them are parameters of the network."""
 EMBEDDING_PREFIX = "task_embeddings."
 """Prefix of the names of the tensors that are task embeddings."""
 
@@ -35,8 +38,6 @@ _DESCRIPTION = {
     "ancestor": LINE,
     "task": MAPPING,
     "metrics": mapping_of(NUMBER),
-}
-_ADDED_LATER = {
     "tasks": mapping_of(MAPPING),
     "content": one_of(*get_args(Content)),
     "trained_widths": list_of(at_most(2**20)),
@@ -65,8 +66,8 @@ class Learngene:
             tensors ``task_embeddings.<name>``.
         selection: The selected layers and the evidence for the selection; None if nothing was selected.
         trained_widths: Widths of the networks that a hypernetwork was trained on; empty where unknown.
-        content: What the tensors are. None is replaced by what :func:`~lgx.artifacts.content.content_of` finds; a
-            method that stores as many layers as its architecture has, but not the network's own, must give it.
+        content: What the tensors are. None is replaced by what the other attributes tell; a method that stores as many
+            layers as its architecture has, but not the network's own, must give it.
         lgx_version: Version of lgx that wrote the file.
     """
 
@@ -85,9 +86,15 @@ class Learngene:
 
     def __post_init__(self) -> None:
         if self.content is None:
-            is_hypernetwork, is_selection = self.hypernet is not None, self.selection is not None
-            content = content_of(self.architecture, self.tensors, is_hypernetwork, is_selection)
-            object.__setattr__(self, "content", content)
+            object.__setattr__(self, "content", self._content())
+
+    def _content(self) -> Content:
+        if self.hypernet is not None:
+            return "hypernetwork"
+        prefix = self.architecture.layers
+        layers = {name.removeprefix(prefix).split(".")[0] for name in self.tensors if name.startswith(prefix)}
+        is_whole = self.selection is None and not self.architecture.shares_layers
+        return "network" if is_whole and len(layers) == self.architecture.depth else "layers"
 
     @property
     def task_embeddings(self) -> dict[str, Tensor]:
@@ -124,7 +131,7 @@ class Learngene:
             "format": _FORMAT,
             "method": self.method,
             "architecture": self.architecture.to_dict(),
-            "ancestor": self.ancestor,
+            "ancestor": recorded_name(self.ancestor),
             "task": self.task,
             "metrics": self.metrics,
             "hypernet": self.hypernet,
@@ -143,18 +150,17 @@ class Learngene:
         """Read a learngene file of any version up to this one; nothing in it is executed.
 
         Args:
-            path: The file; a name on the hub, a URL, or ``zoo:NAME`` (:func:`~lgx.artifacts.remote.located`).
+            path: The file.
 
         Raises:
             UserError: If the file is missing, is no safetensors file, holds no intact learngene, or a tensor is not
-                finite; if it cannot be downloaded.
+                finite.
         """
-        tensors, metadata = read_safetensors(located(str(path)))
-        if _KEY not in metadata:
-            raise UserError(f"{path}: is a safetensors file without the metadata {_KEY!r}; give a learngene file")
+        tensors, metadata = read_safetensors(path)
+        about = _about(metadata, str(path))
         refuse_non_finite(tensors, str(path))
         tensors = {name: tensor.float() if tensor.dtype in _STORAGE else tensor for name, tensor in tensors.items()}
-        learngene = _described(metadata[_KEY], tensors, str(path))
+        learngene = _described(about, tensors, str(path))
         check_tensors(learngene, str(path))
         return learngene
 
@@ -172,15 +178,6 @@ class Learngene:
             f"  task      {', '.join(self.tasks) or self.task.get('name', 'unknown')}\n"
             f"  measured  {measured}"
         )
-
-
-def is_learngene(source: str) -> bool:
-    """Whether a source is a learngene file, by its name; what lies elsewhere is downloaded first.
-
-    Raises:
-        UserError: If it cannot be downloaded.
-    """
-    return located(source).endswith(SUFFIX)
 
 
 def is_learngene_of(path: str | Path, writer: str) -> bool:
@@ -215,38 +212,48 @@ def check_tensors(learngene: Learngene, place: str) -> None:
         check_shapes(named, learngene.architecture, place, strict=True)
 
 
-def _described(text: str, tensors: dict[str, Tensor], path: str) -> Learngene:
-    """The learngene of a file's description and tensors."""
+def read_maker(path: str | Path) -> tuple[str, Content]:
+    """The method that made a learngene file, and what the file holds, by its header alone.
+
+    Raises:
+        UserError: If the file is missing, or its description is damaged.
+    """
+    about = _about(read_header(path), str(path))
+    return about["method"], about["content"]
+
+
+def _about(metadata: Mapping[str, str], path: str) -> dict[str, Any]:
+    """The description in a file's metadata."""
+    if _KEY not in metadata:
+        raise UserError(f"{path}: is a safetensors file without the metadata {_KEY!r}; give a learngene file")
     place = f"{path}: its learngene description is damaged"
-    about = check_fields(parse_json(text, place, AGAIN), _VERSION, place, complete=True)
+    about = check_fields(parse_json(metadata[_KEY], place, AGAIN), _VERSION, place, complete=True)
     if about["format"] > _FORMAT:
         raise UserError(f"{path}: written by lgx {about['lgx_version']}, newer than this {__version__}")
-    check_fields(about, _DESCRIPTION, place, complete=True)
-    check_fields(about, _ADDED_LATER, place)
-    # `selection` was called `search` up to version 0.1.
-    hypernet, selection = about.get("hypernet"), about.get("selection", about.get("search"))
+    return check_fields(about, _DESCRIPTION, place, complete=True)
+
+
+def _described(about: Mapping[str, Any], tensors: dict[str, Tensor], path: str) -> Learngene:
+    """The learngene of a file's description and tensors."""
+    place = f"{path}: its learngene description is damaged"
+    hypernet, selection = about.get("hypernet"), about.get("selection")
     if hypernet is not None:
         check_fields(hypernet, {}, f"{place}: hypernet")
     if selection is not None:
         check_fields(selection, _SELECTION, f"{place}: selection", complete=True)
-    architecture, content = described_architecture(about["architecture"], place), about.get("content")
-    if content is None:
-        found = content_of(architecture, tensors, hypernet is not None, selection is not None)
-        content = content_of_old_file(about["method"], found)
-    if (content == "hypernetwork") != (hypernet is not None):
-        raise UserError(f"{place}: content is {content}, which contradicts hypernet; {AGAIN}")
-    tasks = about.get("tasks", {})
+    if (about["content"] == "hypernetwork") != (hypernet is not None):
+        raise UserError(f"{place}: content is {about['content']}, which contradicts hypernet; {AGAIN}")
     return Learngene(
         method=about["method"],
-        architecture=architecture,
+        architecture=described_architecture(about["architecture"], place),
         tensors=tensors,
         ancestor=about["ancestor"],
         task=check_fields(about["task"], TASK, f"{place}: task"),
         metrics=about["metrics"],
         hypernet=hypernet,
-        tasks={name: check_fields(task, TASK, f"{place}: task {name!r}") for name, task in tasks.items()},
+        tasks={name: check_fields(task, TASK, f"{place}: task {name!r}") for name, task in about["tasks"].items()},
         selection=selection,
-        trained_widths=tuple(about.get("trained_widths", ())),
-        content=content,
+        trained_widths=tuple(about["trained_widths"]),
+        content=about["content"],
         lgx_version=about["lgx_version"],
     )

@@ -11,16 +11,21 @@ from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, n
 from lgx.architectures.describing import describe_vit
 from lgx.architectures.forms import fill_buffers
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.artifacts.content import holds_plain_network
-from lgx.artifacts.folder_checks import check_gpt2_folder, check_timm_folder
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.artifacts.metadata_schema import AGAIN, TASK, described_architecture
-from lgx.artifacts.remote import is_remote, located
 from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.tensor_checks import check_shapes, count_layers, is_number_tensor, is_weight
-from lgx.artifacts.timm_import import import_timm
-from lgx.artifacts.timm_models import check_known, load_timm, normalization_of
-from lgx.artifacts.timm_source import TimmSource, is_timm_source
+from lgx.artifacts.safety import (
+    AGAIN,
+    TASK,
+    check_gpt2_folder,
+    check_shapes,
+    check_timm_folder,
+    count_layers,
+    described_architecture,
+    is_number_tensor,
+    is_weight,
+)
+from lgx.artifacts.sources import FOLDER, TEXT, TimmSource, kind_of
+from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.core.schema import check_fields
 from lgx.errors import UserError
 from lgx.host.extras import extra
@@ -28,7 +33,6 @@ from lgx.host.failures import transformers_errors
 from lgx.host.hub import hub_or_cache
 from lgx.host.safety import read_json
 
-_WEIGHTS_SUFFIXES = (".safetensors", ".pt", ".pth", ".bin")
 _PICKLED = "pytorch_model.bin"
 
 
@@ -91,50 +95,33 @@ class PretrainedNetwork:
         return vit_only(self.architecture, f"{self.name}: {purpose}")
 
 
-def load_pretrained(name: str) -> PretrainedNetwork:
+def load_pretrained(place: str) -> PretrainedNetwork:
     """Load a trained network.
 
     Args:
-        name: One of
+        place: The place of a :class:`~lgx.artifacts.sources.Source`, one of
 
             - a learngene file ``*.learngene.safetensors`` that holds a whole network,
             - a folder that ``lgx init``, ``lgx import``, ``timm.models.save_for_hf`` or, for a GPT-2,
               ``save_pretrained`` wrote, with or without ``local-dir:``,
             - a Lightning checkpoint ``*.ckpt`` of an lgx run,
             - ``timm:NAME,weights=FILE,img_size=64,patch_size=8``: a model of timm with the weights of a file, resampled
-              to these sizes; all but the name may be left out, see :class:`~lgx.artifacts.timm_source.TimmSource`,
+              to these sizes; all but the name may be left out, see :class:`~lgx.artifacts.sources.TimmSource`,
             - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (timm downloads it),
-            - ``hf://org/name@revision/file``, a URL, or ``zoo:NAME``, see :func:`~lgx.artifacts.remote.located`,
             - ``gpt2:`` and the name of a GPT-2 on the Hugging Face hub, e.g. ``gpt2:openai-community/gpt2``.
 
     Raises:
         UserError: If it does not exist, cannot be read, or is not a network.
     """
-    path, of_text = Path(name.removeprefix("local-dir:")), f"{GPT2Architecture.family}:"
-    if is_remote(name):
-        return replace(load_pretrained(located(name)), name=name)
-    if is_timm_source(name):
-        return _from_timm_source(name)
-    if name.endswith(SUFFIX):
-        return _from_learngene(name)
-    if name.endswith(".ckpt"):
-        return _from_checkpoint(name)
-    if name.startswith("local-dir:") or path.is_dir():
-        return _from_folder(path)
-    if name.startswith(of_text):
-        return _from_transformers(name, name.removeprefix(of_text))
-    if name.startswith("hf-hub:"):
-        return _from_timm(name)
-    if path.suffix in _WEIGHTS_SUFFIXES or "/" in name.split(":")[0]:
-        if not path.exists():
-            raise UserError(f"{name}: no such file or folder")
-        if path.suffix in _WEIGHTS_SUFFIXES:
-            raise UserError(
-                f"{name}: a bare weights file does not name its architecture; write a folder with "
-                f"`lgx import timm:NAME --weights {name} --out FOLDER`, or give `timm:NAME,weights={name}`"
-            )
-    check_known(name)
-    return _from_timm(name)
+    kind = kind_of(place)
+    if kind == "weights":
+        raise UserError(
+            f"{place}: a bare weights file does not name its architecture; write a folder with "
+            f"`lgx import timm:NAME --weights {place} --out FOLDER`, or give `timm:NAME,weights={place}`"
+            if Path(place).exists()
+            else f"{place}: no such file or folder"
+        )
+    return _LOADERS[kind](place)
 
 
 def _from_learngene(name: str) -> PretrainedNetwork:
@@ -163,12 +150,13 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     architecture = described_architecture(about["architecture"], place)
     prefix = "network."
     tensors = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
-    if not holds_plain_network(about, architecture, tensors):
+    if about.get("plain_network") is not True:
         raise UserError(f"{name}: holds no plain network of its architecture; give best{SUFFIX} of that run")
     return _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
 
 
-def _from_folder(path: Path) -> PretrainedNetwork:
+def _from_folder(name: str) -> PretrainedNetwork:
+    path = Path(name.removeprefix(FOLDER))
     config = path / "config.json"
     if not config.is_file():
         raise UserError(f"{path}: has no config.json; expected a folder that `lgx init --out {path}` writes")
@@ -176,9 +164,9 @@ def _from_folder(path: Path) -> PretrainedNetwork:
     tensors = _weights_beside(config)
     if about.get("model_type") == GPT2Architecture.family:
         check_gpt2_folder(about, tensors, config)
-        return _from_transformers(str(path), str(path))
+        return _from_transformers(str(path))
     check_timm_folder(about, tensors, config)
-    network = _from_timm(f"local-dir:{path}")
+    network = _from_timm(f"{FOLDER}{path}")
     if about.get("kind") == "multilabel" and network.architecture is not None:  # the head is timm's own
         return replace(network, architecture=network.architecture.replace(kind="multilabel"))
     return network
@@ -195,7 +183,8 @@ def _weights_beside(config: Path) -> dict[str, Tensor]:
     return read_safetensors(folder / "model.safetensors")[0]
 
 
-def _from_transformers(name: str, place: str) -> PretrainedNetwork:
+def _from_transformers(name: str) -> PretrainedNetwork:
+    place = name.removeprefix(TEXT)
     with extra("nlp", name):
         from lgx.artifacts.transformers_models import read_pretrained
     with transformers_errors(name):
@@ -208,14 +197,20 @@ def _from_transformers(name: str, place: str) -> PretrainedNetwork:
 
 
 def _from_timm_source(name: str) -> PretrainedNetwork:
-    model: Any = import_timm(TimmSource.parse(name)).model
-    (architecture, unknown_part), (mean, std) = describe_vit(model), normalization_of(model)
-    return PretrainedNetwork(name, model, architecture, mean, std, unknown_part=unknown_part)
+    return _described(name, import_timm(TimmSource.parse(name)).model)
 
 
 def _from_timm(name: str) -> PretrainedNetwork:
-    model, (architecture, unknown_part), mean, std = load_timm(name)
-    config: Any = model.pretrained_cfg
+    if "/" in name.split(":")[0] or Path(name).is_file():
+        reason = "unknown kind of file" if Path(name).exists() else "no such file or folder"
+        raise UserError(f"{name}: {reason}; give a learngene file, a checkpoint or a model folder")
+    return _described(name, load_timm(name))
+
+
+def _described(name: str, model: Any) -> PretrainedNetwork:
+    """A model of timm, with what it and its configuration say of it."""
+    (architecture, unknown_part), (mean, std) = describe_vit(model), normalization_of(model)
+    config: Any = model.pretrained_cfg or {}
     if architecture is not None and architecture.kind == "segmentation":  # timm's own model lacks the decoder
         task = {"mean": mean, "std": std, "class_names": config.get("label_names")}
         return _network(name, architecture, model.state_dict(), task)
@@ -255,3 +250,13 @@ def _network(
 def _label_names(given: Any, classes: Any) -> tuple[str, ...]:
     """Names of the classes; none unless each class has one."""
     return tuple(map(str, given)) if isinstance(given, list | tuple) and len(given) == classes else ()
+
+
+_LOADERS = {
+    "learngene": _from_learngene,
+    "checkpoint": _from_checkpoint,
+    "folder": _from_folder,
+    "timm": _from_timm_source,
+    "transformers": _from_transformers,
+    "name": _from_timm,
+}

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from lgx.artifacts.safety import check_header
 from lgx.core.schema import LINE
 from lgx.errors import UserError
 from lgx.host.failures import safetensors_errors, write_errors
 from lgx.host.files import atomic_path, folder_beside
-
-LARGEST_HEADER = 2**24
-"""Most bytes of a header, which takes many times its size in memory; one of 10,000 tensors has one million."""
 
 
 def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
@@ -49,10 +48,19 @@ def _order_metadata(path: Path) -> None:
 def read_metadata(path: str | Path) -> dict[str, str]:
     """The metadata of a file; empty if it is no intact safetensors file."""
     try:
-        with safetensors_errors(path), safe_open(path, framework="pt") as file:
-            return dict(file.metadata() or {})
+        return read_header(path)
     except UserError:
         return {}
+
+
+def read_header(path: str | Path) -> dict[str, str]:
+    """The metadata of a file.
+
+    Raises:
+        UserError: If the file is missing, damaged or in another format.
+    """
+    with _opened(path) as file:
+        return dict(file.metadata() or {})
 
 
 def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -61,30 +69,18 @@ def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str
     Raises:
         UserError: If the file is missing, damaged or in another format.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise UserError(f"{path}: no such file")
-    _check_header(path)
-    with safetensors_errors(path), safe_open(path, framework="pt") as file:
+    with _opened(path) as file:
         tensors, metadata = {k: file.get_tensor(k) for k in file.keys()}, dict(file.metadata() or {})
     if wrong := next((name for name in tensors if not LINE.holds(name)), None):
         raise UserError(f"{path}: a tensor is called {wrong[:40]!r}, expected {LINE.words}; save it again")
     return tensors, metadata
 
 
-def check_intact(path: Path) -> None:
-    """Read the header of a file, and compare the size that it states with the file's; no tensor is read.
-
-    Raises:
-        UserError: If the file is damaged or in another format.
-    """
-    _check_header(path)
-    with safetensors_errors(path), safe_open(path, framework="pt"):
-        pass
-
-
-def _check_header(path: Path) -> None:
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-    if LARGEST_HEADER < size <= path.stat().st_size:  # otherwise the file is damaged, which safetensors reports
-        raise UserError(f"{path}: has a header of {size:,} bytes, more than {LARGEST_HEADER:,}; do not trust it")
+@contextmanager
+def _opened(path: str | Path) -> Iterator[Any]:
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
+    check_header(path, str(path))
+    with safetensors_errors(path), safe_open(path, framework="pt") as file:
+        yield file

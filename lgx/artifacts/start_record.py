@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lgx.artifacts.remote import located
-from lgx.artifacts.remote.names import SAFETENSORS
 from lgx.artifacts.safetensors_files import read_metadata
+from lgx.artifacts.sources import FOLDER, SAFETENSORS
 from lgx.core.schema import LINE, MAPPING, check_fields
 from lgx.host.safety import parse_json, read_json
 
@@ -23,7 +22,6 @@ _KEY = "lgx_start"
 """Key of the record in the metadata of a weights file."""
 
 _AGAIN = "write it again with `lgx init`"
-_LOCAL = "local-dir:"
 _FIELDS = {"method": LINE, "initializer": LINE, "arguments": MAPPING}
 
 
@@ -50,25 +48,16 @@ class StartRecord:
         return {_KEY: json.dumps(asdict(self))}
 
     @classmethod
-    def read(cls, source: str) -> "StartRecord | None":
-        """The record in a folder, with or without ``local-dir:``, or in a weights file, also of one from elsewhere.
+    def read(cls, place: str) -> "StartRecord | None":
+        """The record in a folder, with or without ``local-dir:``, or in a weights file.
 
         Returns:
-            The record; None for other sources.
-
-        Raises:
-            UserError: If the record is damaged, or a source from elsewhere cannot be downloaded.
-        """
-        return cls.at(located(source))
-
-    @classmethod
-    def at(cls, path: str) -> "StartRecord | None":
-        """Like :meth:`read`, for a folder or file of this machine; nothing is downloaded.
+            The record; None at other places.
 
         Raises:
             UserError: If the record is damaged.
         """
-        place = path.removeprefix(_LOCAL)
+        place = place.removeprefix(FOLDER)
         file = os.path.join(place, RECORD)
         if os.path.isfile(file):  # unlike Path's, it answers for names that are no paths at all
             return cls._of(read_json(Path(file), _AGAIN), file)

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from lgx.artifacts.metadata_schema import TASK
-from lgx.artifacts.remote import located
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, write_safetensors
+from lgx.artifacts.safety import TASK
+from lgx.artifacts.sources import recorded_name
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields, mapping_of
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -86,7 +86,7 @@ class TaskEmbeddings:
             UserError: If the file cannot be written.
         """
         about = {
-            "ancestor": self.ancestor,
+            "ancestor": recorded_name(self.ancestor),
             "images": self.images,
             "tasks": self.tasks,
             "lgx_version": __version__,
@@ -101,7 +101,7 @@ class TaskEmbeddings:
         Raises:
             UserError: If the file is missing, damaged, or holds something else.
         """
-        tensors, metadata = read_safetensors(located(str(path)))
+        tensors, metadata = read_safetensors(path)
         shapes = {tuple(tensor.shape) for tensor in tensors.values()}
         are_numbers = all(tensor.is_floating_point() for tensor in tensors.values())
         if _KEY not in metadata or len(shapes) != 1 or len(shapes.pop()) != 1 or not are_numbers:

@@ -1,54 +1,258 @@
-"""Load timm's models, and describe those that are ViTs."""
+"""Load models of timm, by name with timm's own weights or with those of a file, and say what does not fit.
 
+timm resamples patches and positions, and converts the names of official files (DINOv2, DINOv3, CLIP, BEiT-3, ...).
+"""
+
+import logging
+import re
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import timm
-from torch import nn
+from timm.models import clean_state_dict
+from torch import Tensor, nn
 
-from lgx.architectures.describing import Description, describe_vit
-from lgx.artifacts.timm_hub import cached_weights
+from lgx.architectures.meta_device import building_on
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.safetensors_files import read_safetensors
+from lgx.artifacts.safety import is_number_tensor
+from lgx.artifacts.sources import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
+from lgx.artifacts.transformers_names import has_transformers_names, timm_names
+from lgx.core.schema import LINE
 from lgx.errors import UserError
-from lgx.host.failures import timm_errors
+from lgx.host.failures import is_full_memory, reason_of, timm_errors
+from lgx.host.hub import hub_or_cache
+from lgx.host.safety import refuse_non_finite
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
+_STATES = ("state_dict_ema", "model_ema", "state_dict", "model", "module", "teacher")
+"""Keys below which programs store a network's weights beside others; averaged weights come first, as in timm."""
+_BESIDE = (
+    "head.", "head_dist.", "fc.", "classifier.", "pre_logits.", "pooler.", "vit.pooler.", "lm_head.", "mask_token",
+    "decoder", "dino_head.", "ibot_head.", "projector", "predictor", "relative_position_index",
+)  # fmt: skip
+"""Beginnings of the names of parameters beside a backbone, which an import may leave out."""
+_MISMATCH = re.compile(
+    r"size mismatch for (\S+): copying a param with shape torch\.Size\((\[.*?\])\) from checkpoint, "
+    r"the shape in current model is torch\.Size\((\[.*?\])\)"
+)
+_SHOWN = 4
 
-def check_known(name: str) -> None:
-    """Refuse a name that timm does not know.
 
-    Raises:
-        UserError: If there is no such model, or it is a file of an unknown kind.
+@dataclass(frozen=True)
+class Imported:
+    """A model of timm with the weights of a source.
+
+    Attributes:
+        model: The model, in eval mode.
+        ignored: Names of the source's parameters that the model does not have.
+        held: Number of tensors in the file; None for a download.
     """
-    if not timm.is_model(name.split(".")[0]):
-        if Path(name).is_file():
-            raise UserError(f"{name}: unknown kind of file; give a checkpoint, a learngene file or a model folder")
-        raise UserError(f"{name}: not a file, a folder or a model that timm knows (see timm.list_models())")
+
+    model: nn.Module
+    ignored: tuple[str, ...] = ()
+    held: int | None = None
 
 
-def load_timm(name: str) -> tuple[nn.Module, Description, tuple[float, ...], tuple[float, ...]]:
-    """Load a pretrained model with timm.
+def load_timm(name: str) -> nn.Module:
+    """Load a pretrained model with timm, in eval mode.
 
     Args:
         name: A timm model name, or ``hf-hub:…`` or ``local-dir:…``.
 
-    Returns:
-        The model in eval mode; its description; the per-channel mean and standard deviation
-        of its inputs.
+    Raises:
+        UserError: If timm does not know it or cannot load it.
+    """
+    if not name.startswith((FOLDER, "hf-hub:")):
+        TimmSource.parse(name)
+    return _pretrained(name)
+
+
+def import_timm(source: TimmSource) -> Imported:
+    """Load a model of timm with its weights, resampled to the sizes that the source names.
+
+    Args:
+        source: The model, the path of its weights, and its sizes.
 
     Raises:
-        UserError: If timm cannot load it.
+        UserError: If the weights cannot be read or downloaded, do not belong to the model, or the sizes do not suit it.
     """
-    cached = None if name.startswith("local-dir:") else cached_weights(name)
-    known, overlay = name, None
-    if cached is not None:  # the hub is out of reach
-        known, overlay = (f"local-dir:{cached.parent}", None) if ":" in name else (name, {"file": str(cached)})
-    with timm_errors(name):
-        model: Any = timm.create_model(known, pretrained=True, pretrained_cfg_overlay=overlay).eval()
-        return model, describe_vit(model), *normalization_of(model)
+    _check_sizes(source)
+    if source.weights is None:
+        own = getattr(timm.get_pretrained_cfg(source.model), "num_classes", None)
+        if source.num_classes not in (None, 0, own):
+            raise UserError(
+                f"{source.name}: timm's weights have {own} classes; leave out num_classes, or give 0 for no head"
+            )
+        with _logged():
+            return Imported(_pretrained(source.model, **source.arguments()))
+    tensors = read_weights(source.weights)
+    if has_transformers_names(tensors):
+        tensors = timm_names(tensors, source.weights)
+    return _loaded(source, tensors)
 
 
 def normalization_of(model: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Per-channel mean and standard deviation of the inputs of a model of timm; ImageNet's where it says none."""
     config = model.pretrained_cfg or {}
     return tuple(config.get("mean") or IMAGENET_MEAN), tuple(config.get("std") or IMAGENET_STD)
+
+
+def read_weights(file: str) -> dict[str, Tensor]:
+    """Read the weights of one network.
+
+    Args:
+        file: A safetensors file, or a file of ``torch.save``: a state dict, or a checkpoint with one. Averaged weights
+            are preferred.
+
+    Returns:
+        Tensors by name; the prefixes of DDP and ``torch.compile`` are removed.
+
+    Raises:
+        UserError: If the file is missing, damaged, or holds anything but tensors and plain types; if it holds no
+            weights, or some that are not finite.
+    """
+    path = Path(file)
+    if path.suffix not in WEIGHTS_SUFFIXES:
+        raise UserError(f"{path}: unknown kind of file; expected a name that ends in {', '.join(WEIGHTS_SUFFIXES)}")
+    is_safe = path.suffix == SAFETENSORS
+    values: Mapping[str, Any] = read_safetensors(path)[0] if is_safe else _state(load_checkpoint(path, [Namespace]))
+    tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    if not tensors:
+        held = ", ".join(str(key)[:30] for key in list(values)[:5]) or "nothing"
+        raise UserError(f"{path}: holds no tensors by name but {held}; give a file with a network's state dict")
+    for name, tensor in tensors.items():
+        if not LINE.holds(name) or not is_number_tensor(tensor):
+            raise UserError(f"{path}: {str(name)[:100]!r} is no ordinary tensor; save the network's state dict again")
+    cleaned: dict[str, Tensor] = clean_state_dict(tensors)
+    refuse_non_finite(cleaned, str(path))
+    return cleaned
+
+
+def _state(checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The state dict within a checkpoint."""
+    for _ in range(3):  # BEiT stores `module` below `model`
+        below = next((key for key in _STATES if isinstance(checkpoint.get(key), dict) and checkpoint[key]), None)
+        if below is None:
+            break
+        checkpoint = checkpoint[below]
+    return checkpoint
+
+
+def _pretrained(name: str, **arguments: Any) -> nn.Module:
+    """A model with the weights that timm downloads, or finds in a folder or in the hub's cache."""
+
+    def create() -> nn.Module:
+        model: nn.Module = timm.create_model(name, pretrained=True, **arguments)
+        return model.eval()
+
+    with timm_errors(name):
+        if name.startswith(FOLDER):
+            return create()
+        known = name.removeprefix("hf-hub:").rpartition("/")[2]
+        with hub_or_cache(name, f"`lgx import {known} --weights FILE --out FOLDER` reads a file of weights"):
+            return create()
+
+
+def _check_sizes(source: TimmSource) -> None:
+    """Refuse an image size that the patch size does not divide, and sizes that the model does not take."""
+    if not source.arguments():
+        return
+    known = timm.get_pretrained_cfg(source.model)
+    own = known.input_size[-1] if known is not None else 224
+    with building_on("meta"):
+        shape: Any = _built(source, pretrained=False, img_size=None, patch_size=None)
+    patches = getattr(getattr(shape, "patch_embed", None), "patch_size", None)
+    if patches is None and (source.img_size or source.patch_size):
+        raise UserError(f"{source.name}: {type(shape).__name__} has no patches; leave out img_size and patch_size")
+    patch, size = source.patch_size or (patches or (1,))[0], source.img_size or own
+    if size % patch:
+        raise UserError(f"{source.name}: img_size {size} is no multiple of patch_size {patch}")
+
+
+def _built(source: TimmSource, **others: Any) -> nn.Module:
+    model: nn.Module = timm.create_model(source.model, **{**source.arguments(), **others})
+    return model.eval()
+
+
+def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> Imported:
+    classes = {} if source.num_classes is None else {"num_classes": source.num_classes}
+    overlay = {"state_dict": dict(tensors), **classes}
+    with _logged() as logged:
+        try:
+            model = _built(source, pretrained=True, pretrained_cfg_overlay=overlay, pretrained_strict=False)
+        except Exception as error:
+            if is_full_memory(error):
+                raise
+            raise _explained(source, error) from error
+    missing, ignored = _names(logged, "Missing"), _names(logged, "Unexpected")
+    _check_names(source, len(tensors), missing, ignored)
+    return Imported(model, ignored, len(tensors))
+
+
+def _explained(source: TimmSource, error: Exception) -> UserError:
+    """The sentence for weights of other shapes, or that timm cannot convert."""
+    place, name = source.weights, source.model
+    different = _MISMATCH.findall(str(error))
+    if not different:
+        return UserError(f"{place}: timm could not read it as {name} ({reason_of(error)}); give weights of that model")
+    key, theirs, ours = next((each for each in different if not each[0].startswith(_heads(name))), different[0])
+    if not key.startswith(_heads(name)):
+        return UserError(f"{place}: {key} has shape {theirs}, but {name} needs {ours}; give weights of {name}")
+    classes, own = (shape.strip("[]").split(",")[0] for shape in (theirs, ours))
+    return UserError(
+        f"{place}: its head has {classes} classes, but {name} has {own}; give --num_classes {classes} (in a source "
+        f"num_classes={classes}) to keep it, or 0 to import without a head"
+    )
+
+
+def _check_names(source: TimmSource, held: int, missing: Sequence[str], ignored: Sequence[str]) -> None:
+    """Refuse weights that do not belong to the model; parameters beside the backbone may be left out."""
+    place, name = source.weights, source.model
+    heads = _heads(name)
+    if missing and all(key.startswith(heads) for key in missing):
+        raise UserError(f"{place}: has no head, but {name} has one; give --num_classes 0 (in a source num_classes=0)")
+    foreign = [key for key in ignored if not key.startswith((*_BESIDE, *heads))]
+    if missing or foreign:
+        raise UserError(
+            f"{place}: of its {held} tensors {len(foreign)} are not those of {name} ({_some(foreign) or 'none'}), and "
+            f"{len(missing)} of that model are missing ({_some(missing) or 'none'}); give the whole weights of {name}"
+        )
+
+
+def _heads(name: str) -> tuple[str, ...]:
+    known = timm.get_pretrained_cfg(name)
+    given = (known.classifier if known else None) or "head"
+    return tuple(f"{head}." for head in ((given,) if isinstance(given, str) else given))
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join([*names[:_SHOWN], *(["..."] if len(names) > _SHOWN else [])])
+
+
+@contextmanager
+def _logged() -> Iterator[list[str]]:
+    """Collect what timm says about weights, instead of printing it."""
+    lines: list[str] = []
+    handler = logging.Handler(logging.INFO)
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("timm")
+    before = (logger.level, logger.propagate)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+
+
+def _names(logged: list[str], kind: str) -> tuple[str, ...]:
+    found = (re.match(rf"{kind} keys \((.*)\) (?:discovered|found)", line) for line in logged)
+    return tuple(name for match in found if match for name in match[1].split(", "))

@@ -90,12 +90,13 @@ def parameters(
     Raises:
         UserError: If a network cannot be read or the networks differ in architecture.
     """
+    from lgx.artifacts.sources import resolve
     from lgx.results.parameters import compare_parameters
 
     if threshold <= 0:
         raise UserError(f"--threshold: must be positive, got {threshold}")
     seeds = list(dict.fromkeys([trained, *_parts(other)]))
-    found = compare_parameters(start, seeds, threshold)
+    found = compare_parameters(resolve(start).place, [resolve(seed).place for seed in seeds], threshold)
     if json:
         facts = {"start": start, "trained": seeds, "threshold": threshold}
         print(json_module.dumps({**facts, **found._asdict()}, indent=1))

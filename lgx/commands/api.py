@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
-from lgx.artifacts.timm_source import pinned_source
 from lgx.commands.init import start_descendant
 from lgx.commands.push import push_to_hub
 from lgx.commands.size import split_options
@@ -56,7 +56,8 @@ def init(
         UserError: If an option is wrong, or the source does not suit the descendant.
     """
     of_size, own = split_options({"method": method, **options})
-    initializer = initializer_for(None if source is None else str(source), **own, seed=seed)
+    _, read = resolve_options({"source": None if source is None else str(source), **own})
+    initializer = initializer_for(**read, seed=seed)
     chosen = of_size.choose(initializer, arch, head or num_classes, seed)
     architecture, start = start_descendant(chosen, initializer, head, num_classes, seed)
     normalization = initializer.origin().normalization
@@ -78,7 +79,7 @@ def load_learngene(path: str | Path) -> Learngene:
     Raises:
         UserError: If the file is missing, damaged, or no learngene.
     """
-    return Learngene.load(path)
+    return Learngene.load(resolve(str(path)).place)
 
 
 def embed_task(
@@ -120,11 +121,11 @@ def embed_task(
             f"embed_task: mean and std have {len(means)} and {len(stds)} values, the images {channels} channels"
         )
     task = Task(name, num_classes, mean=means, std=stds, in_chans=channels, img_size=size)
-    source = pinned_source(str(ancestor))
-    teacher = Teacher.load(source, task, features_only=True)
+    source = resolve(str(ancestor))
+    teacher = Teacher.load(source.place, task, features_only=True)
     total, count = sum_features(teacher, chain([first], found))
     described = {name: task.to_dict()} if num_classes else {}
-    return TaskEmbeddings({name: (total / count).float()}, source, {name: count}, described)
+    return TaskEmbeddings({name: (total / count).float()}, source.name, {name: count}, described)
 
 
 def _inputs(batch: Any) -> Tensor:

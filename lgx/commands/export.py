@@ -39,15 +39,15 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
     from lgx.artifacts.checkpoints import best_of_run
     from lgx.artifacts.export import check_model_place
     from lgx.artifacts.pretrained import load_pretrained
-    from lgx.artifacts.timm_source import pinned_source
+    from lgx.artifacts.sources import path_of, resolve
     from lgx.results.model_facts import model_facts
 
-    check_model_place(out, _WRITER, force, (source, tokenizer))
+    found = resolve(best_of_run(source))
+    check_model_place(out, _WRITER, force, (source, path_of(found.place), tokenizer))
     _check_tokenizer(out, tokenizer)
-    checkpoint = pinned_source(best_of_run(source))
-    network = load_pretrained(checkpoint)
+    network = load_pretrained(found.place)
     architecture = network.require_known("export")
-    facts = model_facts(checkpoint)
+    facts = model_facts(found)
     if out.endswith(_PROGRAMS):
         print(f"parity    {_write_program(out, network, architecture, facts)}")
     else:

@@ -1,5 +1,7 @@
 """``lgx import``: turn a file of weights of a timm model into a model folder."""
 
+from dataclasses import replace
+
 WRITER = "lgx import"
 
 
@@ -50,19 +52,20 @@ def import_weights(
     """
     from lgx.artifacts.export import check_model_place
     from lgx.artifacts.export.timm_folder import describe_model, write_imported
-    from lgx.artifacts.timm_import import import_timm
-    from lgx.artifacts.timm_source import PREFIX, TimmSource
+    from lgx.artifacts.sources import TIMM, TimmSource, resolve
+    from lgx.artifacts.timm_models import import_timm
     from lgx.errors import UserError
     from lgx.host.safety import non_finite_allowed
 
     if out.endswith((".safetensors", ".pth", ".pt", ".bin")):
         raise UserError(f"--out {out}: expected a folder, because a file of weights does not name its model")
-    check_model_place(out, WRITER, force, (weights,))
-    source = TimmSource(model.removeprefix(PREFIX), weights, img_size, patch_size, in_chans, num_classes)
+    found = resolve(weights) if weights else None
+    check_model_place(out, WRITER, force, (found.place if found else None,))
+    source = TimmSource(model.removeprefix(TIMM), weights, img_size, patch_size, in_chans, num_classes)
     with non_finite_allowed(allow_non_finite):
-        imported = import_timm(source)
+        imported = import_timm(replace(source, weights=found.place if found else None))
     where = "downloaded by timm" if imported.held is None else f"{imported.held} tensors of {weights}"
     print(f"read      {where}\nignored   {', '.join(imported.ignored) or 'nothing'}\nmissing   nothing")
     print("\n".join(describe_model(imported.model)))
-    write_imported(out, imported.model, source, WRITER)
+    write_imported(out, imported.model, replace(source, weights=found.name if found else None), WRITER)
     print(f"written   {out}")

@@ -81,21 +81,23 @@ def init(
     Raises:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
-    from lgx.artifacts.timm_source import pinned_source
+    from lgx.artifacts.sources import path_of, resolve_options
     from lgx.commands.size import split_options
     from lgx.host.safety import non_finite_allowed
     from lgx.methods.initializers import initializer_for
 
-    source = pinned_source(source) if source else source
     size, options = split_options(options)
-    _check(out, force, [source, tokenizer, *options.values()], seed, head=head, num_classes=num_classes)
+    named, read = resolve_options({"source": source, **options})
+    paths = [path_of(place) for place in read.values() if isinstance(place, str)]
+    _check(out, force, [tokenizer, *paths], seed, head=head, num_classes=num_classes)
+    source = named["source"]
     with non_finite_allowed(allow_non_finite):
-        initializer = initializer_for(source, **options, seed=seed)
+        initializer = initializer_for(**read, seed=seed)
         _check_same_start(out, initializer, source, force)
         arch = size.choose(initializer, arch, head or num_classes, seed)
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed, out)
-    given = {name: value for name, value in options.items() if name != "method" and value is not None}
-    _write(out, initializer, architecture, start, source, seed, tokenizer, keep_names=not head, given=given)
+    arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
+    _write(out, initializer, architecture, start, source, seed, tokenizer, keep_names=not head, arguments=arguments)
 
 
 def _write(
@@ -107,11 +109,11 @@ def _write(
     seed: int,
     tokenizer: str | None,
     keep_names: bool,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
 ) -> None:
     """Report what was built, and write it with what it inherits; the names of the classes only with the head."""
     from lgx.architectures.library_models import LibraryModel
-    from lgx.artifacts.public_names import public_name
+    from lgx.artifacts.sources import public_name
     from lgx.artifacts.start_record import StartRecord
     from lgx.commands.export import write
 
@@ -122,8 +124,7 @@ def _write(
     _print_normalization(architecture, origin, source)
     label_names = origin.label_names if keep_names else None
     card = {"method": method, "source": source and public_name(source), "seed": seed, "task": origin.task}
-    read = {"source": source} if source else {}
-    record = initializer.record or StartRecord(method, type(initializer).__name__, {**read, **given})
+    record = initializer.record or StartRecord(method, type(initializer).__name__, arguments)
     write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer, "lgx init", record)
     print(f"written   {out}")
 
@@ -172,7 +173,7 @@ def _check_same_start(out: str, initializer: "Initializer", source: str | None, 
     from lgx.artifacts.start_record import StartRecord
     from lgx.errors import UserError
 
-    there = None if force else StartRecord.at(out)
+    there = None if force else StartRecord.read(out)
     if there is None:
         return
     record = initializer.record

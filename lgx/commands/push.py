@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lgx.artifacts.remote.names import HubName
+    from lgx.artifacts.sources import HubName
     from lgx.results.sharing import Shared
 
 
@@ -71,7 +71,7 @@ def push_to_hub(
     _show(found, name, private, dry_run)
     if dry_run:
         return name
-    from lgx.artifacts.remote.upload import upload
+    from lgx.artifacts.hub_files import upload
 
     files: dict[str, Path | bytes] = {**found.files, CARD: found.card.encode()}
     done = upload(hub, files, private, f"Upload {Path(place).name} with lgx")
@@ -83,7 +83,7 @@ def _target(repository: str, revision: str | None) -> "HubName":
     """The place of the upload."""
     from dataclasses import replace
 
-    from lgx.artifacts.remote.names import HubName
+    from lgx.artifacts.sources import HubName
     from lgx.errors import UserError
 
     hub = HubName.parse(repository)
@@ -101,7 +101,7 @@ def _target(repository: str, revision: str | None) -> "HubName":
 
 def _is_readable(hub: "HubName") -> bool:
     """Whether the text form of a place is read as the same place."""
-    from lgx.artifacts.remote.names import HubName
+    from lgx.artifacts.sources import HubName
     from lgx.errors import UserError
 
     try:

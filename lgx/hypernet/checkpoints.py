@@ -11,9 +11,8 @@ from torch import Tensor
 from lgx.architectures.meta_device import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.artifacts.remote import located
 from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.tensor_checks import count_layers, is_weight
+from lgx.artifacts.safety import count_layers, is_weight
 from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.hypernet.config import HypernetConfig
@@ -28,20 +27,23 @@ _LARGEST = {
 
 
 def load(
-    source: str | Path | Mapping[str, Tensor], config: HypernetConfig | Mapping[str, Any] | None = None
+    source: str | Path | Learngene | Mapping[str, Tensor],
+    config: HypernetConfig | Mapping[str, Any] | None = None,
+    name: str = "the given weights",
 ) -> Hypernet:
     """Load a hypernetwork.
 
     The configuration must be given or stored with the weights; it is never guessed from them.
 
     Args:
-        source: A safetensors file, a torch checkpoint of tensors and plain types, or a state dict. The weights may have
-            the names of this project or of the official GHN-3, LoGAH and TAL code. The files that were released with
-            GHN-3 are joblib pickles, which can run code when they are read. Convert one that you trust to safetensors:
+        source: A safetensors file, a torch checkpoint of tensors and plain types, a learngene, or a state dict. The
+            weights may have the names of this project or of the official GHN-3, LoGAH and TAL code. The files that were
+            released with GHN-3 are joblib pickles, which can run code when they are read. Convert one that you trust:
             ``safetensors.torch.save_file(joblib.load("ghn3xlm16.pt"), "ghn3xlm16.safetensors")``.
         config: Its configuration, with the keys of :class:`~lgx.hypernet.config.HypernetConfig` or of the official code
             (``hid``, ``lora_r``, ...). By default it is read from the file: from ``hypernet`` in a file of this
             project, from ``config`` in an official one.
+        name: What messages call weights that are not a file.
 
     Returns:
         The hypernetwork in eval mode.
@@ -53,8 +55,10 @@ def load(
     if isinstance(source, str | Path):
         name = str(source)
         state, stored = _read(name)
+    elif isinstance(source, Learngene):
+        state, stored = _of_learngene(source, name)
     else:
-        name, state, stored = "the given state dict", dict(source), None
+        state, stored = dict(source), None
     chosen = config if config is not None else stored
     if chosen is None:
         raise UserError(f"{name}: does not store the hypernetwork's configuration; give it with --config FILE.json")
@@ -72,12 +76,8 @@ def load(
 
 def _read(name: str) -> tuple[Any, Any]:
     """State dict and stored configuration of a file, not checked; the configuration is None if there is none."""
-    name = located(name)
     if name.endswith(SUFFIX):
-        learngene = Learngene.load(name)
-        if learngene.hypernet is None:
-            raise UserError(f"{name}: a learngene of {learngene.method}, not a hypernetwork")
-        return learngene.weights, learngene.hypernet
+        return _of_learngene(Learngene.load(name), name)
     if name.endswith(".safetensors"):
         return read_safetensors(name)[0], None
     checkpoint = load_checkpoint(name, [Namespace])  # the official code stores its options as a Namespace
@@ -88,6 +88,12 @@ def _read(name: str) -> tuple[Any, Any]:
     if stored is None:
         raise UserError(f"{name}: a checkpoint of a {about.get('method')} run, not of a hypernetwork")
     return state, stored
+
+
+def _of_learngene(learngene: Learngene, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    if learngene.hypernet is None:
+        raise UserError(f"{name}: a learngene of {learngene.method}, not a hypernetwork")
+    return learngene.weights, learngene.hypernet
 
 
 def _check_weights(weights: Mapping[str, Tensor], config: HypernetConfig, name: str) -> None:

@@ -120,13 +120,13 @@ class Initializer(ABC):
         """
 
     @classmethod
-    def check_learngene(cls, source: str, method: str, learngene: Learngene | None) -> None:
+    def check_source(cls, source: str, method: str, maker: str | None) -> None:
         """Refuse a source that another method made; by default every source is accepted.
 
         Args:
             source: What the user named.
             method: Name of the method whose initializer will read the source.
-            learngene: The source if it is a learngene file, else None.
+            maker: The method that made the source if it is a learngene file, else None.
 
         Raises:
             UserError: If the initializer cannot use the source.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lgx.architectures import Architecture, architecture_from_dict, name_of
-from lgx.artifacts.metadata_schema import TASK
+from lgx.artifacts.safety import TASK
 from lgx.core.schema import check_fields
 from lgx.core.task import Normalization
 from lgx.errors import UserError

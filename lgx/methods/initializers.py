@@ -5,8 +5,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from docstring_parser import parse as parse_docstring
 
-from lgx.artifacts.learngene import Learngene, is_learngene
-from lgx.artifacts.timm_source import pinned_source
+from lgx.artifacts.learngene import SUFFIX, read_maker
 from lgx.errors import UserError
 from lgx.initialization import Initializer
 from lgx.methods.baselines import PRETRAINED, RANDOM
@@ -76,8 +75,8 @@ def initializer_for(
     """Find the initializer.
 
     Args:
-        source: Learngene file, folder, checkpoint or timm name; a name on the hub, a URL, or ``zoo:NAME``; None for a
-            start that reads none.
+        source: Learngene file, folder, checkpoint or timm name, as the place of a
+            :class:`~lgx.artifacts.sources.Source`; None for a start that reads none.
         method: Name of the method; by default what the learngene file says, pretrain-finetune for other sources, and a
             random start without one.
         seed: Seed for initializers that draw; others ignore it.
@@ -92,28 +91,21 @@ def initializer_for(
         if (found := _class_of(method)).reads_source:
             raise UserError(f"method {method}: needs --source (a learngene file, a folder or a timm name)")
         return _made(found, method, given, seed)
-    source = pinned_source(source)
-    learngene = Learngene.load(source) if is_learngene(source) else None
+    maker, content = read_maker(source) if source.endswith(SUFFIX) else (None, None)
     if method is None:
-        method = _default_method(learngene)
-    found = _class_of(method, learngene)
+        spec = spec_of(maker, content) if maker else None
+        method = maker if maker and spec and spec.initializer else PRETRAINED.name
+    found = _class_of(method, content if maker == method else None, is_own=maker == method)
     if not found.reads_source:
         raise UserError(f"method {method} takes nothing from {source}; leave out --source")
-    found.check_learngene(source, method, learngene)
+    found.check_source(source, method, maker)
     return _made(found, method, given, seed, source)
 
 
-def _default_method(learngene: Learngene | None) -> str:
-    """The method that is used for a source where the user names none."""
-    spec = spec_of(learngene.method, learngene.content) if learngene else None
-    return learngene.method if learngene and spec and spec.initializer else PRETRAINED.name
-
-
-def _class_of(method: str, learngene: Learngene | None = None) -> type[Initializer]:
-    """The initializer of a method; a learngene file may be of a variant with a name of its own."""
-    own_name = learngene is not None and learngene.method == method
-    spec = spec_of(method, learngene.content if learngene and own_name else None)
-    found = initializer_class(spec) if spec and (own_name or method in spec.names) else None
+def _class_of(method: str, content: str | None = None, is_own: bool = False) -> type[Initializer]:
+    """The initializer of a method; a learngene file (``is_own``) may be of a variant with a name of its own."""
+    spec = spec_of(method, content)
+    found = initializer_class(spec) if spec and (is_own or method in spec.names) else None
     if found is None:
         raise UserError(f"method {method!r} is unknown; known are {', '.join(names_with_initializer())}")
     return found

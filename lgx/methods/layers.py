@@ -27,12 +27,12 @@ class LayerExpansion(Initializer):
         self.source = source
 
     @classmethod
-    def check_learngene(cls, source: str, method: str, learngene: Learngene | None) -> None:
+    def check_source(cls, source: str, method: str, maker: str | None) -> None:
         """Refuse a source that is not a learngene of a method that it expands."""
-        if learngene is None:
+        if maker is None:
             raise UserError(f"{source}: no learngene file; {method} expands the best{SUFFIX} of a run")
-        if not cls.expands(learngene.method):
-            raise UserError(f"{source}: a learngene of {learngene.method}, not of {method}; leave out --method")
+        if not cls.expands(maker):
+            raise UserError(f"{source}: a learngene of {maker}, not of {method}; leave out --method")
 
     @classmethod
     def expanded_methods(cls) -> list[str]:

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from lgx.artifacts.content import Content
+    from lgx.artifacts.learngene import Content
     from lgx.core.task import Kind
 
 Dash = Literal["-", "--", ":", "-."]

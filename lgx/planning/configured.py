@@ -9,6 +9,7 @@ from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.methods.planned_step import PlannedStep
 from lgx.training.configuration import instantiate, make_parser, parse_configuration
+from lgx.training.sources import resolve_sources
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,6 @@ def configure(argv: list[str]) -> Configured:
     """
     parser = make_parser("fit", PlanOptions)
     config = parse_configuration(parser, argv)
-    built = instantiate(parser, config)
+    built = instantiate(parser, resolve_sources(config, download=False).config)
     options = PlanOptions(**{field.name: config[field.name] for field in fields(PlanOptions)})
     return Configured(built.model, built.model.planned_step(), built.data, config.trainer, config.checkpoint, options)

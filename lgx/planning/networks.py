@@ -17,9 +17,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
 
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
-from lgx.artifacts.remote import cached
-from lgx.artifacts.timm_models import IMAGENET_MEAN, IMAGENET_STD
-from lgx.artifacts.timm_source import TimmSource, is_timm_source
+from lgx.artifacts.sources import FOLDER, TEXT, TimmSource, kind_of
+from lgx.artifacts.timm_models import normalization_of
 from lgx.components.features import Features
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
@@ -112,16 +111,13 @@ def load_teacher(name: str, task: Task, real: bool = False) -> Teacher | None:
         UserError: If its file is damaged.
     """
     make: Callable[[Callable[[], nn.Module]], nn.Module] = (lambda build: build()) if real else fake
-    name = cached(name)
-    if Path(name.removeprefix("local-dir:").removeprefix("gpt2:")).exists():
+    if Path(name.removeprefix(FOLDER).removeprefix(TEXT)).exists():
         with unset_fake_temporarily():
             source = load_pretrained(name)
         network = PretrainedNetwork(source.name, make(lambda: source.model), None, source.mean, source.std)
         return Teacher(network, task)
-    if not (is_timm_source(name) or timm.is_model(name.split(".")[0])):
+    if kind_of(name) != "timm" and not timm.is_model(name.split(".")[0]):
         return None
-    arguments = TimmSource.parse(name) if is_timm_source(name) else TimmSource(name)
+    arguments = TimmSource.parse(name)
     model: Any = make(lambda: timm.create_model(arguments.model, pretrained=False, **arguments.arguments()))
-    about = model.pretrained_cfg or {}
-    mean, std = about.get("mean") or IMAGENET_MEAN, about.get("std") or IMAGENET_STD
-    return Teacher(PretrainedNetwork(name, model, None, tuple(mean), tuple(std)), task)
+    return Teacher(PretrainedNetwork(name, model, None, *normalization_of(model)), task)

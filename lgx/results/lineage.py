@@ -11,14 +11,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.artifacts.remote import cached, without_downloads
-from lgx.artifacts.timm_source import TimmSource, is_timm_source
+from lgx.artifacts.sources import FOLDER, TimmSource, kind_of, resolve_kept
 from lgx.errors import UserError
 from lgx.results.cost import Training
-from lgx.results.run_records import CONFIG, RunRecord, Start
-
-_LOCAL = "local-dir:"
-"""Prefix of a folder in timm's model names."""
+from lgx.results.run_records import CONFIG, RunRecord, Start, kept_arguments
 
 
 class _Written(NamedTuple):
@@ -45,7 +41,7 @@ class Lineage:
 
     def behind(self, arguments: Mapping[str, Any]) -> list[RunRecord]:
         """Runs that wrote the files which the arguments of a method or an initializer name."""
-        return [run for text in _paths(arguments) for run in self._authors(Path(text.removeprefix(_LOCAL)))]
+        return [run for text in _paths(arguments) for run in self._authors(Path(text.removeprefix(FOLDER)))]
 
     def all_behind(self, runs: Iterable[RunRecord]) -> list[RunRecord]:
         """The runs and all runs that they go back to, each once."""
@@ -66,7 +62,7 @@ class Lineage:
     def source(self, start: Start) -> str:
         """The file, folder or name that an initializer reads; the name of its class where it reads nothing."""
         source = str(self._located(start.arguments).get("source", start.name))
-        path = Path(source.removeprefix(_LOCAL))
+        path = Path(source.removeprefix(FOLDER))
         return str(path.resolve()) if path.exists() else source
 
     def stored(self, start: Start) -> int | None:
@@ -76,8 +72,7 @@ class Lineage:
         if start.kind is None:
             return None
         try:
-            with without_downloads():
-                return start.kind(**self._located(start.arguments)).stored_parameters
+            return start.kind(**kept_arguments(self._located(start.arguments))).stored_parameters
         except (UserError, TypeError):
             return None
 
@@ -86,9 +81,9 @@ class Lineage:
         located = dict(arguments)
         for name, value in arguments.items():
             if isinstance(value, str) and _paths(value):
-                path = Path(value.removeprefix(_LOCAL))
+                path = Path(value.removeprefix(FOLDER))
                 if not path.exists() and (written := self._written(path)) is not None:
-                    located[name] = f"{_LOCAL if value.startswith(_LOCAL) else ''}{written.path}"
+                    located[name] = f"{FOLDER if value.startswith(FOLDER) else ''}{written.path}"
         return located
 
     def _authors(self, path: Path) -> list[RunRecord]:
@@ -116,7 +111,7 @@ class Lineage:
         """MACs of one image through a network that is named by its file or by timm."""
         if authors := self._authors(Path(name)):
             return authors[0].macs
-        name = cached(name)
+        name = resolve_kept(name).place
         if name.endswith(SUFFIX) and Path(name).is_file():
             return cost_of(Learngene.load(name).architecture).macs
         return _timm_macs(name)
@@ -125,9 +120,9 @@ class Lineage:
 @cache
 def _timm_macs(name: str) -> float | None:
     """MACs of one image through a model that timm knows by name; None for others, whose weights may be remote."""
-    if not (is_timm_source(name) or timm.is_model(name.split(".")[0])):
+    if kind_of(name) != "timm" and not timm.is_model(name.split(".")[0]):
         return None
-    source = TimmSource.parse(name) if is_timm_source(name) else TimmSource(name)
+    source = TimmSource.parse(name)
     model: Any = timm.create_model(source.model, pretrained=False, **source.arguments()).eval()
     channels, *size = model.default_cfg["input_size"]
     size = [source.img_size] * 2 if source.img_size else size

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.artifacts.public_names import public_name, public_path
-from lgx.artifacts.remote import is_remote, located
+from lgx.artifacts.sources import Source, public_name, public_path
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.provenance import config_hash
 from lgx.core.rows import Row
@@ -42,7 +41,7 @@ class _File(NamedTuple):
     versions: Mapping[str, object]
 
 
-def model_facts(source: str) -> dict[str, Any]:
+def model_facts(source: Source) -> dict[str, Any]:
     """Facts on a trained network that is exported, for its model card.
 
     Scores are those of the rows of ``results.csv`` after the same number of epochs. Where the run's folder is not there
@@ -59,13 +58,13 @@ def model_facts(source: str) -> dict[str, Any]:
     Raises:
         UserError: If the file, or the results beside it, cannot be read.
     """
-    place = located(source)
+    place = source.place
     if place.endswith(".ckpt"):
         found = _of_checkpoint(place)
     elif place.endswith(SUFFIX):
         found = _of_learngene(place)
     else:
-        record = StartRecord.at(place)
+        record = StartRecord.read(place)
         return _plain({"method": record.method, "source": _public(record.arguments.get("source"))}) if record else {}
     run = RunRecord.at(found.folder) if (found.folder / RESULTS).is_file() else RunRecord(found.folder)
     rows = [row for row in run.rows if row.task == found.task]
@@ -83,7 +82,7 @@ def model_facts(source: str) -> dict[str, Any]:
             "run": public_path(first.run) if first else None,
             **found.versions,
             **({"commit": first.commit} if first and first.commit else {}),
-            "source": public_name(source if is_remote(source) else str(Path(source).resolve())),
+            "source": public_name(str(Path(place).resolve()) if source.name == place else source.name),
         }
     )
 

@@ -8,11 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.artifacts.remote import located
 from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.timm_source import is_timm_source
+from lgx.artifacts.sources import kind_of
 from lgx.errors import UserError
 
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
@@ -67,8 +65,7 @@ def read_parameters(name: str) -> Parameters:
     Raises:
         UserError: If it cannot be read, is not a network, or its parameters are all zero.
     """
-    name = located(name)
-    bare = name.endswith(".safetensors") and not name.endswith(SUFFIX) and not is_timm_source(name)
+    bare = kind_of(name) == "weights" and name.endswith(".safetensors")
     tensors = read_safetensors(name)[0] if bare else load_pretrained(name).tensors
     parameters = {k: v for k, v in tensors.items() if v.is_floating_point() and not k.endswith(_STATISTICS)}
     if not any(tensor.count_nonzero() for tensor in parameters.values()):

@@ -9,7 +9,7 @@ from typing import Any
 from lgx.architectures import parse_any_architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.artifacts.remote import without_downloads
+from lgx.artifacts.sources import resolve_kept
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
 from lgx.host.safety import read_yaml
@@ -41,8 +41,7 @@ class Start:
     def first(self) -> "Start":
         """The start of its source, where ``lgx init`` wrote that and this one copies it; else itself."""
         try:
-            with without_downloads():  # the arguments may be those of a foreign file
-                record = self.kind(**self.arguments).record if self.kind else None
+            record = self.kind(**kept_arguments(self.arguments)).record if self.kind else None
         except (UserError, TypeError):
             return self
         return Start(record.initializer, record.arguments) if record else self
@@ -172,6 +171,11 @@ class RunRecord:
         if self.learngene:
             return float(cost_of(self.learngene.architecture).macs)
         return float(cost_of(parse_any_architecture(self.rows[0].architecture)).macs) if self.rows else None
+
+
+def kept_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of an initializer whose sources are places of this machine; a foreign file must download nothing."""
+    return {key: resolve_kept(value).place if isinstance(value, str) else value for key, value in arguments.items()}
 
 
 def _class_name(configured: Mapping[str, Any]) -> str:

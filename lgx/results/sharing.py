@@ -9,13 +9,11 @@ import timm
 
 from lgx.architectures import GPT2Architecture, name_of
 from lgx.artifacts.export.card import model_card, quoted
+from lgx.artifacts.hub_files import BESIDE, CONFIG, WEIGHTS
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.artifacts.public_names import path_in, public_name
-from lgx.artifacts.remote.checks import BESIDE, CONFIG, WEIGHTS
-from lgx.artifacts.remote.names import HUB, HubName
+from lgx.artifacts.sources import HUB, TIMM, HubName, path_in, public_name
 from lgx.artifacts.start_record import StartRecord
-from lgx.artifacts.timm_source import PREFIX
 from lgx.core.rows import Row, read_rows
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -173,7 +171,7 @@ def license_of(source: str) -> str | None:
     Args:
         source: The name of an ancestor: a timm name, ``timm:NAME,…`` or ``hf-hub:timm/NAME``.
     """
-    name = source.removeprefix(PREFIX).removeprefix("hf-hub:timm/").split(",")[0]
+    name = source.removeprefix(TIMM).removeprefix("hf-hub:timm/").split(",")[0]
     if "weights=" in source or not timm.is_model(name.split(".")[0]):
         return None
     config = timm.get_pretrained_cfg(name)

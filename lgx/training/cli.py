@@ -44,13 +44,13 @@ from lgx.training.configuration import (
     parse_configuration,
     refused_values,
 )
-from lgx.training.contract import RunRecord, check_data, digests_of_files
+from lgx.training.contract import RunRecord, check_data
 from lgx.training.loggers import RunLoggers, wanted_recipes
 from lgx.training.own_data import check_own_data
 from lgx.training.restoring import blame_checkpoint
 from lgx.training.run_callbacks import run_callbacks
 from lgx.training.run_folder import configured_folder, configured_place, find_checkpoint
-from lgx.training.sources import pin_sources
+from lgx.training.sources import resolve_sources
 from lgx.training.summary import write_summary
 from lgx.training.trainer_parts import as_list, with_averaging, with_own_plugins
 
@@ -127,10 +127,10 @@ class LgxCLI(LightningCLI):
             keep_freed_memory()
         elif config.trainer.precision is None:
             config.trainer.precision = "bf16-mixed"
+        self.sources = resolve_sources(config, download=self.command == "fit" or config.untrained)
         if self.command == "fit":
-            pin_sources(config)
             text = configuration_text(self.run_parser, config)
-            self.contract = KeepContract(RunRecord(text, versions=code_versions(), files=digests_of_files(text)))
+            self.contract = KeepContract(RunRecord(text, versions=code_versions(), files=self.sources.digests()))
         self.held.enter_context(non_finite_allowed(config.allow_non_finite))
         writes = self.command == "fit" and not config.trainer.fast_dev_run and _is_first_process()
         self.claim = self.held.enter_context(
@@ -144,7 +144,7 @@ class LgxCLI(LightningCLI):
 
     def instantiate_classes(self) -> None:
         """Build the data module, the method and the trainer."""
-        self.config_init = instantiate(self.run_parser, self.config)
+        self.config_init = instantiate(self.run_parser, self.sources.config)
         self.datamodule, self.model = self.config_init.data, self.config_init.model
         given = self.config_init.trainer.logger if self.command != "predict" else False
         recipes, place = wanted_recipes(given, self.config_init.logger), configured_place(self.config)

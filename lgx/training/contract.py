@@ -4,13 +4,11 @@ A checkpoint holds the record of its run. When the run is resumed, every differe
 and listed, because it does not change what is learned from the steps that are done, or refused with what to do.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lgx.artifacts.timm_source import weights_of
 from lgx.core.schema import MAPPING, Field, check_fields, mapping_of, shortened
 from lgx.errors import UserError
 from lgx.host.safety import load_plain
@@ -135,20 +133,6 @@ def check_configuration(record: RunRecord, now: RunRecord, folder: Path) -> "Dif
         raise UserError(f"{folder}: the run was started with other options: {_listed(refused)}; {_REMEDY}")
     others = [] if same_code or not record.versions else _code_changes(record.versions, now.versions)
     return Differences(tuple(changes.values()), tuple(others))
-
-
-def digests_of_files(config: str) -> dict[str, str]:
-    """Digests of the files of weights that a configuration names: key of the option -> SHA-256, 16 digits.
-
-    Args:
-        config: The configuration, as ``config.yaml`` holds it.
-    """
-    digests = {}
-    for key, value in flat_options(load_plain(config)).items():
-        if key.startswith("model.") and isinstance(value, str) and (file := weights_of(value)) is not None:
-            with file.open("rb") as content:
-                digests[key] = hashlib.file_digest(content, "sha256").hexdigest()[:16]
-    return digests
 
 
 def check_optimizer(record: RunRecord, config: str, path: str) -> None:

@@ -9,8 +9,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch import Tensor
 
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.artifacts.metadata_schema import TASK, described_architecture
-from lgx.artifacts.tensor_checks import is_weight
+from lgx.artifacts.safety import TASK, described_architecture, is_weight
 from lgx.core.schema import LINE, MAPPING, Field, at_most, check_fields, list_of, mapping_of
 from lgx.errors import UserError
 from lgx.host.failures import blame

@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
+from lgx.artifacts.remote import cached, located, pinned, without_downloads
 
 import lgx as lgx_package
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.artifacts.remote import cached, located, pinned, without_downloads
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.rows import read_rows
 from lgx.errors import UserError

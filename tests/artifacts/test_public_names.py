@@ -2,7 +2,7 @@
 
 import pytest
 
-from lgx.artifacts.public_names import path_in, public_name, public_path
+from lgx.artifacts.sources import path_in, public_name, public_path
 from lgx.results.model_facts import model_facts
 from tests.support.command_line import lgx
 

@@ -14,10 +14,10 @@ from threading import Thread
 import fsspec
 import pytest
 from jsonargparse import Namespace
-
-from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.remote import checks, located, pinned, urls, without_downloads
 from lgx.artifacts.timm_source import pinned_source
+
+from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from lgx.host.cache import cache_root
 from lgx.training.sources import pin_sources

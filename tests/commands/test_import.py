@@ -5,10 +5,10 @@ import json
 import pytest
 import timm
 import torch
+from lgx.artifacts.timm_source import TimmSource, weights_of
 from safetensors.torch import save_file
 
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.artifacts.timm_source import TimmSource, weights_of
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.errors import UserError

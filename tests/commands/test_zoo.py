@@ -7,11 +7,11 @@ from fnmatch import fnmatch
 import pytest
 import timm
 import torch
+from lgx.artifacts.remote import located, pinned
+from lgx.artifacts.remote.checks import digest_of
 from safetensors import safe_open
 
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.remote import located, pinned
-from lgx.artifacts.remote.checks import digest_of
 from lgx.artifacts.zoo import FOLDER, zoo
 from lgx.errors import UserError
 from tests.support.command_line import lgx

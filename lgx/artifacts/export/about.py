@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture
-from lgx.artifacts.metadata_schema import TASK
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.core.schema import check_fields
 from lgx.core.task import Task

@@ -5,10 +5,9 @@ from pathlib import Path
 
 from lgx.artifacts.export.card import is_card_of
 from lgx.artifacts.export.program import is_own_pt2
-from lgx.artifacts.remote.names import LEARNGENE
 from lgx.artifacts.safetensors_files import read_metadata
+from lgx.artifacts.sources import LEARNGENE
 from lgx.artifacts.start_record import RECORD
-from lgx.artifacts.timm_source import file_of
 from lgx.errors import UserError
 from lgx.host.outputs import check_file, check_folder, has_mark
 
@@ -30,15 +29,13 @@ def check_model_place(out: str | Path, writer: str, force: bool, reads: Iterable
         writer: The command that writes it, e.g. ``lgx init``.
         force: Whether models of other commands and programs may be replaced, and other files; a folder with files that
             no model folder has is never replaced.
-        reads: What the command reads.
+        reads: Paths that the command reads.
 
     Raises:
         UserError: If the place is taken by something else, or the file has the suffix of a learngene.
     """
     if str(out).endswith(LEARNGENE):
         raise UserError(f"--out {out}: {LEARNGENE} is the suffix of learngenes; give a folder or another suffix")
-    reads = [None if source is None else file_of(str(source)) for source in reads]
-
     def is_own(path: Path) -> bool:
         if path.suffix == ".safetensors":
             return read_metadata(path).get(WRITER_KEY) == writer

@@ -16,7 +16,7 @@ from lgx.artifacts.export.folders import WRITER_KEY, check_model_place
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.artifacts.timm_models import normalization_of
-from lgx.artifacts.timm_source import TimmSource
+from lgx.artifacts.sources import TimmSource
 from lgx.core.task import Normalization
 from lgx.core.version import __version__
 from lgx.errors import UserError

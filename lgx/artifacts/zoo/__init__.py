@@ -6,9 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lgx.artifacts.remote.checks import check_digest
-from lgx.artifacts.remote.downloads import Fetched
-from lgx.artifacts.remote.names import LEARNGENE, ZOO, RemoteName
+from lgx.artifacts.safety import check_digest
+from lgx.artifacts.sources import LEARNGENE, ZOO
 from lgx.errors import UserError
 
 FOLDER = Path(__file__).parent
@@ -57,17 +56,17 @@ def zoo() -> dict[str, ZooEntry]:
     return {entry["name"]: ZooEntry(**entry) for entry in entries}
 
 
-def fetch_zoo(name: RemoteName) -> Fetched:
-    """The file of a learngene that ships with lgx.
+def find_zoo(name: str, sha256: str | None) -> tuple[Path, str]:
+    """The file of a learngene that ships with lgx, and its checksum.
 
     Args:
-        name: ``zoo:NAME``, with or without a checksum.
+        name: Its name, without ``zoo:``.
+        sha256: Its checksum; None compares it with the index.
 
     Raises:
-        UserError: If no learngene has this name, or the file has another checksum than the index or the name.
+        UserError: If no learngene has this name, or the file has another checksum than the index or the argument.
     """
-    entry = zoo().get(name.place.removeprefix(ZOO))
+    entry = zoo().get(name)
     if entry is None:
-        raise UserError(f"{name.place[:100]}: no such learngene ships with lgx; it has {', '.join(zoo()) or 'none'}")
-    check_digest(entry.path, name.sha256 or entry.sha256, name.place)
-    return Fetched(entry.path, name.pinned(entry.sha256))
+        raise UserError(f"{ZOO}{name[:100]}: no such learngene ships with lgx; it has {', '.join(zoo()) or 'none'}")
+    return entry.path, check_digest(entry.path, sha256 or entry.sha256, f"{ZOO}{name}")

@@ -7,12 +7,10 @@ from typing import cast
 from torch import Tensor
 
 from lgx.architectures import Architecture, GPT2Architecture, parse_any_architecture
-from lgx.artifacts.learngene import SUFFIX
-from lgx.artifacts.metadata_schema import AGAIN, TASK
-from lgx.artifacts.remote import located
 from lgx.artifacts.safetensors_files import read_safetensors
+from lgx.artifacts.safety import AGAIN, TASK
+from lgx.artifacts.sources import kind_of
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
-from lgx.artifacts.timm_source import is_timm_source
 from lgx.core.schema import check_fields
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
@@ -78,9 +76,8 @@ class Pretrained(FromSource):
 
     @cached_property
     def _file(self) -> tuple[dict[str, Tensor], dict[str, str]] | None:
-        path = located(self.source)
-        is_bare = path.endswith(".safetensors") and not path.endswith(SUFFIX) and not is_timm_source(path)
-        return read_safetensors(path) if is_bare else None
+        is_bare = kind_of(self.source) == "weights" and self.source.endswith(".safetensors")
+        return read_safetensors(self.source) if is_bare else None
 
     def sizes(self) -> Sizes:
         """The source's own size.

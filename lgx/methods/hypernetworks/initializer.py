@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from lgx.architectures import Architecture, GPT2Architecture, name_of, vit_only
 from lgx.architectures.library_models import LibraryModel
-from lgx.artifacts.learngene import Learngene, is_learngene
+from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
@@ -57,16 +57,16 @@ class HypernetPrediction(Initializer):
         self.task, self.task_embeddings = task, task_embeddings
 
     @classmethod
-    def check_learngene(cls, source: str, method: str, learngene: Learngene | None) -> None:
+    def check_source(cls, source: str, method: str, maker: str | None) -> None:
         """Refuse a learngene of another method."""
-        if learngene is not None and learngene.method != method:
-            raise UserError(f"{source}: a learngene of {learngene.method}, not of {method}; leave out --method")
+        if maker not in (None, method):
+            raise UserError(f"{source}: a learngene of {maker}, not of {method}; leave out --method")
 
     @cached_property
     def loaded(self) -> Hypernet:
         """The hypernetwork."""
         if self.config is None:
-            return load(self.source)
+            return load(self.learngene or self.source, name=self.source)
         remedy = "give a JSON file with the hypernetwork's configuration"
         return load(self.source, read_config(read_json(self.config, remedy), self.config))
 
@@ -78,7 +78,7 @@ class HypernetPrediction(Initializer):
     @cached_property
     def learngene(self) -> Learngene | None:
         """The learngene; None for other files."""
-        return Learngene.load(self.source) if is_learngene(self.source) else None
+        return Learngene.load(self.source) if self.source.endswith(SUFFIX) else None
 
     def origin(self) -> Origin:
         """What the learngene stores of the task that parameters are predicted for."""

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from lgx.architectures import Architecture
-from lgx.artifacts.learngene import SUFFIX, Learngene, is_learngene
+from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.hypernet import HypernetConfig
 from lgx.hypernet.checkpoints import read_config
@@ -31,7 +31,7 @@ def earlier_stage(start: str, architecture: Architecture) -> EarlierStage:
     Raises:
         UserError: If the file is no such learngene, or was trained on other inputs.
     """
-    if not is_learngene(start):
+    if not start.endswith(SUFFIX):
         raise UserError(f"model.start: expected a learngene file (*{SUFFIX}) of TAL, LoGAH or GHN-3, got {start}")
     learngene = Learngene.load(start)
     if learngene.hypernet is None:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from lgx.artifacts.learngene import EMBEDDING_PREFIX, Learngene
-from lgx.artifacts.remote import cached
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.losses import distillation_loss
 from lgx.components.teacher import TeacherRequest
@@ -130,7 +129,7 @@ class TAL(HypernetMethod):
         """
         if self.task_embeddings is None:
             return None
-        if self.assumed is not None and not Path(cached(self.task_embeddings)).exists():
+        if self.assumed is not None and not Path(self.task_embeddings).exists():
             width = (self.earlier.config.task_width if self.earlier else None) or USUAL_WIDTH
             self.assumed.append(
                 f"model.task_embeddings: {self.task_embeddings} does not exist yet; the plan takes embeddings to have "
@@ -146,7 +145,7 @@ class TAL(HypernetMethod):
         Raises:
             UserError: If ``start`` cannot be read.
         """
-        if self.start is not None and self.assumed is not None and not Path(cached(self.start)).exists():
+        if self.start is not None and self.assumed is not None and not Path(self.start).exists():
             self.assumed.append(
                 f"model.start: {self.start} does not exist yet; the plan takes its hypernetwork to have the size that "
                 f"model.width, layers, heads, max_shape, rank, max_size and layout say."

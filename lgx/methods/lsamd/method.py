@@ -11,6 +11,7 @@ from torchmetrics import Metric
 from lgx.architectures import name_of
 from lgx.architectures.forms import ViTNetwork
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.sources import recorded_name
 from lgx.components.metrics import metrics_for, was_measured
 from lgx.components.normalization import renormalize
 from lgx.components.optim import parameter_groups
@@ -270,7 +271,7 @@ class LSAMD(Method):
         """See :class:`Method`; with what `lgx extract` needs."""
         return {
             **super().describe(),
-            "ancestor": self.ancestor,
+            "ancestor": recorded_name(self.ancestor),
             "routing": self.routing,
             "tasks": {name: task.to_dict() for name, task in self.tasks.items()},
             "inputs": {"mean": list(self.base_mean), "std": list(self.base_std)},

@@ -13,8 +13,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.metadata_schema import AGAIN, TASK, described_architecture
-from lgx.artifacts.tensor_checks import check_shapes, is_weight
+from lgx.artifacts.safety import AGAIN, TASK, check_shapes, described_architecture, is_weight
 from lgx.core.schema import LINE, MAPPING, check_fields, mapping_of, one_of
 from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers

@@ -9,9 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture, vit_only
-from lgx.artifacts.content import TEMPLATES
-from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.remote import cached
+from lgx.artifacts.learngene import TEMPLATES, Learngene
 from lgx.errors import UserError
 from lgx.methods.checks import check_positive
 from lgx.methods.distillation.guidance import without_projection
@@ -62,7 +60,7 @@ class WAVE(Distill):
         """
         if self.templates is None:
             return None
-        if self.skips_start and not Path(cached(self.templates)).exists():  # the checkpoint has them, or a plan counts
+        if self.skips_start and not Path(self.templates).exists():  # the checkpoint has them, or a plan counts
             if self.assumed is not None:
                 shape = f"{self.number} templates of {self.size} x {self.size}"
                 self.assumed.append(f"model.templates: {self.templates} cannot be read yet; the plan takes {shape}.")

@@ -11,7 +11,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from lgx.artifacts.content import TEMPLATES
+from lgx.artifacts.learngene import TEMPLATES
 from lgx.errors import UserError
 
 KINDS = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")

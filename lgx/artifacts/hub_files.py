@@ -1,0 +1,187 @@
+"""Read from and write to the Hugging Face hub; what was read stays in the cache of its own client."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from huggingface_hub import CommitOperationAdd, HfApi, constants, get_token, hf_hub_download, snapshot_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from lgx.artifacts.safety import check_digest, check_intact
+from lgx.artifacts.sources import LEARNGENE, SAFETENSORS, HubName
+from lgx.core.version import __version__
+from lgx.errors import UserError
+from lgx.host.failures import is_full_memory, reason_of
+from lgx.host.hub import SECONDS, hub_or_cache
+
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+"""Files that a model folder must have."""
+BESIDE = (
+    "lgx.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+    "vocab.json",
+)  # fmt: skip
+"""Further files of a model folder."""
+
+_MAIN = "main"
+_LISTED = 5
+_REMEDY = "give a local file"
+_LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
+
+
+def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, HubName]:
+    """Find a learngene, a weights file or a model folder in the client's cache, or download it.
+
+    A file at a whole commit that the cache holds asks no server. Without a network the cached version is read.
+
+    Args:
+        name: Without a file it is the repository's only learngene, else the repository must be a model folder.
+        sha256: Checksum of the file, of a folder that of its ``model.safetensors``; None compares nothing.
+        download: Whether the hub may be asked.
+
+    Returns:
+        The file or folder, and its name at its commit.
+
+    Raises:
+        UserError: If the hub is out of reach and the cache has no copy; if repository, revision or file do not exist
+            or may not be read; if the file is no safetensors file or has another checksum.
+    """
+    place = str(name)
+    if "." in name.inside.rpartition("/")[2] and not name.inside.endswith(SAFETENSORS):
+        raise UserError(f"{place}: only safetensors files are read from elsewhere; give one that ends in .safetensors")
+    is_final = name.is_commit and name.inside.endswith(SAFETENSORS)
+    path = _kept(name) if is_final or not download else None
+    if path is None and not download:
+        raise UserError(f"{place}: has not been downloaded yet; `lgx init --source {place} …` does")
+    if path is None:
+        with hub_or_cache(place, _REMEDY), _hub_errors(place):
+            path = _kept_or_absent(name) if constants.HF_HUB_OFFLINE else _downloaded(name, place)
+    weights = path if path.is_file() else path / WEIGHTS
+    check_intact(weights, place)
+    check_digest(weights, sha256, place)
+    return path, _name_in_cache(name, path)
+
+
+def upload(name: HubName, files: Mapping[str, Path | bytes], private: bool, message: str) -> HubName:
+    """Upload files in one commit; the repository and the branch are made where they do not exist.
+
+    The token comes from the environment or from ``hf auth login``; lgx neither stores nor prints it.
+
+    Args:
+        name: The repository, the branch, and the folder in the repository.
+        files: Name in the repository -> file, or its content.
+        private: Whether a new repository is private; an existing one stays as it is.
+        message: Message of the commit.
+
+    Returns:
+        The place, at the new commit.
+
+    Raises:
+        UserError: If there is no token, the hub is out of reach, or it refuses the upload.
+    """
+    place = str(name)
+    if get_token() is None:
+        raise UserError(f"{place}: an upload needs a token; {_LOG_IN}")
+    api = _api()
+    with hub_or_cache(place, "wait"), _hub_errors(place):
+        try:  # a question that is not repeated for minutes where the hub is out of reach
+            api.model_info(name.repository, timeout=SECONDS)
+        except RepositoryNotFoundError:
+            api.create_repo(name.repository, private=private, exist_ok=True)
+        if name.revision:
+            api.create_branch(name.repository, branch=name.revision, exist_ok=True)
+        folder = f"{name.inside}/" if name.inside else ""
+        operations = [CommitOperationAdd(folder + file, content) for file, content in files.items()]
+        done = api.create_commit(name.repository, operations, commit_message=message, revision=name.revision)
+    return replace(name, revision=done.oid)
+
+
+def _api() -> HfApi:
+    return HfApi(library_name="lgx", library_version=__version__)
+
+
+def _downloaded(name: HubName, place: str) -> Path:
+    info = _api().model_info(name.repository, revision=name.revision, timeout=SECONDS)
+    first, *others = _chosen(name, [entry.rfilename for entry in info.siblings or ()], place)
+    # The first file is asked for by the revision's name: the client then remembers its commit.
+    path = Path(hf_hub_download(name.repository, first, revision=name.revision or _MAIN, library_name="lgx"))
+    commit = _name_in_cache(name, path).revision
+    for file in others:
+        hf_hub_download(name.repository, file, revision=commit, library_name="lgx")
+    return path.parent if others else path
+
+
+def _kept(name: HubName) -> Path | None:
+    """The file or folder of a name as far as the client's cache holds it; None if not."""
+    try:
+        return _kept_or_absent(name)
+    except (LocalEntryNotFoundError, UserError):
+        return None
+
+
+def _kept_or_absent(name: HubName) -> Path:
+    snapshot = Path(snapshot_download(name.repository, revision=name.revision or _MAIN, local_files_only=True))
+    files = [file.relative_to(snapshot).as_posix() for file in snapshot.rglob("*") if file.is_file()]
+    first, *others = _chosen(name, files, str(name))
+    return (snapshot / first).parent if others else snapshot / first
+
+
+def _chosen(name: HubName, files: Sequence[str], place: str) -> list[str]:
+    """The files to read, that with the weights first.
+
+    Raises:
+        UserError: If the place holds no learngene and no model folder, or several learngenes.
+    """
+    if name.inside.endswith(SAFETENSORS):
+        if name.inside not in files:
+            found = [file for file in files if file.endswith(SAFETENSORS)]
+            raise UserError(f"{place}: the repository has no such file; it has {_listed(found)}")
+        return [name.inside]
+    folder = f"{name.inside}/" if name.inside else ""
+    here = [file.removeprefix(folder) for file in files if file.startswith(folder)]
+    learngenes = [file for file in here if file.endswith(LEARNGENE) and "/" not in file]
+    if len(learngenes) > 1:
+        raise UserError(f"{place}: holds {len(learngenes)} learngenes ({_listed(learngenes)}); add /FILE to the name")
+    if learngenes:
+        return [folder + learngenes[0]]
+    if {WEIGHTS, CONFIG} <= {*here}:
+        return [folder + file for file in (WEIGHTS, CONFIG, *BESIDE) if file in here]
+    raise UserError(
+        f"{place}: holds no *{LEARNGENE}, and no {CONFIG} with {WEIGHTS}, but {_listed(here)}; pickled weights are not "
+        f"read from elsewhere"
+    )
+
+
+def _listed(files: Sequence[str]) -> str:
+    return ", ".join([*files[:_LISTED], *(["..."] if len(files) > _LISTED else [])]) or "none"
+
+
+def _name_in_cache(name: HubName, path: Path) -> HubName:
+    """The name of a file or folder in the client's cache: ``models--<repository>/snapshots/<commit>/<inside>``."""
+    parts = path.parts
+    at = parts.index("snapshots", max(i for i, part in enumerate(parts) if part.startswith("models--")))
+    return replace(name, revision=parts[at + 1], inside="/".join(parts[at + 2 :]))
+
+
+@contextmanager
+def _hub_errors(place: str) -> Iterator[None]:
+    """One sentence for what a hub that answers refuses; where the hub is out of reach, errors pass."""
+    try:
+        yield
+    except GatedRepoError as error:  # a kind of RepositoryNotFoundError
+        raise UserError(f"{place}: its owner grants access on request; ask for it on the hub, and {_LOG_IN}") from error
+    except RepositoryNotFoundError as error:
+        raise UserError(f"{place}: no such repository, or a private one; check the name, or {_LOG_IN}") from error
+    except RevisionNotFoundError as error:
+        raise UserError(f"{place}: the repository has no such revision; give a branch or commit after @") from error
+    except Exception as error:
+        if isinstance(error, UserError) or is_full_memory(error) or constants.HF_HUB_OFFLINE:
+            raise
+        reason = (isinstance(error, HfHubHTTPError) and error.server_message) or reason_of(error)
+        raise UserError(f"{place}: the Hugging Face hub does not do it ({reason}); check name and rights") from error

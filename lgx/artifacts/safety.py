@@ -1,0 +1,355 @@
+"""Checks of files that may come from anyone: they run no code, and take no more time and memory than their size says.
+
+Descriptions of tasks and architectures, pickles, safetensors headers, tensors, model folders and checksums are checked
+here, each once, by the module that reads the file.
+"""
+
+import hashlib
+import io
+import pickletools
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, get_args
+
+import timm
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from lgx.architectures import Architecture, GPT2Architecture, architecture_from_dict
+from lgx.architectures.meta_device import building_on
+from lgx.core.schema import (
+    CLASSES,
+    LINE,
+    MAPPING,
+    NUMBERS,
+    POSITIVE,
+    Field,
+    at_most,
+    check_fields,
+    list_of,
+    one_of,
+    shortened,
+)
+from lgx.core.task import Kind
+from lgx.errors import UserError
+from lgx.host.failures import foreign_errors, safetensors_errors
+
+AGAIN = "save it again"
+"""Remedy for a file that contradicts itself."""
+LARGEST_HEADER = 2**24
+"""Most bytes of a safetensors header, which takes many times its size in memory; 10,000 tensors have one million."""
+LARGEST_TUPLE = 10**6
+"""Most elements of a tuple; the elements of a tuple inside it count each time that it occurs."""
+MOST_STEPS = 2 * 10**6
+"""Most operations of a pickle: one byte can make an object of 64; 10,000 tensors and their optimizer take 10^6."""
+
+_ZIP = b"PK\x03\x04"
+"""By these first bytes torch tells the formats apart; zipfile.is_zipfile also accepts a pickle before a zip file."""
+_TUPLES = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_TUPLE"}
+_LARGEST = 65_536
+_LAYERS = ("depth", "depths", "layers", "num_layers", "num_blocks")
+"""Arguments of timm's models that count modules which timm builds one by one."""
+
+# -- descriptions -------------------------------------------------------------------------------------------------
+
+TASK: Mapping[str, Field] = {
+    "name": LINE,
+    "num_classes": CLASSES,
+    "kind": one_of(*get_args(Kind)),
+    "metric": LINE,
+    "num_train": at_most(2**62),
+    "in_chans": at_most(1024),
+    "img_size": at_most(65_536),
+    "mean": NUMBERS,
+    "std": POSITIVE,
+    "class_names": list_of(Field(lambda value: isinstance(value, str), "texts")),
+    "max_len": at_most(2**31),
+    "vocab_size": at_most(2**31),
+}
+"""Keys of ``Task.to_dict``; files may lack some."""
+
+_GPT2 = {
+    "n_layer": at_most(1000, 1),
+    "n_embd": at_most(_LARGEST, 1),
+    "n_head": at_most(_LARGEST, 1),
+    "n_positions": at_most(2**20, 1),
+    "vocab_size": at_most(2**24, 2),
+    "num_labels": CLASSES,
+    "attn_implementation": one_of("eager", "sdpa"),  # for other names transformers downloads code
+    "_attn_implementation": one_of("eager", "sdpa"),
+}
+
+
+def described_architecture(values: Any, place: str) -> Architecture:
+    """The architecture that a file describes.
+
+    Args:
+        values: What ``to_dict`` of an architecture gives.
+        place: Where the values stand, for the message.
+
+    Raises:
+        UserError: If they do not describe an architecture.
+    """
+    try:
+        return architecture_from_dict(check_fields(values, {}, f"{place}: architecture"))
+    except UserError as error:
+        raise UserError(f"{place}: {' '.join(str(error).split())}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UserError(f"{place}: its architecture is damaged ({error}); {AGAIN}") from error
+
+
+# -- files --------------------------------------------------------------------------------------------------------
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_digest(path: Path, expected: str | None, place: str) -> str:
+    """Compare a file with its checksum.
+
+    Args:
+        path: The file.
+        expected: Its SHA-256; None compares nothing.
+        place: What the user named, for the message.
+
+    Returns:
+        The file's SHA-256.
+
+    Raises:
+        UserError: If they differ.
+    """
+    digest = digest_of(path)
+    if expected is not None and digest != expected:
+        raise UserError(f"{place}: has the SHA-256 {digest}, expected {expected}; it is another file, or damaged")
+    return digest
+
+
+def check_intact(path: Path, place: str) -> None:
+    """Read a safetensors header, and compare the size that it states with the file's; no tensor is read.
+
+    Raises:
+        UserError: If the file is damaged, in another format, e.g. an error page, or its header is too large.
+    """
+    check_header(path, place)
+    with safetensors_errors(place), safe_open(path, framework="pt"):
+        pass
+
+
+def check_header(path: Path, place: str) -> None:
+    """Refuse a safetensors file whose header would take too much memory.
+
+    Raises:
+        UserError: If the header is larger than :data:`LARGEST_HEADER`.
+    """
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+    if LARGEST_HEADER < size <= path.stat().st_size:  # otherwise the file is damaged, which safetensors reports
+        raise UserError(f"{place}: has a header of {size:,} bytes, more than {LARGEST_HEADER:,}; do not trust it")
+
+
+def check_pickle(source: Path | io.BytesIO) -> None:
+    """Refuse a checkpoint that would take far more memory or time to read than its size suggests.
+
+    ``torch.load(..., weights_only=True)`` runs no code, but a few hundred bytes can make it use any amount of memory or
+    time: byte arrays of any length, compressed tensors, and tuples that hold the previous tuple twice, whose hash takes
+    twice as long at each level.
+
+    Args:
+        source: A file, or its bytes, that ``torch.save`` wrote, as a zip file or in the older format.
+
+    Raises:
+        ValueError: If it is compressed, or its pickle has millions of operations, or makes byte arrays or tuples of
+            exponential size.
+        Exception: Any error that a damaged file causes in pickle or zip.
+    """
+    with source.open("rb") if isinstance(source, Path) else source as file:
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        is_zip = file.read(4) == _ZIP
+        file.seek(0)
+        if not is_zip:
+            for _ in range(5):  # magic number, version, system, the saved object, and the names of its storages
+                _follow(file)
+            return
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+            are_stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+            if not are_stored or sum(member.file_size for member in members) > size:
+                raise ValueError("it is compressed")
+            for member in members:
+                if member.filename.endswith(".pkl"):
+                    _follow(io.BytesIO(archive.read(member)))  # read at once: pickletools reads bytes
+
+
+def _follow(file: IO[bytes]) -> None:
+    """Follow the pickle's stack, where each tuple is replaced by its size."""
+    stack: list[Any] = []  # None is a mark
+    memo: dict[Any, Any] = {}
+    for step, (opcode, argument, _) in enumerate(pickletools.genops(file)):
+        if step == MOST_STEPS:
+            raise ValueError(f"its pickle has more than {MOST_STEPS:,} operations")
+        name, before = opcode.name, list(opcode.stack_before)
+        if name == "GLOBAL" and str(argument).endswith(" bytearray"):
+            raise ValueError("it makes byte arrays of any length")
+        if name == "MARK":
+            stack.append(None)
+        elif "PUT" in name or name == "MEMOIZE":
+            memo[len(memo) if name == "MEMOIZE" else argument] = stack[-1]
+        elif "GET" in name:
+            stack.append(memo[argument])
+        else:
+            taken: list[int] = []
+            if pickletools.markobject in before:
+                while (top := stack.pop()) is not None:
+                    taken.append(top)
+                before = before[: before.index(pickletools.markobject)]
+            taken += [stack.pop() for _ in before]
+            size = 1 + sum(taken) if name in _TUPLES else 1
+            if size > LARGEST_TUPLE:
+                raise ValueError("its tuples hold each other")
+            stack += [size] * len(opcode.stack_after)
+
+
+# -- tensors ------------------------------------------------------------------------------------------------------
+
+
+def is_weight(value: Any) -> bool:
+    """Whether a value is a tensor of floating-point numbers that stores a number for each element."""
+    return is_number_tensor(value) and bool(value.is_floating_point())
+
+
+def is_number_tensor(value: Any) -> bool:
+    """Whether a value is an ordinary tensor, of whole numbers also, that stores a number for each element."""
+    if not isinstance(value, Tensor) or value.layout is not torch.strided or value.is_meta:
+        return False
+    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
+
+
+def count_layers(names: Iterable[str], prefix: str, place: str) -> int:
+    """Count the layers among names of parameters.
+
+    Args:
+        names: Names of parameters; those of layers begin with ``prefix`` and the layer's number.
+        prefix: :attr:`Architecture.layers`.
+        place: Where the names come from, for the message.
+
+    Raises:
+        UserError: If the layers are not numbered 0, 1, 2, ... without a gap.
+    """
+    found = {name.removeprefix(prefix).split(".")[0] for name in names if name.startswith(prefix)}
+    if wrong := found ^ {str(layer) for layer in range(len(found))}:
+        raise UserError(
+            f"{place}: its layers are not numbered 0 to {len(found) - 1}: {prefix}{min(wrong)[:40]}; {AGAIN}"
+        )
+    return len(found)
+
+
+def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, place: str, strict: bool = False) -> int:
+    """Compare tensors with an architecture's parameters of the same names, for any number of layers.
+
+    Args:
+        tensors: Parameters; some of the architecture's may be missing.
+        architecture: The architecture, with any depth.
+        place: Where the tensors come from, for the message.
+        strict: Whether to refuse parameters that the architecture lacks.
+
+    Returns:
+        Number of layers among the tensors.
+
+    Raises:
+        UserError: If a tensor has another shape, or the layers are not numbered without a gap.
+    """
+    # Only as many layers are built as the file has, so a false description takes no memory.
+    layers = count_layers(tensors, architecture.layers, place)
+    with foreign_errors(place, "its architecture cannot be built", AGAIN, (RuntimeError, TypeError)):
+        expected = architecture.unshared().replace(depth=max(1, layers)).build("meta").state_dict()
+    for name, tensor in tensors.items():
+        if strict and name not in expected:
+            raise UserError(f"{place}: holds {name[:100]}, which its architecture lacks; {AGAIN}")
+        if name in expected and tensor.shape != expected[name].shape:
+            raise UserError(
+                f"{place}: {name} has shape {tuple(tensor.shape)}, but its architecture says "
+                f"{tuple(expected[name].shape)}; {AGAIN}"
+            )
+    return layers
+
+
+# -- model folders ------------------------------------------------------------------------------------------------
+# timm and transformers first build what ``config.json`` describes, in memory of any size, and then compare it with the
+# weights.
+
+
+def check_timm_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path) -> None:
+    """Refuse a configuration of timm that describes a much larger network than the weights beside it.
+
+    Args:
+        about: Content of ``config.json``.
+        tensors: Content of ``model.safetensors``.
+        config: Path of ``config.json``.
+
+    Raises:
+        UserError: If a size or the number of parameters is far larger than the weights allow.
+    """
+    about = check_fields(about, {"architecture": LINE, "model_args": MAPPING, "pretrained_cfg": MAPPING}, str(config))
+    for key, size in _sizes(about.get("model_args", {})):
+        most = len(tensors) if key in _LAYERS else _LARGEST
+        if not abs(size) <= most:
+            raise UserError(
+                f"{config}: model_args: {key} is {shortened(size)}, but the weights beside it allow at most {most:,}; "
+                f"{AGAIN}"
+            )
+    try:
+        with building_on("meta"):
+            expected = timm.create_model(f"local-dir:{config.parent}", pretrained=False).state_dict()
+    except Exception:  # some models of timm cannot be built on the meta device; timm reports other mistakes itself
+        return
+    # The names are not compared, because timm renames the parameters of other projects' models.
+    wanted, there = (sum(tensor.numel() for tensor in each.values()) for each in (expected, tensors))
+    if wanted > 2 * there + 10**7:
+        raise UserError(f"{config}: describes {wanted:,} parameters, but model.safetensors holds {there:,}; {AGAIN}")
+
+
+def check_gpt2_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path) -> None:
+    """Refuse a configuration of transformers that describes another GPT-2 than the weights, or downloads code.
+
+    Args:
+        about: Content of ``config.json``.
+        tensors: Content of ``model.safetensors``.
+        config: Path of ``config.json``.
+
+    Raises:
+        UserError: If a size is too large, parameters have other shapes, or the configuration makes transformers
+            download code.
+    """
+    about = check_fields(about, _GPT2, str(config))
+    if "quantization_config" in about:
+        raise UserError(f"{config}: quantized weights are not supported; save the model without quantization_config")
+    keys = {"depth": "n_layer", "embed_dim": "n_embd", "num_heads": "n_head", "max_len": "n_positions"}
+    keys["vocab_size"] = "vocab_size"
+    default = GPT2Architecture()
+    described = {name: about.get(key, getattr(default, name)) for name, key in keys.items()}
+    architecture = described_architecture({"family": GPT2Architecture.family, **described}, str(config))
+    body = {f"transformer.{name.removeprefix('transformer.')}": tensor for name, tensor in tensors.items()}
+    layers = check_shapes(body, architecture, str(config))
+    if layers != architecture.depth:
+        raise UserError(
+            f"{config}: n_layer is {architecture.depth}, but model.safetensors holds {layers} layers; {AGAIN}"
+        )
+
+
+def _sizes(arguments: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """All numbers in nested arguments, each with the name of its argument."""
+    waiting: list[tuple[str, Any]] = list(arguments.items())
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += [(key, inner) for inner in value]
+        elif isinstance(value, int | float):
+            yield key, value
