@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from lgx.artifacts.pretrained import PretrainedNetwork
     from lgx.artifacts.task_embeddings import Control, TaskEmbeddings
     from lgx.commands.task_examples import TaskReader
 
@@ -58,23 +57,19 @@ def embed(
         accelerator: auto, cpu or gpu.
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
+    from lgx.artifacts.pretrained import load_pretrained
+    from lgx.artifacts.sources import path_of, resolve
     from lgx.commands.task_examples import TaskReader
     from lgx.host.startup import silence_known_warnings
 
     silence_known_warnings()
     _check_numbers(num_workers, worker_timeout, limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
     names = _names(data, control)
-    _check_place(out, force, ancestor, tokenizer, *names)
-    reader = TaskReader(_loaded(ancestor), root, img_size, in_chans, tokenizer, max_len, source, limit)
+    read = resolve(ancestor)
+    _check_place(out, force, path_of(read.place), tokenizer, *names)
+    reader = TaskReader(load_pretrained(read.place), root, img_size, in_chans, tokenizer, max_len, source, limit)
     found = _embed_all(reader, names, batch_size, num_workers, worker_timeout, devices, accelerator)
     _save(found, out, "texts" if reader.reads_texts else "images", control)
-
-
-def _loaded(ancestor: str) -> "PretrainedNetwork":
-    from lgx.artifacts.pretrained import load_pretrained
-    from lgx.artifacts.timm_source import pinned_source
-
-    return load_pretrained(pinned_source(ancestor))
 
 
 def _embed_all(
@@ -94,6 +89,7 @@ def _embed_all(
 
     from data_modules.loaders import loader_options
     from data_modules.samplers import UnpaddedEvalSampler
+    from lgx.artifacts.sources import recorded_name
     from lgx.artifacts.task_embeddings import TaskEmbeddings
     from lgx.components.task_features import sum_features
     from lgx.components.teacher import Teacher
@@ -101,7 +97,7 @@ def _embed_all(
 
     fabric = Fabric(accelerator=accelerator, devices=devices)
     fabric.launch()
-    found = TaskEmbeddings({}, reader.ancestor.name)
+    found = TaskEmbeddings({}, recorded_name(reader.ancestor.name))
     for name in names:
         read = reader.read(name)
         task = read.task
@@ -110,7 +106,7 @@ def _embed_all(
         sampler = UnpaddedEvalSampler(len(read.examples), fabric.global_rank, fabric.world_size)
         options = loader_options(num_workers, read.collate, [task], batch_size, worker_timeout, "--", devices)
         loader: DataLoader[Any] = DataLoader(read.examples, batch_size, sampler=sampler, **options)
-        teacher = Teacher.load(reader.ancestor.name, task, features_only=True)
+        teacher = Teacher.of(reader.ancestor, task, features_only=True)
         shown = track(loader, f"embedding {task.name}", transient=True, disable=fabric.global_rank > 0)
         total, count = sum_features(teacher, (batch.to(fabric.device) for batch in shown))
         summed: Any = fabric.all_reduce(torch.cat([total, total.new_tensor([count])]), reduce_op="sum")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.artifacts.sources import recorded_name
 from lgx.components.features import Features, read_features
 from lgx.components.normalization import renormalize
 from lgx.components.teacher_cache import Answer, TeacherCache
@@ -59,28 +60,31 @@ class Teacher:
 
     @classmethod
     def load(cls, name: str, task: Task, *, features_only: bool = False) -> "Teacher":
-        """Load a teacher for a task.
+        """Load a teacher for a task: what :func:`lgx.artifacts.pretrained.load_pretrained` reads, see :meth:`of`."""
+        return cls.of(load_pretrained(name), task, features_only=features_only)
+
+    @classmethod
+    def of(cls, source: PretrainedNetwork, task: Task, *, features_only: bool = False) -> "Teacher":
+        """A trained network as the teacher of a task.
 
         Args:
-            name: A source that :func:`lgx.artifacts.pretrained.load_pretrained` reads.
+            source: The network.
             task: The task to teach.
             features_only: Whether only :meth:`features` will be used; then its classes need not be the task's.
 
         Raises:
-            UserError: If the source cannot be read, or if the network's kind, classes, image size or channels are not
-                the task's.
+            UserError: If the network's kind, classes, image size or channels are not the task's.
         """
-        source = load_pretrained(name)
-        _check_kind(source, task, name, features_only)
+        _check_kind(source, task, features_only)
         if source.architecture is not None:
-            source.architecture.check_inputs(task, f"ancestor {name}")
+            source.architecture.check_inputs(task, f"ancestor {source.name}")
             return cls(source, task)
         teacher = cls(source, task)
         try:
             teacher(torch.zeros(1, task.in_chans, task.img_size, task.img_size))
         except (RuntimeError, AssertionError) as error:
             raise UserError(
-                f"ancestor {name}: cannot read {task.in_chans} channels of {task.img_size} px "
+                f"ancestor {source.name}: cannot read {task.in_chans} channels of {task.img_size} px "
                 f"({str(error).splitlines()[0]}); set data.img_size and data.in_chans to what it was trained on"
             ) from error
         return teacher
@@ -196,9 +200,9 @@ def _before_head(model: Any, images: Tensor) -> Answer:
     return (model.forward_head(model.forward_features(images), pre_logits=True),)
 
 
-def _check_kind(source: PretrainedNetwork, task: Task, name: str, features_only: bool) -> None:
+def _check_kind(source: PretrainedNetwork, task: Task, features_only: bool) -> None:
     """Refuse a network whose kind, head or classes do not fit the task."""
-    architecture = source.architecture
+    name, architecture = source.name, source.architecture
     kind = architecture.kind if architecture else "classification"
     if (kind == "text") != (task.kind == "text"):
         raise UserError(
@@ -208,28 +212,28 @@ def _check_kind(source: PretrainedNetwork, task: Task, name: str, features_only:
     if features_only:
         return
     if not source.has_head:
-        raise UserError(f"ancestor {name}: has no head that was trained to classify; {_adapting(source, task, name)}")
+        raise UserError(f"ancestor {name}: has no head that was trained to classify; {_adapting(source, task)}")
     if kind != task.kind:
         raise UserError(
-            f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; {_adapting(source, task, name)}"
+            f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; {_adapting(source, task)}"
         )
     classes = architecture.num_classes if architecture else getattr(source.model, "num_classes", task.num_classes)
     if classes != task.num_classes:
         raise UserError(
             f"ancestor {name}: predicts {classes} classes, but task {task.name} has {task.num_classes}; "
-            f"{_adapting(source, task, name)}"
+            f"{_adapting(source, task)}"
         )
 
 
-def _adapting(source: PretrainedNetwork, task: Task, name: str) -> str:
+def _adapting(source: PretrainedNetwork, task: Task) -> str:
     """How to adapt a network to a task, as a command line that lacks nothing but the options of the data."""
     if source.architecture is None:
         return "train it on the task first, with the library that it comes from"
-    own = source.architecture
+    own, name = source.architecture, shlex.quote(recorded_name(source.name))
     if isinstance(own, ViTArchitecture):
         own = own.replace(img_size=task.img_size)  # positions are resampled
     return (
         f"adapt it first, with the options --data of this run: `lgx fit --model Ancestor --model.head new "
-        f"--model.initializer Pretrained --model.initializer.source {shlex.quote(name)} --model.arch {own.spec()} "
+        f"--model.initializer Pretrained --model.initializer.source {name} --model.arch {own.spec()} "
         f"--model.optimizer torch.optim.AdamW --model.optimizer.lr 1e-4`"
     )

@@ -1,4 +1,4 @@
-"""Learngenes and checkpoints say whether they hold a whole network, also those written before they said it."""
+"""Learngenes and checkpoints say whether they hold a whole network."""
 
 import pytest
 import torch
@@ -25,11 +25,9 @@ MADE = {
 
 
 @pytest.mark.parametrize(("kind", "learngene"), MADE.items(), ids=[*MADE])
-@pytest.mark.parametrize("removed", [(), ("content",)], ids=["new", "old"])
-def test_files_tell_networks_from_layers_with_the_key_and_without(kind, learngene, removed, tmp_path):
+def test_files_tell_networks_from_layers(kind, learngene, tmp_path):
     path = tmp_path / "a.learngene.safetensors"
     learngene.save(path)
-    rewrite_description(path, removed)
     expected = "network" if kind == "network" else "layers"
     assert Learngene.load(path).content == learngene.content == expected
     if expected == "network":
@@ -55,7 +53,7 @@ def test_the_key_wins_over_the_rule_and_the_name(tmp_path):
         ({"content": None}, "content is None"),
         ({"content": "hypernetwork"}, "contradicts hypernet"),
         ({"hypernet": {}}, "contradicts hypernet"),
-        ({"search": [1], "selection": [1]}, "selection"),
+        ({"selection": [1]}, "selection"),
     ],
 )
 def test_a_contradicting_description_is_refused(changes, words, tmp_path):
@@ -66,48 +64,16 @@ def test_a_contradicting_description_is_refused(changes, words, tmp_path):
         Learngene.load(path)
 
 
-def test_a_selection_is_read_under_its_old_name(tmp_path):
-    path = tmp_path / "a.learngene.safetensors"
-    MADE["selected layers"].save(path)
-    rewrite_description(path, ("selection", "content"), search=SELECTION)
-    assert Learngene.load(path).selection == SELECTION
-    assert Learngene.load(path).content == "layers"
-
-
-def checkpoint(path, method, plain_network, architecture=VIT, state=STATE, **more):
-    about = {"method": method, "architecture": architecture.to_dict(), "task": {}, "epochs": 1, **more}
-    about |= {} if plain_network is None else {"plain_network": plain_network}
-    torch.save({"lgx": about, "state_dict": {f"network.{key}": tensor for key, tensor in state.items()}}, path)
-    return str(path)
-
-
-@pytest.mark.parametrize(
-    ("method", "plain_network", "more", "expected"),
-    [
-        ("mine", True, {}, True),
-        ("tleg", True, {}, True),
-        ("mine", False, {}, False),
-        ("ancestor", None, {}, True),
-        ("tleg", None, {}, False),
-        ("sws", None, {"architecture": SHARED}, False),
-        ("lsamd", None, {"routing": "batch"}, False),
-        ("tal", None, {"hypernet": {}}, False),
-        ("ancestor", "yes", {}, True),  # no truth value: as if it were missing
-    ],
-)
-def test_checkpoints_tell_plain_networks_with_the_key_and_without(method, plain_network, more, expected, tmp_path):
-    path = checkpoint(tmp_path / "a.ckpt", method, plain_network, **more)
-    if expected:
-        assert load_pretrained(path).architecture == VIT
+@pytest.mark.parametrize("plain_network", [True, False, None, "yes"])
+def test_a_checkpoint_is_a_source_where_it_says_that_it_holds_a_plain_network(plain_network, tmp_path):
+    about = {"method": "mine", "architecture": VIT.to_dict(), "task": {}, "epochs": 1, "plain_network": plain_network}
+    path = tmp_path / "a.ckpt"
+    torch.save({"lgx": about, "state_dict": {f"network.{key}": tensor for key, tensor in STATE.items()}}, path)
+    if plain_network is True:
+        assert load_pretrained(str(path)).architecture == VIT
     else:
         with pytest.raises(UserError, match=r"a\.ckpt: holds no plain network .* give best\.learngene\.safetensors"):
-            load_pretrained(path)
-
-
-def test_an_old_checkpoint_of_a_descendant_of_tleg_is_a_plain_network(tmp_path):
-    deep = VIT.replace(depth=3)
-    path = checkpoint(tmp_path / "a.ckpt", "tleg", None, deep, state=deep.build().state_dict())
-    assert load_pretrained(path).architecture == deep
+            load_pretrained(str(path))
 
 
 def test_runs_write_both_keys(ancestor, sws):

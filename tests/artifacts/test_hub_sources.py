@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
-from lgx.artifacts.remote import cached, located, pinned, without_downloads
 
 import lgx as lgx_package
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.sources import resolve, resolve_kept
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.rows import read_rows
 from lgx.errors import UserError
@@ -61,7 +61,7 @@ def test_the_only_learngene_of_a_repository_is_a_source_and_its_commit_is_record
 
 def test_a_pinned_file_is_downloaded_once_and_then_read_without_a_request(hub, commit, tmp_path):
     name = f"hf://lab/vit@{commit}/{FILE}"
-    assert located(name) == located(name)
+    assert resolve(name) == resolve(name)
     assert len([path for path in hub.requests_of("GET") if path.startswith("/storage/")]) == 1
     hub.requests.clear()
     assert init(name, tmp_path / "vit").code == 0
@@ -72,36 +72,32 @@ def test_an_earlier_commit_a_branch_and_a_file_in_a_folder_are_read(hub, commit,
     other = Path(ancestor_file).read_bytes()
     hub.repositories["lab/vit"].commit({FILE: other})
     hub.repositories["lab/vit"].commit({"small/a.learngene.safetensors": other}, "next")
-    assert Learngene.load("hf://lab/vit").method == "ancestor"
-    assert Learngene.load(f"hf://lab/vit@{commit}").method == "sws"
-    assert pinned("hf://lab/vit@next/small").endswith("/small/a.learngene.safetensors")
+    assert Learngene.load(resolve("hf://lab/vit").place).method == "ancestor"
+    assert Learngene.load(resolve(f"hf://lab/vit@{commit}").place).method == "sws"
+    assert resolve("hf://lab/vit@next/small").name.endswith("/small/a.learngene.safetensors")
     odd = "snapshots/a.learngene.safetensors"  # also the name of a folder in the client's cache
     hub.repositories["lab/vit"].commit({odd: other}, "next")
-    assert load_pretrained(pinned(f"hf://lab/vit@next/{odd}")).name.endswith(f"/{odd}")
-    assert load_pretrained("hf://lab/vit@next/small/a.learngene.safetensors").name.startswith("hf://lab/vit@next")
+    assert load_pretrained(resolve(f"hf://lab/vit@next/{odd}").place).name.endswith(f"/{odd}")
 
 
 def test_a_model_folder_is_read_with_its_record_and_without_its_pickles(hub, descendant, tmp_path):
     commit = hub.add("lab/des", {**descendant, "pytorch_model.bin": b"pickle", "code.py": b"1 / 0"})
-    folder = Path(located("hf://lab/des"))
+    folder = Path(resolve("hf://lab/des").place)
     assert {file.name for file in folder.iterdir()} == {"config.json", "model.safetensors", "lgx.json"}
-    record = StartRecord.read(f"hf://lab/des@{commit}")
+    record = StartRecord.read(resolve(f"hf://lab/des@{commit}").place)
     assert record is not None
     assert record.method == "sws"
     assert init("hf://lab/des", tmp_path / "again").code == 0
     assert (tmp_path / "again/model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
 
 
-def test_without_a_network_the_cached_version_is_read(hub, commit, descendant, monkeypatch, tmp_path, capsys):
+def test_without_a_network_the_cached_version_is_read(hub, commit, descendant, monkeypatch, tmp_path):
     hub.add("lab/des", descendant)
     names = ["hf://lab/vit", "hf://lab/vit/" + FILE, "hf://lab/des"]
-    online = [pinned(name) for name in names]
+    online = [resolve(name) for name in names]
     use_hub(monkeypatch, f"http://127.0.0.1:{free_port()}", str(tmp_path / "hub"))
-    assert [pinned(name) for name in names] == online
-    assert "the cached copy is read" in capsys.readouterr().err
-    with without_downloads():
-        assert located("hf://lab/vit") == located(online[0])
-    assert cached("hf://lab/unknown") == "hf://lab/unknown"
+    assert [resolve(name) for name in names] == online == [resolve(name, download=False) for name in names]
+    assert resolve_kept("hf://lab/unknown").place == "hf://lab/unknown"
 
 
 def test_the_python_functions_read_the_hub(commit):
@@ -151,7 +147,7 @@ def test_a_descendant_is_trained_from_the_hub_and_named_by_its_method(hub, fit, 
         ("hf://lab/vit/x.ckpt", "only safetensors files are read from elsewhere"),
         (
             "hf://lab/text",
-            "holds no *.learngene.safetensors, and no config.json with model.safetensors; it h",
+            "holds no *.learngene.safetensors, and no config.json with model.safetensors, but a.txt",
         ),
         ("hf://lab/pickle", "pickled weights are not read from elsewhere"),
         ("hf://lab/two", "holds 2 learngenes (a.learngene.safetensors, b.learngene.safetensors)"),
@@ -190,7 +186,7 @@ def test_without_a_network_a_name_is_refused_within_seconds(monkeypatch, tmp_pat
     use_hub(monkeypatch, f"http://127.0.0.1:{free_port()}", str(tmp_path / "hub"))
     began = time.monotonic()
     with pytest.raises(UserError, match="the Hugging Face hub cannot be reached"):
-        located("hf://lab/vit")
+        resolve("hf://lab/vit")
     assert time.monotonic() - began < 8
 
 
@@ -200,12 +196,12 @@ def test_a_hub_that_never_answers_is_refused_within_seconds(monkeypatch, tmp_pat
         use_hub(monkeypatch, address, str(tmp_path / "hub"))
         began = time.monotonic()
         with pytest.raises(UserError, match="the Hugging Face hub cannot be reached"):
-            located("hf://lab/vit")
+            resolve("hf://lab/vit")
         assert time.monotonic() - began < 4
 
 
 def test_offline_mode_asks_nobody(hub, commit, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(UserError, match="HF_HUB_OFFLINE forbids requests"):
-        located("hf://lab/vit")
+    with pytest.raises(UserError, match=r"is not in the cache.*HF_HUB_OFFLINE is set"):
+        resolve("hf://lab/vit")
     assert hub.requests == []

@@ -5,12 +5,13 @@ import pickle
 import pytest
 import timm
 import torch
+from jsonargparse import Namespace
 from safetensors.torch import save_file
 
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
-from lgx.training.contract import digests_of_files
+from lgx.training.sources import resolve_sources
 from tests.support.command_line import ARCH, lgx
 from tests.support.families import tiny
 
@@ -50,11 +51,11 @@ def test_pickled_weights_that_could_run_code_are_refused(folder):
 
 def test_the_weights_of_a_folder_are_a_part_of_the_record_of_a_run(folder):
     path, _ = folder
-    config = f"model: {{init_args: {{ancestor: {path}}}}}"
-    before = digests_of_files(config)
+    config = Namespace(model=Namespace(init_args=Namespace(ancestor=str(path), arch="6-Small")))
+    before = resolve_sources(config).digests()
     assert list(before) == ["model.ancestor"]
     torch.save({"cls_token": torch.zeros(1)}, path / "pytorch_model.bin")
-    assert digests_of_files(config) != before
+    assert resolve_sources(config).digests() != before
 
 
 def test_a_folder_of_a_segmentation_network_keeps_the_names_of_its_classes(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lgx.artifacts.sources import path_in, public_name, public_path
+from lgx.artifacts.sources import path_in, public_name, public_path, resolve
 from lgx.results.model_facts import model_facts
 from tests.support.command_line import lgx
 
@@ -53,4 +53,4 @@ def test_a_card_of_a_start_names_no_folder_of_the_machine(sws_file, tmp_path):
     card = (tmp_path / "vit/README.md").read_text()
     assert "weights=here/and/more/v.safetensors" in card
     assert str(tmp_path) not in card
-    assert model_facts(str(tmp_path / "vit"))["source"] == public_name(source)
+    assert model_facts(resolve(str(tmp_path / "vit")))["source"] == public_name(source)

@@ -31,7 +31,7 @@ def test_a_weights_file_holds_the_record_of_its_start(tmp_path, sws_file):
     refused = lgx("init", "--arch", arch, "--num_classes", 3, "--out", out)
     assert f"holds a descendant of method sws from {sws_file}; choose" in refused.sentence
     assert lgx("init", "--arch", arch, "--num_classes", 3, "--out", out, "--force").code == 0
-    assert StartRecord.at(str(out)) == StartRecord("random", "RandomStart")
+    assert StartRecord.read(str(out)) == StartRecord("random", "RandomStart")
 
 
 def test_a_weights_file_of_a_text_model_holds_the_record_of_its_start(tmp_path):

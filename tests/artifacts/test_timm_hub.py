@@ -23,15 +23,15 @@ GPT2 = "gpt2:openai-community/gpt2"
 @pytest.fixture
 def no_network(monkeypatch, tmp_path):
     """A machine without a network: the hub's address refuses connections, and the cache is empty."""
-    monkeypatch.setattr(hub, "_failures", {})
+    hub.failure_of.cache_clear()
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", CLOSED)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 REMEDIES = {
-    NAME: f"`lgx import timm:{NAME} --weights FILE --out FOLDER` reads a file of weights",
-    f"hf-hub:timm/{NAME}": f"`lgx import timm:{NAME} --weights FILE --out FOLDER` reads a file of weights",
+    NAME: f"`lgx import {NAME} --weights FILE --out FOLDER` reads a file of weights",
+    f"hf-hub:timm/{NAME}": f"`lgx import {NAME} --weights FILE --out FOLDER` reads a file of weights",
     GPT2: "give a folder that transformers' save_pretrained wrote",
 }
 

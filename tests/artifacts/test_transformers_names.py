@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from lgx.artifacts.timm_import import import_timm
-from lgx.artifacts.timm_source import TimmSource
 from safetensors.torch import save_file
 
+from lgx.artifacts.sources import TimmSource
+from lgx.artifacts.timm_models import import_timm
 from lgx.artifacts.transformers_names import timm_names
 from lgx.errors import UserError
 from tests.support.extras import import_transformers

@@ -5,10 +5,10 @@ import json
 import pytest
 import timm
 import torch
-from lgx.artifacts.timm_source import TimmSource, weights_of
 from safetensors.torch import save_file
 
 from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.sources import TimmSource, resolve
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -61,7 +61,7 @@ def test_timm_reads_what_import_wrote_with_the_same_logits_and_normalization(sta
 def test_every_option_that_names_an_ancestor_takes_the_text_form(fit, state, tmp_path):
     file = saved(state, tmp_path / "w.safetensors")
     source = f"timm:{TINY},weights={file},img_size=16,patch_size=8"
-    assert weights_of(source) == file
+    assert resolve(source).weights == file
     arch = "depth=3,embed_dim=32,num_heads=1,patch_size=8,img_size=16"
     made = lgx("init", "--source", source, "--method", "weight_selection", "--head", 3, "--arch", arch, "--out",
                tmp_path / "small")  # fmt: skip
@@ -139,15 +139,27 @@ def diverged(state):
 
 
 CHANGES = {
-    "half a checkpoint": (lambda s: without(s, "blocks.6.", "blocks.7."), TINY, ("lacks 24 parameters", "blocks.6.")),
-    "another depth": (lambda s: {**s, "blocks.12.norm1.weight": torch.ones(192)}, TINY, ("blocks.12", "another model")),
+    "half a checkpoint": (
+        lambda s: without(s, "blocks.6.", "blocks.7."),
+        TINY,
+        ("24 of that model are missing",),
+    ),
+    "another depth": (
+        lambda s: {**s, "blocks.12.norm1.weight": torch.ones(192)},
+        TINY,
+        ("not those of", "blocks.12"),
+    ),
     "another width": (lambda s: s, "vit_small_patch16_224", ("has shape [1, 1, 192]", "needs [1, 1, 384]")),
     "another family": (lambda s: s, "vit_small_patch16_dinov3", ("has shape", "vit_small_patch16_dinov3 needs")),
-    "registers": (lambda s: {**s, "reg_token": torch.zeros(1, 4, 192)}, TINY, ("reg_token", "does not have")),
-    "transposed": (transposed, TINY, ("qkv.weight has shape [192, 576]", "it is transposed")),
-    "apart": (apart, TINY, ("holds queries, keys and values apart", "join them")),
+    "registers": (lambda s: {**s, "reg_token": torch.zeros(1, 4, 192)}, TINY, ("1 are not those of", "reg_token")),
+    "transposed": (transposed, TINY, ("qkv.weight has shape [192, 576]", "needs [576, 192]")),
+    "apart": (apart, TINY, ("attn.q_proj.weight", "attn.qkv.weight")),
     "nan": (diverged, TINY, ("norm.weight holds numbers that are not finite",)),
-    "no weights": (lambda _: {"epoch": torch.zeros(1)}, TINY, ("lacks 152 parameters", "none of them fits")),
+    "no weights": (
+        lambda _: {"epoch": torch.zeros(1)},
+        TINY,
+        ("152 of that model are missing",),
+    ),
 }
 
 
@@ -169,9 +181,9 @@ def test_other_mistakes_give_a_sentence(state, tmp_path):
     text.write_text("no weights")
     out = tmp_path / "out"
     for options, words in [
-        ((file, out, "--img_size", 30), "img_size 30 is no multiple of patch_size 16; choose 16 or 32"),
-        ((file, out, "--img_size", 32, "--patch_size", 5), "no multiple of patch_size 5; choose 30 or 35"),
-        ((tmp_path / "none.pth", out), "no such file of weights"),
+        ((file, out, "--img_size", 30), "img_size 30 is no multiple of patch_size 16"),
+        ((file, out, "--img_size", 32, "--patch_size", 5), "no multiple of patch_size 5"),
+        ((tmp_path / "none.pth", out), "no such checkpoint"),
         ((text, out), "unknown kind of file; expected a name that ends in"),
         ((damaged, out), "not an intact checkpoint"),
         ((file, tmp_path / "out.safetensors"), "expected a folder"),
@@ -181,7 +193,7 @@ def test_other_mistakes_give_a_sentence(state, tmp_path):
         assert result.code == 2
         assert words in result.sentence, result.sentence
     assert "did you mean vit_tiny_patch16_224" in imported(file, out, model="vit_tinny_patch16_224").sentence
-    assert "timm has no such tag" in imported(file, out, model=f"{TINY}.mine").sentence
+    assert f"{TINY}.mine: timm has no such model" in imported(file, out, model=f"{TINY}.mine").sentence
     assert "ResNet has no patches" in imported(file, out, "--img_size", 32, model="resnet10t").sentence
 
 

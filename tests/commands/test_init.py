@@ -239,7 +239,6 @@ def test_help_lists_every_method_and_every_option_of_an_initializer():
     for option in ("--source", "--strategy", "--order", "--priority", "--repeat", "--layers", "--noise", "--task"):
         assert f"{option} {option.strip('-').upper()} " in text
     assert "--name" not in text
-    assert "--learngene" not in text
 
 
 def test_an_option_of_another_method_names_the_methods_that_take_it(sws, tmp_path):

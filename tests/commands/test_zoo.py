@@ -7,11 +7,11 @@ from fnmatch import fnmatch
 import pytest
 import timm
 import torch
-from lgx.artifacts.remote import located, pinned
-from lgx.artifacts.remote.checks import digest_of
 from safetensors import safe_open
 
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.safety import digest_of
+from lgx.artifacts.sources import resolve
 from lgx.artifacts.zoo import FOLDER, zoo
 from lgx.errors import UserError
 from tests.support.command_line import lgx
@@ -58,7 +58,7 @@ def test_the_command_of_each_card_starts_a_descendant_that_timm_loads(name, tmp_
 def test_files_hold_half_precision_and_are_computed_in_single_precision(name):
     with safe_open(zoo()[name].path, framework="pt") as file:
         assert {file.get_tensor(key).dtype for key in file.keys()} == {torch.float16}
-    assert {tensor.dtype for tensor in Learngene.load(f"zoo:{name}").tensors.values()} == {torch.float32}
+    assert {tensor.dtype for tensor in Learngene.load(zoo()[name].path).tensors.values()} == {torch.float32}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -81,8 +81,8 @@ def test_the_list_shows_every_entry():
 
 
 def test_a_record_of_another_version_of_a_file_is_refused():
-    assert located(pinned(f"zoo:{NAMES[0]}")) == str(zoo()[NAMES[0]].path)
+    assert resolve(resolve(f"zoo:{NAMES[0]}").name).place == str(zoo()[NAMES[0]].path)
     with pytest.raises(UserError, match=f"zoo:{NAMES[0]}: has the SHA-256"):
-        located(f"zoo:{NAMES[0]}#sha256={'a' * 64}")
+        resolve(f"zoo:{NAMES[0]}#sha256={'a' * 64}")
     with pytest.raises(UserError, match="no such learngene ships with lgx; it has sws-digits, "):
-        located("zoo:none")
+        resolve("zoo:none")

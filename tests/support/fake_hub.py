@@ -88,7 +88,7 @@ def use_hub(monkeypatch: pytest.MonkeyPatch, url: str, cache: str, token: str | 
     """Let the hub's client, which reads its settings when it is imported, use this address and cache."""
     from huggingface_hub import constants
 
-    monkeypatch.setattr(hub, "_failures", {})  # another test may have had a silent server at the same address
+    hub.failure_of.cache_clear()  # another test may have had a silent server at the same address
     monkeypatch.setattr(constants, "ENDPOINT", url)
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", cache)
