@@ -203,7 +203,7 @@ def _from_timm_source(name: str) -> PretrainedNetwork:
 def _from_timm(name: str) -> PretrainedNetwork:
     if "/" in name.split(":")[0] or Path(name).is_file():
         reason = "unknown kind of file" if Path(name).exists() else "no such file or folder"
-        raise UserError(f"{name}: {reason}; give a learngene file, a checkpoint or a model folder")
+        raise UserError(f"{name}: {reason}; give a checkpoint, a learngene file or a model folder")
     return _described(name, load_timm(name))
 
 
