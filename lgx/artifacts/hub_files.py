@@ -184,4 +184,4 @@ def _hub_errors(place: str) -> Iterator[None]:
         if isinstance(error, UserError) or is_full_memory(error) or constants.HF_HUB_OFFLINE:
             raise
         reason = (isinstance(error, HfHubHTTPError) and error.server_message) or reason_of(error)
-        raise UserError(f"{place}: the Hugging Face hub refuses it, or stalls ({reason}); check name and rights") from error
+        raise UserError(f"{place}: the hub refuses it, or stalls ({reason}); check name and rights") from error

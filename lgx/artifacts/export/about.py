@@ -7,6 +7,7 @@ from typing import Any
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork
+from lgx.artifacts.safety import TASK
 from lgx.core.schema import check_fields
 from lgx.core.task import Task
 from lgx.core.version import __version__

@@ -36,6 +36,7 @@ def check_model_place(out: str | Path, writer: str, force: bool, reads: Iterable
     """
     if str(out).endswith(LEARNGENE):
         raise UserError(f"--out {out}: {LEARNGENE} is the suffix of learngenes; give a folder or another suffix")
+
     def is_own(path: Path) -> bool:
         if path.suffix == ".safetensors":
             return read_metadata(path).get(WRITER_KEY) == writer
