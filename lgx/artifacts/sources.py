@@ -212,7 +212,7 @@ class TimmSource:
             known = timm.list_pretrained(f"{base}.*") if timm.is_model(base) else timm.list_models()
             close = difflib.get_close_matches(self.model, known, n=2, cutoff=0.4 if tag else 0.6)
             hint = f"did you mean {' or '.join(close)}?" if close else "see `lgx backbones`"
-            raise UserError(f"{TIMM}{self.model[:100]}: timm has no such model; {hint}")
+            raise UserError(f"{self.model[:100]}: not a file, a folder or a model that timm knows; {hint}")
         for key, least in (("img_size", 1), ("patch_size", 1), ("in_chans", 1), ("num_classes", 0)):
             value = getattr(self, key)
             if value is not None and not least <= value <= (_LARGEST if least else 10**6):

@@ -193,7 +193,10 @@ def test_other_mistakes_give_a_sentence(state, tmp_path):
         assert result.code == 2
         assert words in result.sentence, result.sentence
     assert "did you mean vit_tiny_patch16_224" in imported(file, out, model="vit_tinny_patch16_224").sentence
-    assert f"{TINY}.mine: timm has no such model" in imported(file, out, model=f"{TINY}.mine").sentence
+    assert (
+        f"{TINY}.mine: not a file, a folder or a model that timm knows; did you mean"
+        in imported(file, out, model=f"{TINY}.mine").sentence
+    )
     assert "ResNet has no patches" in imported(file, out, "--img_size", 32, model="resnet10t").sentence
 
 
