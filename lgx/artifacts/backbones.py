@@ -1,19 +1,14 @@
 """List timm's pretrained ViTs, and say of each whether lgx reads it, and why not."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
-from typing import Any
 
 import timm
-import torch
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from lgx.architectures.describing import Description, describe_vit
 from lgx.architectures.forms import MODULES
+from lgx.architectures.meta_device import building_on
 from lgx.host.failures import reason_of
 
 FAMILIES = (*MODULES, "beit", "naflexvit", "vision_transformer_hybrid", "vision_transformer_relpos")
@@ -42,10 +37,6 @@ class Backbone:
     license: str | None
     reason: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
 
 def names_of_backbones(pattern: str = "") -> list[str]:
     """Names of timm's pretrained ViTs.
@@ -57,54 +48,32 @@ def names_of_backbones(pattern: str = "") -> list[str]:
     return [name for name in names if pattern in name or fnmatch(name, pattern)]
 
 
-def backbones(names: Sequence[str], report: Callable[[int], None] | None = None) -> Iterator[Backbone]:
-    """Describe pretrained ViTs of timm; models are built without memory, and each once for all of its weights.
+def describe_backbone(name: str) -> Backbone:
+    """Describe a pretrained ViT of timm; models are built without memory, and each once for all of its weights.
 
     Args:
-        names: Names, see :func:`names_of_backbones`.
-        report: Called with the number of those that are done.
+        name: Its name, see :func:`names_of_backbones`.
     """
-    for done, name in enumerate(names):
-        if report is not None:
-            report(done)
-        parameters, found = _structure(name.partition(".")[0])
-        config = timm.get_pretrained_cfg(name)
-        _, height, width = config.input_size if config is not None else (0, 0, 0)
-        yield Backbone(
-            name=name,
-            is_read=found.architecture is not None,
-            is_predicted=found.architecture is not None and not found.architecture.form,
-            parameters=parameters,
-            img_size=(height, width) if height else None,
-            license=config.license if config is not None else None,
-            reason=found.reason,
-        )
+    parameters, found = _structure(name.partition(".")[0])
+    config = timm.get_pretrained_cfg(name)
+    _, height, width = config.input_size if config is not None else (0, 0, 0)
+    return Backbone(
+        name=name,
+        is_read=found.architecture is not None,
+        is_predicted=found.architecture is not None and not found.architecture.form,
+        parameters=parameters,
+        img_size=(height, width) if height else None,
+        license=config.license if config is not None else None,
+        reason=found.reason,
+    )
 
 
 @cache
 def _structure(model: str) -> tuple[int | None, Description]:
     """Number of parameters and description of a model, whatever its weights."""
     try:
-        with _without_memory(), _WithoutRandomStart():
+        with building_on("meta"):
             network = timm.create_model(model, pretrained=False)
             return sum(parameter.numel() for parameter in network.parameters()), describe_vit(network)
     except Exception as error:  # timm builds some models on real devices only
         return None, Description(None, f"timm cannot build it without memory ({reason_of(error, 100)})")
-
-
-def _without_memory() -> AbstractContextManager[Any]:
-    return torch.device("meta")
-
-
-class _WithoutRandomStart(TorchFunctionMode):
-    """Leaves out the random start of parameters without memory, which takes most of the time of building them."""
-
-    random = frozenset({
-        Tensor.uniform_, Tensor.normal_, Tensor.erfinv_, Tensor.mul_, Tensor.add_, Tensor.clamp_, Tensor.fill_,
-        Tensor.zero_, torch.nn.init.kaiming_uniform_, torch.nn.init.uniform_, torch.nn.init.normal_,
-    })  # fmt: skip
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in self.random and args and isinstance(args[0], Tensor) and args[0].is_meta:
-            return args[0]
-        return func(*args, **(kwargs or {}))

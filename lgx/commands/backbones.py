@@ -1,8 +1,7 @@
 """``lgx backbones``: timm's pretrained ViTs, and which of them lgx reads."""
 
 import json as json_module
-import sys
-from collections.abc import Callable
+from dataclasses import asdict
 
 
 def main(argv: list[str]) -> None:
@@ -33,15 +32,18 @@ def backbones(*, filter: str = "", json: bool = False) -> None:
     Raises:
         UserError: If no backbone has such a name.
     """
-    from lgx.artifacts import backbones as described
+    from rich.console import Console
+    from rich.progress import track
+
+    from lgx.artifacts.backbones import describe_backbone, names_of_backbones
     from lgx.errors import UserError
 
-    names = described.names_of_backbones(filter)
+    names = names_of_backbones(filter)
     if not names:
         raise UserError(f"--filter {filter[:100]}: timm has no pretrained ViT of that name; leave it out to list all")
-    found = list(described.backbones(names, _progress(len(names)) if sys.stderr.isatty() else None))
+    found = [describe_backbone(name) for name in track(names, console=Console(stderr=True), transient=True)]
     if json:
-        print(json_module.dumps([backbone.to_dict() for backbone in found], indent=2))
+        print(json_module.dumps([asdict(backbone) for backbone in found], indent=2))
         return
     width = max(map(len, names))
     print(f"{'backbone':<{width}}  read  parameters     px  license")
@@ -55,14 +57,3 @@ def backbones(*, filter: str = "", json: bool = False) -> None:
         print(f"{each.name:<{width}}  {read:<4}  {size:>10}  {pixels:>5}  {each.license or 'unknown'}{note}")
     read_ones, predicted = sum(each.is_read for each in found), sum(each.is_predicted for each in found)
     print(f"{read_ones} of {len(found)} are read; hypernetworks predict networks of the form of {predicted}")
-
-
-def _progress(total: int) -> Callable[[int], None]:
-    """What prints the progress to the terminal."""
-
-    def report(done: int) -> None:
-        end = "\n" if done == total - 1 else ""
-        sys.stderr.write(f"\r{done + 1} of {total}{end}")
-        sys.stderr.flush()
-
-    return report
