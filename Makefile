@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/installed
 SLURM := slurmctld slurmd munged srun
 
-.PHONY: help docs demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly minimum no-extras workflows wheel sbom \
+.PHONY: help docs pages demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly minimum no-extras workflows wheel sbom \
   release-check soak chaos slurm slurm-programs gpu bench tensorboard clean
 
 help: ## list all targets
@@ -48,6 +48,9 @@ demo-sws: $(READY) ## example of SWS on pocket data: table, runs/demo_sws/report
 	$(BIN)/lgx compare runs/demo_sws --out runs/demo_sws
 
 test: lint types pytest ## lint, types and all fast tests
+
+pages: $(READY) ## README.md and docs/results from the templates in experiments/pages and the committed rows
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.pages
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -1,6 +1,5 @@
 """``lgx reproduce``: the index of tables and figures, its steps, and the verdicts on the papers' claims."""
 
-import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -45,22 +44,6 @@ def test_every_table_has_the_papers_scale_and_a_pocket_one_and_names_its_numbers
         assert not (is_ours and recipe.claims), recipe.name
         if recipe.name in table_names():
             assert recipe.numbers == recipe.name
-
-
-def test_the_readme_of_the_experiments_lists_every_table_with_its_sweeps_and_hours():
-    lines = (ROOT / "experiments/README.md").read_text().splitlines()
-    listed = {cells[1].strip(): cells for line in lines if len(cells := line.split("|")) == 7}
-    for recipe in RECIPES.values():
-        _, _, title, sweeps, hours, measured, _ = listed[recipe.name]
-        assert title.strip() == recipe.title
-        steps = [step.arguments for step in recipe.scales["paper"].steps] if "paper" in recipe.scales else []
-        assert re.findall(r"\]\((.*?)\)", sweeps) == [
-            file.removeprefix("experiments/") for command, file, *_ in steps if command == "sweep"
-        ]
-        assert (hours.strip() == "–") == (sweeps.strip() == "–")
-        assert hours.strip() == "–" or float(hours.replace(",", "")) > 0
-        how = recipe.scales.get("mini")
-        assert ("measured" in measured) == bool(how and how.measured)
 
 
 @pytest.mark.parametrize("step", STEPS)

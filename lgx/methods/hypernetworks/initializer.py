@@ -33,7 +33,7 @@ class HypernetPrediction(Initializer):
         noise: Standard deviation of Gaussian noise, as a share of each matrix's own standard deviation. It makes tiled
             neurons, which are equal, different before fine-tuning.
         spectrum: ``random`` gives every matrix of the blocks the singular values of a random start. Predicted
-            matrices have low rank, which makes some starts train badly. Ours; experiments/README.md has what it gains.
+            matrices have low rank, which makes some starts train badly. Ours; docs/results/tal.md has what it gains.
         seed: Seed of the noise and of the random start.
     """
 

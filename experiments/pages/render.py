@@ -1,0 +1,63 @@
+"""Render pages from templates: ``experiments/pages/docs/results/sws.md.j2`` is the template of ``docs/results/sws.md``.
+
+Numbers, tables and verdicts are inserted from committed rows. Where a sentence concludes something from them, a guard
+(``ahead``, ``level``, ``require``) makes rendering fail as soon as the rows no longer say so.
+"""
+
+import traceback
+from pathlib import Path
+
+import jinja2
+
+from experiments.pages import tables, values
+from experiments.pages.sources import ArenaPage, Sources, selections
+from lgx.methods.lsamd import agreement
+
+TEMPLATES = Path("experiments/pages")
+SUFFIX = ".j2"
+NOTE = "<!-- `make pages` writes this page from {} and committed rows: edit the template. -->\n"
+
+
+class Refutation(Exception):
+    """A page cannot be rendered; the message names the page, the line of its template, what fails and the numbers."""
+
+
+class Pages:
+    """All pages that are rendered from committed rows of the current folder."""
+
+    def __init__(self) -> None:
+        self.sources = Sources()
+        loader = jinja2.FileSystemLoader(TEMPLATES)
+        self._jinja = jinja2.Environment(
+            loader=loader, extensions=["jinja2.ext.do"], undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+        )  # fmt: skip
+        own = self.sources
+        self._jinja.globals |= {
+            "rows": own.rows, "cells": own.cells, "mean": own.mean, "span": own.span, "claim": own.claim,
+            "paper": own.paper, "verdicts": own.verdicts, "counts": own.counts, "judged": own.judged,
+            "recipes": own.recipes, "grid": tables.grid, "cross": tables.cross, "leads": tables.leads, "depths": tables.depths,
+            "tasks": tables.tasks, "markdown": tables.markdown, "average": values.average, "gains": values.gains, "ahead": values.ahead,
+            "level": values.level, "require": values.require, "agreement": agreement, "selections": selections,
+            "arena": lambda file, name: ArenaPage(own, file, name),
+        }  # fmt: skip
+
+    def names(self) -> list[str]:
+        """Paths of all pages."""
+        found = sorted(TEMPLATES.rglob(f"*{SUFFIX}"))
+        return [path.relative_to(TEMPLATES).as_posix().removesuffix(SUFFIX) for path in found]
+
+    def render(self, name: str) -> str:
+        """The text of a page; ``sources.used`` then has the files that it was made from.
+
+        Raises:
+            Refutation: If the rows no longer say what the page concludes.
+        """
+        self.sources.used.clear()
+        template = f"{name}{SUFFIX}"
+        try:
+            return NOTE.format(TEMPLATES / template) + self._jinja.get_template(template).render()
+        except (values.Refuted, jinja2.TemplateError) as error:
+            at = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(SUFFIX)]
+            place = f", line {at[-1].lineno} of its template" if at else ""
+            line = f"\n  {at[-1].line}" if at else ""
+            raise Refutation(f"{name}{place}: {error}{line}") from error

@@ -1,0 +1,171 @@
+"""Committed rows, and what is computed from them: verdicts, the arena, LSAMD's selections, times."""
+
+import csv
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from functools import cache
+from math import inf
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from experiments.pages.values import Lead, Leads, Measured, Refuted, Values
+from lgx.arena.arena_file import Arena, load_arena
+from lgx.arena.points import read_points
+from lgx.arena.sections import sections_of
+from lgx.arena.verdicts import against_scratch, best_within, setbacks
+from lgx.core.rows import Row, read_rows
+from lgx.methods.lsamd.selection import Selection
+from lgx.results.markdown import to_markdown
+from lgx.results.reproduction import JudgedClaim, Recipe, claims_as_markdown, judged_claims, load_recipes
+
+RESULTS = Path("experiments/results")
+Cells = Mapping[str, str]
+
+
+class Sources:
+    """Committed files of the current folder, each read once.
+
+    Attributes:
+        used: The files that were asked for; a page's own, if it is emptied before.
+    """
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+        self.read_rows: Callable[[str], list[Row]] = cache(read_rows)
+        self.read_cells: Callable[[str], list[Cells]] = cache(_read_cells)
+        self.recipes: Callable[[], dict[str, Recipe]] = cache(load_recipes)
+        self._judged = cache(lambda table: judged_claims([self.recipes()[table]], "mini"))
+
+    def rows(self, *names: str, **options: Any) -> Measured:
+        """Rows of files of results, or of other files by their paths; see :class:`Measured`."""
+        return Measured((row for name in names for row in self._file(name)), **options)
+
+    def cells(self, name: str) -> list[Cells]:
+        """The lines of a file of another form than rows."""
+        return self.read_cells(self._use(name))
+
+    def mean(self, name: str, column: str, **where: Any) -> float:
+        """Mean of a column over the lines with these values; a range chooses numbers."""
+        found = [
+            float(line[column])
+            for line in self.cells(name)
+            if all(int(line[k]) in v if isinstance(v, range) else line[k] == v for k, v in where.items())
+        ]
+        if not found:
+            raise Refuted(f"{name} has no line with {where}")
+        return fmean(found)
+
+    def span(self, name: str, what: str, *codes: str) -> str:
+        """Least and largest measured value of the code of some commits; without any, of the latest code."""
+        lines = [line for line in self.cells(f"docs/performance/{name}.csv") if line["what"] == what]
+        old = ("0ccd4be", "73b9469", "a3f12aa")
+        numbers = [float(x["value"]) for x in lines if (x["code"] in codes if codes else x["code"] not in old)]
+        if not numbers:
+            raise Refuted(f"{name}.csv has no value of {what!r} for {codes or 'the latest code'}")
+        digits = 0 if max(numbers) >= 100 else 1 if max(numbers) >= 5 else 2
+        least, most = f"{min(numbers):,.{digits}f}", f"{max(numbers):,.{digits}f}"
+        return least if least == most else f"{least} to {most}"
+
+    def claim(self, table: str, claim: str) -> JudgedClaim:
+        """The verdict on a claim, by its words in the table of verdicts."""
+        for judged in self._claims(table):
+            if judged.cells()[1].removesuffix(" (control)") == claim:
+                return judged
+        raise Refuted(f"experiments/index.yaml: {table} has no claim {claim!r}")
+
+    def paper(self, table: str, claim: str) -> str:
+        """The lead that the paper printed, without a sign."""
+        return f"{abs(self.claim(table, claim).verdict.paper or 0):.1f}"
+
+    def judged(self) -> list[JudgedClaim]:
+        """All claims and controls with their verdicts."""
+        return [judged for table in self.recipes() for judged in self._claims(table)]
+
+    def verdicts(self, *chosen: tuple[str, str]) -> str:
+        """The table of verdicts, of all claims or of some."""
+        listed = [self.claim(*place) for place in chosen] or self.judged()
+        return claims_as_markdown(listed).rpartition("\n\n")[0]
+
+    def counts(self) -> str:
+        """How many claims hold, in words."""
+        return claims_as_markdown(self.judged()).rpartition("\n\n")[2]
+
+    def _claims(self, table: str) -> list[JudgedClaim]:
+        mini = self.recipes()[table].scales.get("mini")
+        for file in mini.measured if mini else ():
+            self._use(file)
+        return self._judged(table)
+
+    def _file(self, name: str) -> list[Row]:
+        return self.read_rows(self._use(name))
+
+    def _use(self, name: str) -> str:
+        path = name if "/" in name else f"{RESULTS / name}.csv"
+        self.used.add(path)
+        return path
+
+
+def _read_cells(path: str) -> list[Cells]:
+    with Path(path).open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+class ArenaPage:
+    """An arena's tables, and its differences to training from scratch with the same total compute."""
+
+    def __init__(self, sources: Sources, file: str, name: str) -> None:
+        self.arena: Arena = load_arena(file)
+        self.curves = read_points(self.arena, sources._file(name))
+
+    def table(self, number: int) -> str:
+        """A table of the report: 0 averages, 1 best starts, 2 compute to accuracy."""
+        refused = {(start, size): "refused" for start in ("pretrained",) for size in self.arena.sizes}
+        (table,) = sections_of(self.arena, self.curves, refused)[number].tables
+        return to_markdown(table).split("\n\n", 1)[1].strip()
+
+    @property
+    def setbacks(self) -> list[str]:
+        """Where more training from scratch ended significantly worse."""
+        return setbacks(self.curves, self.arena.scratch)
+
+    @property
+    def winners(self) -> set[str]:
+        """The best starts of all tasks and sizes, within each budget of scratch and without a bound."""
+        found = set()
+        for place, curve in self.curves[self.arena.scratch].items():
+            for flops in (*(point.flops.total for point in curve), inf):
+                choice = best_within(self.curves, place, flops)
+                found |= {choice.start} if choice else set()
+        return found
+
+    def sign(self, start: str, epochs: int) -> int:
+        """1 where a start is significantly above scratch, -1 where it is below, else 0."""
+        return int(Leads([self.lead(start, epochs)]).signs.replace("-", "-1").replace("+", "1"))
+
+    def accuracy(self, start: str, task: str, size: str, epochs: int = 4) -> Values:
+        """Accuracy of descendants after some epochs."""
+        for point in self.curves[start].get((task, size), ()):
+            if point.budget == epochs:
+                return Values(f"{start}, {task}, {size}, {epochs} epochs", point.accuracy)
+        raise Refuted(f"{start} was not measured on {task}, {size}, {epochs} epochs")
+
+    def lead(self, start: str, epochs: int) -> Lead:
+        """Accuracy of a start minus that of scratch."""
+        found = against_scratch(self.curves, start, self.arena.scratch, epochs)
+        if found is None or found[0].summary.half_width is None:
+            raise Refuted(f"scratch was not measured with the compute of {start} after {epochs} epochs")
+        return Lead(found[0].summary.mean, found[0].summary.half_width, found[0].claimable, 1)
+
+
+def selections(cells: list[Cells]) -> dict[tuple[str, int], tuple[Selection, float]]:
+    """(gate, seed) -> an LSAMD selection with its swap profiles, and the mean validation accuracy in percent."""
+    shares: dict[tuple[str, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    rises: dict[tuple[str, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    accuracies: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
+    for line in cells:
+        run = line["selection"], int(line["seed"])
+        shares[run][line["task"]].append(float(line["base_share"]))
+        rises[run][line["task"]].append(float(line["swap_rise"]))
+        accuracies[run][line["task"]] = 100 * float(line["accuracy"])
+    return {run: (Selection(own, "batch", rises[run]), fmean(accuracies[run].values())) for run, own in shares.items()}

@@ -1,0 +1,147 @@
+"""Pages with measured numbers are what ``make pages`` writes from the committed rows, and follow them."""
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+
+from experiments.pages import values
+from experiments.pages.render import Pages, Refutation
+from lgx.core.rows import Row, read_rows
+from lgx.planning import sweep_hours
+from lgx.results.reproduction import load_recipes
+from tests.support.paths import EXPERIMENTS, ROOT
+
+RESULTS = sorted((EXPERIMENTS / "results").glob("*.csv"))
+OTHERS = ("deit_tiny_seconds", "lsamd_gates", "tal_guidance_norms")
+"""Files that have columns of their own."""
+LIMITS = {"README.md": 160, "experiments/README.md": 250}
+SHOWN: set[Row] = set()
+"""Rows that some page inserts or guards, except those of the arena, all of which its tables show."""
+CARDS = {"sws-digits": "digits", "tleg-digits": "digits", "tal-pocket": "motions", "lsamd-pocket": "persons"}
+
+
+@pytest.fixture(scope="module")
+def pages() -> Pages:
+    return Pages()
+
+
+@pytest.fixture(scope="module")
+def written(pages: Pages) -> dict[str, tuple[str, frozenset[str]]]:
+    """Page -> its text, and the files that it was made from."""
+    with pytest.MonkeyPatch.context() as patch:
+        matches = values._matches
+        patch.setattr(values, "_matches", lambda row, where: matches(row, where) and not SHOWN.add(row))
+        return {name: (pages.render(name), frozenset(pages.sources.used)) for name in pages.names()}
+
+
+@pytest.mark.parametrize("name", Pages().names())
+def test_a_committed_page_is_what_make_pages_writes(written, name):
+    assert (ROOT / name).read_text() == written[name][0], f"{name}: run make pages"
+    assert len(written[name][0].splitlines()) <= LIMITS.get(name, 300)
+
+
+@pytest.mark.parametrize("name", Pages().names())
+def test_every_table_has_as_many_cells_in_each_line(written, name):
+    for table in re.findall(r"(?:^\|.*\|\n)+", written[name][0], re.MULTILINE):
+        counts = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(counts) == 1, table
+
+
+def test_every_file_of_results_is_used_by_a_page(written):
+    used = frozenset().union(*(files for _, files in written.values()))
+    assert {path.relative_to(ROOT).as_posix() for path in RESULTS} <= used
+
+
+def is_shown(row: Row | Mapping[str, str]) -> bool:
+    """Whether pages show a row; of seconds those of one data set, of norms those of the two parts of the loss."""
+    if isinstance(row, Row):
+        return row in SHOWN or (row.run.startswith("runs/arena_mini") and (row.split, row.metric) == ("test", "acc"))
+    return "dtd10" not in row.get("run", "") and row.get("part") != "loss_norms"
+
+
+def changed(row: Any) -> Any:
+    """The row with another value."""
+    if isinstance(row, Row):
+        return replace(row, value=3 * row.value + 0.2)
+    column = next(key for key in ("seconds", "norm", "base_share") if key in row)
+    return {**row, column: str(1 - float(row[column]) if column == "base_share" else 3 * float(row[column]))}
+
+
+def test_most_measured_accuracies_are_shown(pages, written):
+    rows = [row for path in RESULTS if path.stem not in (*OTHERS, "arena_mini") for row in read_rows(path)]
+    tested = [row for row in rows if (row.split, row.metric) == ("test", "acc")]
+    assert len(SHOWN.intersection(tested)) > 0.85 * len(tested)
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_changed_row_changes_a_page_or_fails_a_guard(pages, written, monkeypatch, path):
+    name = path.relative_to(ROOT).as_posix()
+    own = [
+        page for page, (_, files) in written.items() if name in files and "results/" in page and "verdicts" not in page
+    ]
+    reader = "read_cells" if path.stem in OTHERS else "read_rows"
+    read = getattr(pages.sources, reader)
+    rows = list(read(name))
+    shown = [number for number, row in enumerate(rows) if is_shown(row)]
+    for number in random.Random(path.stem).sample(shown, 2):
+        others = [*rows[:number], changed(rows[number]), *rows[number + 1 :]]
+        monkeypatch.setattr(pages.sources, reader, lambda file, others=others: others if file == name else read(file))
+        assert any(differs(pages, page, written[page][0]) for page in own)
+
+
+def differs(pages: Pages, page: str, text: str) -> bool:
+    try:
+        return pages.render(page) != text
+    except Refutation:
+        return True
+
+
+def test_a_refuted_conclusion_is_named_with_its_page_and_numbers(pages, monkeypatch):
+    name, read = "experiments/results/sws_fashion_mnist.csv", pages.sources.read_rows
+    worse = [replace(row, value=row.value / 2) if row.method == "sws" else row for row in read(name)]
+    monkeypatch.setattr(pages.sources, "read_rows", lambda file: worse if file == name else read(file))
+    with pytest.raises(Refutation) as refuted:
+        pages.render("docs/results/sws.md")
+    assert re.match(
+        r"docs/results/sws.md, line \d+ of its template: the rows no longer say that SWS", str(refuted.value)
+    )
+    assert re.search(r"-\d+\.\d ± \d+\.\d", str(refuted.value))
+
+
+def test_rows_name_their_hardware_and_have_one_value_for_each_measurement():
+    for path in RESULTS:
+        assert path.stem in OTHERS or all(row.hardware for row in read_rows(path)), path
+    for recipe in load_recipes().values():
+        for how in recipe.scales.values():
+            found: dict[tuple[object, ...], float] = {}
+            for row in (row for file in how.measured for row in read_rows(ROOT / file)):
+                value = found.setdefault(row.key[:-1], row.value)
+                assert row.value == pytest.approx(value, rel=1e-4, nan_ok=True), (recipe.name, row.run)
+
+
+@pytest.mark.parametrize(("name", "task"), CARDS.items())
+def test_cards_of_the_zoo_give_the_measured_numbers(name, task):
+    rows = [row for row in read_rows(EXPERIMENTS / "zoo/descendants.csv") if (row.split, row.metric) == ("test", "acc")]
+    found: dict[tuple[str, bool], list[float]] = defaultdict(list)
+    for row in (row for row in rows if row.task == f"pocket_{task}"):
+        found[row.method, row.epochs > 0].append(100 * row.value)
+    card = Path(ROOT / f"lgx/artifacts/zoo/{name}.md").read_text()
+    for method in ("random", name.split("-")[0]):
+        cells = [f"{fmean(own):.1f} ± {stdev(own):.1f}" for own in (found[method, False], found[method, True])]
+        assert f"| {method} | {' | '.join(cells)} |" in card
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_gpu_hours_are_those_that_the_plan_gives(pages):
+    for line in pages.sources.cells("experiments/gpu_hours.csv"):
+        if line["sweep"] not in ("tal/table2.yaml", "sws/table5.yaml"):  # of many runs: longer than all others together
+            hours = sweep_hours(EXPERIMENTS / line["sweep"], 312, 0.4, "ham10000=7211").hours
+            assert hours == pytest.approx(float(line["hours"]), rel=1e-3), line["sweep"]
