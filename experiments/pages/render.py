@@ -5,6 +5,7 @@ Numbers, tables and verdicts are inserted from committed rows. Where a sentence 
 """
 
 import traceback
+from functools import partial
 from pathlib import Path
 
 import jinja2
@@ -29,17 +30,27 @@ class Pages:
         self.sources = Sources()
         loader = jinja2.FileSystemLoader(TEMPLATES)
         self._jinja = jinja2.Environment(
-            loader=loader, extensions=["jinja2.ext.do"], undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+            loader=loader, extensions=["jinja2.ext.do"], undefined=jinja2.StrictUndefined,
+            trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
         )  # fmt: skip
-        own = self.sources
-        self._jinja.globals |= {
-            "rows": own.rows, "cells": own.cells, "mean": own.mean, "span": own.span, "claim": own.claim,
-            "paper": own.paper, "verdicts": own.verdicts, "counts": own.counts, "judged": own.judged,
-            "recipes": own.recipes, "grid": tables.grid, "cross": tables.cross, "leads": tables.leads, "depths": tables.depths,
-            "tasks": tables.tasks, "markdown": tables.markdown, "average": values.average, "gains": values.gains, "ahead": values.ahead,
-            "level": values.level, "require": values.require, "agreement": agreement, "selections": selections,
-            "arena": lambda file, name: ArenaPage(own, file, name),
-        }  # fmt: skip
+        own, functions = (
+            self.sources,
+            (tables.grid, tables.cross, tables.leads, tables.depths, tables.tasks, tables.markdown),
+        )
+        functions += (values.average, values.gains, values.ahead, values.level, values.require, selections)
+        functions += (
+            own.rows,
+            own.cells,
+            own.mean,
+            own.span,
+            own.claim,
+            own.paper,
+            own.verdicts,
+            own.counts,
+            own.judged,
+        )
+        self._jinja.globals |= {function.__name__: function for function in functions}
+        self._jinja.globals |= {"recipes": own.recipes, "agreement": agreement, "arena": partial(ArenaPage, own)}
 
     def names(self) -> list[str]:
         """Paths of all pages."""

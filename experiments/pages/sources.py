@@ -120,9 +120,8 @@ class ArenaPage:
 
     def table(self, number: int) -> str:
         """A table of the report: 0 averages, 1 best starts, 2 compute to accuracy."""
-        refused = {(start, size): "refused" for start in ("pretrained",) for size in self.arena.sizes}
-        (table,) = sections_of(self.arena, self.curves, refused)[number].tables
-        return to_markdown(table).split("\n\n", 1)[1].strip()
+        (table,) = sections_of(self.arena, self.curves)[number].tables
+        return "\n".join(line for line in to_markdown(table).splitlines() if line.startswith("|"))
 
     @property
     def setbacks(self) -> list[str]:
