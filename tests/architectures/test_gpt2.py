@@ -1,14 +1,12 @@
 """GPT-2 classifiers: names, specifications, sets, and the model itself."""
 
 import json
-import sys
 
 import pytest
 import torch
 
 from lgx.architectures import (
     GPT2_NAMES,
-    NAMES,
     GPT2Architecture,
     ViTArchitecture,
     architecture_from_dict,
@@ -43,17 +41,6 @@ def test_names_specs_and_dictionaries_round_trip(architecture):
     plain = architecture.replace(num_classes=2)
     assert parse_any_architecture(name_of(architecture)) == parse_any_architecture(architecture.spec()) == plain
     assert architecture_from_dict(json.loads(json.dumps(architecture.to_dict()))) == architecture
-
-
-def test_one_parser_and_one_dictionary_reader_serve_both_families():
-    assert parse_any_architecture("6-Small,img_size=64", num_classes=7) == parse_architecture(
-        "6-Small,img_size=64", num_classes=7
-    )
-    vit = NAMES["6-Small"]
-    assert architecture_from_dict(vit.to_dict()) == vit
-    assert parse_any_architecture("3-GPT2,max_len=128", num_classes=5) == GPT2Architecture(
-        3, max_len=128, num_classes=5
-    )
 
 
 @pytest.mark.parametrize(
@@ -144,14 +131,6 @@ def test_dropout_is_off_unless_asked_for():
     assert torch.equal(model(ids), model(ids))
     noisy = GPT2.build(drop_rate=0.5)
     assert not torch.equal(noisy(ids), noisy(ids))
-
-
-def test_a_missing_extra_ends_with_one_sentence(monkeypatch):
-    for name in [n for n in sys.modules if n == "lgx.architectures.gpt2_model"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(UserError, match=r"needs transformers, .*pip install 'lgx\[nlp\]'"):
-        GPT2.build("meta")
 
 
 @pytest.mark.slow
