@@ -4,7 +4,7 @@ import csv
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lgx.core.csv_cells import escape_cell, unescape_cell
 from lgx.core.schema import LINE, shortened
@@ -73,8 +73,6 @@ LARGEST = 2**26
 """Most bytes of a file that is read: some 300,000 rows."""
 
 COLUMNS = tuple(field.name for field in fields(Row))
-_ORIGIN = ("commit", "config", "hardware")
-"""Columns that older files lack."""
 
 
 def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
@@ -106,25 +104,10 @@ def read_rows(path: str | Path) -> list[Row]:
 def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
     rows = []
     try:
-        missing = set(COLUMNS) - set(_ORIGIN) - set(reader.fieldnames or ())
-        if missing:
+        if missing := set(COLUMNS) - set(reader.fieldnames or ()):
             raise UserError(f"{path}: lacks the column(s) {', '.join(sorted(missing))}; expected {', '.join(COLUMNS)}")
         for cells in reader:
-            rows.append(
-                Row(
-                    method=_text(cells["method"]),
-                    architecture=_text(cells["architecture"]),
-                    task=_text(cells["task"]),
-                    split=_text(cells["split"]),
-                    epochs=_whole(cells["epochs"]),
-                    metric=_text(cells["metric"]),
-                    value=float(cells["value"]),
-                    seed=_whole(cells["seed"]),
-                    n=_whole(cells["n"]),
-                    run=_text(cells["run"]),
-                    **{column: _text(cells[column]) for column in _ORIGIN if cells.get(column)},
-                )
-            )
+            rows.append(Row(**{column: _READERS.get(column, _text)(cells[column]) for column in COLUMNS}))
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text ({error.reason}); give the file that the run wrote") from error
     except (csv.Error, TypeError, ValueError) as error:
@@ -144,6 +127,10 @@ def _whole(cell: str) -> int:
     if abs(value) >= 2**63:
         raise ValueError(f"{shortened(cell)} is too large")
     return value
+
+
+_READERS: dict[str, Callable[[str], Any]] = {"epochs": _whole, "value": float, "seed": _whole, "n": _whole}
+"""Columns that hold numbers, and how they are read."""
 
 
 def add_rows(path: str | Path, rows: Iterable[Row]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import lgx
 from lgx.core.provenance import commit, config_hash
-from lgx.core.rows import COLUMNS, read_rows
+from lgx.core.rows import read_rows
 
 
 def test_rows_of_a_run_name_its_configuration_and_the_machine(ancestor: Path) -> None:
@@ -17,19 +17,6 @@ def test_rows_of_a_run_name_its_configuration_and_the_machine(ancestor: Path) ->
     assert config == config_hash(text) == config_hash("# another version\n" + text)
     assert config != config_hash(text.replace("max_epochs: ", "max_epochs: 1"))
     assert all("CPU cores" in row.hardware and row.commit == commit() for row in read_rows(ancestor / "results.csv"))
-
-
-def test_rows_of_an_earlier_version_are_read(ancestor: Path, tmp_path: Path) -> None:
-    lines = (ancestor / "results.csv").read_text().splitlines()
-    assert lines[0].endswith(",run,commit,config,hardware")
-    cells = len(COLUMNS) - 3
-    assert all(line.count('"') in (0, 2) for line in lines)
-    short = [",".join(line.rsplit(",", 3)[:-3]) for line in lines]
-    (tmp_path / "results.csv").write_text("\n".join(short) + "\n")
-    rows = read_rows(tmp_path / "results.csv")
-    assert short[0].count(",") == cells - 1
-    assert len(rows) == len(lines) - 1
-    assert {(row.commit, row.config, row.hardware) for row in rows} == {("", "", "")}
 
 
 def test_the_commit_is_marked_when_the_code_was_changed(tmp_path: Path) -> None:

@@ -29,10 +29,3 @@ def test_every_row_is_read_as_it_was_written(tmp_path_factory, method, architect
         _, cells = csv.reader(file)
     assert not any(cell.startswith(_DANGEROUS) for column, cell in enumerate(cells) if column != 6)
     assert float(cells[6]) == value  # a number is no text: -0.5 stays
-
-
-def test_files_of_older_versions_are_read_as_they_are(tmp_path):
-    header = "method,architecture,task,split,epochs,metric,value,seed,n,run"
-    (tmp_path / "old.csv").write_text(f"{header}\n=sws,'quoted',-task,test,1,acc,-0.5,0,10,+run\n")
-    (row,) = read_rows(tmp_path / "old.csv")
-    assert (row.method, row.architecture, row.task, row.value, row.run) == ("=sws", "'quoted'", "-task", -0.5, "+run")
