@@ -29,29 +29,20 @@ def list_sets(root: str = "data", json: bool = False) -> None:
     from pathlib import Path
 
     from lgx.core.markers import any_exist
+    from lgx.core.readable import aligned
 
     sets = _listed()
     present = {facts["name"] for facts in sets if any_exist(Path(root), facts["markers"])}
     if json:
         _print_json(sets, present)
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    wide = console.width >= 130
-    hint = None if wide else "--json shows licenses and sources too"
-    table = Table(title=f"Data sets (root: {root})", caption=hint)
-    for heading in ("name", "here", "classes", "train", "val", "test"):
-        table.add_column(heading, justify="left" if heading in ("name", "here") else "right", no_wrap=True)
-    for heading in ("license", "source") if wide else ():
-        table.add_column(heading, overflow="fold")
+    lines = [("name", "here", "classes", "train", "val", "test")]
     for facts in sets:
         sizes = ["-" if size is None else f"{size:,}" for size in facts["sizes"].values()]
-        words = (facts["license"], facts["source"]) if wide else ()
         here = "yes" if facts["name"] in present else "no"
-        table.add_row(facts["name"], here, f"{facts['classes']:,}", *sizes, *words)
-    console.print(table)
+        lines.append((facts["name"], here, f"{facts['classes']:,}", *sizes))
+    print("\n".join(aligned(lines, left=2)))
+    print(f"\nbelow {root}; --json shows licenses and sources too")
 
 
 def _listed() -> list[dict[str, Any]]:

@@ -65,9 +65,7 @@ def _show(tuning: "Tuning", trials: list[Any]) -> None:
     """
     import shlex
 
-    from rich.console import Console
-    from rich.table import Table
-
+    from lgx.core.readable import aligned
     from lgx.errors import UserError
     from lgx.runs.jobs import jobs_folder
     from lgx.runs.sweeps import option_arguments
@@ -78,13 +76,12 @@ def _show(tuning: "Tuning", trials: list[Any]) -> None:
         raise UserError(f"all {len(trials)} trials failed; their logs are below {logs}")
     best, *_ = scored = sorted(scored, key=lambda trial: trial.value, reverse=tuning.direction == "maximize")
     failed = f"; {len(trials) - len(scored)} failed" if len(trials) > len(scored) else ""
-    table = Table(
-        "trial", f"val/{tuning.metric}", *tuning.space, caption=f"{len(scored)} trials{failed}", caption_justify="left"
-    )
+    lines = [("trial", f"val/{tuning.metric}", *tuning.space)]
     for trial in scored[:SHOWN]:
-        drawn = (trial.params[option] for option in tuning.space)
-        table.add_row(str(trial.number), f"{trial.value:.4g}", *(_short(value) for value in drawn))
-    Console().print(table)
+        drawn = (_short(trial.params[option]) for option in tuning.space)
+        lines.append((str(trial.number), f"{trial.value:.4g}", *drawn))
+    print("\n".join(aligned(lines, left=1)))
+    print(f"{len(scored)} trials{failed}")
     folder = ["--runs_dir", tuning.runs_dir, "--experiment", tuning.experiment, "--name", "best"]
     options = option_arguments({**tuning.options, **best.params})
     arguments = ["fit", "--config", tuning.config, *folder, "--seed_everything", str(tuning.seed), *options]

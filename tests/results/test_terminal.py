@@ -1,7 +1,5 @@
 """Tables are readable in a terminal of any width."""
 
-import re
-
 import pytest
 from rich.cells import cell_len
 
@@ -53,17 +51,3 @@ def test_a_text_in_a_table_is_folded_and_not_divided(monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert shown.count("┏") == 1
     assert "│ 12.5 │" in shown
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_arch_fits_the_terminal_and_shows_what_differs(monkeypatch, width):
-    monkeypatch.setenv("COLUMNS", str(width))
-    specs = [f"depth={depth},embed_dim=16,num_heads=2,patch_size=4,img_size=16" for depth in (4, 6)]
-    done = lgx("arch", *specs)
-    assert max(map(cell_len, done.out.splitlines())) <= width
-    assert re.search(r"│ depth=6 +│ +37\.78 k │ 397\.12 k │", done.out)
-    mixed = lgx("arch", specs[0], "Aux-B", "6-Small").out
-    assert max(map(cell_len, mixed.splitlines())) <= width
-    assert "…" not in mixed
-    for word in ("img_size=16", "31.22 k", "274.18 k", "36.95 M", "23.38 G", "3-3-4-3-3"):
-        assert word in mixed
