@@ -102,6 +102,11 @@ class Sizes:
             name, _, text = text.partition(",")
             named = parse_architecture(name)
             like = like.replace(**{key: getattr(named, key) for key in like.shared_keys})
+        if text and "=" not in text.partition(",")[0]:
+            raise UserError(
+                f"--arch {text}: names a whole network, which leaves a budget nothing to choose; leave out the budget, "
+                f"or fix some sizes only, for example --arch depth=6,img_size=64"
+            )
         like = like.replace(embed_dim=self.head, num_heads=1, num_classes=num_classes)
         keys = {part.partition("=")[0].strip() for part in text.split(",") if text}
         if text:

@@ -1,7 +1,6 @@
 """Select a part of a ViT's width: the same elements wherever parameters share an axis."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -11,17 +10,12 @@ from lgx.architectures.axes import Axis, axes_of
 from lgx.errors import UserError
 from lgx.initialization.expansion import evenly_spaced
 
+Choice = Callable[[Axis, Axis], list[int]]
+"""Chooses elements of an axis: (of the source, of the target) -> indices in the source, one per target element.
 
-class Choice(Protocol):
-    """Chooses elements of an axis: ``choose(of_source, of_target) -> indices``.
-
-    Both axes describe one part. The indices are those of ``of_target.size`` elements of the source, and depend on kind
-    and owner alone, so that parameters which share the axis get the same elements.
-    """
-
-    def __call__(self, source: Axis, target: Axis) -> list[int]:
-        """Indices of the chosen elements."""
-
+Both axes describe one part. The indices depend on the axes' kind and owner alone, so that parameters which share the
+axis get the same elements.
+"""
 
 _WORDS = {"embed": "embed_dim", "heads": "heads", "head": "elements of a head", "hidden": "hidden neurons of the MLP"}
 

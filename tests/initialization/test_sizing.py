@@ -163,7 +163,7 @@ def test_an_impossible_budget_is_refused_with_the_nearest_possible_one(space, bu
 @pytest.mark.parametrize(
     ("arch", "words"),
     [
-        ("6-Small", "unknown key '6-Small'"),
+        ("6-Small", "--arch 6-Small: names a whole network, which leaves a budget nothing to choose"),
         ("depth=9", "--arch depth=9: the start fills 1 to 6"),
         ("embed_dim=40", "--arch embed_dim=40: a head of the start is 16 wide"),
         ("embed_dim=48,num_heads=6", "a head of the start is 16 wide"),

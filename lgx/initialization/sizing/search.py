@@ -14,6 +14,8 @@ from lgx.initialization.sizing.latency import Stopwatch
 
 _GROWTH = 1.25
 """For a budget of time each measured width is at least so many times the one before."""
+_TRIALS = 3
+"""Depths of a width that are measured at most, where the estimate was wrong."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,12 @@ def find_sizes(
         if ratios and not fitting:
             break  # a wider network takes more
         found += fitting
-    if not found:
-        raise UserError(f"{' and '.join(map(str, budgets))}: no network that the start fills keeps to it")
     best = _best(found, budgets, most)
-    for budget in budgets:
-        if budget.quantity == "latency" and stopwatch is not None:
-            best = _best([_within(candidate, budget.limit, stopwatch) for candidate in best], budgets, most)
+    if stopwatch is not None:
+        measured = [_measured(candidate, budgets, stopwatch) for candidate in best]
+        best = _best([candidate for candidate in measured if candidate is not None], budgets, most)
+    if not best:
+        raise UserError(f"{' and '.join(map(str, budgets))}: no network that the start fills keeps to it; give more")
     return best
 
 
@@ -120,18 +122,24 @@ def _deepest(
     if stopwatch is not None:
         parts["latency"] = stopwatch.parts(sizes, embed_dim, mlp_ratio)
     limits = [(budget.limit - parts[budget.quantity][0]) / parts[budget.quantity][1] for budget in budgets]
-    depth = min(math.floor(min(limits)), sizes.depth[1])
+    depth = math.floor(min([*limits, sizes.depth[1]]))
     latency = parts["latency"][0] + depth * parts["latency"][1] if stopwatch is not None else 0.0
     return Candidate(sizes, depth, embed_dim, mlp_ratio, latency)
 
 
-def _within(candidate: Candidate, limit: float, stopwatch: Stopwatch) -> Candidate:
-    """A candidate with its latency measured, and with fewer layers where it took longer than estimated."""
-    least = candidate.sizes.depth[0]
-    while (latency := stopwatch.measure(candidate.architecture)) > limit and candidate.depth > least:
-        depth = min(candidate.depth - 1, math.floor(candidate.depth * limit / latency))
-        candidate = replace(candidate, depth=max(depth, least))
-    return replace(candidate, latency=latency)
+def _measured(candidate: Candidate, budgets: Sequence[Budget], stopwatch: Stopwatch) -> Candidate | None:
+    """A candidate at the largest of a few measured depths that keeps to its latency; None if each takes longer."""
+    sizes, limit = candidate.sizes, next(budget.limit for budget in budgets if budget.quantity == "latency")
+    others = [budget for budget in budgets if budget.quantity != "latency"]
+    most = _deepest(sizes, candidate.embed_dim, candidate.mlp_ratio, others, None).depth
+    tried: dict[int, Candidate] = {}
+    depth = candidate.depth
+    while depth not in tried and len(tried) < _TRIALS:
+        found = replace(candidate, depth=depth)
+        tried[depth] = replace(found, latency=stopwatch.measure(found.architecture))
+        depth = max(min(math.floor(depth * limit / tried[depth].latency), most), sizes.depth[0])
+    fitting = [found for found in tried.values() if found.latency <= limit]
+    return max(fitting, key=lambda found: found.depth, default=None)
 
 
 def _best(candidates: Sequence[Candidate], budgets: Sequence[Budget], most: int) -> list[Candidate]:
