@@ -136,8 +136,6 @@ def main(args: Sequence[str] | None = None) -> None:
     Args:
         args: The command line without the program's name; ``sys.argv`` by default.
     """
-    if device() == "cpu":
-        keep_freed_memory()
     try:
         auto_cli(SUITES, args=None if args is None else list(args), prog="benchmarks")
     except UserError as error:
@@ -186,7 +184,9 @@ def _loaders(pixels: int, batch: int, workers: int, repeats: int) -> Measurement
 
 
 def _settings(size: str, batch: str, precision: str) -> Iterator[tuple[str, int, str]]:
-    """Every size at every batch and precision."""
+    """Every size at every batch and precision. Steps on the CPU keep freed memory, as those of lgx fit do."""
+    if device() == "cpu":
+        keep_freed_memory()
     for option, text, known in (("size", size, SIZES), ("precision", precision, PRECISIONS)):
         if unknown := {*text.split(",")} - {*known}:
             raise UserError(f"--{option}: unknown value {', '.join(unknown)}; choose from {', '.join(known)}")
