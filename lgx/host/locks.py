@@ -35,17 +35,12 @@ def locked(folder: str | Path) -> Iterator[int | None]:
     Yields:
         The file descriptor of the lock, which a child process may inherit; None if another process holds the lock.
     """
-    path = _lock_file(folder)
-    with _opened(path) as file:
-        if _is_inherited(file.fileno()):
-            yield file.fileno()
-        elif not _take(file, path):
-            yield None
-        elif _is_at(file, path):
-            yield file.fileno()
-        else:  # its holder removed the file after it was opened here
-            with locked(folder) as lock:
-                yield lock
+    path, is_current = _lock_file(folder), False
+    while not is_current:  # its holder may remove the file after it was opened here
+        with _opened(path) as file:
+            taken = _is_inherited(file.fileno()) or _take(file, path)
+            if is_current := not taken or _is_at(file, path):
+                yield file.fileno() if taken else None
 
 
 @contextmanager

@@ -10,8 +10,7 @@ from lgx.errors import Preempted, UserError
 from lgx.runs.jobs import Job, is_finished, run_in_subprocess
 from lgx.runs.pool import Pool
 from lgx.runs.progress import Progress
-from lgx.runs.slurm_states import SlurmStates
-from lgx.runs.submitit_executors import SlurmExecutor
+from lgx.runs.submitit_executors import SlurmExecutor, SlurmStates
 
 SBATCH = """#!{python}
 import os, re, subprocess, sys
