@@ -1,7 +1,7 @@
 """Arena files: tasks, sizes, starts and budgets, and the runs that measure them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,51 +42,41 @@ class Arena:
 
     Attributes:
         file: The file.
-        content: What it holds.
         runs_dir: Folder of all runs.
+        experiment: Folder of the runs below ``runs_dir``.
+        seeds: Seeds.
+        config: Configuration of the descendants.
+        tasks: Options of each task.
+        sizes: Options of each size.
+        epochs: Epochs of training, unless a start has its own.
+        starts: For each start its options, and perhaps a configuration, sizes and epochs of its own.
+        scratch: The start that every other is compared with at the same total compute.
+        rival: The start against which the number of sizes is counted from which another one is cheaper.
+        ancestor: Source of the ancestor; empty without one.
+        sources: Runs whose files the starts read, by their names.
     """
 
     file: Path
-    content: Mapping[str, Any]
     runs_dir: str
-
-    @property
-    def experiment(self) -> str:
-        """Folder of the runs below ``runs_dir``."""
-        return str(self.content["experiment"])
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """Names of the tasks."""
-        return tuple(self.content["tasks"])
-
-    @property
-    def sizes(self) -> tuple[str, ...]:
-        """Names of the sizes."""
-        return tuple(self.content["sizes"])
-
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """Names of the starts."""
-        return tuple(self.content["starts"])
-
-    @property
-    def scratch(self) -> str:
-        """The start that every other is compared with at the same total compute."""
-        return str(self.content["scratch"])
-
-    @property
-    def rival(self) -> str | None:
-        """The start against which the number of sizes is counted from which another one is cheaper."""
-        return self.content.get("rival")
+    experiment: str
+    seeds: Sequence[int]
+    config: str
+    tasks: Mapping[str, Mapping[str, Any]]
+    sizes: Mapping[str, Mapping[str, Any]]
+    epochs: Sequence[int]
+    starts: Mapping[str, Mapping[str, Any]]
+    scratch: str
+    rival: str | None = None
+    ancestor: str = ""
+    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def budgets(self, start: str) -> tuple[int, ...]:
         """Epochs of training from a start."""
-        return tuple(self.content["starts"][start].get("budgets", self.content["budgets"]))
+        return tuple(self.starts[start].get("budgets", self.epochs))
 
     def sizes_of(self, start: str) -> tuple[str, ...]:
         """Sizes that are measured from a start."""
-        return tuple(self.content["starts"][start].get("sizes", self.sizes))
+        return tuple(self.starts[start].get("sizes", self.sizes))
 
     def sweep(self, longer: Mapping[tuple[str, str], int] | None = None) -> Sweep:
         """All runs.
@@ -99,10 +89,10 @@ class Arena:
         """
         runs = list(self._sources())
         for start in self.starts:
-            runs += self._runs(start, self.tasks, self.sizes_of(start), self.budgets(start))
+            runs += self._runs(start, list(self.tasks), self.sizes_of(start), self.budgets(start))
         for (task, size), epochs in (longer or {}).items():
             runs += self._runs(self.scratch, [task], [size], [epochs])
-        content = {"experiment": self.experiment, "seeds": self.content["seeds"], "runs": runs}
+        content = {"experiment": self.experiment, "seeds": self.seeds, "runs": runs}
         return expand_sweep(self.file, content, self.runs_dir)
 
     def measured_by(self, run: str) -> Measurement | None:
@@ -152,15 +142,14 @@ class Arena:
 
     def _ancestor_runs(self, sweep: Sweep) -> set[str]:
         """Folders of the runs that train the ancestor."""
-        ancestor, runs = str(self.content.get("ancestor", "")), str(Path(self.runs_dir) / self.experiment)
-        files = [ancestor.replace("{runs}", runs).replace("{seed}", str(seed)) for seed in self.content["seeds"]]
-        parents = {str(parent) for file in files for parent in Path(file).parents}
+        ancestor = self.ancestor.replace("{runs}", str(Path(self.runs_dir) / self.experiment))
+        parents = {str(parent) for seed in self.seeds for parent in Path(ancestor.replace("{seed}", str(seed))).parents}
         return {spec.folder for spec in sweep.runs if spec.folder in parents}
 
     def _sources(self) -> Iterator[dict[str, Any]]:
-        for name, source in (self.content.get("sources") or {}).items():
-            matrix = {key: self.content[f"{key}s"] for key in ("task", "size") if f"{{{key}}}" in name}
-            yield {"name": name, **source, "matrix": matrix}
+        for name, source in self.sources.items():
+            every = {"task": self.tasks, "size": self.sizes}
+            yield {"name": name, **source, "matrix": {key: every[key] for key in every if f"{{{key}}}" in name}}
 
     def _runs(
         self,
@@ -170,17 +159,17 @@ class Arena:
         budgets: Sequence[int],
     ) -> Iterator[dict[str, Any]]:
         """Entries of the sweep for a start: one for budgets that train, one for a test without training."""
-        entry, content = self.content["starts"][start], self.content
+        entry = self.starts[start]
         for trains in (True, False):
             epochs = {str(budget): {"trainer.max_epochs": budget} for budget in budgets if (budget > 0) == trains}
             if epochs:
                 yield {
                     "name": _NAME,
                     "command": "fit" if trains else "test",
-                    "config": entry.get("config", content["config"]),
+                    "config": entry.get("config", self.config),
                     "matrix": {
-                        "task": {name: content["tasks"][name] for name in tasks},
-                        "size": {name: content["sizes"][name] for name in sizes},
+                        "task": {name: self.tasks[name] for name in tasks},
+                        "size": {name: self.sizes[name] for name in sizes},
                         "start": {start: entry.get("options") or {}},
                         "budget": epochs,
                     },
@@ -220,10 +209,10 @@ def load_arena(file: str | Path, runs_dir: str = "runs") -> Arena:
         if key in content and content[key] not in content["starts"]:
             raise UserError(f"{file}: {key} must be one of the starts {', '.join(content['starts'])}, got "
                             f"{shortened(content[key])}")  # fmt: skip
-    sources = content.get("sources") or {}
-    if not isinstance(sources, dict) or not all(isinstance(source, dict) for source in sources.values()):
+    if not all(isinstance(source, dict) for source in content.get("sources", {}).values()):
         raise UserError(f"{file}: sources must map each name to a run with config and options")
-    arena = Arena(file, _filled(content, str(content.get("ancestor", ""))), runs_dir)
+    filled = _filled(content, str(content.get("ancestor", "")))
+    arena = Arena(file, runs_dir, epochs=filled.pop("budgets"), **filled)
     arena.sweep()
     return arena
 

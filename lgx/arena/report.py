@@ -29,7 +29,7 @@ def report_of(arena: Arena, curves: Curves, rows: Sequence[Row]) -> Report:
     """
     words = ", ".join(sorted({row.hardware for row in rows if row.hardware}))
     overview = (
-        f"{len({row.run for row in rows})} runs, seeds {', '.join(str(seed) for seed in arena.content['seeds'])}, "
+        f"{len({row.run for row in rows})} runs, seeds {', '.join(str(seed) for seed in arena.seeds)}, "
         f"tasks {', '.join(arena.tasks)}, sizes {', '.join(arena.sizes)}; {words}."
     )
     return Report(TITLE, headlines(arena, curves), [overview], sections_of(arena, curves))

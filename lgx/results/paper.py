@@ -7,15 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from lgx.errors import UserError
-from lgx.host.safety import load_plain
+from lgx.host.safety import read_yaml
 from lgx.methods import registry
 
 FILE = Path("experiments/paper_numbers.yaml")
-# libyaml is ten times faster; both loaders build plain values only.
-_FIELDS = ("method", "architecture", "task", "epochs", "metric", "unit", "variant")
 _SIZES = {"T": "Tiny", "S": "Small", "B": "Base"}
 AVERAGE = "average"
 """Name of a mean over tasks, or over architectures."""
@@ -142,36 +138,40 @@ def same_architecture(one: str, other: str) -> bool:
     return plain_name(one) == plain_name(other)
 
 
-def load_table(name: str, path: str | Path | None = None) -> PaperTable:
+def load_table(name: str, file: Path | None = None) -> PaperTable:
     """Load one table.
 
     Args:
         name: Its key, e.g. ``sws/table1``.
-        path: File to read; by default ``experiments/paper_numbers.yaml`` under the current directory, else in the
+        file: File to read; by default ``experiments/paper_numbers.yaml`` under the current directory, else in the
             repository that the package is installed from.
 
     Raises:
         UserError: If the file is missing or malformed or has no such table; the sentence lists the names nearest to
             ``name`` and all tables of that paper.
     """
-    file = _find_file(path)
-    entries = _read(file)
-    if name not in (names := _names(entries)):
-        raise UserError(_unknown(name, names, file))
+    entries, paper = _read(file), name.partition("/")[0]
+    tasks = entries.pop(_TASKS, {})
+    if name not in entries:
+        own = [known for known in entries if known.startswith(f"{paper}/")]
+        close = difflib.get_close_matches(name, entries, n=3, cutoff=0.5)
+        hint = f"; nearest are {', '.join(close)}" if close else ""
+        papers = sorted({known.partition("/")[0] for known in entries})
+        listing = f"{paper} has {', '.join(own)}" if own else f"papers are {', '.join(papers)}"
+        raise UserError(f"no table {name!r}{hint}; {listing}")
     try:
-        tasks = entries.get(_TASKS, {})
-        return _table(name, entries[name], {**tasks.get(_ALL, {}), **tasks.get(name.partition("/")[0], {})})
+        return _table(name, entries[name], {**tasks.get(_ALL, {}), **tasks.get(paper, {})})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{file}, table {name}: {error}; see the head of the file for the form of a table") from error
+        raise UserError(f"{file or FILE}, table {name}: {error}; see the head of the file for its form") from error
 
 
-def table_names(path: str | Path | None = None) -> list[str]:
+def table_names() -> list[str]:
     """Names of all tables, in the file's order.
 
     Raises:
         UserError: If the file is missing or malformed.
     """
-    return _names(_read(_find_file(path)))
+    return [name for name in _read() if name != _TASKS]
 
 
 def plain_name(architecture: str) -> str:
@@ -180,37 +180,10 @@ def plain_name(architecture: str) -> str:
     return f"{named[2]}-{_SIZES[named[1]]}" if named else architecture
 
 
-def _find_file(path: str | Path | None) -> Path:
-    places = [Path(path)] if path is not None else [FILE, Path(__file__).resolve().parents[2] / FILE]
-    for place in places:
-        if place.is_file():
-            return place
-    looked = " and ".join(str(place) for place in places)
-    raise UserError(f"the papers' numbers are missing: looked for {looked}; run from the repository's folder")
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        entries = load_plain(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{file}: not readable as YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(entries, dict):
-        raise UserError(f"{file}: expected a mapping from names of tables to tables")
-    return {str(name): entry for name, entry in entries.items()}
-
-
-def _names(entries: Mapping[str, Any]) -> list[str]:
-    return [name for name in entries if name != _TASKS]
-
-
-def _unknown(name: str, names: Sequence[str], file: Path) -> str:
-    paper = name.partition("/")[0]
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    own = [known for known in names if known.startswith(f"{paper}/")]
-    papers = sorted({known.partition("/")[0] for known in names})
-    hint = f"; nearest are {', '.join(close)}" if close else ""
-    listing = f"{paper} has {', '.join(own)}" if own else f"papers are {', '.join(papers)}"
-    return f"no table {name!r} in {file}{hint}; {listing}"
+def _read(file: Path | None = None) -> dict[str, Any]:
+    installed = Path(__file__).resolve().parents[2] / FILE
+    found = read_yaml(file or (FILE if FILE.is_file() else installed), "run from the repository's folder")
+    return dict(found)
 
 
 def _table(name: str, entry: Mapping[str, Any], tasks: Mapping[str, str]) -> PaperTable:
@@ -235,18 +208,7 @@ def _columns(columns: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]])
 
 
 def _row(given: Mapping[str, Any], cell: float | str) -> PaperRow:
-    unknown = set(given) - set(_FIELDS)
-    if unknown:
-        raise ValueError(f"unknown description {', '.join(sorted(unknown))}; known are {', '.join(_FIELDS)}")
-    word = isinstance(cell, str)
-    return PaperRow(
-        method=str(given.get("method", "")),
-        architecture=str(given.get("architecture", "")),
-        task=str(given.get("task", "")),
-        epochs=given.get("epochs"),
-        metric=str(given["metric"]),
-        unit=str(given["unit"]),
-        variant=str(given.get("variant", "")),
-        value=None if word else float(cell),
-        remark=str(cell) if word else "",
-    )
+    texts = dict.fromkeys(("method", "architecture", "task", "variant"), "")
+    texts |= {key: "" if value is None else str(value) for key, value in given.items() if key != "epochs"}
+    value, remark = (None, cell) if isinstance(cell, str) else (float(cell), "")
+    return PaperRow(**texts, epochs=given.get("epochs"), value=value, remark=remark)

@@ -114,7 +114,7 @@ def test_what_nobody_knows_to_be_stored_is_not_measured():
 
 
 def test_the_committed_verdict_counts_the_parameters_of_the_learngene():
-    stored = load_recipe("sws/table2").scales["mini"].stored["sws"]
+    stored = load_recipe("sws/table2").scales["mini"].options.stored["sws"]
     auxiliary = parse_architecture(stored)
     learngene = Learngene("sws", auxiliary, take_layers(auxiliary.build().state_dict(), [0, 2, 5, 7, 10]))
     (found,) = (c for c in judged_claims([load_recipe("sws/table2")], "mini") if c.verdict.claim == STORED)

@@ -114,7 +114,7 @@ def test_every_claim_with_printed_numbers_is_right_in_the_paper():
     for recipe in RECIPES.values():
         how = recipe.scales.get("paper")
         if recipe.numbers and how and how.results:
-            paper = load_table(recipe.numbers).of_split(how.split)
+            paper = load_table(recipe.numbers).of_split(how.options.split)
             for claim in recipe.claims:
                 printed = judge_claim(claim, [], recipe.options("paper"), paper).paper
                 assert printed is None or printed > claim.is_stored, f"{recipe.name}: {claim} is {printed}"

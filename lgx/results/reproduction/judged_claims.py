@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, get_args
 
 from lgx.errors import UserError
-from lgx.results.comparison import compare, load_paper
+from lgx.results.comparison import Options, compare, load_paper
 from lgx.results.markdown import piped
 from lgx.results.merging import find_results
 from lgx.results.report import NONE
@@ -64,17 +64,13 @@ def judged_claims(recipes: Iterable[Recipe], scale: str) -> list[JudgedClaim]:
     Raises:
         UserError: If a file of measurements is missing or damaged.
     """
-    return [
-        JudgedClaim(
-            recipe.name,
-            recipe.scales[scale].metric if scale in recipe.scales else "acc",
-            verdict,
-            verdict.claim in recipe.controls,
-            recipe.scales[scale].split if scale in recipe.scales else "test",
-        )
-        for recipe in recipes
-        for verdict in _verdicts(recipe, scale)
-    ]
+    judged = []
+    for recipe in recipes:
+        options = recipe.scales[scale].options if scale in recipe.scales else Options()
+        for verdict in _verdicts(recipe, scale):
+            is_control = verdict.claim in recipe.controls
+            judged.append(JudgedClaim(recipe.name, options.metric, verdict, is_control, options.split))
+    return judged
 
 
 def _verdicts(recipe: Recipe, scale: str) -> list[Verdict]:

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,31 +28,15 @@ class Scale:
         steps: Command lines in their order.
         results: Folders of runs, or files of rows, with the measurements.
         measured: Committed files with rows of earlier measurements; may be empty.
-        tasks: Names of the tasks to compare; empty for all.
-        methods: Names of the methods to compare; empty for all.
-        metric: Metric that is compared.
-        metrics: Metric of tasks that are judged on another one, by their names.
-        split: Split on which it is measured.
         show: Command lines that draw figures; ``{out}`` is the folder of the results.
-        confounded: For claims whose two sides differ in more than the method at this scale, what else differs.
-        architectures: For claims about some architectures only, their names at this scale.
-        stored: By method, the architecture of what it stores, or ``each`` for separate networks; runs tell it, too.
-        labels: Label in the rows -> method of the claims, where the two differ.
+        options: How the measurements are compared, without what all scales share.
     """
 
     steps: tuple[Step, ...]
-    results: tuple[str, ...] = ()
-    measured: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
-    metric: str = "acc"
-    split: str = "test"
-    show: tuple[str, ...] = ()
-    metrics: Mapping[str, str] = field(default_factory=dict)
-    confounded: Mapping[Claim, str] = field(default_factory=dict)
-    architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
-    stored: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
+    results: tuple[str, ...]
+    measured: tuple[str, ...]
+    show: tuple[str, ...]
+    options: Options
 
 
 @dataclass(frozen=True)
@@ -95,13 +79,14 @@ class Recipe:
         Raises:
             UserError: If there is no such scale.
         """
-        how, paper = self.at(scale), self.scales.get("paper")
-        return Options(
-            how.metric, how.split, self.numbers,
-            methods=how.methods, tasks=how.tasks, claims=self.claims + self.controls, task_metrics=how.metrics,
-            confounded=how.confounded, architectures=how.architectures, stored=how.stored,
-            paper_architectures=paper.architectures if paper else {}, labels=how.labels, folders=not measured,
-        )  # fmt: skip
+        paper = self.scales.get("paper")
+        return replace(
+            self.at(scale).options,
+            paper=self.numbers,
+            claims=self.claims + self.controls,
+            paper_architectures=paper.options.architectures if paper else {},
+            folders=not measured,
+        )
 
 
 def load_recipes(file: Path = FILE) -> dict[str, Recipe]:
@@ -112,17 +97,13 @@ def load_recipes(file: Path = FILE) -> dict[str, Recipe]:
     """
     if not file.is_file():
         raise UserError(f"{file}: no such file; run from the repository's folder")
-    content = read_yaml(file, "it is a part of the repository")
-    if not isinstance(content, dict):
-        raise UserError(f"{file}: expected a mapping from names of tables to their reproductions")
-    known = set(table_names())
-    recipes = {}
-    for name, entry in content.items():
+    known, recipes = set(table_names()), {}
+    for name, entry in read_yaml(file, "it is a part of the repository").items():
         if str(name).startswith("."):  # shared by several entries
             continue
         try:
             recipes[name] = _recipe(name, entry, known)
-        except UserError as error:
+        except (UserError, TypeError, AttributeError) as error:
             raise UserError(f"{file}, {name}: {error}") from error
     return recipes
 
@@ -135,41 +116,44 @@ def load_recipe(name: str, file: Path = FILE) -> Recipe:
     """
     recipes = load_recipes(file)
     if name not in recipes:
-        close = difflib.get_close_matches(name, recipes, n=3, cutoff=0.5)
-        hint = f"nearest are {', '.join(close)}" if close else f"known are {', '.join(recipes)}"
-        raise UserError(f"unknown table or figure {name!r}; {hint}")
+        close = difflib.get_close_matches(name, recipes, n=3, cutoff=0.5) or recipes
+        raise UserError(f"unknown table or figure {name!r}; known are {', '.join(close)}")
     return recipes[name]
 
 
-def _recipe(name: str, entry: Any, known: set[str]) -> Recipe:
-    _check(entry, _KEYS, "the entry")
+def _recipe(name: str, entry: Mapping[str, Any], known: set[str]) -> Recipe:
+    _check(entry, _KEYS)
     numbers = entry.get("numbers", name if name in known else None)
     if numbers is not None and numbers not in known:
         raise UserError(f"numbers {numbers!r}: no such table in the papers' numbers")
     claims, controls = (tuple(map(Claim.parse, entry.get(key, ()))) for key in ("claims", "controls"))
-    scales = {scale: _scale(scale, entry[scale]) for scale in SCALES if scale in entry}
+    scales = {scale: _scale(entry[scale]) for scale in SCALES if scale in entry}
     if not scales or "title" not in entry:
         raise UserError("expected a title and at least one of pocket, mini and paper")
     for scale, how in scales.items():
-        for key, about in (("confounded", how.confounded), ("architectures", how.architectures)):
-            if unknown := about.keys() - {*claims, *controls}:
+        for key in ("confounded", "architectures"):
+            if unknown := getattr(how.options, key).keys() - {*claims, *controls}:
                 raise UserError(f"{scale}: {key}: '{next(iter(unknown))}' is no claim of this entry")
     return Recipe(name, str(entry["title"]), numbers, claims, controls, scales)
 
 
-def _scale(name: str, entry: Any) -> Scale:
-    _check(entry, _SCALE_KEYS, name)
-    given: dict[str, Any] = {key: tuple(map(str, _flat(entry[key]))) for key in _LISTS if key in entry}
-    given |= {key: str(entry[key]) for key in ("metric", "split") if key in entry}
-    for key in ("metrics", "confounded", "architectures", "stored", "labels"):
-        _check(entry.get(key, {}), entry.get(key, {}), key)
-    for key in ("metrics", "stored", "labels"):
-        given[key] = {str(name): str(value) for name, value in entry.get(key, {}).items()}
-    given["confounded"] = {Claim.parse(claim): str(reason) for claim, reason in entry.get("confounded", {}).items()}
-    given["architectures"] = {
-        Claim.parse(claim): tuple(map(str, _flat(names))) for claim, names in entry.get("architectures", {}).items()
-    }
-    return Scale(tuple(map(Step.parse, _flat(entry.get("steps", ())))), **given)
+def _scale(entry: Mapping[str, Any]) -> Scale:
+    _check(entry, _SCALE_KEYS)
+    results, measured, tasks, methods, show = (tuple(map(str, _flat(entry.get(key, ())))) for key in _LISTS)
+    options = Options(
+        entry.get("metric", "acc"),
+        entry.get("split", "test"),
+        methods=methods,
+        tasks=tasks,
+        task_metrics=entry.get("metrics", {}),
+        confounded={Claim.parse(claim): reason for claim, reason in entry.get("confounded", {}).items()},
+        architectures={
+            Claim.parse(claim): tuple(_flat(names)) for claim, names in entry.get("architectures", {}).items()
+        },
+        stored=entry.get("stored", {}),
+        labels=entry.get("labels", {}),
+    )
+    return Scale(tuple(map(Step.parse, _flat(entry.get("steps", ())))), results, measured, show, options)
 
 
 def _flat(value: Any) -> Sequence[Any]:
@@ -179,8 +163,6 @@ def _flat(value: Any) -> Sequence[Any]:
     return [item for part in value for item in (_flat(part) if isinstance(part, list) else [part])]
 
 
-def _check(entry: Any, known: set[str], what: str) -> None:
-    if not isinstance(entry, dict):
-        raise UserError(f"{what}: expected keys and values, got {str(entry)[:60]!r}")
-    if unknown := sorted(map(str, entry.keys() - known)):
-        raise UserError(f"{what}: unknown key {unknown[0]}; known are {', '.join(sorted(known))}")
+def _check(entry: Mapping[str, Any], known: set[str]) -> None:
+    if unknown := sorted(entry.keys() - known):
+        raise UserError(f"unknown key {unknown[0]}; known are {', '.join(sorted(known))}")
