@@ -1,6 +1,5 @@
 """Training curves from the TensorBoard event files of runs, or from their rows."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,6 @@ import numpy as np
 from lgx.core.rows import Row
 
 TAGS = ("val/acc", "val/loss", "train/loss")
-_EVENT_FILES = "events.out.tfevents*"
 # Lightning adds a suffix where a value is logged both per step and per epoch.
 _SUFFIXES = ("", "_epoch", "_step")
 
@@ -94,8 +92,7 @@ def _thin(curve: Curve, points: int) -> tuple[np.ndarray, np.ndarray]:
 def read_curves(folder: str | Path, tags: Sequence[str] = TAGS) -> Mapping[str, Curve]:
     """Read every recorded point of a run's scalars.
 
-    Subfolders are read too, unless they are runs themselves (hold a ``results.csv``). Where a run was resumed, the
-    point written last counts. A damaged file is read up to the damage.
+    Where a run was resumed, the point written last counts. A damaged file is read up to the damage.
 
     Args:
         folder: Folder of the run.
@@ -104,14 +101,24 @@ def read_curves(folder: str | Path, tags: Sequence[str] = TAGS) -> Mapping[str, 
     Returns:
         The recorded curves by tag.
     """
-    points: dict[str, dict[int, tuple[float, float]]] = {}
-    for directory in _event_folders(Path(folder)):
-        for tag, found in _read_folder(directory, tags).items():
-            known = points.setdefault(tag, {})
-            for step, (time, value) in found.items():
-                if step not in known or known[step][0] <= time:
-                    known[step] = (time, value)
-    return {tag: _curve(points[tag]) for tag in tags if tag in points}
+    if not any(Path(folder).glob("events.out.tfevents*")):
+        return {}
+    from tensorboard.backend.event_processing.event_accumulator import SCALARS, EventAccumulator
+
+    # Size 0 keeps every point; by default the accumulator keeps a random sample.
+    accumulator = EventAccumulator(str(folder), size_guidance={SCALARS: 0})
+    try:
+        accumulator.Reload()
+    except Exception:  # a damaged record may raise anything; the points before it have been read
+        pass
+    recorded = set(accumulator.Tags()["scalars"])
+    curves = {}
+    for tag in tags:
+        name = next((tag + suffix for suffix in _SUFFIXES if tag + suffix in recorded), None)
+        if name is not None:
+            events = sorted(accumulator.Scalars(name), key=lambda event: event.wall_time)
+            curves[tag] = _curve({event.step: event.value for event in events})
+    return curves
 
 
 def curves_of_runs(
@@ -138,12 +145,9 @@ def curves_of_runs(
     for run, own in sorted(rows_of.items()):
         if len({(row.task, row.architecture, row.method, row.seed) for row in own}) > 1:
             continue
-        over_epochs = [row for row in own if (row.metric, row.split) == (metric, "train")]
-        curves: Mapping[str, Curve]
-        if split != "train":
-            curves = read_curves(folders[run], tags)
-        else:
-            curves = {f"train/{metric}": epoch_curve(over_epochs)} if over_epochs else {}
+        over_epochs = {row.epochs: row.value for row in own if (row.metric, row.split) == (metric, "train")}
+        of_rows = {f"train/{metric}": _curve(over_epochs, "epoch")}
+        curves = of_rows if split == "train" else read_curves(folders[run], tags)
         place = own[0].task, own[0].architecture
         for tag, curve in curves.items():
             if len(curve.steps) < 2:  # a point is no curve
@@ -155,40 +159,6 @@ def curves_of_runs(
     return found
 
 
-def epoch_curve(rows: Iterable[Row]) -> Curve:
-    """Values over epochs, from the rows of one metric, split and run."""
-    values = {row.epochs: row.value for row in rows}
-    return Curve(tuple(sorted(values)), tuple(values[epochs] for epochs in sorted(values)), "epoch")
-
-
-def _curve(points: Mapping[int, tuple[float, float]]) -> Curve:
+def _curve(points: Mapping[int, float], unit: Literal["step", "epoch"] = "step") -> Curve:
     steps = sorted(points)
-    return Curve(tuple(steps), tuple(points[step][1] for step in steps))
-
-
-def _event_folders(folder: Path) -> list[Path]:
-    found = []
-    for root, directories, _ in os.walk(folder):
-        here = Path(root)
-        directories[:] = sorted(name for name in directories if not (here / name / "results.csv").exists())
-        if any(here.glob(_EVENT_FILES)):
-            found.append(here)
-    return found
-
-
-def _read_folder(folder: Path, tags: Sequence[str]) -> dict[str, dict[int, tuple[float, float]]]:
-    from tensorboard.backend.event_processing.event_accumulator import SCALARS, EventAccumulator
-
-    # Size 0 keeps every point; by default the accumulator keeps a random sample.
-    accumulator = EventAccumulator(str(folder), size_guidance={SCALARS: 0})
-    try:
-        accumulator.Reload()
-    except Exception:  # a damaged record may raise anything; the points before it have been read
-        pass
-    recorded = set(accumulator.Tags()["scalars"])
-    curves = {}
-    for tag in tags:
-        name = next((tag + suffix for suffix in _SUFFIXES if tag + suffix in recorded), None)
-        if name is not None:
-            curves[tag] = {event.step: (event.wall_time, event.value) for event in accumulator.Scalars(name)}
-    return curves
+    return Curve(tuple(steps), tuple(points[step] for step in steps), unit)

@@ -1,7 +1,7 @@
 """Statistics of a network's parameters before and after training (TAL, rebuttal, Table 4)."""
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 from statistics import fmean
 from typing import NamedTuple
 
@@ -19,13 +19,14 @@ Parameters = Mapping[str, Tensor]
 
 
 class ParameterComparison(NamedTuple):
-    """Statistics of one network before and after training.
+    """Statistics of one network before and after training; each takes all parameters as one vector.
 
     Attributes:
         sparsity_start: Share of parameters close to zero before training.
         sparsity_trained: Share of parameters close to zero after training.
-        change_magnitude: Relative distance between the two.
-        diversity: Mean cosine distance between seeds; None with one seed.
+        change_magnitude: ‖w1 - w0‖ / ‖w0‖. It is relative, as in the rebuttal, so that networks of different sizes and
+            scales compare; 1 is the distance to zero.
+        diversity: Mean cosine distance over all pairs of seeds, in [0, 2]; None with one seed.
     """
 
     sparsity_start: float
@@ -46,14 +47,15 @@ def compare_parameters(start: str, trained: Sequence[str], threshold: float) -> 
         UserError: If a network cannot be read or the networks differ in architecture.
     """
     networks = {name: read_parameters(name) for name in (start, *trained)}
-    check_alike(networks)
-    before, after = networks[start], networks[trained[0]]
-    return ParameterComparison(
-        sparsity_start=sparsity(before, threshold),
-        sparsity_trained=sparsity(after, threshold),
-        change_magnitude=change_magnitude(before, after),
-        diversity=diversity([networks[name] for name in trained]) if len(trained) > 1 else None,
-    )
+    shapes = {name: {key: tuple(tensor.shape) for key, tensor in found.items()} for name, found in networks.items()}
+    if other := next((name for name in trained if shapes[name] != shapes[start]), None):
+        names = sorted(key for key, _ in shapes[start].items() ^ shapes[other].items())
+        raise UserError(
+            f"{start} and {other} are of different architectures: they differ in {names[0]}; give networks of one "
+            f"architecture"
+        )
+    before, *after = (_vector(networks[name]) for name in (start, *trained))
+    return statistics_of(before, after, threshold)
 
 
 def read_parameters(name: str) -> Parameters:
@@ -73,46 +75,22 @@ def read_parameters(name: str) -> Parameters:
     return parameters
 
 
-def check_alike(networks: Mapping[str, Parameters]) -> None:
-    """Check that networks have the same parameters.
+def statistics_of(start: Tensor, trained: Sequence[Tensor], threshold: float) -> ParameterComparison:
+    """The statistics of vectors of P parameters.
 
     Args:
-        networks: Parameters by the user's name of the network.
-
-    Raises:
-        UserError: If two differ; the message names the first parameter that differs.
+        start: Parameters before training, shape (P,).
+        trained: Parameters after training, one for each seed, shape (P,) each.
+        threshold: See :func:`compare_parameters`.
     """
-    shapes = {name: {k: tuple(v.shape) for k, v in tensors.items()} for name, tensors in networks.items()}
-    for (one, a), (other, b) in pairwise(shapes.items()):
-        if differ := sorted(k for k in a.keys() | b.keys() if a.get(k) != b.get(k)):
-            first = differ[0]
-            raise UserError(
-                f"{one} and {other} are of different architectures: {first} is {a.get(first, 'missing')} in the "
-                f"first and {b.get(first, 'missing')} in the second; give networks of one architecture"
-            )
-
-
-def sparsity(parameters: Parameters, threshold: float) -> float:
-    """Share of parameters close to zero, |w| < ``threshold``, in [0, 1]."""
-    close = sum(int((tensor.abs() < threshold).sum()) for tensor in parameters.values())
-    return close / sum(tensor.numel() for tensor in parameters.values())
-
-
-def change_magnitude(start: Parameters, trained: Parameters) -> float:
-    """‖w1 - w0‖ / ‖w0‖ over all parameters as one vector.
-
-    It is relative, as in the rebuttal, so that networks of different sizes and scales compare. 1 is the distance to
-    zero.
-    """
-    difference = _vector(trained) - _vector(start)
-    return float(difference.norm() / _vector(start).norm())
-
-
-def diversity(networks: Sequence[Parameters]) -> float:
-    """Mean cosine distance over all pairs of at least two networks, all parameters as one vector; in [0, 2]."""
-    vectors = [_vector(network) for network in networks]
-    directions = [vector / vector.norm() for vector in vectors]
-    return fmean(1 - float(a @ b) for a, b in combinations(directions, 2))
+    directions = [vector / vector.norm() for vector in trained]
+    distances = [1 - float(one @ other) for one, other in combinations(directions, 2)]
+    return ParameterComparison(
+        sparsity_start=float((start.float().abs() < threshold).double().mean()),
+        sparsity_trained=float((trained[0].float().abs() < threshold).double().mean()),
+        change_magnitude=float((trained[0] - start).norm() / start.norm()),
+        diversity=fmean(distances) if distances else None,
+    )
 
 
 def _vector(parameters: Parameters) -> Tensor:

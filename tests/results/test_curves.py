@@ -10,7 +10,7 @@ from tests.results.helpers import add_run
 
 
 def test_every_recorded_point_is_read(tmp_path: Path) -> None:
-    with SummaryWriter(str(tmp_path / "version_0")) as writer:
+    with SummaryWriter(str(tmp_path)) as writer:
         for step in range(10_500):
             writer.add_scalar("train/loss", step, step)
     curves = read_curves(tmp_path)
@@ -19,8 +19,8 @@ def test_every_recorded_point_is_read(tmp_path: Path) -> None:
 
 
 def test_a_resumed_run_counts_what_was_written_last(tmp_path: Path) -> None:
-    for version, steps, offset in (("version_0", range(0, 6), 0.0), ("version_1", range(4, 9), 100.0)):
-        with SummaryWriter(str(tmp_path / version)) as writer:
+    for part, steps, offset in (("a", range(0, 6), 0.0), ("b", range(4, 9), 100.0)):
+        with SummaryWriter(str(tmp_path), filename_suffix=part) as writer:
             for step in steps:
                 writer.add_scalar("val/loss", step + offset, step, walltime=offset + step)
     curve = read_curves(tmp_path)["val/loss"]
