@@ -15,8 +15,8 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
 
+from tests.support.browser import browser
 from tests.support.paths import ROOT
-from tests.support.webdriver import browser
 
 
 class Links(HTMLParser):

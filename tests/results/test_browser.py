@@ -16,7 +16,7 @@ from PIL import Image
 
 from lgx.core.rows import read_rows
 from lgx.methods import registry
-from tests.support.browser import DIRECTLY, Window, open_window, render
+from tests.support.browser import DIRECTLY, Browser, browser
 from tests.support.command_line import arguments, free_port, lgx
 from tests.support.paths import EXPERIMENTS
 
@@ -33,21 +33,24 @@ def runs(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("of", ["runs", pytest.param("rows", marks=pytest.mark.slow)])
-def test_a_report_renders_without_errors_and_without_other_files(of, runs, tmp_path):
+def test_a_report_renders_without_errors_and_without_other_files(of, runs, window, tmp_path):
     source = runs if of == "runs" else ROWS
     result = lgx("compare", source, "--out", tmp_path / "report", *(["--baseline", "sws"] if of == "rows" else []))
     assert result.code == 0, result.err
     address = (tmp_path / "report" / "report.html").as_uri()
-    page = render(address, tmp_path / "profile")
-    assert page.console == []
-    assert page.dom.count("<table") >= 1
-    assert page.dom.count("<svg") >= 1
+    window.look(1280, dark=False)
+    window.open(address)
+    assert window.console() == []
+    assert [url for url in window.requests() if not url.startswith(("file:", "data:"))] == []
+    dom = window.run("return document.documentElement.outerHTML")
+    assert dom.count("<table") >= 1
+    assert dom.count("<svg") >= 1
     papers = {spec.url for spec in registry.specs().values()}
-    for target in re.findall(r'(?:src|href)="([^"]*)"', page.dom):
+    for target in re.findall(r'(?:src|href)="([^"]*)"', dom):
         assert target in papers or target.startswith(("#", "data:")), target
-    anchors = set(re.findall(r'href="#([^"]+)"', page.dom))
-    assert anchors <= set(re.findall(r'id="([^"]+)"', page.dom))
-    render(address, tmp_path / "profile", picture=tmp_path / "page.png")
+    anchors = set(re.findall(r'href="#([^"]+)"', dom))
+    assert anchors <= set(re.findall(r'id="([^"]+)"', dom))
+    window.picture(tmp_path / "page.png")
     with Image.open(tmp_path / "page.png") as picture:
         assert len(np.unique(np.asarray(picture.convert("L")))) > 10
 
@@ -90,9 +93,9 @@ return titles.map(title => title.textContent.trim());
 
 
 @pytest.fixture(scope="module")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Window]:
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """A browser's window."""
-    with open_window(tmp_path_factory.mktemp("profile")) as opened:
+    with browser(tmp_path_factory.mktemp("profile")) as opened:
         yield opened
 
 
@@ -118,7 +121,8 @@ def reports(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
 )
 def test_reports_fit_phones_and_desks_in_the_light_and_in_the_dark(width, scheme, window, reports):
     for name, page in reports.items():
-        window.show(page.as_uri(), width, scheme)
+        window.look(width, scheme == "dark")
+        window.open(page.as_uri())
         assert window.run("return document.documentElement.clientWidth") == width
         assert window.run(BESIDE_THE_SCREEN) == [], name
         assert window.run(UNNAMED) == [], name
@@ -130,7 +134,8 @@ def test_reports_fit_phones_and_desks_in_the_light_and_in_the_dark(width, scheme
 
 
 def test_a_report_begins_with_its_result_and_the_averages(window, reports):
-    window.show(reports["text_mini"].as_uri(), 1280, "light")
+    window.look(1280, dark=False)
+    window.open(reports["text_mini"].as_uri())
     title, result, averages, table = window.run(FIRST_ELEMENTS)
     assert title == "H1: Comparison of initializations"
     assert result.startswith("P: Untrained, there is no significant difference: LoGAH")
@@ -143,7 +148,8 @@ def test_a_report_begins_with_its_result_and_the_averages(window, reports):
 
 
 def test_a_run_with_one_validation_is_shown_as_a_table_and_a_line(window, reports):
-    window.show(reports["run"].as_uri(), 390, "light")
+    window.look(390, dark=False)
+    window.open(reports["run"].as_uri())
     text = window.run("return document.querySelector('main').textContent")
     assert "nothing is compared" in text
     assert "Chance is 33.33 %." in text  # three shapes, as the run has stored
@@ -170,16 +176,17 @@ def tensorboard(runs: Path) -> Iterator[str]:
         process.wait(30)
 
 
-def test_tensorboard_shows_runs_by_name_with_their_curves(tensorboard, tmp_path):
-    page = render(f"{tensorboard}/#timeseries", tmp_path / "profile", wait=20)
-    assert [line for line in page.console if "Uncaught" in line or "Failed to load" in line] == []
-    shown = "".join(page.dom.split())
+def test_tensorboard_shows_runs_by_name_with_their_curves(tensorboard, window):
+    window.look(1280, dark=False)
+    window.open(f"{tensorboard}/#timeseries")
     for word in ("test/shapes-3-random/seed0", "train", "val"):
-        assert word in shown, word
+        assert window.wait_for(f"return document.body.innerText.replace(/\\s/g, '').includes('{word}')"), word
+    assert [line for line in window.console() if "Uncaught" in line or "Failed to load" in line] == []
 
 
 def test_tensorboard_opens_with_scores_and_losses(tensorboard, window):
-    window.show(f"{tensorboard}/#timeseries", 1280, "light")
+    window.look(1280, dark=False)
+    window.open(f"{tensorboard}/#timeseries")
     groups: list[str] = []
     for _ in range(60):
         groups = window.run(GROUPS)
@@ -190,7 +197,7 @@ def test_tensorboard_opens_with_scores_and_losses(tensorboard, window):
 
 
 @pytest.mark.slow
-def test_tensorboard_shows_hyper_parameters_and_scores(tensorboard, runs, tmp_path):
+def test_tensorboard_shows_hyper_parameters_and_scores(tensorboard, runs, window, tmp_path):
     """The tab is a closed component: the test repeats its request, and looks at the picture that it paints."""
     asked = DIRECTLY.open(f"{tensorboard}/data/plugin/hparams/experiment?request=%7B%7D", timeout=30)
     answer = json.loads(asked.read())
@@ -216,7 +223,10 @@ def test_tensorboard_shows_hyper_parameters_and_scores(tensorboard, runs, tmp_pa
     assert shown["val/acc"] == pytest.approx(rows["val", "acc"])
     assert set(shown) == tags
     picture = tmp_path / "tab.png"
-    page = render(f"{tensorboard}/#hparams", tmp_path / "profile", wait=20, picture=picture)
-    assert [line for line in page.console if "Uncaught" in line or "Failed to load" in line] == []
+    window.look(1280, dark=False)
+    window.open(f"{tensorboard}/#hparams")
+    time.sleep(5)
+    assert [line for line in window.console() if "Uncaught" in line or "Failed to load" in line] == []
+    window.picture(picture)
     with Image.open(picture) as painted:
         assert len(np.unique(np.asarray(painted.convert("L")))) > 10

@@ -1,8 +1,7 @@
-"""Render pages in a headless browser."""
+"""One headless browser for many pages, driven by chromedriver's HTTP interface (W3C WebDriver)."""
 
 import base64
 import json
-import re
 import shutil
 import subprocess
 import time
@@ -10,7 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 from urllib.error import URLError
 
 import pytest
@@ -20,119 +19,103 @@ from tests.support.command_line import free_port
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
-DRIVER = shutil.which("chromedriver")
 DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # even if a proxy is set
 _OPTIONS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+    "--disable-component-update", "--disable-sync", "--disable-quic", "--hide-scrollbars",
 )  # fmt: skip
 
 
-class Page(NamedTuple):
-    """A rendered page.
-
-    Attributes:
-        dom: The document after its scripts have run.
-        console: What scripts and failed loads have written to the console.
-    """
-
-    dom: str
-    console: list[str]
-
-
-def render(url: str, profile: Path, wait: float = 5, picture: Path | None = None) -> Page:
-    """Open a page and wait.
+class Browser:
+    """A session of a browser.
 
     Args:
-        url: Its address.
-        profile: Folder for the browser's own files.
-        wait: Seconds of virtual time.
-        picture: PNG file for a screenshot.
-    """
-    if CHROMIUM is None:
-        pytest.skip("no Chromium is installed")
-    options = [*_OPTIONS, "--enable-logging=stderr", f"--user-data-dir={profile}"]
-    options += [f"--virtual-time-budget={int(1000 * wait)}", "--window-size=1400,2000"]
-    options += [f"--screenshot={picture}"] if picture else ["--dump-dom"]
-    done = subprocess.run([CHROMIUM, *options, url], capture_output=True, text=True, timeout=120, check=True)
-    return Page(done.stdout, re.findall(r"CONSOLE:\d+\] (.*)", done.stderr))
-
-
-class Window:
-    """A browser's window, driven through chromedriver.
-
-    Args:
-        session: Address of the session.
+        address: Address of the session at chromedriver.
     """
 
-    def __init__(self, session: str) -> None:
-        self._session = session
+    def __init__(self, address: str) -> None:
+        self._address = address
 
-    def show(self, url: str, width: int, scheme: Literal["light", "dark"]) -> None:
-        """Open a page.
+    def open(self, url: str) -> None:
+        """Load a page and wait until its scripts have run."""
+        self._log("browser"), self._log("performance")
+        _request(f"{self._address}/url", {"url": url})
 
-        Args:
-            url: Its address.
-            width: Width of the screen, pixels.
-            scheme: The color scheme that the reader prefers.
-        """
-        screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    def look(self, width: int, dark: bool) -> None:
+        """Set the width of the screen in pixels, and the color scheme that the reader prefers."""
+        screen = {"width": width, "height": 1200, "deviceScaleFactor": 1, "mobile": width < 600}
         self._tool("Emulation.setDeviceMetricsOverride", screen)
-        feature = {"name": "prefers-color-scheme", "value": scheme}
-        self._tool("Emulation.setEmulatedMedia", {"features": [feature]})
-        _request(f"{self._session}/url", {"url": url})
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._tool("Emulation.setEmulatedMedia", {"features": [scheme]})
 
     def run(self, script: str) -> Any:
-        """What a script returns."""
-        return _request(f"{self._session}/execute/sync", {"script": script, "args": []})
+        """The value of a script, a function body, in the page."""
+        return _request(f"{self._address}/execute/sync", {"script": script, "args": []})
+
+    def wait_for(self, script: str, seconds: float = 60) -> bool:
+        """Whether a script becomes true in time."""
+        end = time.monotonic() + seconds
+        while not (done := bool(self.run(script))) and time.monotonic() < end:
+            time.sleep(0.2)
+        return done
 
     def console(self) -> list[str]:
-        """Messages since the last call."""
-        return [entry["message"] for entry in _request(f"{self._session}/se/log", {"type": "browser"})]
+        """Errors and warnings on the console since the page was opened."""
+        return [entry["message"] for entry in self._log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+
+    def requests(self) -> list[str]:
+        """Addresses that the page has asked for since it was opened."""
+        events = [json.loads(entry["message"])["message"] for entry in self._log("performance")]
+        return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
 
     def picture(self, path: Path) -> None:
         """Save the whole page as a PNG file."""
         shot = self._tool("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": True})
         path.write_bytes(base64.b64decode(shot["data"]))
 
+    def _log(self, kind: str) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = _request(f"{self._address}/se/log", {"type": kind})
+        return entries
+
     def _tool(self, command: str, parameters: dict[str, Any]) -> Any:
-        return _request(f"{self._session}/goog/cdp/execute", {"cmd": command, "params": parameters})
+        return _request(f"{self._address}/goog/cdp/execute", {"cmd": command, "params": parameters})
 
 
 @contextmanager
-def open_window(profile: Path) -> Iterator[Window]:
-    """A browser's window; the test is skipped without Chromium or chromedriver.
+def browser(profile: Path) -> Iterator[Browser]:
+    """Start chromedriver and a browser, and end both; the test is skipped where they are not installed.
 
     Args:
         profile: Folder for the browser's own files.
     """
-    if CHROMIUM is None or DRIVER is None:
+    driver = shutil.which("chromedriver")
+    if CHROMIUM is None or driver is None:
         pytest.skip("no Chromium with chromedriver is installed")
     address = f"http://127.0.0.1:{(port := free_port())}"
-    driver = subprocess.Popen([DRIVER, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait_for(f"{address}/status")
-        browser = {"binary": CHROMIUM, "args": [*_OPTIONS, f"--user-data-dir={profile}"]}
-        wanted = {"goog:chromeOptions": browser, "goog:loggingPrefs": {"browser": "ALL"}}
-        session = _request(f"{address}/session", {"capabilities": {"alwaysMatch": wanted}})
-        place = f"{address}/session/{session['sessionId']}"
+        options = {"binary": CHROMIUM, "args": [*_OPTIONS, f"--user-data-dir={profile}"]}
+        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+        session = _request(f"{address}/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
         try:
-            yield Window(place)
+            yield Browser(f"{address}/session/{session}")
         finally:
-            DIRECTLY.open(urllib.request.Request(place, method="DELETE"), timeout=60).close()
+            _request(f"{address}/session/{session}", method="DELETE")
     finally:
-        driver.terminate()
-        driver.wait(30)
+        process.terminate()
+        process.wait(30)
 
 
-def _request(url: str, content: dict[str, Any]) -> Any:
-    request = urllib.request.Request(url, json.dumps(content).encode(), {"Content-Type": "application/json"})
-    with DIRECTLY.open(request, timeout=120) as answer:
-        return json.loads(answer.read())["value"]
+def _request(url: str, content: dict[str, Any] | None = None, method: str | None = None) -> Any:
+    data = None if content is None else json.dumps(content).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+    with DIRECTLY.open(request, timeout=180) as answer:
+        return json.load(answer)["value"]
 
 
 def _wait_for(url: str) -> None:
-    for _ in range(100):
+    for _ in range(300):
         try:
             DIRECTLY.open(url, timeout=5).close()
             return
