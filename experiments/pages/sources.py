@@ -10,12 +10,12 @@ from statistics import fmean
 from typing import Any
 
 from experiments.pages.values import Lead, Leads, Measured, Refuted, Values
-from lgx.arena.arena_file import Arena, load_arena
-from lgx.arena.points import read_points
-from lgx.arena.sections import sections_of
-from lgx.arena.verdicts import against_scratch, best_within, setbacks
 from lgx.core.rows import Row, read_rows
 from lgx.methods.lsamd.selection import Selection
+from lgx.results.arena.arena_file import Arena, load_arena
+from lgx.results.arena.points import read_points
+from lgx.results.arena.sections import sections_of
+from lgx.results.arena.verdicts import against_scratch, best_within, setbacks
 from lgx.results.markdown import to_markdown
 from lgx.results.reproduction import JudgedClaim, Recipe, claims_as_markdown, judged_claims, load_recipes
 

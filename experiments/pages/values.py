@@ -193,7 +193,9 @@ class Measured:
         scale, digits = (1, 2) if chosen["metric"] == "loss" else (100, 1)
         seeds = sorted({row.seed for row in own})
         if len({sum(row.seed == seed for row in own) for seed in seeds}) > 1:
-            raise Refuted(f"{name} has rows of {where} that some of the seeds {seeds} lack, so that means do not compare")
+            raise Refuted(
+                f"{name} has rows of {where} that some of the seeds {seeds} lack, so that means do not compare"
+            )
         values = {seed: scale * fmean(row.value for row in own if row.seed == seed) for seed in seeds}
         words = [f"{value}" for key, value in chosen.items() if key not in ("metric", "split")]
         return Values(", ".join([name, *words]), values, digits) if values else None

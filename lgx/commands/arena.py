@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from lgx.arena.verdicts import Curves
     from lgx.commands.sweep import Execution
+    from lgx.results.arena.verdicts import Curves
 
 
 def arena(
@@ -55,13 +55,13 @@ def run_arena(
     file: str, runs_dir: str, results: str | None, out: str | None, how: "Execution", metric: str, force: bool
 ) -> None:
     """Run what is missing, then write the report; see :func:`arena`."""
-    from lgx.arena.arena_file import load_arena
-    from lgx.arena.points import read_points
-    from lgx.arena.report import TITLE, report_of, whole_report
-    from lgx.arena.rounds import longer_scratch, needed_now, rows_with_costs
     from lgx.commands.sweep import run_pending
     from lgx.core.rows import read_rows
     from lgx.errors import UserError
+    from lgx.results.arena.arena_file import load_arena
+    from lgx.results.arena.points import read_points
+    from lgx.results.arena.report import TITLE, report_of, whole_report
+    from lgx.results.arena.rounds import longer_scratch, needed_now, rows_with_costs
     from lgx.results.metrics import lower_is_better
     from lgx.results.report_files import report_path, write_report
     from lgx.results.terminal import print_report

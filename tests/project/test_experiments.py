@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from lgx.architectures import parse_any_architecture
-from lgx.arena.arena_file import load_arena
 from lgx.cli import TRAINING
+from lgx.results.arena.arena_file import load_arena
 from lgx.runs.sweeps import RunSpec, Sweep, load_sweep, option_arguments, run_arguments
 from lgx.runs.tuning import load_tuning
 from lgx.training.configuration import RunParser, make_parser, parse_configuration

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 FLOORS = (
-    ("commands",), ("arena", "planning"), ("runs", "results"), ("training",), ("methods",), ("hypernet",),
+    ("commands",), ("results",), ("planning",), ("runs",), ("training",), ("methods",), ("hypernet",),
     ("components",), ("initialization",), ("artifacts",), ("architectures",), ("core",), ("host",),
 )  # fmt: skip
 """Rooms of lgx from top to bottom. A room imports from lower floors, and within a floor from rooms to its right."""

@@ -2,9 +2,9 @@
 
 import pytest
 
-from lgx.arena.arena_file import Measurement, load_arena
 from lgx.errors import UserError
-from tests.arena.conftest import arena_content, write_arena
+from lgx.results.arena.arena_file import Measurement, load_arena
+from tests.results.arena.conftest import arena_content, write_arena
 from tests.support.command_line import lgx
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import ceil, inf
 from statistics import fmean
 
-from lgx.arena.points import WITHIN, Curve, Place, Point, at_compute, own_compute_to
+from lgx.results.arena.points import WITHIN, Curve, Place, Point, at_compute, own_compute_to
 from lgx.results.statistics import Difference, paired_difference
 
 Curves = Mapping[str, Mapping[Place, Curve]]

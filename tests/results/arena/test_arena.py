@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lgx.arena.arena_file import load_arena
-from lgx.arena.costs import FLOPS, LEARNING, SHARED, training_flops
-from lgx.arena.points import read_points
 from lgx.core.rows import read_rows, write_rows
+from lgx.results.arena.arena_file import load_arena
+from lgx.results.arena.costs import FLOPS, LEARNING, SHARED, training_flops
+from lgx.results.arena.points import read_points
 from lgx.results.run_records import RunRecord
 from tests.support.command_line import Result, lgx
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
-from lgx.arena.costs import training_flops
+from lgx.results.arena.costs import training_flops
 from lgx.results.run_records import RunRecord
 from tests.support.command_line import Result
 

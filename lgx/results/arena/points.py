@@ -6,9 +6,9 @@ from itertools import pairwise
 from math import log
 from statistics import fmean
 
-from lgx.arena.arena_file import Arena, Measurement
-from lgx.arena.costs import FLOPS, LEARNING, SECONDS, SHARED
 from lgx.core.rows import Row
+from lgx.results.arena.arena_file import Arena, Measurement
+from lgx.results.arena.costs import FLOPS, LEARNING, SECONDS, SHARED
 from lgx.results.metrics import scale_of
 from lgx.results.statistics import Summary, summarize
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lgx.arena.arena_file import Arena
-from lgx.arena.points import Amount, Point, at_compute, own_compute_to
-from lgx.arena.sections import headlines
-from lgx.arena.verdicts import Need, against_scratch, best_within, cheaper_sizes, need_of, setbacks
+from lgx.results.arena.arena_file import Arena
+from lgx.results.arena.points import Amount, Point, at_compute, own_compute_to
+from lgx.results.arena.sections import headlines
+from lgx.results.arena.verdicts import Need, against_scratch, best_within, cheaper_sizes, need_of, setbacks
 
 PLACE = ("task", "size")
 positive = st.floats(1e6, 1e15)

@@ -6,9 +6,18 @@ from statistics import fmean
 
 from lgx.architectures import parse_any_architecture
 from lgx.architectures.cost import cost_of
-from lgx.arena.arena_file import Arena
-from lgx.arena.points import Place, Point
-from lgx.arena.verdicts import Curves, Need, against_scratch, best_within, cheaper_sizes, need_of, setbacks, target
+from lgx.results.arena.arena_file import Arena
+from lgx.results.arena.points import Place, Point
+from lgx.results.arena.verdicts import (
+    Curves,
+    Need,
+    against_scratch,
+    best_within,
+    cheaper_sizes,
+    need_of,
+    setbacks,
+    target,
+)
 from lgx.results.report import NONE, Cell, Section, Table
 from lgx.results.statistics import Difference, Summary, caveat
 

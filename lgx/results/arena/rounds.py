@@ -6,11 +6,11 @@ from math import ceil
 from pathlib import Path
 from statistics import fmean
 
-from lgx.arena.arena_file import Arena
-from lgx.arena.costs import cost_rows
-from lgx.arena.points import WITHIN, Place
-from lgx.arena.verdicts import Curves
 from lgx.core.rows import Row, read_rows
+from lgx.results.arena.arena_file import Arena
+from lgx.results.arena.costs import cost_rows
+from lgx.results.arena.points import WITHIN, Place
+from lgx.results.arena.verdicts import Curves
 from lgx.results.run_records import RunRecord
 from lgx.runs.jobs import Job
 from lgx.runs.scheduler import run_rows
