@@ -3,32 +3,9 @@
 It imports neither torch nor Lightning, so that it answers at once; ``--help-all`` prints every option.
 """
 
-import re
-import shutil
 import textwrap
-from typing import NamedTuple
 
 from lgx.methods.registry import specs
-
-ALL = "--help-all"
-"""Prints every option of a training command, those of Lightning's trainer included."""
-
-
-class Option(NamedTuple):
-    """An option of the short help.
-
-    Attributes:
-        name: The option with its dashes.
-        value: What stands for its value; empty for a flag.
-        help: What it does.
-        default: Its default as the command line writes it; None where none is shown.
-    """
-
-    name: str
-    value: str
-    help: str
-    default: str | None = None
-
 
 EXAMPLES = {
     "fit": (
@@ -43,116 +20,73 @@ EXAMPLES = {
 """Command -> an example that needs no download; those of the other commands read the run of ``fit``."""
 
 _ABOUT = {
-    "fit": (
-        "Train an ancestor, a learngene or a descendant, by --model. The run is written to "
-        "RUNS_DIR/EXPERIMENT/NAME/seedSEED: config.yaml with every option, checkpoints, results.csv, the learngene. "
-        "--ckpt_path last resumes a stopped run."
-    ),
-    "validate": "Evaluate a checkpoint of a run on the validation split, and add the rows to its results.csv.",
-    "test": (
-        "Evaluate a checkpoint of a run on the test split, or an untrained start with --untrained, and add the rows to "
-        "its results.csv."
-    ),
-    "predict": "Write the predicted class and probability of every test example to predictions.csv of the run.",
+    "fit": """\
+Train an ancestor, a learngene or a descendant, by --model. The run is written
+to RUNS_DIR/EXPERIMENT/NAME/seedSEED: config.yaml with every option,
+checkpoints, results.csv, the learngene. --ckpt_path last resumes it.""",
+    "validate": "Evaluate a checkpoint of a run on the validation split.",
+    "test": "Evaluate a checkpoint of a run, or an untrained start, on the test split.",
+    "predict": "Write class and probability of every test example to predictions.csv of the run.",
 }
+
+_CONFIG = """\
+  --config FILE               Options in YAML; may be repeated; the last value
+                              counts, also of options."""
+_DATA = """\
+  --data.root FOLDER          Where the data lies.
+  --data.batch_size N         Examples of a step, per process."""
+_FIT = f"""{_CONFIG}
+  --model METHOD              What to train:
+{{methods}}
+  --model.arch ARCH           6-Small, or depth=6,embed_dim=384,num_heads=6.
+  --model.ancestor SOURCE     What most methods learn from: run, learngene,
+                              folder or timm name.
+  --model.optimizer CLASS     torch.optim.AdamW; its --model.optimizer.lr 0.001
+  --data SET                  CIFAR10, ImageFolderData, …; see lgx data list.
+{_DATA}
+  --trainer.max_epochs N      How long to train (default: 10).
+  --experiment NAME           Folder of runs that are compared.
+  --name NAME                 Name of the run; by default the method's.
+  --seed_everything N         Seed of the run (default: 0).
+  --ckpt_path last            Resume the run that was stopped.
+  --overwrite                 Replace the run that the folder holds."""
+_OTHERS = f"""{_CONFIG}
+  --ckpt_path CKPT            best or last of the run, or a file.
+{_DATA}"""
+_TEST = f"""{_OTHERS}
+  --untrained                 Evaluate the start, without a checkpoint.
+  --probe knn|linear          Accuracy of a classifier on the features."""
 
 
 def print_help(command: str) -> None:
-    """Print the short help of a training command.
+    """Print the short help of a training command, in 80 columns.
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
     """
-    width = max(40, min(shutil.get_terminal_size().columns, 100))
+    trained = ", ".join(sorted(spec.module.rpartition(":")[2] for spec in specs().values() if spec.module))
+    methods = textwrap.fill(trained, 79, initial_indent=" " * 30, subsequent_indent=" " * 30)
+    options = {"fit": _FIT.format(methods=methods), "test": _TEST}.get(command, _OTHERS)
     main = "--model METHOD --data SET" if command == "fit" else "--config RUN/config.yaml --ckpt_path best"
-    lines = [
-        f"usage: lgx {command} {main} [options]",
-        "",
-        *textwrap.wrap(_ABOUT[command], width),
-        "",
-        "an example:",
-        *_folded(f"lgx {EXAMPLES[command]}", width),
-        "",
-        "the options to know first:",
-        *(line for option in first_options(command) for line in _described(option, width)),
-        "",
-        "all other options:",
-        *(line for option in _further(command) for line in _described(option, width)),
-    ]
-    print("\n".join(lines), flush=True)
+    example = " \\\n    ".join(
+        textwrap.wrap(f"lgx {EXAMPLES[command]}", 74, break_long_words=False, break_on_hyphens=False)
+    )
+    print(
+        f"""\
+usage: lgx {command} {main} [options]
 
+{_ABOUT[command]}
 
-def first_options(command: str) -> list[Option]:
-    """The options that the short help of a command explains.
+an example:
+  {example}
 
-    Args:
-        command: ``fit``, ``validate``, ``test`` or ``predict``.
-    """
-    config = Option("--config", "FILE", "Options in YAML. May be repeated; the last value counts, also of options.")
-    run = [
-        Option("--experiment", "NAME", "Folder of runs that are compared.", "default"),
-        Option("--name", "NAME", "Name of the run; by default the method's."),
-        Option("--seed_everything", "N", "Seed of the run.", "0"),
-    ]
-    data = [
-        Option("--data", "SET", "What to train on: CIFAR10, ImageFolderData, … `lgx data list` shows them."),
-        Option("--data.root", "FOLDER", "Where the data lies."),
-        Option("--data.batch_size", "N", "Examples of a step, per process."),
-    ]
-    if command == "fit":
-        return [
-            config,
-            Option("--model", "METHOD", f"What to train: {', '.join(_methods())}."),
-            Option("--model.arch", "ARCH", "The network: 6-Small, or depth=6,embed_dim=384,num_heads=6."),
-            Option("--model.ancestor", "SOURCE", "What most methods learn from: run, learngene, folder or timm name."),
-            Option("--model.optimizer", "CLASS", "E.g. torch.optim.AdamW; its options: --model.optimizer.lr 0.001."),
-            *data,
-            Option("--trainer.max_epochs", "N", "How long to train.", "10"),
-            *run,
-            Option("--ckpt_path", "last", "Resume the run that was stopped."),
-            Option("--overwrite", "", "Replace the run that the folder holds."),
-        ]
-    best = Option("--ckpt_path", "CKPT", "best or last of the run, or a file.")
-    return [config, best, *_EXTRA.get(command, ()), *data[1:]]
+the options to know first:
+{options}
 
-
-_EXTRA = {
-    "test": (
-        Option("--untrained", "", "Evaluate the start, without a checkpoint."),
-        Option("--probe", "knn|linear", "Accuracy of a classifier on the features, in place of the head's."),
-    ),
-}
-"""Command -> options that it alone has."""
-
-
-def _methods() -> list[str]:
-    """Class names of the methods that can be trained."""
-    return sorted(spec.module.rpartition(":")[2] for spec in specs().values() if spec.module)
-
-
-def _further(command: str) -> list[Option]:
-    return [
-        Option("--model.help", "SWS", "Options of a method."),
-        Option("--data.help", "CIFAR10", "Options of a data module."),
-        Option(ALL, "", "Every option, those of Lightning's trainer included."),
-        Option(
-            "--print_config", "", f"The whole configuration of this command line: a file for lgx {command} --config."
-        ),
-    ]
-
-
-def _described(option: Option, width: int) -> list[str]:
-    """Lines of an option with its text in a second column."""
-    margin = 30
-    text = option.help + (f" (default: {option.default})" if option.default is not None else "")
-    left = f"  {option.name} {option.value}".rstrip()
-    first, *rest = textwrap.wrap(text, max(width - margin, 20), break_on_hyphens=False)
-    start = [f"{left:<{margin}}{first}"] if len(left) < margin else [left, " " * margin + first]
-    return [*start, *(" " * margin + line for line in rest)]
-
-
-def _folded(command: str, width: int) -> list[str]:
-    """A command line in lines that a shell joins; an option stays beside its value."""
-    joined = re.sub(r"(--\S+) (?=[^-])", "\\1\u00a0", command)
-    lines = textwrap.wrap(joined, width - 6, break_long_words=False, break_on_hyphens=False)
-    return " \\\n    ".join([f"  {lines[0]}", *lines[1:]]).replace("\u00a0", " ").splitlines()
+all other options:
+  --model.help SWS            Options of a method.
+  --data.help CIFAR10         Options of a data module.
+  --help-all                  Every option, those of Lightning's trainer included.
+  --print_config              The whole configuration, a file for --config.""",
+        flush=True,
+    )

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from lightning.pytorch.cli import OptimizerCallable
-from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -218,8 +217,6 @@ class Method(EvaluatedModule):
         Raises:
             UserError: If what is predicted, classes, or image size and channels or vocabulary and longest text differ.
         """
-        if self.varying_graph and isinstance(self.trainer.strategy, DDPStrategy):
-            self.trainer.strategy._ddp_kwargs["find_unused_parameters"] = True  # it costs time, so only where needed
         self._read_tasks()
         if not self.skips_start and (start := self.start_normalization()) is not None:
             self._follow(*start)

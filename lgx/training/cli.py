@@ -1,4 +1,4 @@
-"""``lgx fit|validate|test|predict``: Lightning's CLI with lgx's defaults, folder of the run, and callbacks."""
+"""``lgx fit|validate|test|predict``: parse, claim the run's folder, build, run."""
 
 import os
 import sys
@@ -10,31 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.pytorch import Trainer
-from lightning.pytorch.cli import LightningCLI
+from lightning.pytorch import Trainer, seed_everything
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from data_modules import TaskDataModule
-from lgx.components.probes import Probe
+from data_modules.module_checks import Loader, check_module, is_of_another_package
+from lgx.core.provenance import commit
 from lgx.errors import UserError
-from lgx.host.failures import is_disk_full, os_reason
+from lgx.host.failures import blame, is_disk_full, os_reason
 from lgx.host.launcher import check_job
-from lgx.host.safety import load_plain, non_finite_allowed
+from lgx.host.safety import non_finite_allowed
 from lgx.host.signals import STOP
 from lgx.host.startup import collect_as_usual, keep_freed_memory
-from lgx.methods.base import Method
-from lgx.training.callbacks import (
-    FinalWeights,
-    KeepContract,
-    LastCheckpoint,
-    Preemption,
-    RunProbe,
-    SaveConfig,
-    TrainingHealth,
-)
-from lgx.training.callbacks.contract import code_versions
+from lgx.training.callbacks import SaveConfig, TrainingHealth
 from lgx.training.callbacks.report import end_of_run
-from lgx.training.claim import Claim, DeleteReplaced
 from lgx.training.configuration import (
     configuration_text,
     explained,
@@ -44,15 +33,18 @@ from lgx.training.configuration import (
     parse_configuration,
     refused_values,
 )
-from lgx.training.contract import RunRecord, check_data
-from lgx.training.loggers import RunLoggers, wanted_recipes
-from lgx.training.own_data import check_own_data
-from lgx.training.restoring import blame_checkpoint
-from lgx.training.run_callbacks import run_callbacks
-from lgx.training.run_folder import configured_folder, configured_place, find_checkpoint
+from lgx.training.folder_claim import FolderClaim
+from lgx.training.lightning_internals import find_unused_parameters
+from lgx.training.loggers import RunLoggers
+from lgx.training.run_folder import find_checkpoint, run_place
+from lgx.training.same_run import RunIdentity, StoreIdentity, check_data, package_versions
 from lgx.training.sources import resolve_sources
 from lgx.training.summary import write_summary
-from lgx.training.trainer_parts import as_list, with_averaging, with_own_plugins
+from lgx.training.trainer_parts import as_list, every_callback, every_plugin
+
+_EVALUATED: dict[str, Loader] = {"validate": "val", "test": "test", "predict": "predict"}
+_ALL = 2**62
+"""Step from which the logs of an evaluated run go on: nothing of them is dropped."""
 
 
 def run(argv: list[str]) -> None:
@@ -74,125 +66,93 @@ def run(argv: list[str]) -> None:
         raise
 
 
-class LgxCLI(LightningCLI):
-    """Lightning's CLI for one command, with lgx's parser, loggers and best checkpoint.
+class LgxCLI:
+    """A command on a run, in ``<runs_dir>/<experiment>/<name>/seed<k>``, also when a job is requeued.
 
-    A run lives in ``<runs_dir>/<experiment>/<name>/seed<k>``, which does not change when a job is requeued.
+    It is not a LightningCLI, whose constructor would call the steps below as hooks, and merge the hyper-parameters of a
+    checkpoint over what the user has typed.
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
         argv: The command line without the command.
         held: Releases the lock of the run's folder when the command ends.
+
+    Attributes:
+        config: The parsed configuration.
+        trainer: The trainer.
+        model: The method.
+        datamodule: The data module.
     """
 
     def __init__(self, command: str, argv: Sequence[str], held: ExitStack) -> None:
-        self.command, self.argv, self.held = command, argv, held
-        super().__init__(
-            Method,
-            TaskDataModule,
-            save_config_callback=SaveConfig,
-            subclass_mode_model=True,
-            subclass_mode_data=True,
-            auto_configure_optimizers=False,
-            run=False,
-        )
+        self.command, self.held = command, held
+        self.parser = make_parser(command)
+        self.config = parse_configuration(self.parser, argv)
+        if (seed := self.config.seed_everything) is not False:
+            seed_everything(0 if seed is True else seed, workers=True, verbose=False)
+        self._claim_folder()
+        self._build()
 
-    # -- what Lightning's constructor calls, in this order --------------------------------------------------------
-
-    def setup_parser(
-        self, add_subcommands: bool, main_kwargs: dict[str, Any], subparser_kwargs: dict[str, Any]
-    ) -> None:
-        """Make the parser."""
-        self.parser = self.run_parser = make_parser(self.command)
-
-    def parse_arguments(self, parser: Any, args: Any) -> None:
-        """Parse the command line."""
-        self.config = parse_configuration(self.run_parser, self.argv)
-
-    def _dump_config(self) -> None:
-        """Keep the configuration as plain values, the hyper-parameters of checkpoints.
-
-        Lightning's own checks the configuration once more and reads YAML in Python, a sixth of a short run.
-        """
-        if not hasattr(self, "config_dump"):
-            self.config_dump = load_plain(
-                self.parser.dump(self.config, skip_link_targets=False, skip_unset=False, skip_validation=True)
-            )
-
-    def before_instantiate_classes(self) -> None:
+    def _claim_folder(self) -> None:
         """Lock the run's folder, find the checkpoint and compare it, before anything is built."""
         config = self.config
-        self.run_dir = configured_folder(config)
-        if not _has_gpu(config.trainer.accelerator):
+        self.place = run_place(config)
+        self.run_dir = self.place.folder
+        on_gpu = _has_gpu(config.trainer.accelerator)
+        if not on_gpu:
             keep_freed_memory()
-        elif config.trainer.precision is None:
-            config.trainer.precision = "bf16-mixed"
+        config.trainer.precision = config.trainer.precision or ("bf16-mixed" if on_gpu else "32-true")
         self.sources = resolve_sources(config, download=self.command == "fit" or config.untrained)
-        if self.command == "fit":
-            text = configuration_text(self.run_parser, config)
-            self.contract = KeepContract(RunRecord(text, versions=code_versions(), files=self.sources.digests()))
+        self.text = configuration_text(self.parser, config)
+        versions = {"commit": commit(), **package_versions()}
+        files = self.sources.digests() if self.command == "fit" else {}
+        self.identity = StoreIdentity(RunIdentity(self.text, versions=versions, files=files))
         self.held.enter_context(non_finite_allowed(config.allow_non_finite))
         writes = self.command == "fit" and not config.trainer.fast_dev_run and _is_first_process()
         self.claim = self.held.enter_context(
-            Claim(self.run_dir, resumes=config.ckpt_path == "last", overwrite=config.overwrite, writes=writes)
+            FolderClaim(self.run_dir, resumes=config.ckpt_path == "last", overwrite=config.overwrite, writes=writes)
         )
         self.checkpoint = find_checkpoint(
             self.run_dir, self.command, config.ckpt_path, config.untrained, config.overwrite
         )
         if self.command == "fit":
-            self.checkpoint = self.claim.check(self.checkpoint, self.contract.record)
+            self.checkpoint = self.claim.check(self.checkpoint, self.identity.identity)
 
-    def instantiate_classes(self) -> None:
+    def _build(self) -> None:
         """Build the data module, the method and the trainer."""
-        self.config_init = instantiate(self.run_parser, self.sources.config)
-        self.datamodule, self.model = self.config_init.data, self.config_init.model
-        given = self.config_init.trainer.logger if self.command != "predict" else False
-        recipes, place = wanted_recipes(given, self.config_init.logger), configured_place(self.config)
-        continues = self.command != "fit" or (self.checkpoint is not None and self.checkpoint.is_in(self.run_dir))
-        self.loggers = RunLoggers(recipes, place, continues, self.config.overwrite)
+        built = instantiate(self.parser, self.sources.config)
+        self.datamodule, self.model = built.data, built.model
+        self.model.skips_start = self.checkpoint is not None
+        resumed = self.checkpoint if self.checkpoint is not None and self.checkpoint.is_in(self.run_dir) else None
+        given, step = built.trainer.logger, resumed.step if resumed else None
+        wanted = [] if given is False or self.command == "predict" else as_list(True if given is None else given)
+        self.loggers = RunLoggers(wanted, self.place, step if self.command == "fit" else _ALL, self.config.overwrite)
+        self.health = TrainingHealth(self.config.allow_non_finite)
+        self._monitor(built.checkpoint)
+        options: Any = built.trainer
+        plugins, self.checkpoint_io = every_plugin(options.plugins)
+        own = [self.identity, self.claim, SaveConfig(self.text, resumed is not None)] if self.command == "fit" else []
+        callbacks = every_callback(self.command, self.config, built, self.run_dir, self.health, self.checkpoint_io)
+        changed = {
+            "default_root_dir": str(self.run_dir), "plugins": plugins, "callbacks": [*own, *callbacks],
+            "logger": bool(wanted) and bool(options.fast_dev_run),  # they start when the folder is claimed
+        }  # fmt: skip
         with refused_values():
-            self.trainer = self.instantiate_trainer()
+            self.trainer = Trainer(**{**options, **changed})
+        if self.model.varying_graph:
+            find_unused_parameters(self.trainer)
 
-    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        """Add what every run has: progress bar, learning-rate curve, results, learngene, atomic checkpoints."""
-        # What depends on the run's folder is set on the objects and not in the configuration: the configuration is
-        # saved, and may be run again elsewhere.
-        trainer = self.config_init.trainer
-        trainer.default_root_dir = str(self.run_dir)
-        # Without a file of its own in a trial run; the others start when the folder is claimed.
-        trainer.logger = bool(self.loggers.recipes and trainer.fast_dev_run)
-        best = self.config_init.checkpoint
+    def _monitor(self, best: Any) -> None:
+        """Let the best checkpoint be that of the task's main metric, in the run's folder.
+
+        This is set on the object: the configuration is saved, and may be run again elsewhere.
+        """
         best.monitor = best.monitor or f"val/{self.datamodule.task.metric}"
         if best.mode == "max" and best.monitor.rpartition("/")[2].startswith("loss"):
             raise UserError(f"checkpoint.monitor: of {best.monitor} less is better; give --checkpoint.mode min, too")
         if best.dirpath is None:
             # Absolute: a run that is resumed from another folder must recognize its best checkpoint.
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")
-        given = trainer.callbacks = as_list(trainer.callbacks)
-        self.health = TrainingHealth(self.config.allow_non_finite)
-        final = FinalWeights(self.run_dir / "checkpoints")
-        contract = [self.contract] if self.command == "fit" else []
-        shown = run_callbacks(self.command, trainer, self.loggers)
-        trainer.callbacks = [*with_averaging(given), *contract, self.health, final, *shown]
-        if self.command == "test" and self.config.probe is not None:
-            probe = RunProbe(Probe(self.config.probe, self.config.probe_k))
-            probe.check(self.model, self.datamodule)
-            trainer.callbacks.append(probe)
-        trainer.plugins = with_own_plugins(trainer.plugins)
-        if not trainer.fast_dev_run:
-            # These come after the best checkpoint, whose state the last checkpoint saves.
-            last = LastCheckpoint(self.run_dir / "checkpoints", self.config.save_every)
-            self.trainer_defaults = {**self.trainer_defaults, "callbacks": [last, Preemption(last)]}
-        built = super().instantiate_trainer(**kwargs)
-        blame_checkpoint(built)
-        return built
-
-    def after_instantiate_classes(self) -> None:
-        """Hand on the checkpoint that was found, and tell the method whether one follows."""
-        self.config_init.ckpt_path = self.checkpoint.path if self.checkpoint else None
-        self.model.skips_start = self.checkpoint is not None
-
-    # -- running --------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Run the command.
@@ -200,8 +160,9 @@ class LgxCLI(LightningCLI):
         Raises:
             UserError: For a user's mistake, and if the disk is full.
         """
-        arguments = {name: self.config_init[name] for name in method_arguments(self.command)}
-        if "verbose" in arguments:
+        arguments: dict[str, Any] = {name: self.config[name] for name in method_arguments(self.command)}
+        arguments["ckpt_path"] = self.checkpoint.path if self.checkpoint else None
+        if self.command in ("validate", "test"):
             arguments["verbose"] = False  # Report prints the scores
         started = time.perf_counter()
         collect_as_usual()
@@ -212,10 +173,10 @@ class LgxCLI(LightningCLI):
                     return
                 self._before_fit()
             else:
-                if _is_first_process():
-                    check_own_data(self.datamodule, self.trainer, self.command)
+                self._check_own_data([_EVALUATED[self.command]])
                 self.held.enter_context(self.loggers.started(self.trainer))
-            getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
+            with self._blamed():
+                getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
             if self.command == "fit":
                 self._after_fit(started)
         except OSError as error:
@@ -227,31 +188,54 @@ class LgxCLI(LightningCLI):
                 f"cannot write {place}: {reason}; free some space, then resume with --ckpt_path last"
             ) from error
 
+    @contextmanager
+    def _blamed(self) -> Iterator[None]:
+        """Attribute errors while a checkpoint is restored to the checkpoint."""
+        try:
+            yield
+        except Exception:
+            if not self.checkpoint_io.is_restoring:
+                raise
+            wrong = "--ckpt_path: the checkpoint is not of this run, or is damaged"
+            with blame(wrong, MisconfigurationException, OSError):
+                raise
+
     def _before_fit(self) -> None:
         """Read the data, so that mistakes show before anything is replaced; test the start of a new run."""
         if self.claim.writes:
             self.loggers.check()
+        tested = self.config.test_start or self.config.test_end
         if _is_first_process():
             self.datamodule.prepare_data()
             self.datamodule.setup("fit")
-            if tested := self.config.test_start or self.config.test_end:
+            if tested:
                 self.datamodule.setup("test")
-            check_own_data(self.datamodule, self.trainer, "fit", tested)
+            needed: dict[Loader, Any] = {"train": True, "val": self.trainer.limit_val_batches, "test": tested}
+            self._check_own_data([loader for loader, needs in needed.items() if needs])
         if self.claim.writes:
             data, batch = self.datamodule.fingerprint(), self.datamodule.batch_size * self.trainer.world_size
             if self.claim.resumed is not None:
                 check_data(self.claim.resumed, data, batch, self.run_dir)
-            # Only this process writes checkpoints, so that the others need no complete record.
-            self.contract.record = replace(self.contract.record, data=data, batch=batch)
-        if self.loggers.continues:
+            # Only this process writes checkpoints, so that the others need no complete identity.
+            self.identity.identity = replace(self.identity.identity, data=data, batch=batch)
+        resumed = self.loggers.step is not None
+        if resumed:
             self.held.enter_context(self.loggers.started(self.trainer))  # if one cannot start, the run stays finished
         self.claim.begin()
-        if self.claim.aside is not None:
-            self.trainer.callbacks.append(DeleteReplaced(self.claim.aside))  # type: ignore[attr-defined]
-        if not self.loggers.continues:
+        if not resumed:
             self.held.enter_context(self.loggers.started(self.trainer))
         if self.config.test_start and self.checkpoint is None:
             self.trainer.test(self.model, self.datamodule, verbose=False)
+
+    def _check_own_data(self, loaders: list[Loader]) -> None:
+        """Check the first batches of a data module of another package, before anything is replaced or trained."""
+        if not _is_first_process() or not is_of_another_package(self.datamodule):
+            return
+        self.datamodule.trainer = self.trainer
+        if self.command != "fit":
+            self.datamodule.prepare_data()
+            self.datamodule.setup(self.command)
+        check_module(self.datamodule, loaders)
 
     def _after_fit(self, started: float) -> None:
         """Test the final weights, write the run's summary, and print what the run leaves."""

@@ -6,16 +6,12 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
 from importlib import resources
-from pathlib import Path
-from typing import Any
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
 from jsonargparse import ActionConfigFile, ArgumentError, Namespace
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.cli import LightningCLI
-from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from data_modules import TaskDataModule
@@ -28,11 +24,11 @@ from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.allowed_imports import restrict_imports
 from lgx.training.flags import normalize_flags
-from lgx.training.loggers import LoggerRecipe
+from lgx.training.lightning_internals import option_strings
 from lgx.training.parser_messages import explain
-from lgx.training.parsing import check_configs, use_checked_yaml
+from lgx.training.parsing import check_values, use_checked_yaml
 from lgx.training.run_parser import BASES, RunParser
-from lgx.training.value_checks import check_values
+from lgx.training.value_checks import check_parsed
 
 _FLAGS = {
     "overwrite": "Replace the run that the folder already holds.",
@@ -42,6 +38,12 @@ _FLAGS = {
     "allow_non_finite": "Train on after a loss that is not finite; write and read learngenes with such numbers.",
 }
 """Boolean options -> help."""
+
+_GIVEN = {
+    "self", "model", "datamodule", "dataloaders", "train_dataloaders", "val_dataloaders", "return_predictions",
+    "verbose",
+}  # fmt: skip
+"""Arguments of the trainer's methods that are no options."""
 
 
 def make_parser(command: str, extra: type | None = None) -> RunParser:
@@ -58,15 +60,12 @@ def make_parser(command: str, extra: type | None = None) -> RunParser:
     registry.load_all()
     use_checked_yaml()
     restrict_imports()
-    parser = _new_parser(command, extra)
-    parser.begin()
-    return parser
+    return _new_parser(command, extra)
 
 
 @cache
 def _new_parser(command: str, extra: type | None) -> RunParser:
     parser = RunParser(
-        command if extra is None else f"{command}-{extra.__qualname__}",
         prog=f"lgx {command}",
         description="Options may also stand in configuration files, which --config reads; the last value counts.",
         default_config_files=[str(resources.files("lgx.training") / "defaults.yaml")],
@@ -85,7 +84,9 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
     if extra is not None:
         _add_fields(parser, extra)
     _link(parser)
-    parser.add_method_arguments(Trainer, command, skip=_given_by_lgx(command))
+    parser.add_method_arguments(Trainer, command, skip=_GIVEN)
+    if extra is None:
+        parser.keep_names(command)
     return parser
 
 
@@ -99,12 +100,11 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     Raises:
         UserError: For any mistake in them, in one sentence.
     """
-    check_configs(argv)
-    parser.option_names().check(argv)
+    check_values(argv)
     words = normalize_flags(argv, parser.flags)
     with explained(parser):
         config: Namespace = parser.parse_args(words)
-    check_values(config)
+    check_parsed(config)
     return config
 
 
@@ -117,13 +117,12 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
 
     Returns:
         The configuration with objects in place of their classes and arguments: ``model``, ``data``, .... Loggers are
-        recipes, because some write or connect when they are built.
+        built when they are called, because some write or connect then.
 
     Raises:
         UserError: If a value is refused.
     """
-    parser.add_instantiator(_call, object)
-    parser.add_instantiator(_recipe, Logger, prepend=True)
+    parser.refused.clear()
     with refused_values():
         try:
             built: Namespace = parser.instantiate_classes(config)
@@ -148,18 +147,12 @@ def configuration_text(parser: RunParser, config: Namespace) -> str:
     """
     config = config.clone()
     config.ckpt_path, config.overwrite = None, False
-    return parser.text_of(config)
+    return str(parser.dump(config, skip_unset=False, skip_validation=True))
 
 
 def method_arguments(command: str) -> list[str]:
     """Arguments of the trainer's method that a configuration gives."""
-    taken = {"self", *_given_by_lgx(command)}
-    return [name for name in inspect.signature(getattr(Trainer, command)).parameters if name not in taken]
-
-
-def _given_by_lgx(command: str) -> set[Any]:
-    """Arguments of the trainer's method that lgx gives, so that they are not options."""
-    return {*LightningCLI.subcommands()[command], "return_predictions"}  # SavePredictions writes what is returned
+    return [name for name in inspect.signature(getattr(Trainer, command)).parameters if name not in _GIVEN]
 
 
 @contextmanager
@@ -175,7 +168,7 @@ def explained(parser: RunParser | None = None) -> Iterator[None]:
     try:
         yield
     except ArgumentError as error:
-        options = [option for action in parser._actions for option in action.option_strings] if parser else []
+        options = option_strings(parser) if parser else []
         raise UserError(explain(str(error), BASES, options, "--help-all")) from error
     except MisconfigurationException as error:
         raise UserError(explain(str(error))) from error
@@ -193,14 +186,13 @@ def refused_values() -> Iterator[None]:
 
 
 def _add_run_options(parser: RunParser) -> None:
-    """Add lgx's own options: the run's folder, flags, logger and best checkpoint."""
+    """Add lgx's own options: the run's folder, flags and best checkpoint."""
     parser.add_argument("--runs_dir", type=str, default="runs", help="Folder of all experiments.")
     parser.add_argument("--experiment", type=str, default="default", help="Folder of runs that are compared.")
     parser.add_argument("--name", type=str | None, default=None, help="Name of the run; the method's by default.")
     for name, text in _FLAGS.items():
         parser.add_flag(name, help=text)
     parser.add_argument("--save_every", type=int | None, default=None, help="Save last.ckpt every so many steps, too.")
-    parser.add_class_arguments(TensorBoardLogger, "logger")
     parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
 
 
@@ -221,39 +213,15 @@ def _add_fields(parser: RunParser, extra: type) -> None:
 
 
 def _link(parser: RunParser) -> None:
-    """Derive the run's folder from its options, and tell the method of the data."""
-    parser.link_arguments(("runs_dir", "experiment"), "logger.save_dir", compute_fn=_join)
-    parser.link_arguments(("name", "model"), "logger.name", compute_fn=_run_name)
-    parser.link_arguments("seed_everything", "logger.version", compute_fn=_version)
+    """Tell the data of the run's seed, and the method of the data."""
     parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=_seed)
     parser.link_arguments("data", "model.init_args.num_classes", compute_fn=_num_classes, apply_on="instantiate")
     parser.link_arguments("data", "model.init_args.kind", compute_fn=_kind, apply_on="instantiate")
 
 
-def _call(kind: type, /, *args: Any, **kwargs: Any) -> Any:
-    return kind(*args, **kwargs)
-
-
-def _recipe(kind: type[Logger], /, **options: Any) -> LoggerRecipe:
-    return LoggerRecipe(kind, options)
-
-
-def _join(runs_dir: str, experiment: str) -> str:
-    return str(Path(runs_dir) / experiment)
-
-
-def _run_name(name: str | None, model: Any) -> str:
-    # jsonargparse also links while it reads the defaults, when no model is chosen yet.
-    return name or (str(model.class_path).rsplit(".", 1)[-1].lower() if model else "run")
-
-
 def _seed(seed: int | bool) -> int:
     """The seed; ``true`` and ``false`` are Lightning's words for 0 and for none."""
     return 0 if isinstance(seed, bool) else seed
-
-
-def _version(seed: int | bool) -> str:
-    return f"seed{_seed(seed)}"
 
 
 def _num_classes(data: TaskDataModule) -> int:

@@ -2,19 +2,24 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from jsonargparse import Namespace
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.core.schema import LINE, MAPPING, at_most, check_fields
 from lgx.errors import UserError
-from lgx.training.contract import RunRecord, record_of
 from lgx.training.loggers import RunPlace
-from lgx.training.restoring import check_run
+from lgx.training.same_run import RunIdentity, identity_of
 
 BEST, LAST, FINAL = "best.ckpt", "last.ckpt", "final.ckpt"
 """Checkpoints of a run. The final one holds the weights of a finished run whose callbacks changed them at its end."""
+
+_COUNT = at_most(2**62)
+_FIELDS = {"pytorch-lightning_version": LINE, "state_dict": MAPPING, "lgx": MAPPING, "callbacks": MAPPING}
+_FIELDS |= {"global_step": _COUNT, "epoch": _COUNT}
 
 
 @dataclass(frozen=True)
@@ -23,25 +28,25 @@ class Checkpoint:
 
     Attributes:
         path: The file.
-        record: What identifies the run that wrote it; None if unknown.
+        step: Number of steps that are done.
+        identity: What identifies the run that wrote it; None if unknown.
     """
 
     path: str
-    record: RunRecord | None
+    step: int
+    identity: RunIdentity | None
 
     def is_in(self, folder: Path) -> bool:
         """Whether it belongs to the run in this folder."""
         return folder.resolve() in Path(self.path).resolve().parents
 
 
-def configured_folder(config: Namespace) -> Path:
-    """The run's folder, ``<runs_dir>/<experiment>/<name>/seed<k>``, as a parsed configuration gives it."""
-    return configured_place(config).folder
-
-
-def configured_place(config: Namespace) -> RunPlace:
-    """The run's place, as a parsed configuration gives it."""
-    return RunPlace(config.logger.save_dir, config.logger.name, config.logger.version)
+def run_place(config: Namespace) -> RunPlace:
+    """The run's place, ``<runs_dir>/<experiment>/<name>/seed<k>``, as a parsed configuration gives it."""
+    name = config.name or str(config.model.class_path).rsplit(".", 1)[-1].lower()
+    # true and false are Lightning's words for the seed 0 and for none.
+    seed = 0 if isinstance(config.seed_everything, bool) else config.seed_everything
+    return RunPlace(str(Path(config.runs_dir) / config.experiment), name, f"seed{seed}")
 
 
 def run_folder(trainer: Trainer) -> Path | None:
@@ -74,7 +79,7 @@ def find_checkpoint(
         requeued needs one command line only.
 
     Raises:
-        UserError: If a checkpoint is needed and none is given, or the given one cannot be read.
+        UserError: If a checkpoint is needed and none is given, or the given one cannot be read or is no run's.
     """
     if given is None:
         if command != "fit" and not untrained:
@@ -90,7 +95,17 @@ def find_checkpoint(
         if found is None:
             return None
         path = str(found)
-    return Checkpoint(path, record_of(check_run(path, f"--ckpt_path {path}"), path))
+    content = load_checkpoint(path)
+    _check(content, f"--ckpt_path {path}")
+    return Checkpoint(path, content["global_step"], identity_of(content, path))
+
+
+def _check(content: dict[str, Any], place: str) -> None:
+    """Refuse what no run of lgx wrote. Whatever else does not suit is found while it is restored, see ``Resume``."""
+    if not _FIELDS.keys() <= content.keys():
+        raise UserError(f"{place}: not a checkpoint of an lgx run")
+    about = check_fields(content, _FIELDS, f"{place}: is damaged")["lgx"]
+    check_fields(about, {"method": LINE, "epochs": _COUNT}, f"{place}: is damaged", complete=True)
 
 
 def _own(folder: Path, command: str, given: str, overwrite: bool) -> Path | None:

@@ -1,43 +1,100 @@
-"""What lgx adds to the user's callbacks and plugins."""
+"""The callbacks and plugins of every run, around the user's."""
 
+import sys
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from jsonargparse import Namespace
 from lightning.pytorch import Callback
-from lightning.pytorch.callbacks import StochasticWeightAveraging
+from lightning.pytorch.callbacks import (
+    LearningRateMonitor,
+    ProgressBar,
+    RichProgressBar,
+    StochasticWeightAveraging,
+)
+from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
 
+from lgx.components.probes import Probe
 from lgx.training.callbacks import (
     AtomicCheckpointIO,
     BuildNetwork,
+    DrawFigures,
+    FinalWeights,
+    LastCheckpoint,
+    Preemption,
+    PrintProgress,
+    Report,
+    Resume,
     ResumeAveraging,
+    RunProbe,
+    SaveLearngene,
+    SavePredictions,
+    SaveResults,
+    TrainingHealth,
 )
 
 
 def as_list(given: Any) -> list[Any]:
-    """The callbacks or plugins of a configuration, which may also be a single one, or none.
+    """What a configuration gives for callbacks, plugins or loggers: a list, a single one, or none.
 
     Args:
-        given: Value of ``trainer.callbacks`` or ``trainer.plugins``.
+        given: The value; null and true stand for Lightning's default, of which only that of the loggers is one.
     """
-    if given is None:
-        return []
-    return given if isinstance(given, list) else [given]
+    if given is True:
+        return [partial(TensorBoardLogger)]
+    return [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
 
 
-def with_averaging(given: list[Callback]) -> list[Callback]:
-    """The user's callbacks; around Lightning's averaging of weights over epochs, what it needs."""
+def every_callback(
+    command: str, config: Namespace, built: Namespace, folder: Path, health: TrainingHealth, io: AtomicCheckpointIO
+) -> list[Callback]:
+    """The callbacks of a run, in their order.
+
+    Args:
+        command: ``fit``, ``validate``, ``test`` or ``predict``.
+        config: The configuration.
+        built: The same with objects.
+        folder: The run's folder.
+        health: Watches the losses.
+        io: What reads the run's checkpoints.
+    """
+    trainer, checkpoints, results = built.trainer, folder / "checkpoints", SaveResults()
+    given = as_list(trainer.callbacks)
+    # Lightning's averaging of weights over epochs needs the network in its setup.
     averages = [callback for callback in given if isinstance(callback, StochasticWeightAveraging)]
-    return [*(BuildNetwork() for _ in averages), *given, *map(ResumeAveraging, averages)]
+    callbacks: list[Callback] = [*(BuildNetwork() for _ in averages), *given, *map(ResumeAveraging, averages)]
+    callbacks += [health, FinalWeights(checkpoints), results, PrintProgress(results), Report(command)]
+    if not any(isinstance(callback, ProgressBar) for callback in given):
+        trainer.enable_progress_bar = trainer.enable_progress_bar is not False and sys.stdout.isatty()
+        if trainer.enable_progress_bar:
+            callbacks.append(RichProgressBar())
+    callbacks += [SaveLearngene(), SavePredictions(), Resume(io), DrawFigures()]
+    if trainer.logger is not False and command == "fit" and not trainer.fast_dev_run:
+        callbacks.append(LearningRateMonitor(logging_interval="step"))
+    if command == "test" and config.probe is not None:
+        probe = RunProbe(Probe(config.probe, config.probe_k))
+        probe.check(built.model, built.data)
+        callbacks.append(probe)
+    callbacks.append(built.checkpoint)
+    if not trainer.fast_dev_run:
+        # These come after the best checkpoint, whose state the last checkpoint saves.
+        last = LastCheckpoint(checkpoints, config.save_every)
+        callbacks += [last, Preemption(last)]
+    return callbacks
 
 
-def with_own_plugins(given: Any) -> list[Any]:
-    """The user's plugins, atomic checkpoints, and on SLURM an environment that leaves requeueing to the callback."""
-    plugins = [*as_list(given), AtomicCheckpointIO()]
-    if _on_slurm() and not any(isinstance(plugin, ClusterEnvironment) for plugin in plugins):
+def every_plugin(given: Any) -> tuple[list[Any], AtomicCheckpointIO]:
+    """The user's plugins, atomic checkpoints, and on SLURM an environment that leaves requeueing to the callback.
+
+    Args:
+        given: Value of ``trainer.plugins``.
+    """
+    io = AtomicCheckpointIO()
+    plugins = [*as_list(given), io]
+    # Within a job of SLURM torchrun may start the processes.
+    on_slurm = SLURMEnvironment.detect() and not TorchElasticEnvironment.detect()
+    if on_slurm and not any(isinstance(plugin, ClusterEnvironment) for plugin in plugins):
         plugins.append(SLURMEnvironment(auto_requeue=False))
-    return plugins
-
-
-def _on_slurm() -> bool:
-    """Whether SLURM starts the processes; within a job of SLURM torchrun may do that instead."""
-    return SLURMEnvironment.detect() and not TorchElasticEnvironment.detect()
+    return plugins, io

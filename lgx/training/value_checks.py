@@ -13,7 +13,7 @@ from lgx.errors import UserError
 _NEVER_NEGATIVE = ("lr", "weight_decay", "eps")
 
 
-def check_values(config: Namespace) -> None:
+def check_parsed(config: Namespace) -> None:
     """Refuse values that would fail later, without their key, or write outside the run's folder.
 
     Args:
@@ -29,7 +29,7 @@ def check_values(config: Namespace) -> None:
     if config.name is not None:
         check_name(config.name, "--name")
     for place, value in _flat(config):
-        if place.endswith((".filename", "logger.sub_dir")) and isinstance(value, str):
+        if place.endswith((".filename", ".sub_dir")) and isinstance(value, str):
             check_pattern(value, place)
         elif isinstance(value, float):
             _check_number(place, value)

@@ -8,6 +8,8 @@ import yaml
 from lgx.errors import UserError
 from lgx.methods import Finetune
 from lgx.training.configuration import instantiate, make_parser, method_arguments, parse_configuration
+from lgx.training.loggers import RunPlace
+from lgx.training.run_folder import run_place
 from tests.support.command_line import arguments, lgx
 
 
@@ -73,7 +75,7 @@ def test_method_and_data_module_are_built_without_a_trainer(images, tmp_path):
     built = instantiate(parser, config)
     assert isinstance(built.model, Finetune)
     assert built.model.architecture.num_classes == built.data.num_classes == 3
-    assert (built.data.seed, config.logger.version, config.logger.save_dir) == (3, "seed3", f"{tmp_path}/test")
+    assert (built.data.seed, run_place(config)) == (3, RunPlace(f"{tmp_path}/test", "finetune", "seed3"))
     assert not isinstance(built.trainer, type(built.model))
     assert not list(tmp_path.iterdir())
 

@@ -68,7 +68,7 @@ def test_the_scores_of_a_checkpoint_stand_at_its_step_of_the_curves(fit, tmp_pat
     steps = max(step for step, _ in before["train/loss"]) + 1
     assert [step for step, _ in after["test/acc"]] == [0, steps]
     assert after["val/acc"][-1] == (steps, after["val/acc"][1][1])
-    old, new = (found["z_run/epoch"] for found in (before, after))
+    old, new = (found["epoch"] for found in (before, after))
     assert [value for _, value in new][: len(old)] == [value for _, value in old]
     assert {value for step, value in new if step >= steps} <= {1.0, 2.0}
 

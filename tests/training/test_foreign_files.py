@@ -16,7 +16,6 @@ KEYS = [
     "data",
     "trainer",
     "checkpoint",
-    "logger",
     "trainer.callbacks",
     "trainer.plugins",
     "trainer.logger",

@@ -12,7 +12,7 @@ from lgx.errors import UserError
 from lgx.host import cache
 from lgx.training import option_names
 from lgx.training.configuration import make_parser
-from lgx.training.option_names import OptionNames
+from lgx.training.option_names import check_names
 from tests.support.command_line import arguments, lgx
 from tests.support.images import write_images
 
@@ -122,7 +122,8 @@ QUICK = [
 @pytest.fixture(scope="module")
 def collected():
     """Names of all options of ``lgx fit``."""
-    return make_parser("fit").option_names()
+    make_parser("fit").keep_names("fit")
+    return cache.recall("options-fit")
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ def known(images, collected, tmp_path, monkeypatch):
     """Names as the first command keeps them, and configuration files with mistakes."""
     (tmp_path / "typo.yaml").write_text("trainer: {max_epoch: 3}\n")
     (tmp_path / "class.yaml").write_text("model: {class_path: lgx.methods.SWS, init_args: {stagse: [1, 1]}}\n")
-    collected.keep("fit")
+    cache.remember("options-fit", collected)
     monkeypatch.chdir(tmp_path)
     return arguments("fit", "Ancestor", images, tmp_path / "runs")
 
@@ -160,17 +161,16 @@ ACCEPTED = [
 def test_what_the_parser_may_know_is_left_to_it(known, option):
     Path("fine.yaml").write_text("model:\n  class_path: SWS\n  init_args: {stages: [1], optimizer: {lr: 1}}\n"
                                  "trainer: {callbacks+: []}\nseed_everything: 3\nmodel.arch: x\n")  # fmt: skip
-    names = OptionNames.recall("fit")
-    assert names is not None
-    names.check([*known[1:], option])
-    names.check(["--model=my.own.SWS", "--model.anything=1"])
+    check_names("fit", [*known[1:], option])
+    check_names("fit", ["--model=my.own.SWS", "--model.anything=1"])
 
 
 def test_names_are_collected_again_after_a_change_of_the_code(known, monkeypatch):
     monkeypatch.setattr(cache, "_state", lambda: "another")
-    assert OptionNames.recall("fit") is None
-    make_parser("fit").option_names()
-    assert OptionNames.recall("fit") is not None
+    check_names("fit", ["--lerngene", "x"])  # nothing is known
+    make_parser("fit").keep_names("fit")
+    with pytest.raises(UserError, match="unknown option --lerngene"):
+        check_names("fit", ["--lerngene", "x"])
 
 
 def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch):
@@ -190,9 +190,7 @@ def test_old_facts_that_cannot_be_removed_change_nothing(tmp_path, monkeypatch):
 
 
 def test_changed_methods_of_other_packages_are_left_to_the_parser(known, monkeypatch):
-    names = OptionNames.recall("fit")
-    assert names is not None
     with pytest.raises(UserError, match="class 'Halves' is unknown"):
-        names.check(["--model=Halves"])
+        check_names("fit", ["--model=Halves"])
     monkeypatch.setattr(option_names, "declared_methods", lambda: ["halves=lgx_halves:SPECS"])
-    names.check(["--model=Halves", "--model.beta=1"])
+    check_names("fit", ["--model=Halves", "--model.beta=1"])

@@ -88,21 +88,11 @@ def test_several_networks_have_one_line_each_and_their_mean(fit, tmp_path):
     rows = [r for r in read_rows(tmp_path / "runs/test/g/seed0/results.csv") if (r.split, r.metric) == ("test", "acc")]
     assert len(rows) == 2
     mean = sum(row.value for row in rows) / 2
-    start = f"final      test accuracy {100 * mean:.1f} % on average of 2 architectures, weights after epoch 1:"
+    start = f"final      test accuracy {100 * mean:.1f} % on average of 2 networks, weights after epoch 1:"
     lines = result.out.splitlines()
     first = lines.index(start)
-    assert lines[first + 1].split() == ["data", "set", "architecture", "accuracy", "loss", "examples", "chance"]
+    assert lines[first + 1].split() == ["data", "set", "architecture", "accuracy", "loss", "examples"]
     for row, line in zip(rows, lines[first + 2 : first + 4], strict=True):
         assert line.split()[:4] == ["shapes", row.architecture, f"{100 * row.value:.1f}", "%"]
-        assert line.endswith("12 images  33.3 %")
+        assert line.endswith(" 12")
     assert "(mean of 2)" in next(line for line in lines if line.startswith("epoch "))
-
-
-def test_the_table_of_layers_is_printed_only_if_asked_for(images, tmp_path):
-    from tests.support.command_line import arguments, lgx
-
-    words = [word for word in arguments("fit", "Ancestor", images, tmp_path) if "model_summary" not in word]
-    assert "VisionTransformer" not in lgx(*words, "--name=a").out
-    out = lgx(*words, "--name=b", "--trainer.enable_model_summary=true").out
-    assert re.search(r"^1  network +VisionTransformer +14.3 K$", out, re.MULTILINE)
-    assert "FLOPs" not in out

@@ -20,7 +20,6 @@ MISTAKES = {
     "--experiment=/tmp/evil": "--experiment: '/tmp/evil' is no name of a folder",
     "--runs_dir=a\nb": "--runs_dir: 'a\\nb' holds the character",
     "--checkpoint.filename=../../evil": "checkpoint.filename: '../../evil' leads out of the folder",
-    "--logger.sub_dir=../../evil": "logger.sub_dir: '../../evil' leads out of the folder",
     "--model.optimizer.lr=nan": "model.optimizer.lr: expected a finite number, got nan",
     "--model.optimizer.lr=.nan": "model.optimizer.lr: expected a finite number, got nan",
     "--model.optimizer.lr=inf": "model.optimizer.lr: expected a finite number, got inf",

@@ -7,6 +7,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import StochasticWeightAveraging
 
 from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.training.lightning_internals import averaging_schedule, begin_averaging
 from lgx.training.run_folder import FINAL
 
 
@@ -36,8 +37,7 @@ class ResumeAveraging(Callback):
         """Make the schedule of a resumed run, and restore its state and its rates."""
         if self._saved is None:
             return
-        self.average.on_train_epoch_start(trainer, pl_module)  # the epoch's weights are already in the average
-        schedule: Any = self.average._swa_scheduler
+        schedule: Any = begin_averaging(self.average, trainer, pl_module)
         schedule.load_state_dict(self._saved["schedule"])
         for group, rate in zip(schedule.optimizer.param_groups, self._saved["rates"], strict=True):
             group["lr"] = rate
@@ -45,7 +45,7 @@ class ResumeAveraging(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Schedule and rates, once averaging has begun."""
-        schedule: Any = self.average._swa_scheduler
+        schedule = averaging_schedule(self.average)
         if schedule is None:
             return {}
         rates = [float(group["lr"]) for group in schedule.optimizer.param_groups]

@@ -8,6 +8,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from lgx.training.run_folder import FINAL, LAST
 
@@ -98,5 +99,6 @@ def _is_last_epoch(trainer: Trainer) -> bool:
 
 def _sums(module: LightningModule) -> Tensor:
     """Sum of every parameter of this process, in double precision."""
-    parts = [getattr(parameter, "_local_tensor", parameter).detach() for parameter in module.parameters()]
+    own = (part.to_local() if isinstance(part, DTensor) else part for part in module.parameters())
+    parts = [part.detach() for part in own]
     return torch.stack([part.double().sum() for part in parts]) if parts else torch.zeros(0)

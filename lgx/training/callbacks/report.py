@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
@@ -14,26 +13,6 @@ from lgx.methods.base import Method
 from lgx.training.callbacks.learngene import SaveLearngene
 from lgx.training.callbacks.results import measured_rows
 from lgx.training.run_folder import BEST, LAST, best_checkpoint
-
-_INDENT = " " * 11
-
-
-class _Measurement(NamedTuple):
-    """What was measured of one network on one data set.
-
-    Attributes:
-        task: The data set.
-        architecture: Name of the network's architecture.
-        values: Metrics in words, with their values.
-        examples: ``359 images``.
-        chance: Accuracy of a guess; empty where it says nothing.
-    """
-
-    task: str
-    architecture: str
-    values: dict[str, str]
-    examples: str
-    chance: str
 
 
 class Report(Callback):
@@ -58,21 +37,24 @@ class Report(Callback):
     def _print(self, trainer: Trainer, method: LightningModule, split: str) -> None:
         if not trainer.is_global_zero or not isinstance(method, Method) or method.task is None:
             return
-        trained = method.epochs_trained
-        if self.command == "fit":
-            label = "final" if trained else "untrained"
-            weights = f", weights after epoch {trained}" if trained else ""
-        else:
-            label, weights = {"val": "validation"}.get(split, split), ""
-        scores = _measurements(measured_rows(trainer, method, split), method.tasks)
-        if not scores:
+        networks: dict[tuple[str, str], list[Row]] = {}
+        for row in measured_rows(trainer, method, split):
+            networks.setdefault((row.task, row.architecture), []).append(row)
+        if not networks:
             return  # limit_test_batches has left nothing to measure
-        if len(scores) == 1:
-            place = f"{split} " if self.command == "fit" else ""
-            print(f"{label:<11}{place}{_sentence(scores[0])}{weights}", flush=True)
+        trained = method.epochs_trained
+        label, place, weights = {"val": "validation"}.get(split, split), "", ""
+        if self.command == "fit":
+            label, place = "final" if trained else "untrained", f"{split} "
+            weights = f", weights after epoch {trained}" if trained else ""
+        (first, *_) = networks.values()
+        if len(networks) == 1:
+            print(f"{label:<11}{place}{_sentence(first, method.tasks[first[0].task])}{weights}", flush=True)
         else:
-            print(f"{label:<11}{_mean(trainer, method, scores, split)}{weights}:")
-            print("\n".join(f"{_INDENT}{line}" for line in _table(scores)), flush=True)
+            tag = f"{split}/{method.task.metric}"
+            mean = f"{tag_in_words(tag)} {measured(float(trainer.callback_metrics[tag]), tag)}"
+            print(f"{label:<11}{mean} on average of {len(networks)} networks{weights}:")
+            print("\n".join(f"{'':<11}{line}" for line in _table(list(networks.values()))), flush=True)
         if self.command != "fit":
             epochs = f", {trained} epoch(s) of training" if trained else ""
             print(f"checkpoint {trainer.ckpt_path or 'none, an untrained start'}{epochs}", flush=True)
@@ -104,62 +86,24 @@ def _best(trainer: Trainer, folder: Path) -> str:
     return f"best       {value}in epoch {epoch} at step {step:,}: {shown}"
 
 
-def _measurements(rows: Sequence[Row], tasks: dict[str, Task]) -> list[_Measurement]:
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        found.setdefault((row.task, row.architecture), []).append(row)
-    scores = []
-    for (name, architecture), own in found.items():
-        task = tasks[name]
-        one_of_them = task.num_classes and task.kind not in ("segmentation", "multilabel")
-        guess = one_of_them and any(row.metric.endswith("acc") for row in own)
-        scores.append(
-            _Measurement(
-                task=name,
-                architecture=architecture,
-                values={in_words(row.metric): measured(row.value, row.metric, row.n) for row in own},
-                examples=f"{own[0].n:,} {'texts' if task.kind == 'text' else 'images'}",
-                chance=measured(1 / task.num_classes, "acc") if guess else "",
-            )
-        )
-    return scores
-
-
-def _mean(trainer: Trainer, method: Method, scores: Sequence[_Measurement], split: str) -> str:
-    """``test accuracy 84.2 % on average of 10 data sets``."""
-    numbers = {
-        "data sets": len({score.task for score in scores}),
-        "architectures": len({s.architecture for s in scores}),
-    }
-    of = " x ".join(f"{number} {what}" for what, number in numbers.items() if number > 1)
-    tag = f"{split}/{method.task.metric if method.task else ''}"
-    mean = trainer.callback_metrics.get(tag)
-    return (
-        f"{split} of {of}" if mean is None else f"{tag_in_words(tag)} {measured(float(mean), tag)} on average of {of}"
-    )
-
-
-def _sentence(score: _Measurement) -> str:
+def _sentence(rows: Sequence[Row], task: Task) -> str:
     """``accuracy 84.2 % of 240 images of dtd (chance 8.3 %), loss 1.204``."""
-    (metric, value), *others = score.values.items()
-    chance = f" (chance {score.chance})" if score.chance else ""
-    rest = "".join(f", {name} {shown}" for name, shown in others)
-    return f"{metric} {value} of {score.examples} of {score.task}{chance}{rest}"
+    first, *others = rows
+    of_one_class = task.num_classes and task.kind not in ("segmentation", "multilabel")
+    guess = of_one_class and any(row.metric.endswith("acc") for row in rows)
+    chance = f" (chance {measured(1 / task.num_classes, 'acc')})" if guess else ""
+    rest = "".join(f", {in_words(row.metric)} {measured(row.value, row.metric, row.n)}" for row in others)
+    value = f"{in_words(first.metric)} {measured(first.value, first.metric, first.n)}"
+    return f"{value} of {first.n:,} {'texts' if task.kind == 'text' else 'images'} of {task.name}{chance}{rest}"
 
 
-def _table(scores: Sequence[_Measurement]) -> list[str]:
+def _table(networks: Sequence[Sequence[Row]]) -> list[str]:
     """One line for each network and data set, below the names of the columns, with equal widths."""
-    metrics = list(dict.fromkeys(name for score in scores for name in score.values))
-    lines = [["data set", "architecture", *metrics, "examples", "chance"]]
-    lines += [
-        [
-            score.task,
-            score.architecture,
-            *(score.values.get(name, "") for name in metrics),
-            score.examples,
-            score.chance,
-        ]
-        for score in scores
-    ]
-    columns = [column for column in zip(*lines, strict=True) if any(column[1:])]
-    return aligned(list(zip(*columns, strict=True)), left=2)
+    metrics = list(dict.fromkeys(row.metric for rows in networks for row in rows))
+    lines = [["data set", "architecture", *map(in_words, metrics), "examples"]]
+    for rows in networks:
+        values = {row.metric: measured(row.value, row.metric, row.n) for row in rows}
+        lines.append(
+            [rows[0].task, rows[0].architecture, *(values.get(name, "") for name in metrics), f"{rows[0].n:,}"]
+        )
+    return aligned(lines, left=2)

@@ -9,7 +9,7 @@ from lgx.core.provenance import commit, config_hash, hardware
 from lgx.core.rows import Row, add_rows
 from lgx.core.seed import run_seed
 from lgx.methods.base import Method
-from lgx.training.callbacks.config import SaveConfig
+from lgx.training.callbacks.save_config import SaveConfig
 from lgx.training.loggers import log_best_score
 from lgx.training.run_folder import best_checkpoint, run_folder
 
@@ -123,20 +123,6 @@ class SaveResults(Callback):
             **origin(trainer),
         )
         add_rows(folder / "results.csv", [row])
-
-    def loss_since(self, before: tuple[int, Any]) -> float:
-        """Mean training loss of this process since an earlier point of the epoch. It waits for the device.
-
-        Args:
-            before: Value of :attr:`running` at that point.
-        """
-        (earlier, start), (seen, mean) = before, self.running
-        return float((mean * seen - start * earlier) / max(1, seen - earlier))
-
-    @property
-    def running(self) -> tuple[int, Any]:
-        """Number of examples of the epoch so far, and their mean loss, of this process."""
-        return self._seen, self._mean
 
     def state_dict(self) -> dict[str, Any]:
         """Mean and number of examples of the epoch so far, of this process."""

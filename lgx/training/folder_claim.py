@@ -18,8 +18,8 @@ from lgx.artifacts.learngene import SUFFIX
 from lgx.errors import UserError
 from lgx.host.locks import run_lock
 from lgx.host.safety import load_plain
-from lgx.training.contract import RunRecord, check_configuration, check_optimizer, flat_options
 from lgx.training.run_folder import Checkpoint
+from lgx.training.same_run import RunIdentity, check_configuration, check_optimizer, flat_options
 from lgx.training.summary import SUMMARY, is_complete
 
 _OLD, _TRASH = ".old", ".tmp"
@@ -28,20 +28,21 @@ _OLD, _TRASH = ".old", ".tmp"
 _WRITTEN = re.compile(
     r"config\.yaml|results\.csv|summary\.json|finished\.json|hparams\.yaml|metrics\.csv|events\.out\.tfevents\..*"
     r"|predictions(\.rank\d+)?\.csv|\w[\w.-]*\.svg|.*\.learngene\.safetensors|checkpoints/.*\.ckpt(/.*)?"
-    r"|loggers\.json|wandb/.*|mlflow\.db(-\w+)?|mlartifacts/.*"
+    r"|wandb/.*|mlflow\.db(-\w+)?|mlartifacts/.*"
     r"|(.*/)?\.[^/]*\.(tmp|lock)(/.*)?|lightning_logs/.*"
 )
 """Files of a run folder that lgx, Lightning or a logger has written."""
 
 
-_NO_INPUTS = ("ckpt_path", "logger", "trainer.logger")
+_NO_INPUTS = ("ckpt_path", "trainer.logger")
 """Beginnings of the keys that name no files that the new run reads."""
 
 
-class Claim:
+class FolderClaim(Callback):
     """The claim of ``lgx fit`` on a run folder: its lock, the comparison with the run that it holds, its replacement.
 
-    Only the first process of a run holds the lock and replaces anything.
+    Only the first process of a run holds the lock and replaces anything. As a callback it deletes the run that was
+    replaced, when the first step begins.
 
     Args:
         folder: The run's folder.
@@ -52,8 +53,8 @@ class Claim:
 
     def __init__(self, folder: Path, resumes: bool, overwrite: bool, writes: bool) -> None:
         self.folder, self.resumes, self.overwrite, self.writes = folder, resumes, overwrite, writes
-        self.resumed: RunRecord | None = None
-        self.aside: Aside | None = None
+        self.resumed: RunIdentity | None = None
+        self._aside: _Aside | None = None
         self._held = ExitStack()
         self._replaces = False
         self._is_unchanged = False
@@ -71,10 +72,10 @@ class Claim:
         self._held.__exit__(*error)
 
     def _restore(self) -> None:
-        if self.aside is not None:
-            self.aside.restore()
+        if self._aside is not None:
+            self._aside.restore()
 
-    def check(self, checkpoint: Checkpoint | None, now: RunRecord) -> Checkpoint | None:
+    def check(self, checkpoint: Checkpoint | None, now: RunIdentity) -> Checkpoint | None:
         """Compare the run with its configuration, or the folder with a new run; nothing is changed yet.
 
         Args:
@@ -88,29 +89,29 @@ class Claim:
             UserError: If the configuration does not suit the run, or the folder would lose what it holds.
         """
         if checkpoint is not None and checkpoint.is_in(self.folder):
-            if self._may_resume(checkpoint.record, now):
+            if self._may_resume(checkpoint.identity, now):
                 return checkpoint
             checkpoint = None
-        elif checkpoint is not None and checkpoint.record is not None:
-            check_optimizer(checkpoint.record, now.config, checkpoint.path)
+        elif checkpoint is not None and checkpoint.identity is not None:
+            check_optimizer(checkpoint.identity, now.config, checkpoint.path)
         if self.writes:
             check_claim(self.folder, self.overwrite, self.resumes)
             check_inputs(self.folder, flat_options(load_plain(now.config)))
             self._replaces = True
         return checkpoint
 
-    def _may_resume(self, record: RunRecord | None, now: RunRecord) -> bool:
+    def _may_resume(self, record: RunIdentity | None, now: RunIdentity) -> bool:
         """Whether the run in the folder goes on as it is configured now; False if it is to be replaced."""
         if record is None:
             return True
         try:
-            found = check_configuration(record, now, self.folder)
+            options, code = check_configuration(record, now, self.folder)
         except UserError:
             if self.overwrite:
                 return False
             raise
-        self.resumed, self._is_unchanged = record, not found.options
-        for line in (*found.code, *found.options) if self.writes else ():
+        self.resumed, self._is_unchanged = record, not options
+        for line in (*code, *options) if self.writes else ():
             print(f"resumed    {line}")
         return True
 
@@ -128,9 +129,14 @@ class Claim:
     def begin(self) -> None:
         """Move an earlier run aside, or mark the resumed run as unfinished."""
         if self.writes and self._replaces:
-            self.aside = Aside(self.folder)
+            self._aside = _Aside(self.folder)
         elif self.writes:
             (self.folder / SUMMARY).unlink(missing_ok=True)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Delete the run that was replaced."""
+        if self._aside is not None:
+            self._aside.delete()
 
 
 def check_claim(folder: Path, overwrite: bool, resumes: bool) -> None:
@@ -180,7 +186,7 @@ def check_inputs(folder: Path, options: Mapping[str, Any]) -> None:
                 raise UserError(f"{key}: {value} belongs to the run that --overwrite replaces; copy it, or give --name")
 
 
-class Aside:
+class _Aside:
     """The earlier content of a run folder, moved aside.
 
     Args:
@@ -217,22 +223,6 @@ class Aside:
             shutil.rmtree(trash, ignore_errors=True)
             if trash.exists():
                 print(f"note       {trash} could not be deleted; remove it")
-
-
-class DeleteReplaced(Callback):
-    """Delete the run that was replaced, when the first step begins.
-
-    Args:
-        aside: The run that was moved aside.
-    """
-
-    def __init__(self, aside: Aside) -> None:
-        self.aside = aside
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Delete it, on the first process."""
-        if trainer.is_global_zero:
-            self.aside.delete()
 
 
 def recover(folder: Path) -> None:

@@ -1,27 +1,35 @@
-"""The same-run contract: a run that is resumed has the configuration, data and batch with which it began.
+"""The same run: a run that is resumed has the configuration, data and batch with which it began.
 
-A checkpoint holds the record of its run. When the run is resumed, every difference from the record is either applied
+A checkpoint holds the identity of its run. When the run is resumed, every difference is either applied
 and listed, because it does not change what is learned from the steps that are done, or refused with what to do.
 """
 
+import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from lightning.pytorch import Callback, LightningModule, Trainer
+
 from lgx.core.schema import MAPPING, Field, check_fields, mapping_of, shortened
+from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.safety import load_plain
 
-RECORD = "lgx_run"
-"""Key of the record in a checkpoint."""
+IDENTITY = "lgx_run"
+"""Key of the identity in a checkpoint."""
+
+_PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse")
 
 _REMEDY = "give the former values, --overwrite to train anew, or --name to start another run"
 _LISTED = 6
 """Most differences that a message lists."""
 
 _WITHOUT_INFLUENCE = (
-    "ckpt_path", "overwrite", "runs_dir", "experiment", "name", "logger", "save_every", "untrained", "test_start",
+    "ckpt_path", "overwrite", "runs_dir", "experiment", "name", "save_every", "untrained", "test_start",
     "test_end", "weights_only", "allow_non_finite", "data.root", "data.num_workers",
     "data.worker_timeout", "data.cache_gib", "trainer.logger", "trainer.enable_", "trainer.log_every_n_steps",
     "trainer.default_root_dir", "trainer.profiler", "trainer.num_sanity_val_steps", "trainer.barebones",
@@ -41,12 +49,11 @@ _AVERAGING = tuple(
 )
 """Callbacks that change the weights. All others only observe, or stop the run, and count from the checkpoint on."""
 
-_PRECISION = "trainer.precision"
 _OPTIMIZER = ("model.optimizer", "model.scheduler")
 
 
 @dataclass(frozen=True)
-class RunRecord:
+class RunIdentity:
     """What identifies a run.
 
     Attributes:
@@ -63,60 +70,62 @@ class RunRecord:
     versions: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class Differences:
-    """Differences between a run and its configuration now, which are applied.
-
-    Attributes:
-        options: Changed options, one line each.
-        code: Changed versions, one line each.
-    """
-
-    options: tuple[str, ...] = ()
-    code: tuple[str, ...] = ()
-
 
 _TEXT = Field(lambda value: isinstance(value, str), "a text")
 _FIELDS = {"config": _TEXT, **dict.fromkeys(("data", "versions", "files"), mapping_of(_TEXT))}
 
 
-def record_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunRecord | None:
-    """The record of the run that wrote a checkpoint.
-
-    Versions up to 0.1 stored none: then the configuration is that of the run folder.
+def identity_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunIdentity | None:
+    """The identity of the run that wrote a checkpoint; None if it holds none.
 
     Args:
         checkpoint: Content of the file.
         path: The file.
 
     Raises:
-        UserError: If the record is damaged.
+        UserError: If the identity is damaged.
     """
-    if (found := checkpoint.get(RECORD)) is not None:
-        place = f"{path}: its record of the run is damaged"
-        check_fields({RECORD: found}, {RECORD: MAPPING}, place)
-        check_fields(found, _FIELDS, place, complete=True)
-        batch = found.get("batch") if type(found.get("batch")) is int else None
-        return RunRecord(found["config"], found["data"], batch, found["versions"], found["files"])
-    file = Path(path).resolve().parent.parent / "config.yaml"
-    return RunRecord(file.read_text(encoding="utf-8")) if file.is_file() else None
+    if (found := checkpoint.get(IDENTITY)) is None:
+        return None
+    place = f"{path}: its record of the run is damaged"
+    check_fields({IDENTITY: found}, {IDENTITY: MAPPING}, place)
+    check_fields(found, _FIELDS, place, complete=True)
+    batch = found.get("batch") if type(found.get("batch")) is int else None
+    return RunIdentity(found["config"], found["data"], batch, found["versions"], found["files"])
 
 
-def check_configuration(record: RunRecord, now: RunRecord, folder: Path) -> "Differences":
+@cache
+def package_versions() -> dict[str, str]:
+    """Versions of lgx, Python and the packages that results depend on."""
+    versions = {package: version(package) for package in _PACKAGES}
+    return {"lgx": __version__, "python": platform.python_version(), **versions}
+
+
+class StoreIdentity(Callback):
+    """Store the identity of the run in every checkpoint.
+
+    Args:
+        identity: On the first process it must be complete before training begins.
+    """
+
+    def __init__(self, identity: RunIdentity) -> None:
+        self.identity = identity
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Add it."""
+        checkpoint[IDENTITY] = asdict(self.identity)
+
+
+def check_configuration(record: RunIdentity, now: RunIdentity, folder: Path) -> tuple[list[str], list[str]]:
     """Compare a run's configuration, and the files of weights that it names, with those that are given now.
 
     Args:
-        record: The run's record.
+        record: The run's identity.
         now: What is given now, without data and batch.
         folder: The run's folder, for the message.
 
     Returns:
-        The differences that are applied.
+        Changed options that are applied, and changed versions of the code, one line each.
 
     Raises:
         UserError: If a difference would change what the run has learned.
@@ -131,15 +140,16 @@ def check_configuration(record: RunRecord, now: RunRecord, folder: Path) -> "Dif
     ]
     if refused:
         raise UserError(f"{folder}: the run was started with other options: {_listed(refused)}; {_REMEDY}")
-    others = [] if same_code or not record.versions else _code_changes(record.versions, now.versions)
-    return Differences(tuple(changes.values()), tuple(others))
+    names = [name for name in record.versions if record.versions[name] != now.versions.get(name, "")]
+    code = [f"{name} was {record.versions[name]}, is {now.versions[name]}" for name in names if name in now.versions]
+    return list(changes.values()), code
 
 
-def check_optimizer(record: RunRecord, config: str, path: str) -> None:
+def check_optimizer(record: RunIdentity, config: str, path: str) -> None:
     """Refuse optimizer options that a checkpoint would silently replace by its own.
 
     Args:
-        record: The record of the run that wrote the checkpoint.
+        record: The identity of the run that wrote the checkpoint.
         config: The configuration of the run that continues from it in another folder.
         path: The checkpoint, for the message.
 
@@ -155,11 +165,11 @@ def check_optimizer(record: RunRecord, config: str, path: str) -> None:
         )
 
 
-def check_data(record: RunRecord, data: Mapping[str, str], batch: int | None, folder: Path) -> None:
+def check_data(record: RunIdentity, data: Mapping[str, str], batch: int | None, folder: Path) -> None:
     """Compare a run's data and batch with the present ones.
 
     Args:
-        record: The run's record.
+        record: The run's identity.
         data: The present fingerprint; only names that both have are compared.
         batch: Training examples of a step on all processes.
         folder: The run's folder, for the message.
@@ -181,18 +191,12 @@ def check_data(record: RunRecord, data: Mapping[str, str], batch: int | None, fo
 def _changes(former: str, config: str, same_code: bool) -> dict[str, str]:
     """Key -> its change in words, of all keys that influence what is learned.
 
-    A key that only one of two versions of the code knows is not compared; nor a precision that the former one left out,
-    because records did not hold the default on a GPU then.
+    A key that only one of two versions of the code knows is not compared.
     """
     old, new = (flat_options(load_plain(text)) for text in (former, config))
     if not same_code:
         shared = old.keys() & new.keys()
-        if old.get(_PRECISION) is None:
-            shared.discard(_PRECISION)
         old, new = ({key: value for key, value in flat.items() if key in shared} for flat in (old, new))
-    for flat in (old, new):
-        if flat.get(_PRECISION, "") is None:  # on a CPU; the record of a run on a GPU names the default
-            flat[_PRECISION] = "32-true"
     keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
     return {
         key: f"{key} was {_shown(old.get(key))}, is {_shown(new.get(key))}"
@@ -230,11 +234,6 @@ def flat_options(config: Any, prefix: str = "") -> dict[str, Any]:
 
 def _class_name(path: object) -> str:
     return str(path).rsplit(".", 1)[-1]
-
-
-def _code_changes(former: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    changed = [name for name in former if name in now and former[name] != now[name]]
-    return [f"{name} was {former[name]}, is {now[name]}" for name in changed]
 
 
 def _listed(changes: Iterable[str]) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lgx.host.locks import is_locked, locked
-from lgx.training.claim import Aside, Claim, check_claim, recover
+from lgx.training.folder_claim import FolderClaim, check_claim, recover
+from lgx.training.same_run import RunIdentity
 from tests.support.command_line import arguments
 from tests.support.kills import start
 
@@ -137,53 +138,52 @@ def test_a_symbolic_link_as_run_folder_stays_and_its_target_is_replaced(fit, tmp
     assert "lr: 0.01" in (target / "config.yaml").read_text()
 
 
-def test_a_run_that_a_killed_process_moved_aside_is_put_back(tmp_path):
+@pytest.fixture
+def replaced(tmp_path):
+    """The claim of a new run on the folder of an earlier one, which it has moved aside."""
     folder = tmp_path / "seed0"
     folder.mkdir()
     (folder / "results.csv").write_text("1")
-    Aside(folder)  # and killed
+    claim = FolderClaim(folder, resumes=False, overwrite=True, writes=True)
+    claim.__enter__()
+    claim.check(None, RunIdentity("{}"))
+    claim.begin()
     (folder / "config.yaml").write_text("new")
-    recover(folder)
-    assert contents(tmp_path).keys() == {"seed0/results.csv"}
+    return claim
 
 
-def test_a_run_that_was_being_deleted_is_not_put_back(tmp_path):
-    folder = tmp_path / "seed0"
-    folder.mkdir()
-    (folder / "results.csv").write_text("1")
-    Aside(folder).delete()
-    (tmp_path / ".seed0.12345678.tmp").mkdir()
-    recover(folder)
-    assert [path.name for path in tmp_path.iterdir()] == ["seed0"]
-    assert contents(folder) == {}
+def test_a_run_that_ends_before_its_first_step_puts_the_earlier_one_back(replaced):
+    replaced.__exit__(None, None, None)
+    assert contents(replaced.folder).keys() == {"results.csv"}
+
+
+def test_a_run_that_a_killed_process_moved_aside_is_put_back(replaced):
+    recover(replaced.folder)
+    assert contents(replaced.folder.parent).keys() >= {"seed0/results.csv"}
+    assert not (replaced.folder / "config.yaml").exists()
+
+
+def test_a_run_is_deleted_when_its_successor_trains(replaced, tmp_path):
+    replaced.on_train_start(None, None)
+    (tmp_path / ".seed0.12345678.tmp").mkdir()  # what a killed process was deleting
+    recover(replaced.folder)
+    assert contents(replaced.folder).keys() == {"config.yaml"}
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["seed0"]
 
 
 def _refuse(*_):
     raise PermissionError("no permission")
 
 
-def test_the_lock_is_released_if_what_a_killed_process_left_cannot_be_put_back(tmp_path, monkeypatch):
-    folder = tmp_path / "seed0"
-    folder.mkdir()
-    Aside(folder)  # and killed
-    monkeypatch.setattr(Path, "rename", _refuse)
-    claim = Claim(folder, resumes=False, overwrite=True, writes=True)
-    with pytest.raises(PermissionError), claim:
-        pass
-    assert not is_locked(folder)
-
-
-def test_the_lock_is_released_if_the_earlier_run_cannot_be_put_back(tmp_path, monkeypatch):
-    folder = tmp_path / "seed0"
-    folder.mkdir()
-    claim = Claim(folder, resumes=False, overwrite=True, writes=True)
-    claim.__enter__()
-    claim.aside = Aside(folder)
-    assert is_locked(folder)
+def test_the_lock_is_released_if_the_earlier_run_cannot_be_put_back(replaced, monkeypatch):
+    assert is_locked(replaced.folder)
     monkeypatch.setattr(Path, "rename", _refuse)
     with pytest.raises(PermissionError):
-        claim.__exit__(None, None, None)
-    assert not is_locked(folder)
+        replaced.__exit__(None, None, None)
+    assert not is_locked(replaced.folder)
+    with pytest.raises(PermissionError), FolderClaim(replaced.folder, resumes=False, overwrite=True, writes=True):
+        pass
+    assert not is_locked(replaced.folder)
 
 
 def test_what_lgx_writes_is_known_as_its_own(run):

@@ -1,10 +1,9 @@
-"""The same-run contract: what a run that is resumed must have in common with its beginning."""
+"""The same run: what a run that is resumed must have in common with its beginning."""
 
 import json
 import shutil
 
 import pytest
-import torch
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
@@ -121,15 +120,6 @@ def test_overwrite_replaces_a_run_that_cannot_be_resumed(run):
     assert "lr: 0.01" in (run.folder / "config.yaml").read_text()
     again = run(RESUME, "--overwrite", "--model.optimizer.lr=0.01")
     assert "finished" in again.out
-
-
-def test_the_configuration_of_the_run_folder_counts_where_a_checkpoint_has_no_record(run):
-    path = run.folder / "checkpoints/last.ckpt"
-    checkpoint = load_checkpoint(path)
-    del checkpoint["lgx_run"]
-    torch.save(checkpoint, path)
-    assert "model.label_smoothing" in run(RESUME, LONGER, "--model.label_smoothing=0.2").sentence
-    assert run(RESUME, LONGER).code == 0
 
 
 def test_a_checkpoint_does_not_replace_typed_optimizer_options_of_another_run(run, images, tmp_path):

@@ -1,0 +1,90 @@
+"""What a run that continues from a checkpoint needs beside what Lightning restores."""
+
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch.optim import Optimizer
+
+from lgx.core.rows import keep_rows
+from lgx.training.callbacks.checkpoint_io import AtomicCheckpointIO
+from lgx.training.lightning_internals import place_evaluation
+from lgx.training.run_folder import run_folder
+
+
+class Resume(Callback):
+    """Complete what is restored.
+
+    - Rows of ``results.csv`` after the checkpoint go: the resumed run writes them again, or ends earlier.
+    - A run whose folder was copied or moved knows its best checkpoint in the present folder. Lightning stores absolute
+      paths, and forgets the best score if the folder is another one.
+    - Errors from the reading of the checkpoint to the end of the first step, except those of the network's own passes,
+      are errors of the checkpoint: ``io.is_restoring`` says so, see ``LgxCLI.run``.
+    - ``lgx test`` and ``lgx validate`` log at the step of the checkpoint, where Lightning logs at step 0.
+
+    Args:
+        io: What reads the run's checkpoints.
+    """
+
+    def __init__(self, io: AtomicCheckpointIO) -> None:
+        self._io, self._has_stepped = io, True
+        self._evaluated = (0, 0)  # step and finished epochs of the checkpoint that is evaluated
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Drop rows and follow a moved folder; of an evaluated checkpoint note the step."""
+        if trainer.state.fn != "fit":
+            self._evaluated = checkpoint["global_step"], checkpoint["epoch"]
+            return
+        folder, epochs = run_folder(trainer), checkpoint["lgx"]["epochs"]
+        if folder is None:
+            return
+        if trainer.is_global_zero:
+            keep_rows(folder / "results.csv", lambda row: row.epochs <= epochs)
+        if folder.resolve() in Path(str(trainer.ckpt_path)).resolve().parents:
+            _follow_moved_folder(trainer, checkpoint["callbacks"])
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """All is restored, but the optimizers have not met their state yet."""
+        self._has_stepped = not self._io.is_restoring
+        self._io.is_restoring = False
+
+    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
+        """The first step of a resumed run uses the restored state of the optimizers and schedules."""
+        self._io.is_restoring = not self._has_stepped
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """It has."""
+        self._has_stepped, self._io.is_restoring = True, False
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Log at the step of the checkpoint."""
+        if trainer.state.fn != "fit":
+            self._io.is_restoring = False
+            if self._evaluated[0]:
+                place_evaluation(trainer, *self._evaluated)
+
+    on_validation_start = on_predict_start = on_test_start
+
+
+def _follow_moved_folder(trainer: Trainer, states: dict[str, Any]) -> None:
+    """Replace the former folder in the states of the callbacks that keep checkpoints."""
+    for callback in trainer.checkpoint_callbacks:
+        state = states.get(callback.state_key)
+        if not isinstance(callback, ModelCheckpoint) or not state or not callback.dirpath:
+            continue
+        now = str(callback.dirpath)
+        former = state.get("dirpath", now)
+        if former != now and (Path(now) / Path(state["best_model_path"]).name).is_file():
+            states[callback.state_key] = _moved(state, former, now)
+
+
+def _moved(value: Any, former: str, now: str) -> Any:
+    """A state with other paths."""
+    if isinstance(value, dict):
+        return {_moved(key, former, now): _moved(part, former, now) for key, part in value.items()}
+    if isinstance(value, str) and (value == former or value.startswith(f"{former}/")):
+        return now + value.removeprefix(former)
+    return value

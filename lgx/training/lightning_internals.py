@@ -1,0 +1,91 @@
+"""Private members of Lightning, jsonargparse and argparse that lgx needs; no other module touches one of a package.
+
+Each function says why there is no public way, and what happens if the member is gone.
+``tests/training/test_lightning_internals.py`` fails when one of them changes.
+"""
+
+from argparse import ArgumentParser
+from contextvars import ContextVar
+from typing import Any
+
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import StochasticWeightAveraging
+from lightning.pytorch.strategies import DDPStrategy
+
+try:
+    from jsonargparse._util import config_load_stack
+except ImportError:
+    config_load_stack = ContextVar("config_load_stack", default=())
+
+
+def place_evaluation(trainer: Trainer, step: int, epochs: int) -> None:
+    """Let loggers show an evaluation at the step of its checkpoint.
+
+    Lightning restores progress in ``fit`` alone, so that ``test`` and ``validate`` log at step 0
+    (Lightning-AI/pytorch-lightning#12724). Without the member they do so again.
+
+    Args:
+        trainer: The trainer, in ``test`` or ``validate``.
+        step: Step of the checkpoint.
+        epochs: Finished epochs of the checkpoint.
+    """
+    loop: Any = trainer.fit_loop
+    if hasattr(loop.epoch_loop, "_batches_that_stepped"):
+        loop.epoch_loop._batches_that_stepped = step
+        loop.epoch_progress.current.completed = epochs
+
+
+def find_unused_parameters(trainer: Trainer) -> None:
+    """Let DDP expect steps that use a part of the network; it costs time, so that only methods that need it have it.
+
+    Which these are is known after the user's strategy is built; a name such as ``ddp`` has no options. Without the
+    member DDP ends the run and names the option ``ddp_find_unused_parameters_true``.
+
+    Args:
+        trainer: The trainer, before it is used.
+    """
+    if isinstance(trainer.strategy, DDPStrategy) and hasattr(trainer.strategy, "_ddp_kwargs"):
+        trainer.strategy._ddp_kwargs["find_unused_parameters"] = True
+
+
+def averaging_schedule(average: StochasticWeightAveraging) -> Any | None:
+    """The schedule of Lightning's averaging of weights; None before averaging begins.
+
+    Its checkpoints hold neither this schedule nor the rates that it sets, so that a run which resumes within an epoch
+    would train the rest of it at other rates. Without the member it does.
+
+    Args:
+        average: The callback.
+    """
+    return getattr(average, "_swa_scheduler", None)
+
+
+def begin_averaging(average: StochasticWeightAveraging, trainer: Trainer, module: LightningModule) -> Any | None:
+    """Let Lightning's averaging of weights make its schedule in the middle of an epoch, and return it.
+
+    Args:
+        average: The callback, restored.
+        trainer: The trainer.
+        module: What it trains.
+    """
+    average.on_train_epoch_start(trainer, module)  # the epoch's weights are already in the average
+    return averaging_schedule(average)
+
+
+def option_strings(parser: ArgumentParser) -> list[str]:
+    """All options of a parser with their dashes; argparse does not list them. Without the member there is none.
+
+    Args:
+        parser: The parser, also one of jsonargparse.
+    """
+    actions = getattr(parser, "_actions", ())
+    return [option for action in actions for option in action.option_strings if option.startswith("-")]
+
+
+def loading_file() -> str | None:
+    """The file that jsonargparse is just loading: a value of an option may name one, and be any file by mistake.
+
+    Messages must not quote what such a file holds, but its reader of YAML gets no more than the text. Without the
+    member they quote it.
+    """
+    return next((str(file) for file, *_ in config_load_stack.get()[-1:]), None)

@@ -1,0 +1,254 @@
+"""Lightning's loggers of a run: where they write, and which run of W&B or MLflow a resumed run continues."""
+
+import csv
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lightning.pytorch import Trainer
+from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers.logger import DummyLogger
+
+from lgx.errors import UserError
+from lgx.host.extras import extra
+from lgx.host.failures import foreign_errors, reason_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+UNSET: dict[str, Any] = {"save_dir": "", "experiment_name": "", "name": None}
+"""Options of Lightning's loggers that follow the run -> the default that stands for this in a configuration."""
+
+_LIBRARIES: dict[type, str] = {WandbLogger: "wandb", MLFlowLogger: "mlflow"}
+_REMEDIES: dict[type, str] = {
+    WandbLogger: "`wandb login` stores your key, and WANDB_MODE=offline logs without an account",
+    MLFlowLogger: "a tracking_uri is sqlite:///FILE or the address of a server, and a run_id is one of its runs",
+}
+_TAG = "lgx.run"
+"""Tag by which a run is found in MLflow."""
+_BEST = "hp_metric"
+"""Lightning's name of the score that TensorBoard's table of hyper-parameters shows."""
+
+
+@dataclass(frozen=True)
+class RunPlace:
+    """The place of a run, which its loggers follow.
+
+    Attributes:
+        runs: Folder of the experiment.
+        name: Name of the run.
+        version: ``seed<k>``.
+    """
+
+    runs: str
+    name: str
+    version: str
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return Path(self.runs, self.name, self.version)
+
+    @property
+    def experiment(self) -> str:
+        """The experiment."""
+        return Path(self.runs).name
+
+    def joined(self, *parts: str) -> str:
+        """Name and seed of the run, behind further parts, where no folders give them."""
+        return "-".join([*parts, self.name.replace("/", "-"), self.version])
+
+
+class RunLoggers:
+    """The loggers of a run; they start after its folder is claimed. Other processes than the first log nothing.
+
+    Args:
+        wanted: Lightning's loggers with the options that the user gives, to be called.
+        place: The run.
+        step: Step of the checkpoint from which the run's logs go on, of an evaluation too; None for new logs.
+        overwrite: Whether a run of W&B with the run's id may be replaced.
+    """
+
+    def __init__(
+        self, wanted: "list[partial[Logger]]", place: RunPlace, step: int | None, overwrite: bool = False
+    ) -> None:
+        self.wanted, self.place, self.step, self.overwrite = wanted, place, step, overwrite
+
+    def check(self) -> None:
+        """Import the libraries that the loggers need.
+
+        Raises:
+            UserError: If one is not installed, or an address holds a password, which records of the run would store.
+        """
+        for logger in self.wanted:
+            uri = str(logger.keywords.get("tracking_uri") or "")
+            if "@" in uri.partition("://")[2].partition("/")[0]:
+                raise UserError(
+                    "trainer.logger.tracking_uri: holds a user or password, which records would store; set "
+                    "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD instead"
+                )
+            for kind, library in _LIBRARIES.items():
+                if logger.func is kind:
+                    with extra("loggers", kind.__name__):
+                        __import__(library)
+
+    @contextmanager
+    def started(self, trainer: Trainer) -> Iterator[None]:
+        """Give the trainer its loggers in the block, unless it may log nothing, and close them at its end.
+
+        Args:
+            trainer: The trainer.
+
+        Raises:
+            UserError: If one cannot start, or can no longer log.
+        """
+        if getattr(trainer, "fast_dev_run", False) or trainer.barebones:
+            yield
+            return
+        if not trainer.is_global_zero:
+            trainer.loggers = [DummyLogger() for _ in self.wanted]
+            yield
+            return
+        self.check()
+        before = _wandb_run()
+        try:
+            trainer.loggers = [self._start(logger) for logger in self.wanted]
+            yield
+        except Exception as error:
+            library = type(error).__module__.split(".")[0]
+            if library not in _LIBRARIES.values():
+                raise
+            raise UserError(f"{library}: cannot log ({reason_of(error)}); --ckpt_path last resumes the run") from error
+        finally:
+            run = _wandb_run()
+            if run is not None and run is not before:  # a run that is in progress elsewhere is not ours to end
+                run.finish(exit_code=int(sys.exc_info()[0] is not None))
+            with suppress(OSError):  # nothing was written
+                self.place.folder.rmdir()
+
+    def _start(self, wanted: "partial[Logger]") -> Logger:
+        """Build a logger; those that connect do it now, while an earlier run in the folder is still whole."""
+        kind: Any = wanted.func
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # MLflow would ask an absent server for minutes
+        with (
+            foreign_errors(kind.__name__, "cannot start", _REMEDIES.get(kind, "check its options")),
+            _environment_kept("WANDB_MODE", "MLFLOW_TRACKING_URI"),  # both libraries change them for later runs
+        ):
+            logger: Logger = kind(**self._options(kind, wanted.keywords))
+            if isinstance(logger, CSVLogger):
+                self._keep_rows(logger)
+            elif isinstance(logger, WandbLogger):
+                _ = logger.experiment
+            elif isinstance(logger, MLFlowLogger):
+                logger.experiment.update_run(logger.run_id, status="RUNNING")
+        return logger
+
+    def _options(self, kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a logger; what the user does not give follows the run."""
+        if kind not in (TensorBoardLogger, CSVLogger, WandbLogger, MLFlowLogger):
+            return dict(given)
+        own = {key: value for key, value in given.items() if value is not None and value != ""}
+        place, folder = self.place, str(self.place.folder)
+        if kind is WandbLogger:
+            os.makedirs(own.get("save_dir", folder), exist_ok=True)  # W&B writes elsewhere if it does not exist
+            resume = "allow" if self.step is not None else None if self.overwrite else "never"
+            project = os.environ.get("WANDB_PROJECT", place.experiment)
+            names = {"project": project, "name": place.joined(), "group": place.name.replace("/", "-")}
+            return {**names, "save_dir": folder, "id": place.joined(place.experiment), "resume": resume, **own}
+        if kind is MLFlowLogger:
+            return self._options_of_mlflow(own)
+        return {"save_dir": place.runs, "name": place.name, "version": place.version, **own}
+
+    def _options_of_mlflow(self, own: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of MLflow's logger: a database in the run's folder by default; a resumed run has its run_id."""
+        from mlflow import MlflowClient
+
+        place, served = self.place, os.environ.get("MLFLOW_TRACKING_URI")
+        if "tracking_uri" not in own and ("save_dir" in own or not served):
+            folder = Path(own.get("save_dir", place.folder)).resolve()
+            folder.mkdir(parents=True, exist_ok=True)
+            own = {"artifact_location": (folder / "mlartifacts").as_uri(), **own}
+            served = f"sqlite:///{folder / 'mlflow.db'}"
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", place.experiment)
+        options = {"experiment_name": name, "run_name": place.joined(), "tracking_uri": served, **own}
+        run = place.joined(place.experiment)
+        options["tags"] = {_TAG: run, **own.get("tags", {})}
+        if self.step is not None and "run_id" not in own:
+            client = MlflowClient(options["tracking_uri"])
+            experiment = client.get_experiment_by_name(options["experiment_name"])
+            found = experiment and client.search_runs([experiment.experiment_id], f"tags.`{_TAG}` = '{run}'")
+            options["run_id"] = found[0].info.run_id if found else None  # the newest comes first
+        return options
+
+    def _keep_rows(self, logger: CSVLogger) -> None:
+        """Write the rows of ``metrics.csv`` before the checkpoint's step again: Lightning's logger deletes the file."""
+        path = Path(logger.log_dir, "metrics.csv")
+        rows: list[Any] = []
+        if self.step is not None and path.is_file():
+            with path.open(newline="", encoding="utf-8") as file:
+                # The last row of a killed process may lack columns.
+                whole = [row for row in csv.DictReader(file) if None not in row.values()]
+            rows = [row for row in whole if row["step"].isdecimal() and int(row["step"]) < self.step]
+        logger.experiment.metrics += [{key: value for key, value in row.items() if value} for row in rows]
+        logger.save()
+
+
+def log_options(logger: Logger, options: dict[str, Any], resumed: bool) -> None:
+    """Log the configuration as hyper-parameters.
+
+    Args:
+        logger: The logger.
+        options: The flattened configuration.
+        resumed: Whether the run goes on; MLflow refuses to change a parameter.
+    """
+    if not (resumed and isinstance(logger, MLFlowLogger)):
+        logger.log_hyperparams(options)
+
+
+def log_best_score(logger: Logger, score: float, step: int) -> None:
+    """Log the best validation score, which TensorBoard's table of hyper-parameters shows.
+
+    Args:
+        logger: The logger.
+        score: The score.
+        step: The step at which the run has ended.
+    """
+    logger.log_metrics({_BEST: score}, step=step)
+
+
+def show_figure(logger: Logger, name: str, figure: "Figure", step: int) -> None:
+    """Show a figure in a logger that can show one.
+
+    Args:
+        logger: The logger.
+        name: Name of the figure.
+        figure: The figure.
+        step: The step at which it was drawn.
+    """
+    if isinstance(logger, TensorBoardLogger):
+        logger.experiment.add_figure(name, figure, step, close=False)
+    elif isinstance(logger, MLFlowLogger):
+        logger.experiment.log_figure(logger.run_id, figure, f"{name}/step_{step:08d}.png")
+    elif callable(log_image := getattr(logger, "log_image", None)):  # WandbLogger, and others after its example
+        log_image(name, [figure], step=step)
+
+
+def _wandb_run() -> Any | None:
+    """The run of W&B that is in progress in this process; W&B is not loaded for the question."""
+    return getattr(sys.modules.get("wandb"), "run", None)
+
+
+@contextmanager
+def _environment_kept(*names: str) -> Iterator[None]:
+    before = {name: os.environ[name] for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        for name in names:
+            os.environ.pop(name, None)
+        os.environ.update(before)

@@ -1,0 +1,162 @@
+"""The private members of other packages that lgx uses: they exist, do what is said of them, and stand in one file."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import jsonargparse
+import lightning.pytorch
+import pytest
+from lightning.pytorch.callbacks import StochasticWeightAveraging
+from lightning.pytorch.trainer.connectors.logger_connector import logger_connector
+from torch import nn
+from torch.optim import SGD
+
+from lgx.training import lightning_internals as internals
+from lgx.training.configuration import make_parser
+from tests.support.paths import ROOT
+
+OTHERS = {
+    "argparse", "jsonargparse", "lightning", "timm", "torch", "torchvision", "torchmetrics", "transformers", "wandb",
+    "tokenizers", "huggingface_hub", "safetensors", "yaml", "rich", "mlflow", "fsspec", "filelock", "optuna", "onnx",
+    "submitit", "matplotlib", "sklearn", "datasets", "tensorboard",
+}  # fmt: skip
+OBJECTS = (
+    "trainer",
+    "parser",
+    "logger",
+    "loop",
+    "fit_loop",
+    "epoch_loop",
+    "average",
+    "strategy",
+    "action",
+    "connector",
+)
+"""Names of variables that hold objects of Lightning, jsonargparse and argparse."""
+
+
+EXTENSIONS = {
+    "pytree": "torch's own examples of tensor subclasses walk arguments with it",
+    "make_wrapper_subclass": "torch's way to make a tensor subclass",
+    "C": "of tensor subclasses, too: DisableTorchFunctionSubclass",
+    "ops": "type of an operator that torch.fx names",
+    "subclasses": "FakeTensorMode, by which torch counts memory without data",
+    "foreach_norm": "norms of all gradients in one call; get_total_norm gives their sum alone",
+    "URL": "torchvision's addresses of data sets",
+    "MD5": "and their checksums",
+    "RESOURCES": "both",
+    "file_dict": "both",
+}
+"""Names, without underscore, by which torch is extended, and torchvision's constants -> what they are."""
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def private_uses(path: Path) -> list[str]:
+    """Private names of other packages in a module: of imports, and attributes of imported things and known objects."""
+    tree = ast.parse(path.read_text())
+    found, foreign = [], set(OBJECTS)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+            foreign |= {(a.asname or a.name).split(".")[0] for a in node.names if a.name.split(".")[0] in OTHERS}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in OTHERS and not node.level:
+            names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+            foreign |= {alias.asname or alias.name for alias in node.names}
+        else:
+            continue
+        found += [f"import {name}" for name in names if any(map(_is_private, name.split(".")))]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _is_private(node.attr):
+            owner = node.value
+            while isinstance(owner, ast.Attribute) and owner.attr not in OBJECTS:
+                owner = owner.value
+            name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+            found += [f"{name}….{node.attr}"] if name in foreign else []
+    return found
+
+
+def test_the_search_finds_private_names(tmp_path):
+    module = tmp_path / "m.py"
+    module.write_text(
+        "import torch\nfrom jsonargparse._util import x\nfrom timm.models import _builder, vit\n"
+        "torch._dynamo.reset()\nself.trainer._checkpoint_connector\nvit._cfg(1)\nself._own\ntorch.nn.__name__\n"
+    )
+    assert len(private_uses(module)) == 5
+
+
+def test_no_other_module_touches_a_private_name_of_another_package():
+    modules = [path for package in ("lgx", "data_modules") for path in sorted((ROOT / package).rglob("*.py"))]
+    used = {str(path.relative_to(ROOT)): private_uses(path) for path in modules}
+    assert used.pop("lgx/training/lightning_internals.py")
+    others = {file: [use for use in uses if use.split("_", 1)[-1] not in EXTENSIONS] for file, uses in used.items()}
+    assert {file: uses for file, uses in others.items() if uses} == {}
+
+
+def test_an_evaluation_can_be_placed_at_its_step():
+    trainer = lightning.pytorch.Trainer(logger=False, enable_checkpointing=False, accelerator="cpu")
+    internals.place_evaluation(trainer, 7, 3)
+    assert "self.trainer.fit_loop.epoch_loop._batches_that_stepped" in inspect.getsource(logger_connector)
+    loop = trainer.fit_loop
+    assert (loop.epoch_loop._batches_that_stepped, loop.epoch_progress.current.completed) == (7, 3)
+
+
+def test_ddp_can_expect_unused_parameters():
+    trainer = lightning.pytorch.Trainer(strategy="ddp", devices=1, accelerator="cpu", logger=False)
+    internals.find_unused_parameters(trainer)
+    assert "self._ddp_kwargs" in inspect.getsource(type(trainer.strategy)._setup_model)  # which reads them
+    assert trainer.strategy._ddp_kwargs == {"find_unused_parameters": True}
+
+
+def test_averaging_keeps_its_schedule_where_it_is_read():
+    average = StochasticWeightAveraging(0.1)
+    assert internals.averaging_schedule(average) is None
+    average._swa_scheduler = "schedule"  # set by Lightning when an epoch starts
+    assert internals.averaging_schedule(average) == "schedule"
+    assert "_swa_scheduler = " in Path(lightning.pytorch.callbacks.stochastic_weight_avg.__file__).read_text()
+
+
+def test_all_options_of_a_parser_are_listed():
+    parser = jsonargparse.ArgumentParser()
+    parser.add_argument("name")
+    parser.add_argument("--count", type=int)
+    assert internals.option_strings(parser)[-1] == "--count"
+    assert "--trainer.max_epochs" in internals.option_strings(make_parser("fit"))
+
+
+def test_the_file_that_is_loaded_is_known(tmp_path):
+    seen = []
+    loader = jsonargparse.get_loader("yaml")
+    (tmp_path / "c.yaml").write_text("lr: 1\n")
+    parser = jsonargparse.ArgumentParser(exit_on_error=False)
+    parser.add_argument("--config", action="config")
+    parser.add_class_arguments(SGD, "sgd", skip={"params"})
+    jsonargparse.set_loader("yaml", lambda text: (seen.append(internals.loading_file()), loader(text))[1])
+    try:
+        parser.parse_args([f"--sgd={tmp_path}/c.yaml"])
+    finally:
+        jsonargparse.set_loader("yaml", loader)
+    assert any(file is not None and Path(file).name == "c.yaml" for file in seen)
+    assert internals.loading_file() is None
+
+
+def test_without_the_members_lgx_does_without_them(monkeypatch):
+    class Bare(nn.Module):
+        epoch_loop = nn.Module()
+
+    bare = nn.Module()
+    bare.fit_loop = Bare()
+    internals.place_evaluation(bare, 7, 3)
+    assert internals.averaging_schedule(object()) is None
+    assert internals.option_strings(object()) == []
+
+
+ENTRIES = [name for name, value in vars(internals).items() if inspect.isfunction(value)]
+
+
+@pytest.mark.parametrize("name", set(ENTRIES) - {"begin_averaging"})
+def test_every_entry_says_what_happens_without_it(name):
+    assert "Without the member" in " ".join(getattr(internals, name).__doc__.split())
