@@ -10,7 +10,7 @@ from docstring_parser import parse as parse_docstring
 from jsonargparse import ArgumentParser
 
 from lgx.errors import UserError
-from lgx.training.flags import add_flag, normalize_flags, normalize_names
+from lgx.training.flags import add_flag, normalize
 from lgx.training.parsing import parse
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def call(
     parameters = inspect.signature(function).parameters
     parser = make_parser(program, function, options)
     names = [*parameters, *(option.name for option in options or ())]
-    words = normalize_flags(normalize_names(argv, names), _flags(function))
+    words = normalize(argv, _flags(function), names)
     arguments: dict[str, Any] = vars(parse(parser, words))
     if options is not None:
         arguments["options"] = {option.name: arguments[option.name] for option in options}

@@ -86,7 +86,7 @@ the options to know first:
 all other options:
   --model.help SWS            Options of a method.
   --data.help CIFAR10         Options of a data module.
-  --help-all                  Every option, those of Lightning's trainer included.
+  --help-all                  Every option, those of Lightning's trainer too.
   --print_config              The whole configuration, a file for --config.""",
         flush=True,
     )

@@ -59,14 +59,14 @@ def run(argv: list[str]) -> None:
     check_job()
     try:
         with ExitStack() as held, STOP.requeue_noted(), _command_line(argv), explained():
-            LgxCLI(argv[0], argv[1:], held).run()
+            TrainingCommand(argv[0], argv[1:], held).run()
     except SystemExit as end:
         if isinstance(end.__context__, KeyboardInterrupt):  # Lightning ends an interrupted run with exit(1)
             raise KeyboardInterrupt from end
         raise
 
 
-class LgxCLI:
+class TrainingCommand:
     """A command on a run, in ``<runs_dir>/<experiment>/<name>/seed<k>``, also when a job is requeued.
 
     It is not a LightningCLI, whose constructor would call the steps below as hooks, and merge the hyper-parameters of a

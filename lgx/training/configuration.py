@@ -23,7 +23,7 @@ from lgx.host.startup import silence_known_warnings
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.allowed_imports import restrict_imports
-from lgx.training.flags import normalize_flags
+from lgx.training.flags import normalize
 from lgx.training.lightning_internals import option_strings
 from lgx.training.parser_messages import explain
 from lgx.training.parsing import check_values, use_checked_yaml
@@ -101,7 +101,7 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
         UserError: For any mistake in them, in one sentence.
     """
     check_values(argv)
-    words = normalize_flags(argv, parser.flags)
+    words = normalize(argv, parser.flags)
     with explained(parser):
         config: Namespace = parser.parse_args(words)
     check_parsed(config)

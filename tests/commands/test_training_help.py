@@ -87,4 +87,5 @@ def test_help_all_lists_every_option():
 
 def test_an_unknown_option_points_to_the_whole_list():
     done = lgx("fit", "--xyzzy", "1")
-    assert (done.code, done.sentence) == (2, "lgx fit: unknown option --xyzzy 1; see --help-all")
+    assert done.code == 2
+    assert re.fullmatch("lgx fit: unknown option --xyzzy( 1)?; see --help-all", done.sentence)

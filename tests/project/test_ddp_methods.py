@@ -188,7 +188,7 @@ def test_only_the_first_process_prints(finished):
     assert second == ""
     for name in FAST:
         assert first.count(f"run        {folder}/runs/test/{name}/seed0\n") == 1
-    assert len(re.findall(r"^epoch +1/1  train loss .*  val accuracy .* images/s$", first, re.MULTILINE)) == len(FAST)
+    assert len(re.findall(r"^epoch +1/1  train loss .*  val accuracy .* after .*$", first, re.MULTILINE)) == len(FAST)
     assert first.count(" = 8 x 2 process(es) x ") == len(FAST)
 
 

@@ -190,17 +190,17 @@ def test_a_timm_folder_is_no_larger_than_its_weights(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda saved: saved["optimizer_states"][0]["state"][0].update(exp_avg=torch.zeros(3)), "exp_avg has shape"),
-        (lambda saved: saved["optimizer_states"][0]["state"].update({0: []}), "state of a parameter is []"),
-        (lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(eps="x"), "eps is 'x'"),
+        (lambda saved: saved["optimizer_states"][0]["state"][0].update(exp_avg=torch.zeros(3)), "is damaged"),
+        (lambda saved: saved["optimizer_states"][0]["state"].update({0: []}), "is damaged"),
+        (lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(eps="x"), "is damaged"),
         (lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(params=[{}]), "is damaged"),
         (lambda saved: saved["lr_schedulers"][0].update(lr_lambdas=[False, 1]), "is damaged"),
         (lambda saved: saved.update(loops={"fit_loop": {"epoch_progress": 1}}), "the checkpoint is not of this run"),
-        (lambda saved: saved["loops"]["fit_loop"].update(epoch_progress="x"), "loops is"),
+        (lambda saved: saved["loops"]["fit_loop"].update(epoch_progress="x"), "is damaged"),
         (lambda saved: saved["state_dict"].pop("network.norm.weight"), "the checkpoint is not of this run"),
-        (lambda saved: saved["state_dict"].update({"network.norm.weight": "x"}), "state_dict is"),
+        (lambda saved: saved["state_dict"].update({"network.norm.weight": "x"}), "is damaged"),
         (lambda saved: saved["lgx"].update(architecture=1), "architecture"),
-        (lambda saved: saved["lgx"].update(task={"mean": "x"}), "mean is 'x'"),
+        (lambda saved: saved["lgx"].update(epochs="x"), "epochs is 'x'"),
         (lambda saved: saved.pop("lgx"), "not a checkpoint of an lgx run"),
     ],
 )  # fmt: skip

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lgx.errors import UserError
-from lgx.training.flags import normalize_flags
+from lgx.training.flags import normalize
 from tests.support.command_line import lgx
 
 NAMES = ("json", "dry_run")
@@ -34,13 +34,13 @@ NAMES = ("json", "dry_run")
     ],
 )
 def test_all_forms_of_a_flag(given, expected):
-    assert normalize_flags(given.split(), NAMES) == expected.split()
+    assert normalize(given.split(), NAMES) == expected.split()
 
 
 @pytest.mark.parametrize("word", ["--json=maybe", "--json=", "--no-json=1"])
 def test_other_values_are_refused(word):
     with pytest.raises(UserError, match=r"--(no_)?json: must be true or false"):
-        normalize_flags([word], NAMES)
+        normalize([word], NAMES)
 
 
 @pytest.mark.parametrize("flag", ["--json", "--json true", "--json=true", "--no-json false"])
