@@ -5,12 +5,18 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from torch import Tensor
 from torch.optim import Optimizer
 
 from lgx.core.rows import keep_rows
+from lgx.core.schema import shortened
+from lgx.errors import UserError
 from lgx.training.callbacks.checkpoint_io import AtomicCheckpointIO
 from lgx.training.lightning_internals import place_evaluation
 from lgx.training.run_folder import run_folder
+
+_MOMENTS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer")
+"""What optimizers keep in the shape of a parameter."""
 
 
 class Resume(Callback):
@@ -45,7 +51,14 @@ class Resume(Callback):
             _follow_moved_folder(trainer, checkpoint["callbacks"])
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """All is restored, but the optimizers have not met their state yet."""
+        """Check the optimizers' state: torch's fused kernels trust shapes and kinds, and may end the process.
+
+        Raises:
+            UserError: If a moment has not the shape of its parameter, or an option another kind of value.
+        """
+        for optimizer in trainer.optimizers if self._io.is_restoring else ():
+            if wrong := _mistake(optimizer):
+                raise UserError(f"--ckpt_path: the checkpoint is not of this run, or is damaged: {wrong}")
         self._has_stepped = not self._io.is_restoring
         self._io.is_restoring = False
 
@@ -79,6 +92,26 @@ def _follow_moved_folder(trainer: Trainer, states: dict[str, Any]) -> None:
         former = state.get("dirpath", now)
         if former != now and (Path(now) / Path(state["best_model_path"]).name).is_file():
             states[callback.state_key] = _moved(state, former, now)
+
+
+def _mistake(optimizer: Any) -> str | None:
+    """What is wrong with the restored state of an optimizer, in words; None if nothing is."""
+    inner: Optimizer = getattr(optimizer, "optimizer", optimizer)
+    for group in inner.param_groups:
+        for key, default in inner.defaults.items():
+            value = group.get(key, default)
+            is_number = isinstance(default, float) and isinstance(value, int | float | Tensor)
+            if default is not None and not is_number and not isinstance(value, type(default)):
+                return f"{key} of the optimizer is {shortened(value)}, expected a value like {default}"
+        for parameter in group["params"]:
+            state = inner.state.get(parameter, {})
+            if not isinstance(state, dict):
+                return f"state of a parameter is {shortened(state)}"
+            for name, value in state.items():
+                shape = tuple(getattr(value, "shape", ()))
+                if name in _MOMENTS and value is not None and shape != tuple(parameter.shape):
+                    return f"{name} has shape {shape}, its parameter {tuple(parameter.shape)}"
+    return None
 
 
 def _moved(value: Any, former: str, now: str) -> Any:
