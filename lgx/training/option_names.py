@@ -86,12 +86,14 @@ def suggest(word: str, known: Sequence[str] | Mapping[str, Any], help: str = "--
 
 
 def _is_known(name: str, options: Sequence[str]) -> bool:
-    flag = name.replace("-", "_")
-    if {f"--{name}", f"--{flag}"} & {*options} or any(option.startswith(f"--{name}.") for option in options):
+    if {f"--{name}", f"--{name.replace('-', '_')}"} & {*options}:
         return True
-    # The options of a class are known once the class is; those of groups have groups as parents only.
-    parents = ("--" + name.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1))
-    return any(parent in options for parent in parents)
+    below = [option for option in options if not option.endswith((".help", "+"))]
+    if any(option.startswith(f"--{name}.") for option in below):
+        return True  # a group of options
+    # The options of a class are known once the class is; a group has no others.
+    parents = ["--" + name.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1)]
+    return any(parent in options and not any(o.startswith(f"{parent}.") for o in below) for parent in parents)
 
 
 def _given(argv: Sequence[str]) -> Iterator[tuple[str, str, Any]]:
