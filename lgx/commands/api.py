@@ -12,7 +12,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.commands.init import start_descendant
-from lgx.commands.push import push_to_hub
+from lgx.commands.push import push as push_to_hub
 from lgx.commands.size import split_options
 from lgx.components.task_features import sum_features
 from lgx.components.teacher import Teacher

@@ -15,7 +15,7 @@ def main(argv: list[str]) -> None:
     """Parse the command line and write the descendant.
 
     Args:
-        argv: Options of :func:`init`, and the options of all initializers.
+        argv: Options of :func:`write_start`, and the options of all initializers.
 
     Raises:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
@@ -24,7 +24,7 @@ def main(argv: list[str]) -> None:
     from lgx.commands.size import with_options_of
     from lgx.methods.initializers import initializer_options
 
-    call("lgx init", init, argv, with_options_of(initializer_options()))
+    call("lgx init", write_start, argv, with_options_of(initializer_options()))
 
 
 def parsers() -> "list[ArgumentParser]":
@@ -33,10 +33,10 @@ def parsers() -> "list[ArgumentParser]":
     from lgx.commands.size import with_options_of
     from lgx.methods.initializers import initializer_options
 
-    return [make_parser("lgx init", init, with_options_of(initializer_options()))]
+    return [make_parser("lgx init", write_start, with_options_of(initializer_options()))]
 
 
-def init(
+def write_start(
     *,
     out: str,
     arch: str | None = None,
@@ -142,17 +142,6 @@ def _print_normalization(architecture: "Architecture | LibraryModel", origin: "O
     print(f"normalize mean 0.5, std 0.5, because {source} does not say its own; {remedy}")
 
 
-def _check_numbers(seed: int, **counts: int | None) -> None:
-    """Refuse a wrong seed, and a head without classes."""
-    from lgx.core.seed import check_seed
-    from lgx.errors import UserError
-
-    check_seed(seed, "--seed")
-    for option, count in counts.items():
-        if count is not None and count < 1:
-            raise UserError(f"--{option}: a head needs at least 1 class, got {count}")
-
-
 def _name(architecture: "Architecture | LibraryModel") -> str:
     from lgx.architectures import name_of
     from lgx.architectures.library_models import LibraryModel
@@ -160,12 +149,17 @@ def _name(architecture: "Architecture | LibraryModel") -> str:
     return architecture.name if isinstance(architecture, LibraryModel) else name_of(architecture)
 
 
-def _check(out: str, force: bool, reads: Iterable[Any], seed: int, **counts: int | None) -> None:
-    """Refuse wrong numbers, and a place that is taken, before anything is computed."""
+def _check(out: str, force: bool, reads: Iterable[str | None], seed: int, **counts: int | None) -> None:
+    """Refuse a wrong seed, a head without classes, and a place that is taken, before anything is computed."""
     from lgx.artifacts.export import check_model_place
+    from lgx.core.seed import check_seed
+    from lgx.errors import UserError
 
-    _check_numbers(seed, **counts)
-    check_model_place(out, "lgx init", force, [value for value in reads if isinstance(value, str)])
+    check_seed(seed, "--seed")
+    for option, count in counts.items():
+        if count is not None and count < 1:
+            raise UserError(f"--{option}: a head needs at least 1 class, got {count}")
+    check_model_place(out, "lgx init", force, reads)
 
 
 def _check_same_start(out: str, initializer: "Initializer", source: str | None, force: bool) -> None:

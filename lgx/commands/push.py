@@ -1,6 +1,5 @@
 """``lgx push``: upload a learngene or a descendant to the Hugging Face hub."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ def push(
     revision: str | None = None,
     runs: list[str] | None = None,
     dry_run: bool = False,
-) -> None:
+) -> str:
     """Upload a learngene file or a descendant's folder to the Hugging Face hub, with a model card.
 
     The card states method, paper, ancestor, data, the license of the ancestor's weights as timm states it, measured
@@ -32,51 +31,25 @@ def push(
             wrote the learngene.
         dry_run: Show the files and the card; send nothing.
 
-    Raises:
-        UserError: If there is nothing to upload, no token, or the hub refuses the upload.
-    """
-    push_to_hub(place, repository, private=private, revision=revision, runs=runs or (), dry_run=dry_run)
-
-
-def push_to_hub(
-    place: str | Path,
-    repository: str,
-    *,
-    private: bool = False,
-    revision: str | None = None,
-    runs: str | Path | Sequence[str | Path] = (),
-    dry_run: bool = False,
-) -> str:
-    """Upload a learngene file or a descendant's folder to the Hugging Face hub, as ``lgx push`` does.
-
-    Args:
-        place: Learngene file, or folder of a descendant.
-        repository: ``hf://org/name``, with ``/FOLDER`` if needed.
-        private: Make a new repository private.
-        revision: Branch to upload to; ``main`` by default.
-        runs: Folders of runs, or results files, whose numbers the card shows; one or several.
-        dry_run: Print the files and the card; send nothing.
-
     Returns:
         The name of the upload at its commit, which ``lgx.init`` reads as a source.
 
     Raises:
         UserError: If there is nothing to upload, no token, or the hub refuses the upload.
     """
+    from lgx.artifacts.hub_files import upload
     from lgx.results.sharing import CARD, shared
 
     hub = _target(repository, revision)
     name = str(hub)
-    found = shared(place, name, runs)
+    found = shared(place, name, runs or ())
     _show(found, name, private, dry_run)
     if dry_run:
         return name
-    from lgx.artifacts.hub_files import upload
-
     files: dict[str, Path | bytes] = {**found.files, CARD: found.card.encode()}
-    done = upload(hub, files, private, f"Upload {Path(place).name} with lgx")
-    print(f"pushed    {done}")
-    return str(done)
+    name = str(upload(hub, files, private, f"Upload {Path(place).name} with lgx"))
+    print(f"pushed    {name}")
+    return name
 
 
 def _target(repository: str, revision: str | None) -> "HubName":
@@ -94,20 +67,9 @@ def _target(repository: str, revision: str | None) -> "HubName":
     hub = replace(hub, revision=revision or hub.revision)
     if hub.is_commit:
         raise UserError(f"{repository}: an upload goes to a branch, not to a commit; give --revision BRANCH")
-    if not _is_readable(hub):
+    if HubName.parse(str(hub)) != hub:
         raise UserError(f"--revision {revision}: a name hf://org/name@BRANCH cannot hold it; give one without /")
     return hub
-
-
-def _is_readable(hub: "HubName") -> bool:
-    """Whether the text form of a place is read as the same place."""
-    from lgx.artifacts.sources import HubName
-    from lgx.errors import UserError
-
-    try:
-        return HubName.parse(str(hub)) == hub
-    except UserError:
-        return False
 
 
 def _show(found: "Shared", name: str, private: bool, dry_run: bool) -> None:

@@ -63,7 +63,8 @@ class SizeChoice:
             raise UserError(f"--batch_size: expected at least 1, got {self.batch_size}")
         if self.latency is None and (self.batch_size is not None or self.accelerator is not None):
             raise UserError("--batch_size, --accelerator: say how latency is measured; give --latency, too")
-        if budgets := parse_budgets(self.params, self.macs, self.latency):
+        if self.params or self.macs or self.latency:
+            budgets = parse_budgets(self.params, self.macs, self.latency)
             classes = num_classes or initializer.origin().num_classes or ViTArchitecture().num_classes
             return self._chosen(initializer, budgets, initializer.sizes().with_fixed(arch, classes), seed)
         if self.data is not None:

@@ -14,7 +14,6 @@ from lgx.initialization.expansion import take_layers
 from lgx.initialization.sizes import Sizes
 from lgx.initialization.width import narrow
 from lgx.methods.baselines.from_source import FromSource
-from lgx.methods.sample_images import sample_images
 from lgx.methods.weight_subcloning.depth import Drop, largest, without_the_least_change, without_the_middle
 from lgx.methods.weight_subcloning.importance import STREAM, Importance, Measure, of_weights, on_images
 
@@ -102,6 +101,8 @@ class WeightSubcloning(FromSource):
             "sample", 0, in_chans=of_source.in_chans, img_size=of_source.img_size, mean=self.loaded.mean,
             std=self.loaded.std,
         )  # fmt: skip
+        from lgx.methods.sample_images import sample_images  # which imports all data modules
+
         return sample_images(str(self.data), self.images, task)
 
     def layers(self, depth: int) -> list[int]:
