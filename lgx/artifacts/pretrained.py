@@ -29,7 +29,7 @@ from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.core.schema import check_fields
 from lgx.errors import UserError
 from lgx.host.extras import extra
-from lgx.host.failures import transformers_errors
+from lgx.host.failures import timm_errors, transformers_errors
 from lgx.host.hub import hub_or_cache
 from lgx.host.safety import read_json
 
@@ -204,7 +204,9 @@ def _from_timm(name: str) -> PretrainedNetwork:
     if "/" in name.split(":")[0] or Path(name).is_file():
         reason = "unknown kind of file" if Path(name).exists() else "no such file or folder"
         raise UserError(f"{name}: {reason}; give a checkpoint, a learngene file or a model folder")
-    return _described(name, load_timm(name))
+    model = load_timm(name)
+    with timm_errors(name):  # a folder's configuration may hold anything
+        return _described(name, model)
 
 
 def _described(name: str, model: Any) -> PretrainedNetwork:
