@@ -77,7 +77,7 @@ def _task_of(network: PretrainedNetwork) -> Task:
     if network.architecture is not None:
         return About.of(network, network.architecture).task
     model: Any = network.model
-    size: Sequence[int] = model.pretrained_cfg.get("input_size") or (3, 224, 224)
+    size: Sequence[int] = (model.pretrained_cfg or {}).get("input_size") or (3, 224, 224)
     mean, std = Normalization(network.mean, network.std).for_channels(size[0])
     task = Task("", model.num_classes, in_chans=size[0], img_size=size[-1], mean=mean, std=std)
     return replace(task, class_names=network.label_names)

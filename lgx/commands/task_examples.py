@@ -72,11 +72,13 @@ class TaskReader:
         import numpy as np
 
         from data_modules.catalog import open_text
+        from lgx.architectures import GPT2Architecture
 
         module, architecture = open_text(name, self.root), self.ancestor.architecture
+        assert isinstance(architecture, GPT2Architecture)
         module.tokenizer, module.source, module.limit_train = self.tokenizer, self.source, self.limit
-        module.vocab_size = getattr(architecture, "vocab_size", 0)
-        module.max_len = min(self.max_len, getattr(architecture, "max_len", 0))
+        module.vocab_size = architecture.vocab_size
+        module.max_len = min(self.max_len, architecture.max_len)
         module.check_options()
         module.prepare_data()
         module.setup("fit")
