@@ -51,6 +51,8 @@ def collect_as_usual() -> None:
 def exit_at_once() -> Iterator[None]:
     """Let the process end without a last garbage collection, which takes more than a second after a training run.
 
+    ``gc.freeze`` would leave it out as well, but then the bindings of Triton report leaked objects.
+
     All functions that are registered with ``atexit`` within the block run first, and the output is written. After an
     error that the block does not expect, and if the output cannot be written, Python ends the process as always.
     """
@@ -106,37 +108,24 @@ def keep_freed_memory() -> None:
     libc.mallopt(M_TOP_PAD, 2**26)
 
 
-_UNUSED = {"wandb": "timm.utils.summary"}
-"""Module -> the module whose import of it fails, as where it is not installed.
-
-timm needs wandb for its own training script alone; importing it takes a tenth of lgx's start."""
-
-_POSTPONED = {"torchmetrics": ("transformers", "scipy.signal")}
+_POSTPONED = {"timm": ("wandb",), "torchmetrics": ("transformers", "scipy.signal")}
 """Package -> modules that it imports for a few of its functions.
 
-Lightning imports torchmetrics. Of its metrics, BERTScore and the filters of speech quality alone need these modules,
-whose imports take a fifth of lgx's start."""
+timm needs wandb for its own training script; Lightning imports torchmetrics, where BERTScore and the filters of speech
+quality alone need these modules. Importing them takes a third of lgx's start."""
 
 _READERS = ("librosa",)
 """Packages that torchmetrics imports where they are installed, and that use these modules while they are imported."""
 
 
-class _Unused(MetaPathFinder):
-    """Fails the imports of ``_UNUSED``, and postpones those of ``_POSTPONED``."""
+class _Postponing(MetaPathFinder):
+    """Postpones the imports of ``_POSTPONED``."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """None: the next finder looks for it."""
-        if fullname in _POSTPONED:
-            return _postponing(fullname, path)
-        importer = _UNUSED.get(fullname)
-        frame = None if importer is None else sys._getframe(1)
-        while frame is not None:
-            if frame.f_globals.get("__name__") == importer:
-                raise ModuleNotFoundError(f"{importer} does not need {fullname}", name=fullname)
-            frame = frame.f_back
-        return None
+        """None for all other modules: the next finder looks for them."""
+        return _postponing(fullname, path) if fullname in _POSTPONED else None
 
 
 class _Later:
@@ -166,8 +155,8 @@ def skip_unused_imports() -> None:
 
     This must come before Lightning is imported.
     """
-    if not any(isinstance(finder, _Unused) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Unused())
+    if not any(isinstance(finder, _Postponing) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Postponing())
 
 
 def _postponing(package: str, path: Sequence[str] | None) -> ModuleSpec | None:
