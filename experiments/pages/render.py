@@ -4,9 +4,12 @@ Numbers, tables and verdicts are inserted from committed rows. Where a sentence 
 (``ahead``, ``level``, ``require``) makes rendering fail as soon as the rows no longer say so.
 """
 
+import re
 import traceback
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
@@ -33,22 +36,12 @@ class Pages:
             loader=loader, extensions=["jinja2.ext.do"], undefined=jinja2.StrictUndefined,
             trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
         )  # fmt: skip
-        own, functions = (
-            self.sources,
-            (tables.grid, tables.cross, tables.leads, tables.depths, tables.tasks, tables.markdown),
-        )
-        functions += (values.average, values.gains, values.ahead, values.level, values.require, selections)
-        functions += (
-            own.rows,
-            own.cells,
-            own.mean,
-            own.span,
-            own.claim,
-            own.paper,
-            own.verdicts,
-            own.counts,
-            own.judged,
-        )
+        own = self.sources
+        functions: list[Callable[..., Any]] = [
+            tables.grid, tables.cross, tables.leads, tables.depths, tables.tasks, tables.markdown,
+            values.average, values.gains, values.ahead, values.level, values.require, selections,
+            own.rows, own.cells, own.mean, own.span, own.claim, own.paper, own.verdicts, own.counts, own.judged,
+        ]  # fmt: skip
         self._jinja.globals |= {function.__name__: function for function in functions}
         self._jinja.globals |= {"recipes": own.recipes, "agreement": agreement, "arena": partial(ArenaPage, own)}
 
@@ -66,9 +59,10 @@ class Pages:
         self.sources.used.clear()
         template = f"{name}{SUFFIX}"
         try:
-            return NOTE.format(TEMPLATES / template) + self._jinja.get_template(template).render()
+            text = self._jinja.get_template(template).render()
         except (values.Refuted, jinja2.TemplateError) as error:
             at = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(SUFFIX)]
             place = f", line {at[-1].lineno} of its template" if at else ""
             line = f"\n  {at[-1].line}" if at else ""
             raise Refutation(f"{name}{place}: {error}{line}") from error
+        return NOTE.format(TEMPLATES / template) + re.sub(r"\n{3,}", "\n\n", text)

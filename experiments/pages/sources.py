@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from experiments.pages.values import Lead, Leads, Measured, Refuted, Values
+from experiments.pages.values import Lead, Measured, Refuted, Values
 from lgx.core.rows import Row, read_rows
 from lgx.methods.lsamd.selection import Selection
 from lgx.results.arena.arena_file import Arena, load_arena
@@ -137,10 +137,6 @@ class ArenaPage:
                 choice = best_within(self.curves, place, flops)
                 found |= {choice.start} if choice else set()
         return found
-
-    def sign(self, start: str, epochs: int) -> int:
-        """1 where a start is significantly above scratch, -1 where it is below, else 0."""
-        return int(Leads([self.lead(start, epochs)]).signs.replace("-", "-1").replace("+", "1"))
 
     def accuracy(self, start: str, task: str, size: str, epochs: int = 4) -> Values:
         """Accuracy of descendants after some epochs."""

@@ -43,6 +43,11 @@ class Lead:
         return f"{abs(self.mean):.{self.digits}f} ± {self.half:.{self.digits}f}"
 
     @property
+    def sign(self) -> str:
+        """``+`` where it is significantly ahead, ``-`` behind, ``0`` neither."""
+        return "0" if not self.is_significant else "+" if self.mean > 0 else "-"
+
+    @property
     def starred(self) -> str:
         """With a star where the interval excludes 0."""
         return f"{self}" + r"\*" * self.is_significant
@@ -56,8 +61,8 @@ class Leads(list[Lead]):
 
     @property
     def signs(self) -> str:
-        """``+`` for each that is significantly ahead, ``-`` behind, ``0`` neither."""
-        return "".join("0" if not lead.is_significant else "+" if lead.mean > 0 else "-" for lead in self)
+        """The signs of all, in order."""
+        return "".join(lead.sign for lead in self)
 
     @property
     def least(self) -> float:
@@ -132,7 +137,7 @@ def gains(one: Values, other: Values) -> Values:
 def ahead(one: Values, other: Values) -> str:
     """By how much one is ahead of the other, without a sign; refused unless it is, significantly."""
     lead = one - other
-    require(lead.is_significant and lead.mean > 0, f"{one.name} is significantly ahead of {other.name}", lead)
+    require(lead.sign == "+", f"{one.name} is significantly ahead of {other.name}", lead)
     return lead.plain
 
 
@@ -203,7 +208,7 @@ class Measured:
 
 def _matches(row: Row, where: Mapping[str, Any]) -> bool:
     sizes = dict(part.split("=") for part in row.architecture.split(":")[-1].split(",") if "=" in part)
-    own = {
+    own: dict[str, set[object]] = {
         "task": {row.task, row.task.removeprefix("mini_")},
         "depth": {int(sizes.get("depth", 0))},
         "width": {int(sizes.get("embed_dim", 0))},
