@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import timm
 import torch
@@ -15,18 +15,6 @@ from lgx.artifacts.sources import FOLDER, TimmSource, kind_of, resolve_kept
 from lgx.errors import UserError
 from lgx.results.cost import Training
 from lgx.results.run_records import CONFIG, RunRecord, Start, kept_arguments
-
-
-class _Written(NamedTuple):
-    """A file of a run.
-
-    Attributes:
-        run: The run that wrote it.
-        path: Where the file is now; the run's folder may have been moved.
-    """
-
-    run: RunRecord
-    path: Path
 
 
 class Lineage:
@@ -83,28 +71,28 @@ class Lineage:
             if isinstance(value, str) and _paths(value):
                 path = Path(value.removeprefix(FOLDER))
                 if not path.exists() and (written := self._written(path)) is not None:
-                    located[name] = f"{FOLDER if value.startswith(FOLDER) else ''}{written.path}"
+                    located[name] = f"{FOLDER if value.startswith(FOLDER) else ''}{written[1]}"
         return located
 
     def _authors(self, path: Path) -> list[RunRecord]:
         """The run that wrote a file; for a learngene that was extracted from runs, those of its method."""
         if (written := self._written(path)) is not None:
-            return [written.run]
+            return [written[0]]
         if path.name.endswith(SUFFIX) and path.is_file():
             method = Learngene.load(path).method
             return [run for run in self.runs.values() if not run.is_descendant and run.method == method]
         return []
 
-    def _written(self, path: Path) -> _Written | None:
-        """The run in whose folder, or in a folder below it, a file is."""
+    def _written(self, path: Path) -> tuple[RunRecord, Path] | None:
+        """The run in whose folder, or in a folder below it, a file is, and where the file is now."""
         for folder in (path.parent, path.parent.parent):
             if (known := self.runs.get(folder.resolve())) is not None:
-                return _Written(known, path)
+                return known, path
             if (folder / CONFIG).is_file():
-                return _Written(RunRecord.at(folder), path)
+                return RunRecord.at(folder), path
             for place, moved in self.runs.items():
                 if place.parts[-3:] == folder.parts[-3:]:  # experiment, name and seed of a run
-                    return _Written(moved, moved.folder / path.relative_to(folder))
+                    return moved, moved.folder / path.relative_to(folder)
         return None
 
     def _macs_of(self, name: str) -> float | None:

@@ -19,7 +19,7 @@ def table_section(rows: Sequence[Row], metric: str, split: str, paper: PaperTabl
         metric: That metric.
         split: That split.
         paper: Table to compare with. Its number follows the measured one where method, architecture, task and epochs
-            are the same. The whole table is shown beside, with its methods in the same order.
+            are the same. The whole table is shown beside.
     """
     entries = measured(rows, metric, paper)
     title = f"{in_words(metric).capitalize()}{heading(metric).removeprefix(metric)} on the {split} split"
@@ -38,13 +38,11 @@ def table_section(rows: Sequence[Row], metric: str, split: str, paper: PaperTabl
         )
     text.append(f"{paper.source}: {paper.title}.")
     text += [f"Note: {note}" for note in paper.notes]
-    methods = [*(entry.method for entry in entries), *(number.method for number in numbers)]
     beside = [
         Table(f"paper {paper.name}: {table.title}", table.columns, table.rows, table.common)
-        for table in arrange(numbers, metric, methods)
+        for table in arrange(numbers, metric)
     ]
-    own = arrange(entries, metric, () if matched else methods)
-    return Section(f"{title}, beside {paper.name}", text, [*own, *beside])
+    return Section(f"{title}, beside {paper.name}", text, [*arrange(entries, metric), *beside])
 
 
 def claim_section(verdicts: Sequence[Verdict]) -> Section:

@@ -128,7 +128,7 @@ def averages_of_paper(rows: Iterable[Row], paper: PaperTable) -> list[Row]:
     ]
 
 
-def arrange(entries: Sequence[Entry], metric: str, also: Sequence[str] = (), mark_best: bool = True) -> list[Table]:
+def arrange(entries: Sequence[Entry], metric: str, mark_best: bool = True) -> list[Table]:
     """Arrange entries as tables with a line for each method.
 
     Each number of epochs has tables of its own. Columns are architectures (a table for each task) or tasks (a table for
@@ -137,7 +137,6 @@ def arrange(entries: Sequence[Entry], metric: str, also: Sequence[str] = (), mar
     Args:
         entries: The entries.
         metric: Their metric, which determines whether larger or smaller values are better.
-        also: Methods that get a line without an entry, so that two tables have the same lines.
         mark_best: Whether to mark the best method of each column.
     """
     architectures = sorted({entry.architecture for entry in entries}, key=architecture_order)
@@ -154,7 +153,7 @@ def arrange(entries: Sequence[Entry], metric: str, also: Sequence[str] = (), mar
     groups: dict[str, list[Entry]] = {}
     for entry in sorted(entries, key=_entry_order):
         groups.setdefault(title(entry), []).append(entry)
-    return [_table(name, group, head, metric if mark_best else None, also, common) for name, group in groups.items()]
+    return [_table(name, group, head, metric if mark_best else None, common) for name, group in groups.items()]
 
 
 def _by_seed(rows: Iterable[Row], metric: str) -> Mapping[tuple[str, str, str, int], dict[int, float]]:
@@ -170,7 +169,6 @@ def _table(
     entries: Sequence[Entry],
     head: Callable[[Entry], str],
     metric: str | None,
-    also: Sequence[str],
     common: str,
 ) -> Table:
     columns = tuple(dict.fromkeys(head(entry) for entry in entries))
@@ -179,7 +177,7 @@ def _table(
     for entry in entries:
         is_best = entry.summary is not None and best.get(head(entry)) == entry.summary.mean
         cells[entry.method, head(entry)] = Cell(entry.text, is_best)
-    methods = sorted(dict.fromkeys([*(entry.method for entry in entries), *also]), key=method_order)
+    methods = sorted({entry.method for entry in entries}, key=method_order)
     rows = tuple((method, tuple(cells.get((method, c), Cell(NONE)) for c in columns)) for method in methods)
     return Table(title, columns, rows, common)
 
