@@ -209,7 +209,9 @@ def check_tensors(learngene: Learngene, place: str) -> None:
     if learngene.content != "hypernetwork":
         own = learngene.content == "templates"
         named = {name: t for name, t in learngene.weights.items() if not (own and name.startswith(TEMPLATES))}
-        check_shapes(named, learngene.architecture, place, strict=True)
+        layers, depth = check_shapes(named, learngene.architecture, place, strict=True), learngene.architecture.depth
+        if learngene.content == "network" and layers != depth:
+            raise UserError(f"{place}: holds {layers} layers, but says that they are {depth}; {AGAIN}")
 
 
 def read_maker(path: str | Path) -> tuple[str, Content]:

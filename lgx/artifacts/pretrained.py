@@ -19,7 +19,6 @@ from lgx.artifacts.safety import (
     check_gpt2_folder,
     check_shapes,
     check_timm_folder,
-    count_layers,
     described_architecture,
     is_number_tensor,
     is_weight,
@@ -152,6 +151,10 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     tensors = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
     if about.get("plain_network") is not True:
         raise UserError(f"{name}: holds no plain network of its architecture; give best{SUFFIX} of that run")
+    if wrong := next((key for key, tensor in tensors.items() if not is_weight(tensor)), None):
+        raise UserError(f"{name}: {wrong} is no tensor of floating-point numbers; {AGAIN}")
+    if (layers := check_shapes(tensors, architecture, name)) != architecture.depth:
+        raise UserError(f"{name}: holds {layers} layers, but says that they are {architecture.depth}; {AGAIN}")
     return _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
 
 
@@ -224,11 +227,6 @@ def _network(
     name: str, architecture: Architecture, tensors: dict[str, Tensor], task: dict[str, Any]
 ) -> PretrainedNetwork:
     """Build the network and load its tensors; a task without mean and std is normalized with 0.5."""
-    if (layers := count_layers(tensors, architecture.layers, name)) != architecture.depth:
-        raise UserError(f"{name}: holds {layers} layers, but says that they are {architecture.depth}; {AGAIN}")
-    if wrong := next((key for key, tensor in tensors.items() if not is_weight(tensor)), None):
-        raise UserError(f"{name}: {wrong} is no tensor of floating-point numbers; {AGAIN}")
-    check_shapes(tensors, architecture, name)
     model = architecture.build("meta")
     try:
         model.load_state_dict({key: tensor.float() for key, tensor in tensors.items()}, assign=True)

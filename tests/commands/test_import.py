@@ -120,20 +120,6 @@ def without(state, *names):
     return {key: tensor for key, tensor in state.items() if not key.startswith(names)}
 
 
-def apart(state):
-    """Queries, keys and values as matrices of their own."""
-    parts = {}
-    for key, tensor in state.items():
-        chunks = tensor.chunk(3) if ".qkv." in key else ()
-        parts |= {key.replace("qkv", f"{part}_proj"): chunk for part, chunk in zip("qkv", chunks, strict=False)}
-        parts |= {} if chunks else {key: tensor}
-    return parts
-
-
-def transposed(state):
-    return {key: tensor.T if key.endswith("qkv.weight") else tensor for key, tensor in state.items()}
-
-
 def diverged(state):
     return {**state, "norm.weight": state["norm.weight"] * torch.nan}
 
@@ -152,8 +138,6 @@ CHANGES = {
     "another width": (lambda s: s, "vit_small_patch16_224", ("has shape [1, 1, 192]", "needs [1, 1, 384]")),
     "another family": (lambda s: s, "vit_small_patch16_dinov3", ("has shape", "vit_small_patch16_dinov3 needs")),
     "registers": (lambda s: {**s, "reg_token": torch.zeros(1, 4, 192)}, TINY, ("1 are not those of", "reg_token")),
-    "transposed": (transposed, TINY, ("qkv.weight has shape [192, 576]", "needs [576, 192]")),
-    "apart": (apart, TINY, ("attn.q_proj.weight", "attn.qkv.weight")),
     "nan": (diverged, TINY, ("norm.weight holds numbers that are not finite",)),
     "no weights": (
         lambda _: {"epoch": torch.zeros(1)},
