@@ -1,11 +1,10 @@
 """Callbacks: those that every run of lgx has, and ``GradientNorms`` for those who ask for it."""
 
 from lgx.training.callbacks.averaging import BuildNetwork, FinalWeights, ResumeAveraging
-from lgx.training.callbacks.checkpoint_io import AtomicCheckpointIO
+from lgx.training.callbacks.checkpoints import AtomicCheckpointIO, LastCheckpoint
 from lgx.training.callbacks.figures import DrawFigures
 from lgx.training.callbacks.gradient_norms import GradientNorms
 from lgx.training.callbacks.health import TrainingHealth
-from lgx.training.callbacks.last_checkpoint import LastCheckpoint
 from lgx.training.callbacks.learngene import SaveLearngene
 from lgx.training.callbacks.predictions import SavePredictions
 from lgx.training.callbacks.preemption import Preemption

@@ -10,7 +10,7 @@ from lightning.pytorch.callbacks import Checkpoint
 
 from lgx.errors import Preempted
 from lgx.host.signals import SIGNALS, STOP
-from lgx.training.callbacks.last_checkpoint import LastCheckpoint
+from lgx.training.callbacks.checkpoints import LastCheckpoint
 
 
 class Preemption(Checkpoint):

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from lgx.core.rows import keep_rows
 from lgx.core.schema import shortened
 from lgx.errors import UserError
-from lgx.training.callbacks.checkpoint_io import AtomicCheckpointIO
+from lgx.training.callbacks.checkpoints import AtomicCheckpointIO
 from lgx.training.lightning_internals import place_evaluation
 from lgx.training.run_folder import run_folder
 
