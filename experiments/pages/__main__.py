@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-from experiments.pages.render import Pages, Refutation
+from experiments.pages.render import Pages
+from experiments.pages.values import Refuted
 
 
 def main() -> int:
@@ -12,8 +13,8 @@ def main() -> int:
     for name in pages.names():
         try:
             text = pages.render(name)
-        except Refutation as refutation:
-            print(refutation, file=sys.stderr)
+        except Refuted as refuted:
+            print(refuted, file=sys.stderr)
             failed += 1
             continue
         Path(name).parent.mkdir(parents=True, exist_ok=True)

@@ -15,15 +15,12 @@ import jinja2
 
 from experiments.pages import tables, values
 from experiments.pages.sources import ArenaPage, Sources, selections
+from experiments.pages.values import Refuted
 from lgx.methods.lsamd import agreement
 
 TEMPLATES = Path("experiments/pages")
 SUFFIX = ".j2"
 NOTE = "<!-- `make pages` writes this page from {} and committed rows: edit the template. -->\n"
-
-
-class Refutation(Exception):
-    """A page cannot be rendered; the message names the page, the line of its template, what fails and the numbers."""
 
 
 class Pages:
@@ -39,7 +36,7 @@ class Pages:
         own = self.sources
         functions: list[Callable[..., Any]] = [
             tables.grid, tables.cross, tables.leads, tables.depths, tables.tasks, tables.markdown,
-            values.average, values.gains, values.ahead, values.level, values.require, selections,
+            values.average, values.ahead, values.level, values.require, selections,
             own.rows, own.cells, own.mean, own.span, own.claim, own.paper, own.verdicts, own.counts, own.judged,
         ]  # fmt: skip
         self._jinja.globals |= {function.__name__: function for function in functions}
@@ -54,15 +51,16 @@ class Pages:
         """The text of a page; ``sources.used`` then has the files that it was made from.
 
         Raises:
-            Refutation: If the rows no longer say what the page concludes.
+            Refuted: If the rows no longer say what the page concludes; the message names the page, the line of its
+                template, the conclusion and the numbers.
         """
         self.sources.used.clear()
         template = f"{name}{SUFFIX}"
         try:
             text = self._jinja.get_template(template).render()
-        except (values.Refuted, jinja2.TemplateError) as error:
+        except (Refuted, jinja2.TemplateError) as error:
             at = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(SUFFIX)]
             place = f", line {at[-1].lineno} of its template" if at else ""
             line = f"\n  {at[-1].line}" if at else ""
-            raise Refutation(f"{name}{place}: {error}{line}") from error
+            raise Refuted(f"{name}{place}: {error}{line}") from error
         return NOTE.format(TEMPLATES / template) + re.sub(r"\n{3,}", "\n\n", text)

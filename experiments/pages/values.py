@@ -15,7 +15,7 @@ KEYS = ("task", "depth", "width", "epochs", "seeds", "metric", "split")
 
 
 class Refuted(Exception):
-    """The rows no longer say what a page concludes."""
+    """The rows no longer say what a page concludes; the message has the conclusion and the numbers."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,6 @@ def average(*several: Values) -> Values:
     seeds = set.intersection(*(set(values.by_seed) for values in several))
     means = {seed: fmean(values.by_seed[seed] for values in several) for seed in sorted(seeds)}
     return replace(several[0], name=f"mean of {' and '.join(values.name for values in several)}", by_seed=means)
-
-
-def gains(one: Values, other: Values) -> Values:
-    """By how much one is ahead of the other, seed by seed."""
-    seeds = sorted(one.by_seed.keys() & other.by_seed.keys())
-    return replace(one, by_seed={seed: one.by_seed[seed] - other.by_seed[seed] for seed in seeds})
 
 
 def ahead(one: Values, other: Values) -> str:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from experiments.pages import values
-from experiments.pages.render import Pages, Refutation
+from experiments.pages.render import Pages
+from experiments.pages.values import Refuted
 from lgx.core.rows import Row, read_rows
 from lgx.planning import sweep_hours
 from lgx.results.reproduction import load_recipes
@@ -99,7 +100,7 @@ def test_a_changed_row_changes_a_page_or_fails_a_guard(pages, written, monkeypat
 def differs(pages: Pages, page: str, text: str) -> bool:
     try:
         return pages.render(page) != text
-    except Refutation:
+    except Refuted:
         return True
 
 
@@ -107,7 +108,7 @@ def test_a_refuted_conclusion_is_named_with_its_page_and_numbers(pages, monkeypa
     name, read = "experiments/results/sws_fashion_mnist.csv", pages.sources.read_rows
     worse = [replace(row, value=row.value / 2) if row.method == "sws" else row for row in read(name)]
     monkeypatch.setattr(pages.sources, "read_rows", lambda file: worse if file == name else read(file))
-    with pytest.raises(Refutation) as refuted:
+    with pytest.raises(Refuted) as refuted:
         pages.render("docs/results/sws.md")
     assert re.match(
         r"docs/results/sws.md, line \d+ of its template: the rows no longer say that SWS", str(refuted.value)
