@@ -115,14 +115,14 @@ STAGES_OF_RUNS: list[dict[str, list[str]]] = [
         "pretrained": started("Pretrained", source=ANCESTOR),
         "vanilla_lg": started("VanillaLG", source=ANCESTOR, layers=2),
         "weight_selection": started("WeightSelection", source=ANCESTOR),
-        "from_sws": started("StagewiseExpansion", learngene=LEARNGENE.format("sws")),
-        "from_tleg": started("LinearExpansion", learngene=LEARNGENE.format("tleg")),
-        "from_lsamd": started("SearchedExpansion", learngene=SEARCHED),
+        "from_sws": started("StagewiseExpansion", source=LEARNGENE.format("sws")),
+        "from_tleg": started("LinearExpansion", source=LEARNGENE.format("tleg")),
+        "from_lsamd": started("SelectedExpansion", source=SEARCHED),
     },
     {
         "from_tal": started("HypernetPrediction", hypernet=LEARNGENE.format("tal"), noise=0.01),
         "from_sws_again": [
-            *started("StagewiseExpansion", learngene=LEARNGENE.format("sws")), "--seed_everything=1",
+            *started("StagewiseExpansion", source=LEARNGENE.format("sws")), "--seed_everything=1",
         ],
     },
 ]  # fmt: skip
@@ -138,21 +138,21 @@ COMMANDS: dict[int, list[list[str]]] = {
 }  # fmt: skip
 INITS: dict[str, list[str]] = {
     "random": ["--num_classes=3", f"--arch={ARCH}", "--seed=3"],
-    "pretrained": [f"--learngene={ANCESTOR}", "--method=pretrained", f"--arch={ARCH}"],
-    "resampled": [f"--learngene={ANCESTOR}", f"--arch={ARCH.replace('img_size=16', 'img_size=24')}", "--head=5"],
-    "vanilla_lg": [f"--learngene={ANCESTOR}", "--method=vanilla_lg", f"--arch={DEEP}", "--layers=2"],
-    "weight_selection": [f"--learngene={ANCESTOR}", "--method=weight_selection", f"--arch={SHALLOW}", "--head=3"],
-    **{name: [f"--learngene={LEARNGENE.format(name)}", f"--arch={DEEP}"]
+    "pretrained": [f"--source={ANCESTOR}", "--method=pretrained", f"--arch={ARCH}"],
+    "resampled": [f"--source={ANCESTOR}", f"--arch={ARCH.replace('img_size=16', 'img_size=24')}", "--head=5"],
+    "vanilla_lg": [f"--source={ANCESTOR}", "--method=vanilla_lg", f"--arch={DEEP}", "--layers=2"],
+    "weight_selection": [f"--source={ANCESTOR}", "--method=weight_selection", f"--arch={SHALLOW}", "--head=3"],
+    **{name: [f"--source={LEARNGENE.format(name)}", f"--arch={DEEP}"]
        for name in ("sws", "simple_lg", "mini_deit", "tleg", "ghn3", "logah")},
-    "sws_order2": [f"--learngene={LEARNGENE.format('sws')}", f"--arch={DEEP}", "--order=front_last_mid"],
-    "sws_assigned": [f"--learngene={LEARNGENE.format('sws')}", f"--arch={DEEP}", "--strategy=random_assigned"],
-    "lsamd": [f"--learngene={SEARCHED}", f"--arch={DEEP}", "--head=3"],
-    "lsamd_cyclic": [f"--learngene={SEARCHED}", f"--arch={DEEP}", "--head=3", "--priority=first", "--repeat=cyclic"],
-    "tal": [f"--learngene={LEARNGENE.format('tal')}", f"--arch={SHALLOW}", "--task=colours"],
-    "tal_unseen": [f"--learngene={LEARNGENE.format('tal')}", f"--arch={SHALLOW}", "--task=unseen",
+    "sws_order2": [f"--source={LEARNGENE.format('sws')}", f"--arch={DEEP}", "--order=front_last_mid"],
+    "sws_assigned": [f"--source={LEARNGENE.format('sws')}", f"--arch={DEEP}", "--strategy=random_assigned"],
+    "lsamd": [f"--source={SEARCHED}", f"--arch={DEEP}", "--head=3"],
+    "lsamd_cyclic": [f"--source={SEARCHED}", f"--arch={DEEP}", "--head=3", "--priority=first", "--repeat=cyclic"],
+    "tal": [f"--source={LEARNGENE.format('tal')}", f"--arch={SHALLOW}", "--task=colours"],
+    "tal_unseen": [f"--source={LEARNGENE.format('tal')}", f"--arch={SHALLOW}", "--task=unseen",
                    f"--task_embeddings={UNSEEN}", "--noise=0.1"],
-    "text_pretrained": [f"--learngene={TEXT_ANCESTOR}", f"--arch={TEXT.format(2)}"],
-    "text_tal": [f"--learngene={LEARNGENE.format('text_tal')}", f"--arch={TEXT.format(3)}", "--task=cola"],
+    "text_pretrained": [f"--source={TEXT_ANCESTOR}", f"--arch={TEXT.format(2)}"],
+    "text_tal": [f"--source={LEARNGENE.format('text_tal')}", f"--arch={TEXT.format(3)}", "--task=cola"],
 }  # fmt: skip
 EXPORT = ["export", CHECKPOINT.format("from_sws"), "--out=starts/exported"]
 COMPARED = ["random", "random_again", "from_sws", "from_sws_again", "pretrained", "from_tleg", "from_tal", "ghn3"]

@@ -10,7 +10,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization import Initializer, Origin, Sizes
 from lgx.initialization.width import heads_whole, narrow
-from lgx.methods.registry import find_spec, initializer_class, specs
+from lgx.methods.registry import find_spec, initializer_class
 
 
 class LayerExpansion(Initializer):
@@ -35,16 +35,11 @@ class LayerExpansion(Initializer):
             raise UserError(f"{source}: a learngene of {maker}, not of {method}; leave out --method")
 
     @classmethod
-    def expanded_methods(cls) -> list[str]:
-        """Names of the methods whose learngenes it expands."""
-        classes = ((spec, initializer_class(spec)) for spec in specs().values())
-        return [name for spec, found in classes if found and issubclass(cls, found) for name in spec.names]
-
-    @classmethod
     def expands(cls, method: str) -> bool:
         """Whether it expands the learngenes of a method, which may be a variant with a name of its own."""
         spec = find_spec(method)
-        return spec is not None and spec.name in cls.expanded_methods()
+        found = initializer_class(spec) if spec else None
+        return found is not None and issubclass(cls, found)
 
     @cached_property
     def loaded(self) -> Learngene:
@@ -54,11 +49,7 @@ class LayerExpansion(Initializer):
             UserError: If it is of a method that this class does not expand.
         """
         learngene = Learngene.load(self.source)
-        if not self.expands(learngene.method):
-            raise UserError(
-                f"{self.source}: a learngene of {learngene.method}; {type(self).__name__} expands those of "
-                f"{' or '.join(self.expanded_methods())}"
-            )
+        self.check_source(self.source, type(self).__name__, learngene.method)
         return learngene
 
     @property

@@ -9,10 +9,11 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.initialization.width import heads_whole, narrow
 from lgx.methods import registry
+from lgx.methods.layers import LayerExpansion
 from tests.support.command_line import lgx
 from tests.support.learngenes import NETWORK, learners_of, save_source
 
-LAYERED = {name: kind for name, kind in registry.initializer_classes().items() if hasattr(kind, "expanded_methods")}
+LAYERED = {name: kind for name, kind in registry.initializer_classes().items() if issubclass(kind, LayerExpansion)}
 PAIRS = [(name, method) for name, kind in LAYERED.items() for method in learners_of(kind)]
 NARROW = NETWORK.replace(embed_dim=8, num_heads=1, mlp_ratio=1.5)
 

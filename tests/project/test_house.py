@@ -1,6 +1,7 @@
 """The structure that CONTRIBUTING.md describes, computed from the code."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,11 @@ def test_nobody_else_asks_for_the_class_of_a_method():
 
 def test_contributing_shows_the_arrows_as_they_are():
     assert house.diagram() in (house.ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_contributing_lists_the_few_files_to_know_a_method():
+    part = (house.ROOT / "CONTRIBUTING.md").read_text().split("### Read these", 1)[1].split("What these name", 1)[0]
+    files = re.findall(r"`(lgx/\S+\.py)`", part)
+    assert {"lgx/methods/sws/method.py", "lgx/methods/base.py", "lgx/methods/layers.py"} <= set(files)
+    assert len(files) <= 18
+    assert sum(len((house.ROOT / file).read_text().splitlines()) for file in files) <= 2300
