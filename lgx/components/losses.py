@@ -96,7 +96,7 @@ def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -
         KL divergence ``KL(softmax(p_t / τ) ‖ softmax(p_s / τ))`` of each example, (B,): :func:`distillation_loss`
         without the entropy of the teacher's prediction; and 1 where both predict the same class, else 0, (B,).
     """
-    own, wanted = _log_softmax(student / temperature), _log_softmax(teacher / temperature)
+    own, wanted = ((logits / temperature).float().log_softmax(dim=-1) for logits in (student, teacher))
     divergence = F.kl_div(own, wanted, log_target=True, reduction="none").sum(dim=1)
     return divergence, (student.argmax(dim=1) == teacher.argmax(dim=1)).float()
 
@@ -104,7 +104,3 @@ def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -
 def _are_several(targets: Tensor) -> bool:
     """Whether targets say for each label whether an example has it; probabilities of one class are floating-point."""
     return targets.ndim == 2 and not targets.is_floating_point()
-
-
-def _log_softmax(features: Tensor) -> Tensor:
-    return features.float().log_softmax(dim=-1)

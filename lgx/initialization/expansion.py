@@ -8,7 +8,6 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from lgx.errors import UserError
@@ -68,38 +67,6 @@ def random_assigned(num_stages: int, depth: int, seed: int = 0) -> list[int]:
 def first_of_stages(stages: tuple[int, ...]) -> list[int]:
     """Index of the first layer of each stage in a network with shared stages, e.g. (3, 3, 4) -> [0, 3, 6]."""
     return [sum(stages[:i]) for i in range(len(stages))]
-
-
-def evenly_spaced(source: int, target: int) -> list[int]:
-    """``target`` indices spread evenly over ``range(source)``, strictly increasing (weight selection).
-
-    Xu et al., "Initializing Models with Larger Ones", 2024, Sec. 3 (uniform element selection). The rule is that of the
-    paper's code: where ``target`` divides ``source``, every ``source / target``-th element from 0 on; else the rounded
-    points of ``linspace(0, source - 1, target)``, so that both ends are taken. (The published file ends its linspace at
-    ``source``, which is one past the last index; ours ends at ``source - 1``.) The points are computed in float32, and
-    an exact half is rounded to the even neighbor, as ``torch.round`` does.
-
-    Raises:
-        UserError: If ``target`` exceeds ``source``.
-    """
-    if target > source:
-        raise UserError(f"weight selection takes {target} of {source} elements: the descendant must not be wider")
-    if source % target == 0:
-        return list(range(0, source, source // target))
-    points: list[int] = torch.linspace(0, source - 1, target, dtype=torch.float32).round().long().tolist()
-    return points
-
-
-def take_evenly(tensor: Tensor, shape: Sequence[int]) -> Tensor:
-    """A copy with ``shape[i]`` evenly spaced elements along each dimension i (uniform element selection).
-
-    Raises:
-        UserError: If a dimension of ``shape`` exceeds the tensor's.
-    """
-    for dim, size in enumerate(shape):
-        if tensor.shape[dim] != size:
-            tensor = tensor.index_select(dim, torch.tensor(evenly_spaced(tensor.shape[dim], size)))
-    return tensor.clone()
 
 
 def take_layers(state: Mapping[str, Tensor], layers: Sequence[int]) -> dict[str, Tensor]:

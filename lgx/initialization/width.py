@@ -1,6 +1,6 @@
 """Select a part of a ViT's width: the same elements wherever parameters share an axis."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -8,7 +8,6 @@ from torch import Tensor
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.axes import Axis, axes_of
 from lgx.errors import UserError
-from lgx.initialization.expansion import evenly_spaced
 
 Choice = Callable[[Axis, Axis], list[int]]
 """Chooses elements of an axis: (of the source, of the target) -> indices in the source, one per target element.
@@ -80,3 +79,35 @@ def heads_whole(source: Axis, target: Axis) -> list[int]:
         )
     within = evenly_spaced(*widths)
     return [head * widths[0] + element for head in evenly_spaced(source.heads, target.heads) for element in within]
+
+
+def evenly_spaced(source: int, target: int) -> list[int]:
+    """``target`` indices spread evenly over ``range(source)``, strictly increasing (weight selection).
+
+    Xu et al., "Initializing Models with Larger Ones", 2024, Sec. 3 (uniform element selection). The rule is that of the
+    paper's code: where ``target`` divides ``source``, every ``source / target``-th element from 0 on; else the rounded
+    points of ``linspace(0, source - 1, target)``, so that both ends are taken. (The published file ends its linspace at
+    ``source``, which is one past the last index; ours ends at ``source - 1``.) The points are computed in float32, and
+    an exact half is rounded to the even neighbor, as ``torch.round`` does.
+
+    Raises:
+        UserError: If ``target`` exceeds ``source``.
+    """
+    if target > source:
+        raise UserError(f"weight selection takes {target} of {source} elements: the descendant must not be wider")
+    if source % target == 0:
+        return list(range(0, source, source // target))
+    points: list[int] = torch.linspace(0, source - 1, target, dtype=torch.float32).round().long().tolist()
+    return points
+
+
+def take_evenly(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    """A copy with ``shape[i]`` evenly spaced elements along each dimension i (uniform element selection).
+
+    Raises:
+        UserError: If a dimension of ``shape`` exceeds the tensor's.
+    """
+    for dim, size in enumerate(shape):
+        if tensor.shape[dim] != size:
+            tensor = tensor.index_select(dim, torch.tensor(evenly_spaced(tensor.shape[dim], size)))
+    return tensor.clone()

@@ -63,15 +63,13 @@ class LayerExpansion(Initializer):
 
     def named(self, architecture: Architecture) -> str:
         """The method; with the suffix ``_narrowed`` where the descendant is narrower than the learngene."""
-        own = vit_only(self.loaded.architecture, self.source)
-        return self.method if _width(own) == _width(vit_only(architecture, self.method)) else f"{self.method}_narrowed"
+        return f"{self.method}_narrowed" if self.notes(architecture, ()) else self.method
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """One line where the width was selected."""
         own, other = vit_only(self.loaded.architecture, self.source), vit_only(architecture, self.method)
-        if _width(own) == _width(other):
-            return ()
-        return (f"width     selected from the learngene's layers: {_words(other)} of {_words(own)}",)
+        line = f"width     selected from the learngene's layers: {_words(other)} of {_words(own)}"
+        return () if _width(own) == _width(other) else (line,)
 
     def sizes(self) -> Sizes:
         """Any depth from the learngene's number of layers, and no more than its width."""

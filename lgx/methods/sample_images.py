@@ -11,7 +11,7 @@ from lgx.core.eval_transforms import eval_transform
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.host.safety import IMAGE_SUFFIXES, list_images
-from lgx.initialization.expansion import evenly_spaced
+from lgx.initialization.width import evenly_spaced
 
 
 def sample_images(folder: str, count: int, task: Task) -> Tensor:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lgx.errors import UserError
-from lgx.initialization.expansion import cyclic, evenly_spaced, first_of_stages, random_assigned
+from lgx.initialization.expansion import cyclic, first_of_stages, random_assigned
+from lgx.initialization.width import evenly_spaced
 from lgx.methods.lsamd.expansion import selected
 
 sizes = st.tuples(st.integers(1, 8), st.integers(0, 12)).map(lambda t: (t[0], t[0] + t[1]))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lgx.errors import UserError
 from lgx.initialization import Head
-from lgx.initialization.expansion import take_evenly
+from lgx.initialization.width import take_evenly
 
 
 def select_convnext(source: nn.Module, model: nn.Module, names: tuple[str, str], head: Head) -> dict[str, Tensor]:

@@ -22,7 +22,7 @@ class WeightSelection(FromSource):
 
     The descendant's L layers are the ancestor's first L (the paper's "first-N layer selection"). Of every parameter,
     uniform element selection takes evenly spaced elements along every dimension, with the rule of the released code
-    (:func:`~lgx.initialization.expansion.evenly_spaced`). The head is selected as well, which the released code skips;
+    (:func:`~lgx.initialization.width.evenly_spaced`). The head is selected as well, which the released code skips;
     ask for a new head to have the same.
 
     Queries, keys and values are each selected from their own third of the fused projection. The released code selects

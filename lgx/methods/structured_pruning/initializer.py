@@ -13,7 +13,8 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.host.extras import extra
 from lgx.initialization import Sizes
-from lgx.initialization.expansion import evenly_spaced, take_layers
+from lgx.initialization.expansion import take_layers
+from lgx.initialization.width import evenly_spaced
 from lgx.methods.baselines.from_source import FromSource, check_heads
 
 

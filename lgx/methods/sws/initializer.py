@@ -39,10 +39,9 @@ class StagewiseExpansion(LayerExpansion):
     @property
     def method(self) -> str:
         """The learngene's method, and the strategy where it is not the default: ``sws``, ``sws_order2``."""
-        suffix = "_random_assigned" if self.strategy == "random_assigned" else ""
-        if self.strategy == "cyclic" and self.order == "front_last_mid":
-            suffix = "_order2"
-        return self.loaded.method + suffix
+        if self.strategy == "random_assigned":
+            return f"{self.loaded.method}_random_assigned"
+        return f"{self.loaded.method}_order2" if self.order == "front_last_mid" else self.loaded.method
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The learngene's layers, expanded to the descendant's depth."""

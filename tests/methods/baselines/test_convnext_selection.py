@@ -6,7 +6,7 @@ import torch
 from timm.models.convnext import ConvNeXt
 
 from lgx.errors import UserError
-from lgx.initialization.expansion import evenly_spaced
+from lgx.initialization.width import evenly_spaced
 from lgx.methods.baselines.convnext_selection import select_convnext
 from tests.support.command_line import lgx
 
