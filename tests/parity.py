@@ -120,7 +120,7 @@ STAGES_OF_RUNS: list[dict[str, list[str]]] = [
         "from_lsamd": started("SelectedExpansion", source=SEARCHED),
     },
     {
-        "from_tal": started("HypernetPrediction", hypernet=LEARNGENE.format("tal"), noise=0.01),
+        "from_tal": started("HypernetPrediction", source=LEARNGENE.format("tal"), noise=0.01),
         "from_sws_again": [
             *started("StagewiseExpansion", source=LEARNGENE.format("sws")), "--seed_everything=1",
         ],
