@@ -149,7 +149,8 @@ def test_a_full_disk_ends_a_run_that_can_be_resumed(tmp_path, images):
 
 
 def test_a_disk_that_fills_while_curves_are_written_names_the_run(tmp_path, images, capfd):
-    base = arguments("fit", "Ancestor", images, tmp_path, "--name=r")
+    many = ["--data.batch_size=1", "--trainer.log_every_n_steps=1"]  # points, before the first checkpoint
+    base = arguments("fit", "Ancestor", images, tmp_path, "--name=r", *many)
     with no_file_larger_than(5000):  # there is room for the configuration, but not for TensorBoard's file
         result = quickly(*base)
     assert result.code == 2
