@@ -1,9 +1,11 @@
 """Read from and write to the Hugging Face hub; what was read stays in the cache of its own client."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from huggingface_hub import CommitOperationAdd, HfApi, constants, get_token, hf_hub_download, snapshot_download
 from huggingface_hub.errors import (
@@ -15,7 +17,7 @@ from huggingface_hub.errors import (
 )
 
 from lgx.artifacts.safety import check_digest, check_intact
-from lgx.artifacts.sources import LEARNGENE, SAFETENSORS, HubName
+from lgx.artifacts.source_names import HUB, LEARNGENE, SAFETENSORS
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.failures import is_full_memory, reason_of
@@ -29,10 +31,50 @@ BESIDE = (
 )  # fmt: skip
 """Further files of a model folder."""
 
+_HUB_NAME = re.compile(
+    r"hf://(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<inside>.+?))?/?"
+)
 _MAIN = "main"
 _LISTED = 5
 _REMEDY = "give a local file"
 _LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
+
+
+@dataclass(frozen=True)
+class HubName:
+    """A place on the Hugging Face hub.
+
+    Attributes:
+        repository: ``org/name``.
+        revision: Branch, tag or commit; None for the branch ``main``.
+        inside: File or folder in the repository; empty for the whole.
+    """
+
+    repository: str
+    revision: str | None = None
+    inside: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``hf://org/name@revision/file``; all but organization and name may be left out.
+
+        Raises:
+            UserError: If the text has another form.
+        """
+        found = _HUB_NAME.fullmatch(text)
+        inside = (found["inside"] or "") if found else ""
+        if found is None or ".." in inside.split("/"):
+            raise UserError(f"{text[:300]}: expected hf://ORGANIZATION/NAME, then @REVISION and /FILE if needed")
+        return cls(found["repository"], found["revision"], inside)
+
+    @property
+    def is_commit(self) -> bool:
+        """Whether the revision is a whole commit, which never changes."""
+        return re.fullmatch(r"[0-9a-f]{40}", self.revision or "") is not None
+
+    def __str__(self) -> str:
+        revision = f"@{self.revision}" if self.revision else ""
+        return f"{HUB}{self.repository}{revision}{'/' if self.inside else ''}{self.inside}"
 
 
 def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, HubName]:

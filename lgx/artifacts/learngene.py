@@ -12,7 +12,8 @@ from torch import Tensor
 from lgx.architectures import Architecture, name_of
 from lgx.artifacts.safetensors_files import read_header, read_metadata, read_safetensors, write_safetensors
 from lgx.artifacts.safety import AGAIN, TASK, check_shapes, count_layers, described_architecture
-from lgx.artifacts.sources import LEARNGENE, recorded_name
+from lgx.artifacts.source_names import LEARNGENE
+from lgx.artifacts.sources import recorded_name
 from lgx.core.schema import CLASSES, LINE, MAPPING, NUMBER, at_most, check_fields, list_of, mapping_of, one_of
 from lgx.core.version import __version__
 from lgx.errors import UserError

@@ -23,7 +23,7 @@ from lgx.artifacts.safety import (
     is_number_tensor,
     is_weight,
 )
-from lgx.artifacts.sources import FOLDER, TEXT, TimmSource, kind_of
+from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource, kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.core.schema import check_fields
 from lgx.errors import UserError
@@ -105,7 +105,7 @@ def load_pretrained(place: str) -> PretrainedNetwork:
               ``save_pretrained`` wrote, with or without ``local-dir:``,
             - a Lightning checkpoint ``*.ckpt`` of an lgx run,
             - ``timm:NAME,weights=FILE,img_size=64,patch_size=8``: a model of timm with the weights of a file, resampled
-              to these sizes; all but the name may be left out, see :class:`~lgx.artifacts.sources.TimmSource`,
+              to these sizes; all but the name may be left out, see :class:`~lgx.artifacts.source_names.TimmSource`,
             - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (timm downloads it),
             - ``gpt2:`` and the name of a GPT-2 on the Hugging Face hub, e.g. ``gpt2:openai-community/gpt2``.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lgx.artifacts.safetensors_files import read_metadata
-from lgx.artifacts.sources import FOLDER, SAFETENSORS
+from lgx.artifacts.source_names import FOLDER, SAFETENSORS
 from lgx.core.schema import LINE, MAPPING, check_fields
 from lgx.host.safety import parse_json, read_json
 

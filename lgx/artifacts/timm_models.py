@@ -20,7 +20,7 @@ from lgx.architectures.meta_device import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.safety import is_number_tensor
-from lgx.artifacts.sources import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
+from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
 from lgx.artifacts.transformers_names import has_transformers_names, timm_names
 from lgx.core.schema import LINE
 from lgx.errors import UserError

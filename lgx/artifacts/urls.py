@@ -2,16 +2,18 @@
 
 import hashlib
 import json
+import re
 import sys
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from fsspec.callbacks import Callback
 from fsspec.core import url_to_fs
 
 from lgx.artifacts.safety import check_digest, check_intact, digest_of
-from lgx.artifacts.sources import SAFETENSORS
+from lgx.artifacts.source_names import SAFETENSORS
 from lgx.errors import UserError
 from lgx.host.cache import cache_root, make_room
 from lgx.host.failures import is_full_memory, reason_of
@@ -22,6 +24,7 @@ from lgx.host.locks import changing
 LARGEST = 16 * 2**30
 """Most bytes of a file that is downloaded."""
 
+_SECRET = re.compile(r"signature|^sig$|token|secret|password|credential|api_?key|access_?key", re.IGNORECASE)
 _VERSIONS = ("ETag", "etag", "Last-Modified", "LastModified", "last_modified", "mtime", "created", "md5", "checksum")
 """Keys by which file systems of fsspec say which version of a file they hold."""
 
@@ -46,6 +49,7 @@ def fetch_url(url: str, sha256: str | None, download: bool) -> tuple[Path, str]:
     Raises:
         UserError: If it cannot be read, has another checksum, or is no safetensors file.
     """
+    _check_url(url)
     if not url.endswith(SAFETENSORS):
         raise UserError(
             f"{url}: a URL names one file that ends in {SAFETENSORS}; read a model folder from the hub, or download it"
@@ -137,3 +141,27 @@ def _explained(url: str, error: Exception) -> UserError:
 
 def _about(path: Path) -> Path:
     return path.with_name(f".{path.name}.json")
+
+
+def _check_url(url: str) -> None:
+    """Refuse a URL with a password, a token or a signature: records of runs and model folders would store it.
+
+    Raises:
+        UserError: If it has one, or cannot be parsed.
+    """
+    for link in url.split("::"):  # fsspec chains URLs: simplecache::https://host/file
+        try:
+            parts = urlsplit(link)
+        except ValueError as error:
+            raise UserError(f"{link.partition('://')[0]}://…: not a valid URL ({error})") from error
+        wrong = next((key for key, _ in parse_qsl(parts.query, keep_blank_values=True) if _SECRET.search(key)), None)
+        user, at, host = parts.netloc.rpartition("@")
+        if ":" in user:
+            wrong = "a password"
+        elif at and parts.scheme in ("http", "https"):  # for other systems a user's name is no secret
+            wrong = "a user or token"
+        if wrong is not None:
+            raise UserError(
+                f"{parts.scheme}://{host}{parts.path[:200]}: the URL holds {wrong}, which records would store; "
+                f"download the file and give its path"
+            )

@@ -31,7 +31,6 @@ def embed(
 
     For texts the ancestor is a GPT-2; the feature of a text is the mean of its tokens after the last norm.
     TAL reads the file that this command writes: --model.task_embeddings in training, --task_embeddings in `lgx init`.
-    For a task of your own, a folder with a few unlabeled images is enough.
 
     Example: lgx embed --ancestor vit_base_patch16_224 --data cifar100,dtd
 
@@ -39,7 +38,7 @@ def embed(
         ancestor: Learngene file, folder, checkpoint of a run, or timm model name; for texts a GPT-2, also by its name
             on the Hugging Face hub (gpt2:openai-community/gpt2).
         data: Data sets by name, separated by commas (cifar100,dtd; `lgx data list` shows all), or folders: with
-            train/<class>/<image>, or with images only. The task is then called like the folder.
+            train/<class>/<image>, or with a few images. The task is then called like the folder.
         out: File to write.
         root: Folder that contains the data sets.
         img_size: Height and width of the images in pixels; by default the ancestor's.
@@ -58,14 +57,12 @@ def embed(
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
     from lgx.artifacts.pretrained import load_pretrained
-    from lgx.artifacts.sources import path_of, resolve
+    from lgx.artifacts.source_names import path_of
+    from lgx.artifacts.sources import resolve
     from lgx.commands.task_examples import TaskReader
-    from lgx.host.startup import silence_known_warnings
 
-    silence_known_warnings()
     _check_numbers(num_workers, worker_timeout, limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
-    names = _names(data, control)
-    read = resolve(ancestor)
+    names, read = _names(data, control), resolve(ancestor)
     _check_place(out, force, path_of(read.place), tokenizer, *names)
     reader = TaskReader(load_pretrained(read.place), root, img_size, in_chans, tokenizer, max_len, source, limit)
     found = _embed_all(reader, names, batch_size, num_workers, worker_timeout, devices, accelerator)
@@ -94,7 +91,9 @@ def _embed_all(
     from lgx.components.task_features import sum_features
     from lgx.components.teacher import Teacher
     from lgx.errors import UserError
+    from lgx.host.startup import silence_known_warnings
 
+    silence_known_warnings()
     fabric = Fabric(accelerator=accelerator, devices=devices)
     fabric.launch()
     found = TaskEmbeddings({}, recorded_name(reader.ancestor.name))

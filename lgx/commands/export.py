@@ -39,7 +39,8 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
     from lgx.artifacts.checkpoints import best_of_run
     from lgx.artifacts.export import check_model_place
     from lgx.artifacts.pretrained import load_pretrained
-    from lgx.artifacts.sources import path_of, resolve
+    from lgx.artifacts.source_names import path_of
+    from lgx.artifacts.sources import resolve
     from lgx.results.model_facts import model_facts
 
     found = resolve(best_of_run(source))

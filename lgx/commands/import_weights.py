@@ -52,7 +52,8 @@ def import_weights(
     """
     from lgx.artifacts.export import check_model_place
     from lgx.artifacts.export.timm_folder import describe_model, write_imported
-    from lgx.artifacts.sources import TIMM, TimmSource, resolve
+    from lgx.artifacts.source_names import TIMM, TimmSource
+    from lgx.artifacts.sources import resolve
     from lgx.artifacts.timm_models import import_timm
     from lgx.errors import UserError
     from lgx.host.safety import non_finite_allowed

@@ -69,8 +69,7 @@ def write_start(
         source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file, a URL, or
             zoo:NAME, each with #sha256=… if wanted; without it the start is random, or a --method that needs none.
         head: Number of classes of a new head that is initialized at random; by default the source's head is kept.
-        num_classes: Number of classes of a random start or a predicted head; by default the source's, or the task's
-            that --task names.
+        num_classes: Number of classes of a random start or a predicted head; by default those of source or --task.
         tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; the tokenizer is
             written beside a text model.
         seed: Seed of all random initialization.
@@ -81,7 +80,8 @@ def write_start(
     Raises:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
-    from lgx.artifacts.sources import path_of, resolve_options
+    from lgx.artifacts.source_names import path_of
+    from lgx.artifacts.sources import resolve_options
     from lgx.commands.size import split_options
     from lgx.host.safety import non_finite_allowed
     from lgx.methods.initializers import initializer_for
@@ -90,14 +90,12 @@ def write_start(
     named, read = resolve_options({"source": source, **options})
     paths = [path_of(place) for place in read.values() if isinstance(place, str)]
     _check(out, force, [tokenizer, *paths], seed, head=head, num_classes=num_classes)
-    source = named["source"]
     with non_finite_allowed(allow_non_finite):
         initializer = initializer_for(**read, seed=seed)
-        _check_same_start(out, initializer, source, force)
+        _check_same_start(out, initializer, named["source"], force)
         arch = size.choose(initializer, arch, head or num_classes, seed)
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed, out)
-    arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
-    _write(out, initializer, architecture, start, source, seed, tokenizer, keep_names=not head, arguments=arguments)
+    _write(out, initializer, architecture, start, named, seed, tokenizer, keep_names=not head)
 
 
 def _write(
@@ -105,25 +103,25 @@ def _write(
     initializer: "Initializer",
     architecture: "Architecture | LibraryModel",
     start: "Initialization",
-    source: str | None,
+    named: Mapping[str, Any],
     seed: int,
     tokenizer: str | None,
     keep_names: bool,
-    arguments: Mapping[str, Any],
 ) -> None:
     """Report what was built, and write it with what it inherits; the names of the classes only with the head."""
     from lgx.architectures.library_models import LibraryModel
-    from lgx.artifacts.sources import public_name
+    from lgx.artifacts.source_names import public_name
     from lgx.artifacts.start_record import StartRecord
     from lgx.commands.export import write
 
-    origin = initializer.origin()
+    origin, source = initializer.origin(), named["source"]
     method = initializer.method if isinstance(architecture, LibraryModel) else initializer.named(architecture)
     print(f"method    {method}{f' from {source}' if source else ''}")
     print(f"built     {_name(architecture)}, {architecture.num_classes} classes\n{start.describe()}")
     _print_normalization(architecture, origin, source)
     label_names = origin.label_names if keep_names else None
     card = {"method": method, "source": source and public_name(source), "seed": seed, "task": origin.task}
+    arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
     record = initializer.record or StartRecord(method, type(initializer).__name__, arguments)
     write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer, "lgx init", record)
     print(f"written   {out}")

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lgx.artifacts.sources import HubName
+    from lgx.artifacts.hub_files import HubName
     from lgx.results.sharing import Shared
 
 
@@ -56,7 +56,7 @@ def _target(repository: str, revision: str | None) -> "HubName":
     """The place of the upload."""
     from dataclasses import replace
 
-    from lgx.artifacts.sources import HubName
+    from lgx.artifacts.hub_files import HubName
     from lgx.errors import UserError
 
     hub = HubName.parse(repository)

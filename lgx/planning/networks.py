@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
 
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
-from lgx.artifacts.sources import FOLDER, TEXT, TimmSource, kind_of
+from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource, kind_of
 from lgx.artifacts.timm_models import normalization_of
 from lgx.components.features import Features
 from lgx.components.teacher import Teacher

@@ -11,7 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.artifacts.sources import FOLDER, TimmSource, kind_of, resolve_kept
+from lgx.artifacts.source_names import FOLDER, TimmSource, kind_of
+from lgx.artifacts.sources import resolve_kept
 from lgx.errors import UserError
 from lgx.results.cost import Training
 from lgx.results.run_records import CONFIG, RunRecord, Start, kept_arguments

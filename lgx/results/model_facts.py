@@ -9,7 +9,8 @@ from torch import Tensor
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.artifacts.sources import Source, public_name, public_path
+from lgx.artifacts.source_names import public_name, public_path
+from lgx.artifacts.sources import Source
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.provenance import config_hash
 from lgx.core.rows import Row

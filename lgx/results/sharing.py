@@ -9,10 +9,10 @@ import timm
 
 from lgx.architectures import GPT2Architecture, name_of
 from lgx.artifacts.export.card import model_card, quoted
-from lgx.artifacts.hub_files import BESIDE, CONFIG, WEIGHTS
+from lgx.artifacts.hub_files import BESIDE, CONFIG, WEIGHTS, HubName
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.artifacts.sources import HUB, TIMM, HubName, path_in, public_name
+from lgx.artifacts.source_names import HUB, TIMM, path_in, public_name
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.rows import Row, read_rows
 from lgx.core.version import __version__

@@ -2,7 +2,8 @@
 
 import pytest
 
-from lgx.artifacts.sources import path_in, public_name, public_path, resolve
+from lgx.artifacts.source_names import path_in, public_name, public_path
+from lgx.artifacts.sources import resolve
 from lgx.results.model_facts import model_facts
 from tests.support.command_line import lgx
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from lgx.artifacts.sources import TimmSource
+from lgx.artifacts.source_names import TimmSource
 from lgx.artifacts.timm_models import import_timm
 from lgx.artifacts.transformers_names import timm_names
 from lgx.errors import UserError

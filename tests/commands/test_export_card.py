@@ -8,7 +8,7 @@ import fsspec
 import pytest
 import torch
 
-from lgx.artifacts.sources import public_path
+from lgx.artifacts.source_names import public_path
 from lgx.core.provenance import commit
 from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments, lgx

@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import save_file
 
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.artifacts.sources import TimmSource, resolve
+from lgx.artifacts.source_names import TimmSource
+from lgx.artifacts.sources import resolve
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.errors import UserError

@@ -6,7 +6,7 @@ from pathlib import Path
 from lgx.artifacts.export.card import is_card_of
 from lgx.artifacts.export.program import is_own_pt2
 from lgx.artifacts.safetensors_files import read_metadata
-from lgx.artifacts.sources import LEARNGENE
+from lgx.artifacts.source_names import LEARNGENE
 from lgx.artifacts.start_record import RECORD
 from lgx.errors import UserError
 from lgx.host.outputs import check_file, check_folder, has_mark

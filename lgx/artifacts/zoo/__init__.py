@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lgx.artifacts.safety import check_digest
-from lgx.artifacts.sources import LEARNGENE, ZOO
+from lgx.artifacts.source_names import LEARNGENE, ZOO
 from lgx.errors import UserError
 
 FOLDER = Path(__file__).parent

@@ -9,7 +9,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, GPT2Architecture, parse_any_architecture
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.safety import AGAIN, TASK
-from lgx.artifacts.sources import kind_of
+from lgx.artifacts.source_names import kind_of
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.core.schema import check_fields
 from lgx.core.task import Kind, Task

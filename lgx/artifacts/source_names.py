@@ -1,0 +1,151 @@
+"""The forms in which a user names a learngene, a network or weights; nothing here reads a file or asks a server."""
+
+import difflib
+import os
+import re
+from dataclasses import dataclass, fields
+from pathlib import PurePosixPath
+from typing import Any, Literal, Self, get_args
+
+import timm
+
+from lgx.errors import UserError
+
+HUB, ZOO, TIMM, TEXT, FOLDER = "hf://", "zoo:", "timm:", "gpt2:", "local-dir:"
+"""Beginnings of sources."""
+SAFETENSORS, LEARNGENE = ".safetensors", ".learngene.safetensors"
+"""How the names of weights and of learngenes end."""
+WEIGHTS_SUFFIXES = (SAFETENSORS, ".ckpt", ".pt", ".pth", ".bin", ".tar")
+"""How the names of files of weights end."""
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*(::|://)")
+_LARGEST = 65_536
+_HOMES = {"home", "Users"}
+_KEPT = 4
+"""Parts of a path that identify a file of a run: experiment, run, seed, file."""
+
+Kind = Literal["learngene", "checkpoint", "weights", "folder", "timm", "transformers", "name"]
+"""What lies at a place; ``name`` is that of a pretrained model of timm."""
+
+
+def is_remote(text: str) -> bool:
+    """Whether a source is a name on the hub, a URL, or the name of a learngene that ships with lgx."""
+    return text.startswith(ZOO) or _URL.match(text) is not None
+
+
+@dataclass(frozen=True)
+class TimmSource:
+    """A model of timm, where its weights come from, and the sizes to which timm resamples them.
+
+    Attributes:
+        model: Name in timm, with or without a tag: ``deit_tiny_patch16_224.fb_in1k``.
+        weights: File of weights; None downloads them as timm does.
+        img_size: Height and width of the images, pixels; None keeps the model's own.
+        patch_size: Height and width of a patch, pixels; likewise.
+        in_chans: Channels of the images; likewise.
+        num_classes: Classes of the weights' head; 0 leaves the head out; None is what timm states.
+
+    Raises:
+        UserError: If timm does not know the model, or a number is out of range.
+    """
+
+    model: str
+    weights: str | None = None
+    img_size: int | None = None
+    patch_size: int | None = None
+    in_chans: int | None = None
+    num_classes: int | None = None
+
+    def __post_init__(self) -> None:
+        base, _, tag = self.model.partition(".")
+        if not timm.is_model(base) or (tag and self.model not in timm.list_pretrained(f"{base}.*")):
+            known = timm.list_pretrained(f"{base}.*") if timm.is_model(base) else timm.list_models()
+            close = difflib.get_close_matches(self.model, known, n=2, cutoff=0.4 if tag else 0.6)
+            hint = f"did you mean {' or '.join(close)}?" if close else "see `lgx backbones`"
+            raise UserError(f"{self.model[:100]}: not a file, a folder or a model that timm knows; {hint}")
+        for key, least in (("img_size", 1), ("patch_size", 1), ("in_chans", 1), ("num_classes", 0)):
+            value = getattr(self, key)
+            if value is not None and not least <= value <= (_LARGEST if least else 10**6):
+                raise UserError(f"{TIMM}{self.model}: {key} must be at least {least}, and no larger than models are")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``timm:NAME`` and, after commas, any of the attributes as ``key=value``; ``timm:`` may be left out.
+
+        Raises:
+            UserError: If a key is unknown or given twice, or a value is malformed.
+        """
+        model, *parts = text.removeprefix(TIMM).split(",")
+        values: dict[str, Any] = {}
+        numbers = {field.name: int in get_args(field.type) for field in fields(cls) if field.name != "model"}
+        for part in parts:
+            key, equals, value = (piece.strip() for piece in part.partition("="))
+            if key not in numbers or not equals or key in values:
+                raise UserError(
+                    f"{text[:200]}: expected {TIMM}NAME and key=value after commas, each once, got {part[:50]!r}; "
+                    f"the keys are {', '.join(numbers)}"
+                )
+            if numbers[key] and not (value.isdecimal() and len(value) < 10):
+                raise UserError(f"{text[:200]}: {key} must be a whole number, got {value[:50]!r}")
+            values[key] = int(value) if numbers[key] else value
+        return cls(model.strip(), **values)
+
+    @property
+    def name(self) -> str:
+        """The text form."""
+        given = [(field.name, getattr(self, field.name)) for field in fields(self)[1:]]
+        return ",".join([f"{TIMM}{self.model}", *(f"{key}={value}" for key, value in given if value is not None)])
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``timm.create_model`` that the attributes ask for."""
+        keys = ("img_size", "patch_size", "in_chans", "num_classes")
+        return {key: getattr(self, key) for key in keys if getattr(self, key) is not None}
+
+
+def weights_of(text: str) -> str | None:
+    """The weights that the text form of a model of timm names; None in other sources."""
+    parts = [part.partition("=") for part in text.split(",")[1:]] if text.startswith(TIMM) else []
+    return next((value.strip() for key, _, value in parts if key.strip() == "weights"), None)
+
+
+def kind_of(place: str) -> Kind:
+    """What lies at the place of a source, by its form."""
+    if place.startswith(TIMM):
+        return "timm"
+    if place.endswith(LEARNGENE):
+        return "learngene"
+    if place.endswith(".ckpt"):
+        return "checkpoint"
+    if place.startswith(FOLDER) or os.path.isdir(place):
+        return "folder"
+    if place.startswith(TEXT):
+        return "transformers"
+    return "weights" if place.endswith(WEIGHTS_SUFFIXES) else "name"
+
+
+def path_of(place: str) -> str:
+    """The path in a place: that of the weights of a timm model, otherwise the place without ``local-dir:``."""
+    return weights_of(place) or place.removeprefix(FOLDER)
+
+
+def path_in(name: str) -> str | None:
+    """The path of this machine in a source, also that of a timm model's weights; None in names and URLs."""
+    path = path_of(name).removeprefix("file://")
+    if is_remote(path) or path.startswith((TIMM, TEXT, "hf-hub:")) or timm.is_model(path.split(".")[0]):
+        return None
+    return path if "/" in path or path.endswith((SAFETENSORS, ".ckpt")) else None
+
+
+def public_path(path: str) -> str:
+    """The last parts of a path, which identify a file of a run, without a user's home."""
+    parts = [part for part in PurePosixPath(path).parts if part != ".."]
+    if parts[:1] == ["/"]:
+        parts = parts[3:] if parts[1:2] and parts[1] in _HOMES else parts[1:]
+    kept = _KEPT + 1 if parts[-2:-1] == ["checkpoints"] else _KEPT
+    return "/".join(parts[-kept:])
+
+
+def public_name(name: str) -> str:
+    """A source as others may see it: a path in it is shortened, a name or URL stays as it is."""
+    path = path_in(name)
+    return name if path is None else name.replace(path, public_path(path))
