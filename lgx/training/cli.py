@@ -1,4 +1,4 @@
-"""``lgx fit|validate|test|predict``: parse, claim the run's folder, build, run."""
+"""``lgx fit|validate|test|predict``: Lightning's CLI, which claims the run's folder between parsing and building."""
 
 import os
 import sys
@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.pytorch import Trainer, seed_everything
+from lightning.pytorch import Trainer
+from lightning.pytorch.cli import LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
+from data_modules import TaskDataModule
 from data_modules.module_checks import Loader, check_module, is_of_another_package
 from lgx.core.provenance import commit
 from lgx.errors import UserError
@@ -22,6 +24,7 @@ from lgx.host.launcher import check_job
 from lgx.host.safety import non_finite_allowed
 from lgx.host.signals import STOP
 from lgx.host.startup import collect_as_usual, keep_freed_memory
+from lgx.methods.base import Method
 from lgx.training.callbacks import SaveConfig, TrainingHealth
 from lgx.training.callbacks.report import end_of_run
 from lgx.training.configuration import (
@@ -59,41 +62,46 @@ def run(argv: list[str]) -> None:
     check_job()
     try:
         with ExitStack() as held, STOP.requeue_noted(), _command_line(argv), explained():
-            TrainingCommand(argv[0], argv[1:], held).run()
+            LgxCLI(argv[0], argv[1:], held).run()
     except SystemExit as end:
         if isinstance(end.__context__, KeyboardInterrupt):  # Lightning ends an interrupted run with exit(1)
             raise KeyboardInterrupt from end
         raise
 
 
-class TrainingCommand:
-    """A command on a run, in ``<runs_dir>/<experiment>/<name>/seed<k>``, also when a job is requeued.
-
-    It is not a LightningCLI, whose constructor would call the steps below as hooks, and merge the hyper-parameters of a
-    checkpoint over what the user has typed.
+class LgxCLI(LightningCLI):
+    """Lightning's CLI for one command on a run, in ``<runs_dir>/<experiment>/<name>/seed<k>``, also after a requeue.
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
         argv: The command line without the command.
         held: Releases the lock of the run's folder when the command ends.
-
-    Attributes:
-        config: The parsed configuration.
-        trainer: The trainer.
-        model: The method.
-        datamodule: The data module.
     """
 
     def __init__(self, command: str, argv: Sequence[str], held: ExitStack) -> None:
         self.command, self.held = command, held
-        self.parser = make_parser(command)
-        self.config = parse_configuration(self.parser, argv)
-        if (seed := self.config.seed_everything) is not False:
-            seed_everything(0 if seed is True else seed, workers=True, verbose=False)
-        self._claim_folder()
-        self._build()
+        super().__init__(
+            Method,
+            TaskDataModule,
+            args=[*argv],
+            run=False,
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            auto_configure_optimizers=False,
+            load_from_checkpoint_support=False,  # a checkpoint holds the run's whole configuration
+        )
 
-    def _claim_folder(self) -> None:
+    def setup_parser(
+        self, add_subcommands: bool, main_kwargs: dict[str, Any], subparser_kwargs: dict[str, Any]
+    ) -> None:
+        """Make the parser of the command."""
+        self.run_parser = self.parser = make_parser(self.command)
+
+    def parse_arguments(self, parser: Any, args: Any) -> None:
+        """Parse the command line."""
+        self.config = parse_configuration(self.run_parser, args)
+
+    def before_instantiate_classes(self) -> None:
         """Lock the run's folder, find the checkpoint and compare it, before anything is built."""
         config = self.config
         self.place = run_place(config)
@@ -103,7 +111,7 @@ class TrainingCommand:
             keep_freed_memory()
         config.trainer.precision = config.trainer.precision or ("bf16-mixed" if on_gpu else "32-true")
         self.sources = resolve_sources(config, download=self.command == "fit" or config.untrained)
-        self.text = configuration_text(self.parser, config)
+        self.text = configuration_text(self.run_parser, config)
         versions = {"commit": commit(), **package_versions()}
         files = self.sources.digests() if self.command == "fit" else {}
         self.identity = StoreIdentity(RunIdentity(self.text, versions=versions, files=files))
@@ -118,9 +126,9 @@ class TrainingCommand:
         if self.command == "fit":
             self.checkpoint = self.claim.check(self.checkpoint, self.identity.identity)
 
-    def _build(self) -> None:
+    def instantiate_classes(self) -> None:
         """Build the data module, the method and the trainer."""
-        built = instantiate(self.parser, self.sources.config)
+        built = instantiate(self.run_parser, self.sources.config)
         self.datamodule, self.model = built.data, built.model
         self.model.skips_start = self.checkpoint is not None
         resumed = self.checkpoint if self.checkpoint is not None and self.checkpoint.is_in(self.run_dir) else None

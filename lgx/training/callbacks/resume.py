@@ -26,7 +26,7 @@ class Resume(Callback):
     - A run whose folder was copied or moved knows its best checkpoint in the present folder. Lightning stores absolute
       paths, and forgets the best score if the folder is another one.
     - Errors from the reading of the checkpoint to the end of the first step, except those of the network's own passes,
-      are errors of the checkpoint: ``io.is_restoring`` says so, see ``TrainingCommand.run``.
+      are errors of the checkpoint: ``io.is_restoring`` says so, see ``LgxCLI.run``.
     - ``lgx test`` and ``lgx validate`` log at the step of the checkpoint, where Lightning logs at step 0.
 
     Args:
