@@ -14,7 +14,7 @@ from benchmarks.steps import synchronize
 from lgx.components.optim import fuse
 from lgx.core.batch import Batch
 from lgx.errors import UserError
-from lgx.training.cli import TrainingCommand
+from lgx.training.cli import LgxCLI
 
 WARM_UP = 5
 """First steps of each part, which are not timed."""
@@ -71,8 +71,8 @@ def measure_fit_steps(config: str, steps: int, repeats: int) -> list[dict[str, A
 def _round(config: str, steps: int) -> dict[str, float]:
     times = StepTimes()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as held:
-        cli = TrainingCommand("fit", _arguments(config, folder, WARM_UP + steps + 1), held)
-        cli.trainer.callbacks.append(times)  # type: ignore[attr-defined]
+        cli = LgxCLI("fit", _arguments(config, folder, WARM_UP + steps + 1), held)
+        cli.trainer.callbacks.append(times)
         cli.run()
     if times.batch is None or len(times.starts) < WARM_UP + 2:
         raise UserError(f"config {config}: its run has {len(times.starts)} steps, too few to be timed")
@@ -88,7 +88,7 @@ def _arguments(config: str, folder: str, steps: int) -> list[str]:
     return ["--config", config, "--runs_dir", folder, "--test_start=false", "--test_end=false", *options]
 
 
-def _bare_loop(cli: TrainingCommand, batch: Batch, steps: int) -> float:
+def _bare_loop(cli: LgxCLI, batch: Batch, steps: int) -> float:
     method = cli.model.to(batch.inputs.device).train()  # the trainer moves it to the CPU when it ends
     optimizer = method.optimizer(method.trained_groups())
     fuse(optimizer)
