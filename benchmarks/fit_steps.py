@@ -72,7 +72,7 @@ def _round(config: str, steps: int) -> dict[str, float]:
     times = StepTimes()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as held:
         cli = LgxCLI("fit", _arguments(config, folder, WARM_UP + steps + 1), held)
-        cli.trainer.callbacks.append(times)
+        cli.trainer.callbacks.append(times)  # type: ignore[attr-defined]
         cli.run()
     if times.batch is None or len(times.starts) < WARM_UP + 2:
         raise UserError(f"config {config}: its run has {len(times.starts)} steps, too few to be timed")
