@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/installed
 SLURM := slurmctld slurmd munged srun
 
-.PHONY: help docs pages demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly minimum no-extras workflows wheel sbom \
+.PHONY: help docs pages reproduce demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly minimum no-extras workflows wheel sbom \
   release-check soak chaos slurm slurm-programs gpu bench tensorboard clean
 
 help: ## list all targets
@@ -52,6 +52,12 @@ test: lint types pytest ## lint, types and all fast tests
 pages: $(READY) ## README.md and docs/results from the templates in experiments/pages and the committed rows
 	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.pages
 
+TABLE ?= tal/table2
+SCALE ?= pocket
+
+reproduce: $(READY) ## TABLE=tal/table2 SCALE=pocket: a table or figure of the papers, with verdicts on its claims
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.reproduce $(TABLE) --scale $(SCALE)
+
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -66,7 +72,7 @@ slow: $(READY) ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
 
 nightly: slow ## the slow tests, then every table and figure at pocket scale
-	OMP_NUM_THREADS=1 $(BIN)/lgx reproduce all --scale pocket
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.reproduce all --scale pocket
 
 TESTERS := pytest pytest-timeout pytest-xdist hypothesis packaging
 

@@ -34,7 +34,6 @@ COMMANDS = {
     "compare": "tables and report of methods x descendants x tasks over seeds",
     "analyze": "task maps, statistics of trained parameters, paths of a selection",
     "plan": "steps, memory, FLOPs and hours of a run before it starts",
-    "reproduce": "run a table or figure of the papers and check its claims",
     "sweep": "many runs from one file, resumable, on one machine or a cluster",
     "arena": "accuracy of starts against total compute: is a learngene worth it?",
     "tune": "tune options of a run with optuna",

@@ -10,6 +10,8 @@ from statistics import fmean
 from typing import Any
 
 from experiments.pages.values import Lead, Measured, Refuted, Values
+from experiments.reproduce.judged_claims import JudgedClaim, claims_as_markdown, judged_claims
+from experiments.reproduce.recipes import Recipe, load_recipes
 from lgx.core.rows import Row, read_rows
 from lgx.methods.lsamd.selection import Selection
 from lgx.results.arena.arena_file import Arena, load_arena
@@ -17,7 +19,6 @@ from lgx.results.arena.points import read_points
 from lgx.results.arena.sections import sections_of
 from lgx.results.arena.verdicts import against_scratch, best_within, setbacks
 from lgx.results.markdown import to_markdown
-from lgx.results.reproduction import JudgedClaim, Recipe, claims_as_markdown, judged_claims, load_recipes
 
 RESULTS = Path("experiments/results")
 Cells = Mapping[str, str]

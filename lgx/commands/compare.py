@@ -1,11 +1,5 @@
 """``lgx compare``: tables and a report from any number of runs."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from lgx.results.comparison import Options
-
 
 def compare(
     runs: list[str],
@@ -37,29 +31,12 @@ def compare(
     Raises:
         UserError: If there are no such runs, rows, table or method, or ``out`` cannot be written.
     """
-    from lgx.results.comparison import Options
-
-    options = Options(metric, split, paper, baseline, _names(methods), _names(tasks), cost)
-    compare_runs(runs, options, out, force)
-
-
-def compare_runs(runs: Sequence[str], options: "Options", out: str | None, force: bool = False) -> None:
-    """Compare runs, print the tables, and write a report.
-
-    Args:
-        runs: Folders or files of rows.
-        options: Options of the comparison.
-        out: Folder, or path ending in .html; None writes no report.
-        force: Whether files in ``out`` that no comparison wrote may be replaced.
-
-    Raises:
-        UserError: If there are no such runs, rows, table or method, or ``out`` cannot be written.
-    """
-    from lgx.results.comparison import compare, load_paper
+    from lgx.results.comparison import Options, compare, load_paper
     from lgx.results.merging import find_results
     from lgx.results.report_files import report_path, write_comparison
     from lgx.results.terminal import print_report
 
+    options = Options(metric, split, paper, baseline, _names(methods), _names(tasks), cost)
     table = load_paper(options)
     files = find_results(runs)
     page = report_path(out, files, force) if out else None

@@ -1,4 +1,4 @@
-"""Compare runs: which rows count, and the tables and verdicts made of them."""
+"""Compare runs: which rows count, and the tables made of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,18 +6,16 @@ from pathlib import Path
 
 from lgx.core.rows import Row
 from lgx.errors import UserError
-from lgx.results.claims import Claim
-from lgx.results.headline import average_section, headlines, tally
+from lgx.results.headline import average_section, headlines
 from lgx.results.markdown import to_markdown_page
 from lgx.results.merging import TITLE, Merged, count_whole_runs, last_epochs, merge
 from lgx.results.metrics import Metrics
-from lgx.results.paper import HOURS, PaperTable, load_table, plain_name
+from lgx.results.paper import HOURS, PaperTable, load_table
 from lgx.results.provenance import health_section
 from lgx.results.report import Report, Section
-from lgx.results.sections import claim_section, difference_section, table_section
+from lgx.results.sections import difference_section, table_section
 from lgx.results.standings import Standing, chance_levels, standings
 from lgx.results.tables import averages_of_paper
-from lgx.results.verdicts import Verdict, judge
 
 
 @dataclass(frozen=True)
@@ -34,13 +32,6 @@ class Options:
         tasks: Names of the tasks to show; empty for all.
         labels: Label in the rows -> name under which the method is shown and judged, where it is another one.
         cost: Also show the cost of each method's descendants.
-        claims: Claims of the paper to judge.
-        confounded: For claims whose two sides differ in more than the method, what else differs.
-        architectures: For claims about some architectures only, their names.
-        paper_architectures: The same in the paper's table.
-        stored: What methods store, see :func:`~lgx.results.storage.judge_storage`.
-        folders: Whether the folders of the runs tell what methods store. Not for committed rows, whose verdicts are the
-            same with and without the folders.
     """
 
     metric: str = "acc"
@@ -50,14 +41,8 @@ class Options:
     methods: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     cost: bool = False
-    claims: tuple[Claim, ...] = ()
     task_metrics: Mapping[str, str] = field(default_factory=dict)
-    confounded: Mapping[Claim, str] = field(default_factory=dict)
-    architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
-    paper_architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
-    stored: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    folders: bool = True
 
     @property
     def metrics(self) -> Metrics:
@@ -72,10 +57,10 @@ class Comparison:
     Attributes:
         options: Its options.
         merged: Rows of all runs.
+        of_split: Rows of the metric and the split, of all epochs.
         shown: The rows that the tables summarize.
         introduction: Sentences on the rows, and on what was left out.
         sections: The tables.
-        verdicts: A verdict for each claim.
         headline: The result in sentences, the most important first.
         standings: Averages for each number of epochs, ascending.
         levels: Chance levels by task, in percent.
@@ -83,10 +68,10 @@ class Comparison:
 
     options: Options
     merged: Merged
+    of_split: list[Row]
     shown: list[Row]
     introduction: list[str]
     sections: list[Section]
-    verdicts: list[Verdict]
     headline: list[str]
     standings: list[Standing]
     levels: dict[str, float]
@@ -146,14 +131,11 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
     if split == "test":
         shown, earlier = count_whole_runs(shown, merged.rows, of_paper)
         notes += earlier
-    judged = chosen if split == "train" else shown  # a claim about training is one about all of its epochs
-    verdicts = [judge_claim(claim, judged, options, table, merged) for claim in options.claims]
     found = standings(shown, options.metric, options.baseline)
     levels = chance_levels(shown, merged)
     averages = average_section(found, levels)
     means = averages_of_paper(shown, table) if table else []
     sections = [averages] if averages else []
-    sections += [claim_section(verdicts)] if verdicts else []
     for metric in dict.fromkeys((options.metric, *sorted({row.metric for row in shown}))):
         if own := [row for row in [*shown, *means] if row.metric == metric]:
             printed = table if table and any(row.metric == metric for row in table.rows) else None
@@ -170,32 +152,7 @@ def compare(files: Sequence[Path], options: Options, table: PaperTable | None = 
     if (health := health_section(shown, merged)) is not None:
         sections.append(health)
     introduction = [_overview(shown), *merged.notes, *notes]
-    headline = [*headlines(found, levels), *tally(verdicts)]
-    return Comparison(options, merged, shown, introduction, sections, verdicts, headline, found, levels)
-
-
-def judge_claim(
-    claim: Claim, rows: Sequence[Row], options: Options, table: PaperTable | None, merged: Merged | None = None
-) -> Verdict:
-    """Judge a claim by the architectures that it is about.
-
-    Args:
-        claim: The claim.
-        rows: Rows of one split.
-        options: Options.
-        table: The paper's table.
-        merged: Rows of all runs, with the folders that tell what methods store.
-    """
-    if claim in options.architectures:
-        own = {plain_name(name) for name in options.architectures[claim]}
-        rows = [row for row in rows if plain_name(row.architecture) in own]
-    if table and claim in options.paper_architectures:
-        table = table.of_architectures(options.paper_architectures[claim])
-    if claim.is_stored:
-        from lgx.results.storage import judge_storage  # counts parameters of networks
-
-        return judge_storage(claim, rows, options.stored, table, merged if options.folders else None)
-    return judge(claim, rows, table, options.metrics, options.confounded.get(claim, ""))
+    return Comparison(options, merged, chosen, shown, introduction, sections, headlines(found, levels), found, levels)
 
 
 def _renamed(merged: Merged, labels: Mapping[str, str]) -> Merged:

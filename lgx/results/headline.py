@@ -1,6 +1,5 @@
 """What a comparison found, in sentences for readers who have read nothing else."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from lgx.results.looks import label_of, method_order
@@ -9,7 +8,6 @@ from lgx.results.report import NONE, Cell, Section, Table
 from lgx.results.standings import Standing
 from lgx.results.statistics import Difference, Summary
 from lgx.results.tables import state, summary_text
-from lgx.results.verdicts import Verdict
 
 AVERAGES = "Averages"
 """Title of the section with the averages."""
@@ -34,13 +32,6 @@ def headlines(found: Sequence[Standing], levels: Mapping[str, float]) -> list[st
     compared = [standing for standing in found if len(standing.values) > 1] or list(found)
     chosen = compared[::-1] if len(compared) <= _MOST else [*compared[:-_MOST:-1], compared[0]]
     return [_headline(standing, standing.chance(levels)) for standing in chosen]
-
-
-def tally(verdicts: Sequence[Verdict]) -> list[str]:
-    """How many claims of a paper hold, as one sentence; none without claims."""
-    counts = Counter(verdict.answer for verdict in verdicts)
-    words = ", ".join(f"{answer} {count}" for answer, count in counts.most_common())
-    return [f"Of {len(verdicts)} claim(s) of the paper: {words}."] if verdicts else []
 
 
 def average_section(found: Sequence[Standing], levels: Mapping[str, float]) -> Section | None:

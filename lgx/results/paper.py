@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -121,10 +121,6 @@ class PaperTable:
             if row.metric.startswith(_OF_TRAINING) == (split == "train")
         )
         return replace(self, rows=tuple(rows))
-
-    def of_architectures(self, names: Collection[str]) -> "PaperTable":
-        """The table with the rows of some architectures."""
-        return replace(self, rows=tuple(row for row in self.rows if row.architecture in names))
 
 
 def paper_names(method: str) -> set[str]:

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from lgx.core.rows import Row
 from lgx.results.metrics import heading, in_words
 from lgx.results.paper import PaperTable
-from lgx.results.report import Cell, Section, Table
+from lgx.results.report import Section, Table
 from lgx.results.statistics import caveat
 from lgx.results.tables import arrange, differences, measured, printed
-from lgx.results.verdicts import Verdict
 
 
 def table_section(rows: Sequence[Row], metric: str, split: str, paper: PaperTable | None = None) -> Section:
@@ -45,34 +44,6 @@ def table_section(rows: Sequence[Row], metric: str, split: str, paper: PaperTabl
     return Section(f"{title}, beside {paper.name}", text, [*arrange(entries, metric), *beside])
 
 
-def claim_section(verdicts: Sequence[Verdict]) -> Section:
-    """The paper's claims and their verdicts.
-
-    Args:
-        verdicts: One for each claim, not empty.
-    """
-    text = (
-        "Lead of the first method over the second, mean over all tasks, architectures and epochs that both have (own "
-        "epochs: each after its last; own networks: each in the mean over its own architectures): in the paper's "
-        "table, and as measured, paired by seed, with half of a 95 % interval. A claim holds, or does not hold, where "
-        "the interval excludes 0. It is smaller than in the paper where the interval includes 0 and ends below the "
-        "paper's lead. Otherwise it is open, which is always the case with one seed."
-    )
-    factors = "Stored: how many times fewer parameters the first method stores to start all descendants. It is a count."
-    columns = ("paper", "measured", "seeds", "cells", "verdict")
-    rows = tuple((str(verdict.claim), _cells(verdict)) for verdict in verdicts)
-    notes = [f"{verdict.claim}: {verdict.differs}." for verdict in verdicts if verdict.differs]
-    notes += [
-        f"{verdict.claim}: {verdict.seeds_needed} seeds would decide, if mean and deviation stayed as measured."
-        for verdict in verdicts
-        if verdict.seeds_needed is not None
-    ]
-    if any(verdict.undated for verdict in verdicts):
-        notes.append("Some of the compared values name no commit, so that their code is unknown.")
-    texts = [text, factors] if any(verdict.claim.is_stored for verdict in verdicts) else [text]
-    return Section("The paper's claims", [*texts, *notes], [Table("", columns, rows, first="claim")])
-
-
 def difference_section(rows: Sequence[Row], metric: str, baseline: str) -> Section:
     """Paired differences of all methods to one.
 
@@ -90,8 +61,3 @@ def difference_section(rows: Sequence[Row], metric: str, baseline: str) -> Secti
         "p is of the two-sided paired t-test; it needs two seeds and is not corrected for the number of comparisons."
     )
     return Section(title, [text], arrange(entries, metric, mark_best=False))
-
-
-def _cells(verdict: Verdict) -> tuple[Cell, ...]:
-    *numbers, answer = verdict.line()
-    return *map(Cell, numbers), Cell(answer, best=answer == "holds")

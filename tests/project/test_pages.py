@@ -14,9 +14,9 @@ import pytest
 from experiments.pages import values
 from experiments.pages.render import Pages
 from experiments.pages.values import Refuted
+from experiments.reproduce.recipes import load_recipes
 from lgx.core.rows import Row, read_rows
 from lgx.planning import sweep_hours
-from lgx.results.reproduction import load_recipes
 from tests.support.paths import EXPERIMENTS, ROOT
 
 RESULTS = sorted((EXPERIMENTS / "results").glob("*.csv"))

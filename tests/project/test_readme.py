@@ -24,7 +24,7 @@ from lgx.initialization.expansion import take_layers
 from lgx.methods.lsamd.super_ancestor import SuperAncestor
 from lgx.methods.registry import specs
 from lgx.runs.tuning import load_tuning
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, reproduce
 from tests.support.fake_text import write_sets, write_vocabulary
 from tests.support.images import write_images
 from tests.support.paths import ROOT
@@ -183,6 +183,10 @@ def run_commands(pages: list[Path]) -> set[str]:
         program, *words = shlex.split(line)
         if program in ("srun", "torchrun"):
             program, *words = words[words.index("lgx") :]
+        if words[:2] == ["-m", "experiments.reproduce"]:
+            words = [word for word in words[2:] if word not in ("--tflops", "312")]
+            result = reproduce(*words, *([] if {"--measured", "--list", "--dry_run"} & {*words} else ["--dry_run"]))
+            assert result.code == 0, f"{line}: {result.err}"
         if program != "lgx":
             continue
         if any(
@@ -207,9 +211,6 @@ def run_commands(pages: list[Path]) -> set[str]:
         elif command == "embed":  # one image replaces every data set
             place = words.index("--data") + 1
             words[place] = "my_images" if "pocket" in words[place] else words[place]
-        elif command == "reproduce" and "--measured" not in words:
-            words += ["--dry_run"] if "--list" not in words and "--dry_run" not in words else []
-            words = [w for w in words if w not in ("--tflops", "312")]
         elif words[:2] == ["data", "prepare"]:
             words = ["data", "prepare", "--help"]
         result = lgx(*words)

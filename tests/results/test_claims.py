@@ -6,19 +6,20 @@ from pathlib import Path
 import pytest
 import yaml
 
+from experiments.reproduce.claims import Claim
+from experiments.reproduce.judged_claims import JudgedClaim, judged_claims
+from experiments.reproduce.judging import Judging, claim_section, judge_claim
+from experiments.reproduce.recipes import load_recipe
+from experiments.reproduce.storage import judge_storage
+from experiments.reproduce.verdicts import Verdict, judge
 from lgx.architectures import NAMES, parse_architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
-from lgx.results.claims import Claim
-from lgx.results.comparison import Options, judge_claim
+from lgx.results.metrics import Metrics
 from lgx.results.paper import load_table
-from lgx.results.reproduction import JudgedClaim, judged_claims, load_recipe
-from lgx.results.sections import claim_section
-from lgx.results.storage import judge_storage
-from lgx.results.verdicts import Verdict, judge
 
 STORED = Claim.parse("sws > pretrained, stored")
 
@@ -80,12 +81,12 @@ def test_a_claim_about_some_architectures_ignores_the_others():
     table = load_table("sws/table1")
     assert judge(claim, [], table).paper == pytest.approx(-2.53, abs=0.005)  # all ten depths
     recipe = load_recipe("sws/table1")
-    deep = judge_claim(claim, [], recipe.options("paper"), table)
+    deep = judge_claim(claim, [], recipe.judging("paper"), Metrics(), table)
     assert deep.paper == pytest.approx((1.0 + 1.0 + 1.1) / 3)  # the text's numbers
-    assert recipe.options("mini").paper_architectures == recipe.options("paper").architectures
+    assert recipe.judging("mini").paper_architectures == recipe.judging("paper").architectures
     pairs = [row for depth in (6, 8) for row in rows("sws", [0.1 * depth, 0.1 * depth], depth=depth)]
     pairs += [row for depth in (6, 8) for row in rows("random", [0.5, 0.4], 1, depth)]
-    verdict = judge_claim(claim, pairs, Options(architectures={claim: ("depth=8,embed_dim=16",)}), None)
+    verdict = judge_claim(claim, pairs, Judging(architectures={claim: ("depth=8,embed_dim=16",)}), Metrics(), None)
     assert verdict.measured is not None
     assert (verdict.measured.summary.mean, verdict.cells) == (pytest.approx(35), 1)
 
@@ -114,7 +115,7 @@ def test_what_nobody_knows_to_be_stored_is_not_measured():
 
 
 def test_the_committed_verdict_counts_the_parameters_of_the_learngene():
-    stored = load_recipe("sws/table2").scales["mini"].options.stored["sws"]
+    stored = load_recipe("sws/table2").scales["mini"].judging.stored["sws"]
     auxiliary = parse_architecture(stored)
     learngene = Learngene("sws", auxiliary, take_layers(auxiliary.build().state_dict(), [0, 2, 5, 7, 10]))
     (found,) = (c for c in judged_claims([load_recipe("sws/table2")], "mini") if c.verdict.claim == STORED)

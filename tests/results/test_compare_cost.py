@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from experiments.reproduce.claims import Claim
+from experiments.reproduce.storage import judge_storage
 from lgx.architectures import parse_architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
-from lgx.results.claims import Claim
 from lgx.results.cost import MethodCost
 from lgx.results.merging import find_results, merge
 from lgx.results.method_costs import method_costs
-from lgx.results.storage import judge_storage
 from tests.support.command_line import ARCH, arguments, lgx
 
 DEPTHS = (3, 5)

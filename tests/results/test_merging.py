@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from experiments.reproduce.claims import Claim
+from experiments.reproduce.verdicts import judge
 from lgx.commands.compare import compare
 from lgx.core.rows import write_rows
 from lgx.errors import UserError
-from lgx.results.claims import Claim
 from lgx.results.merging import count_whole_runs, find_results, last_epochs, merge
-from lgx.results.verdicts import judge
 from tests.results.helpers import row
 
 

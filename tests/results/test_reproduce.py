@@ -1,4 +1,4 @@
-"""``lgx reproduce``: the index of tables and figures, its steps, and the verdicts on the papers' claims."""
+"""``python -m experiments.reproduce``: the index of tables and figures, its steps, and verdicts on claims."""
 
 import shlex
 from dataclasses import replace
@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from experiments.reproduce.claims import Claim
+from experiments.reproduce.judging import Judging, compare_and_judge, judge_claim
+from experiments.reproduce.recipes import load_recipe, load_recipes
+from experiments.reproduce.steps import Step
 from lgx.cli import COMMANDS, TRAINING
 from lgx.core.rows import Row, write_rows
 from lgx.errors import UserError
-from lgx.results.claims import Claim
-from lgx.results.comparison import Options, compare, judge_claim, load_paper
+from lgx.results.comparison import Options
 from lgx.results.paper import load_table, table_names
-from lgx.results.reproduction import Step, load_recipe, load_recipes
-from tests.support.command_line import lgx
+from tests.support.command_line import reproduce
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
 from tests.support.paths import ROOT
@@ -32,7 +34,7 @@ def rows(method: str, values: list[float], epochs: int = 0, task: str = "shapes"
 def test_every_table_and_figure_of_the_papers_is_in_the_index():
     expected = {f"{paper}/table{k}" for paper, count in TABLES.items() for k in range(1, count + 1)} | set(FIGURES)
     assert expected | {"tal/convergence", "tal/parameters"} <= RECIPES.keys()
-    listed = lgx("reproduce", "--list")
+    listed = reproduce("--list")
     assert listed.code == 0
     assert all(name in listed.out for name in RECIPES)
 
@@ -59,7 +61,7 @@ def test_methods_and_tasks_of_committed_rows_exist():
     for recipe in RECIPES.values():
         for how in recipe.scales.values():
             if how.measured and all(Path(file).is_file() for file in how.measured):
-                result = lgx("reproduce", recipe.name, "--scale", "mini", "--measured", "--dry_run")
+                result = reproduce(recipe.name, "--scale", "mini", "--measured", "--dry_run")
                 assert result.code == 0, result.err
 
 
@@ -67,14 +69,14 @@ def test_an_index_marks_claims_that_it_has(tmp_path):
     entry = {"title": "x", "claims": ["tal > logah"], "mini": {"confounded": {"tal > logah": "steps"}}}
     index = tmp_path / "index.yaml"
     index.write_text(yaml.safe_dump({"a": entry}))
-    assert load_recipe("a", index).options("mini").confounded == {Claim("tal", "logah"): "steps"}
+    assert load_recipe("a", index).judging("mini").confounded == {Claim("tal", "logah"): "steps"}
     index.write_text(yaml.safe_dump({"a": entry | {"claims": []}}))
     with pytest.raises(UserError, match="confounded: 'tal > logah' is no claim of this entry"):
         load_recipe("a", index)
 
 
 def test_a_report_says_what_the_sides_of_a_claim_ran_and_what_would_decide_it(tmp_path):
-    result = lgx("reproduce", "lsamd/figure6", "--scale", "mini", "--measured", "--out", tmp_path / "report")
+    result = reproduce("lsamd/figure6", "--scale", "mini", "--measured", "--out", tmp_path / "report")
     assert result.code == 0, result.err
     text = " ".join((tmp_path / "report/results.md").read_text().replace("\\", "").split())
     assert "lsamd > random_long, trained, own epochs: lsamd: 3 epochs; random_long: 12 epochs." in text
@@ -83,9 +85,9 @@ def test_a_report_says_what_the_sides_of_a_claim_ran_and_what_would_decide_it(tm
 
 def test_rows_of_another_label_may_stand_for_a_method(tmp_path):
     write_rows(tmp_path / "results.csv", [*rows("tal_from_scratch", [0.5, 0.6]), *rows("logah", [0.2, 0.3])])
-    options = Options(claims=(Claim("tal", "logah"),), labels={"tal_from_scratch": "tal"}, methods=("tal", "logah"))
-    found = compare([tmp_path / "results.csv"], options)
-    assert found.verdicts[0].measured.summary.mean == pytest.approx(30)
+    options = Options(labels={"tal_from_scratch": "tal"}, methods=("tal", "logah"))
+    found, (verdict,) = compare_and_judge([tmp_path / "results.csv"], options, Judging((Claim("tal", "logah"),)))
+    assert verdict.measured.summary.mean == pytest.approx(30)
     assert "tal_from_scratch" not in found.to_markdown()
 
 
@@ -96,11 +98,8 @@ def test_a_task_may_be_judged_on_its_own_metric(tmp_path):
         for row in [*rows("tal", [0.5, 0.6], task=task), *rows("logah", [0.2, 0.3], task=task)]
     ]
     write_rows(tmp_path / "results.csv", measured)
-    options = Options(
-        "acc", paper="tal/table6", claims=(Claim("tal", "logah"),), task_metrics={"cola": "mcc", "mrpc": "f1"}
-    )
-    found = compare([tmp_path / "results.csv"], options, load_paper(options))
-    verdict = found.verdicts[0]
+    options = Options("acc", paper="tal/table6", task_metrics={"cola": "mcc", "mrpc": "f1"})
+    found, (verdict,) = compare_and_judge([tmp_path / "results.csv"], options, Judging((Claim("tal", "logah"),)))
     assert (verdict.cells, verdict.measured.summary.mean) == (2, pytest.approx(30))
     averages = (69.98 - 71.01, 2.75 - 0.82, 48.02 - 47.47, 62.39 - 55.37)  # the last lines of the paper's table
     assert verdict.paper == pytest.approx(sum(averages) / 4, abs=0.01)
@@ -116,7 +115,7 @@ def test_every_claim_with_printed_numbers_is_right_in_the_paper():
         if recipe.numbers and how and how.results:
             paper = load_table(recipe.numbers).of_split(how.options.split)
             for claim in recipe.claims:
-                printed = judge_claim(claim, [], recipe.options("paper"), paper).paper
+                printed = judge_claim(claim, [], recipe.judging("paper"), recipe.options("paper").metrics, paper).paper
                 assert printed is None or printed > claim.is_stored, f"{recipe.name}: {claim} is {printed}"
 
 
@@ -154,7 +153,7 @@ def test_a_table_is_reproduced_from_nothing_and_again_from_existing_runs(place):
         "show": "data list",
     }
     write_index(place, claims=["ancestor > random"], pocket=scale)
-    first = lgx("reproduce", "sws/table3")
+    first = reproduce("sws/table3")
     assert first.code == 0, first.err
     assert "2 of 2 runs to do" in first.out
     assert "ancestor > random" in first.out
@@ -162,10 +161,10 @@ def test_a_table_is_reproduced_from_nothing_and_again_from_existing_runs(place):
     report = place / "runs/reproduce/pocket/sws/table3"
     assert {"report.html", "results.md", "results.csv"} <= {path.name for path in report.iterdir()}
     assert "ancestor &gt; random" in (report / "report.html").read_text()
-    again = lgx("reproduce", "sws/table3")
+    again = reproduce("sws/table3")
     assert again.code == 0, again.err
     assert "0 of 2 runs to do" in again.out
-    planned = lgx("reproduce", "sws/table3", "--dry_run")
+    planned = reproduce("sws/table3", "--dry_run")
     assert "lgx sweep s.yaml" in planned.out
     assert "runs to do" not in planned.out
 
@@ -173,7 +172,7 @@ def test_a_table_is_reproduced_from_nothing_and_again_from_existing_runs(place):
 def test_committed_rows_are_shown_without_a_run(place):
     write_rows(place / "rows.csv", [*rows("sws", [0.5, 0.6, 0.7]), *rows("simple_lg", [0.4, 0.5, 0.6])])
     write_index(place, claims=["sws > simple_lg"], mini={"steps": "sweep missing.yaml", "measured": "rows.csv"})
-    result = lgx("reproduce", "sws/table3", "--scale", "mini", "--measured")
+    result = reproduce("sws/table3", "--scale", "mini", "--measured")
     assert result.code == 0, result.err
     assert "+17.52" in result.out
     assert "sws > simple_lg" in result.out
@@ -181,7 +180,7 @@ def test_committed_rows_are_shown_without_a_run(place):
 
 def test_a_failing_step_ends_the_command_with_its_message(place):
     write_index(place, pocket={"steps": ["sweep missing.yaml", "data list"]})
-    result = lgx("reproduce", "sws/table3")
+    result = reproduce("sws/table3")
     assert result.code == 2
     assert "missing.yaml" in result.sentence
 
@@ -192,10 +191,10 @@ def test_a_foreign_file_in_the_folder_is_named_before_a_step_runs(place, name):
     write_index(place, pocket={"steps": "sweep missing.yaml", "results": "rows.csv", "show": show})
     (place / "out").mkdir()
     (place / "out" / name).write_text("mine")
-    result = lgx("reproduce", "sws/table3", "--out", "out")
+    result = reproduce("sws/table3", "--out", "out")
     assert result.code == 2
     assert f"out/{name}: exists" in result.sentence
-    assert "missing.yaml" in lgx("reproduce", "sws/table3", "--out", "out", "--force").sentence
+    assert "missing.yaml" in reproduce("sws/table3", "--out", "out", "--force").sentence
     assert (place / "out" / name).read_text() == "mine"
 
 
@@ -212,21 +211,21 @@ def test_a_foreign_file_in_the_folder_is_named_before_a_step_runs(place, name):
 )  # fmt: skip
 def test_a_wrong_index_or_option_ends_with_one_sentence(place, entry, options, words):
     write_index(place, **entry)
-    result = lgx("reproduce", "sws/table3", *options)
+    result = reproduce("sws/table3", *options)
     assert result.code == 2
     assert words in result.sentence
 
 
 def test_an_unknown_table_names_the_nearest():
-    result = lgx("reproduce", "sws/tabel3")
+    result = reproduce("sws/tabel3")
     assert result.code == 2
     assert "sws/table3" in result.sentence
-    assert "lgx reproduce: " in result.err
+    assert "python -m experiments.reproduce: " in result.err
 
 
 def test_outside_the_repository_the_message_says_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "run from the repository's folder" in lgx("reproduce", "--list").sentence
+    assert "run from the repository's folder" in reproduce("--list").sentence
 
 
 @pytest.mark.slow
@@ -260,7 +259,7 @@ def test_the_table_of_texts_is_reproduced_on_tiny_files(place):
     embed = f"embed --ancestor {learned} --data mrpc,cola --max_len 40 --out tasks.safetensors"
     steps = [{"run": ancestor, "makes": learned}, embed, "sweep s.yaml"]
     write_index(place, claims=["tal > logah"], numbers="tal/table6", pocket={"steps": steps, "results": "runs/e"})
-    result = lgx("reproduce", "sws/table3")
+    result = reproduce("sws/table3")
     assert result.code == 0, result.err
     assert "tal > logah" in result.out
     assert "not measured" not in result.out

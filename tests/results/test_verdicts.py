@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student_t
 
+from experiments.reproduce.claims import Claim
+from experiments.reproduce.judged_claims import JudgedClaim
+from experiments.reproduce.verdicts import judge
 from lgx.core.rows import Row
 from lgx.errors import UserError
-from lgx.results.claims import Claim
 from lgx.results.metrics import Metrics
 from lgx.results.paper import PaperRow, PaperTable, load_table
-from lgx.results.reproduction import JudgedClaim
 from lgx.results.statistics import pairs_needed, summarize
-from lgx.results.verdicts import judge
 
 
 def rows(method: str, values: list[float], epochs: int = 0, task: str = "shapes") -> list[Row]:

@@ -7,6 +7,7 @@ import random
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,18 @@ def lgx(*args: object) -> Result:
     """Run the command line in this process."""
     from lgx.cli import main
 
+    return call(main, *args)
+
+
+def reproduce(*args: object) -> Result:
+    """Run ``python -m experiments.reproduce`` in this process."""
+    from experiments.reproduce.__main__ import main
+
+    return call(main, *args)
+
+
+def call(main: Callable[[list[str]], None], *args: object) -> Result:
+    """Run a program's main function."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:

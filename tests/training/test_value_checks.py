@@ -57,7 +57,7 @@ def test_a_further_checkpoint_callback_stays_in_its_folder(images, tmp_path):
 @pytest.mark.parametrize(
     ("words", "end"),
     [
-        (["reproduce", "sws/table3", "--scale=foo"], "scale: expected one of 'pocket', 'mini', 'paper', got foo"),
+        (["arena", "arena.yaml", "--cluster=foo"], "cluster: expected one of 'local', 'slurm', got foo"),
         (
             ["sample", "ViTs-1K", "--seed=-1"],
             "--seed: a seed is a whole number from 0 to 4294967295 (2**32 - 1), got -1",

@@ -57,10 +57,7 @@ def run_steps(steps: Sequence[Step], run: Callable[[Sequence[str]], None]) -> No
 
     Args:
         steps: The steps in their order.
-        run: Runs a command line without its first word, ``lgx``.
-
-    Raises:
-        UserError: If a step fails; the message is the step's own.
+        run: Runs a command line without its first word, ``lgx``. What it raises where a step fails ends the steps.
     """
     for number, step in enumerate(steps, start=1):
         done = "  (done)" if step.done else ""

@@ -6,10 +6,10 @@ from math import isclose
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
 
+from experiments.reproduce.claims import Claim, Pairing, Side
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.architecture_names import depth_of
-from lgx.results.claims import Claim, Pairing, Side
 from lgx.results.metrics import Metrics, lower_is_better, scale_of
 from lgx.results.paper import AVERAGE, PaperRow, PaperTable, paper_names, plain_name
 from lgx.results.report import NONE
@@ -110,7 +110,7 @@ def judge(
     """Compare two methods seed by seed, by the mean over all cells that both have for every seed.
 
     Args:
-        claim: The claim; one about stored parameters is judged by :func:`~lgx.results.storage.judge_storage`.
+        claim: The claim; one about stored parameters is judged by :func:`~experiments.reproduce.storage.judge_storage`.
         rows: Rows of one split; one metric for each task. Shares are in [0, 1].
         paper: The paper's table.
         metrics: The metric of its numbers that counts for each task.

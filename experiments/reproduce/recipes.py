@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from experiments.reproduce.claims import Claim
+from experiments.reproduce.judging import Judging
+from experiments.reproduce.steps import Step
 from lgx.errors import UserError
 from lgx.host.safety import read_yaml
-from lgx.results.claims import Claim
 from lgx.results.comparison import Options
 from lgx.results.paper import table_names
-from lgx.results.reproduction.steps import Step
 
 FILE = Path("experiments/index.yaml")
 SCALES = ("pocket", "mini", "paper")
@@ -30,6 +31,7 @@ class Scale:
         measured: Committed files with rows of earlier measurements; may be empty.
         show: Command lines that draw figures; ``{out}`` is the folder of the results.
         options: How the measurements are compared, without what all scales share.
+        judging: How claims about them are judged, likewise.
     """
 
     steps: tuple[Step, ...]
@@ -37,6 +39,7 @@ class Scale:
     measured: tuple[str, ...]
     show: tuple[str, ...]
     options: Options
+    judging: Judging
 
 
 @dataclass(frozen=True)
@@ -69,22 +72,29 @@ class Recipe:
             raise UserError(f"--scale {scale}: {self.name} has {', '.join(self.scales)}")
         return self.scales[scale]
 
-    def options(self, scale: str, measured: bool = False) -> Options:
+    def options(self, scale: str) -> Options:
         """How its measurements at a scale are compared.
+
+        Raises:
+            UserError: If there is no such scale.
+        """
+        return replace(self.at(scale).options, paper=self.numbers)
+
+    def judging(self, scale: str, measured: bool = False) -> Judging:
+        """How its claims are judged at a scale.
 
         Args:
             scale: The scale.
-            measured: Whether these are committed rows, not those of runs.
+            measured: Whether by committed rows, not those of runs.
 
         Raises:
             UserError: If there is no such scale.
         """
         paper = self.scales.get("paper")
         return replace(
-            self.at(scale).options,
-            paper=self.numbers,
+            self.at(scale).judging,
             claims=self.claims + self.controls,
-            paper_architectures=paper.options.architectures if paper else {},
+            paper_architectures=paper.judging.architectures if paper else {},
             folders=not measured,
         )
 
@@ -132,7 +142,7 @@ def _recipe(name: str, entry: Mapping[str, Any], known: set[str]) -> Recipe:
         raise UserError("expected a title and at least one of pocket, mini and paper")
     for scale, how in scales.items():
         for key in ("confounded", "architectures"):
-            if unknown := getattr(how.options, key).keys() - {*claims, *controls}:
+            if unknown := getattr(how.judging, key).keys() - {*claims, *controls}:
                 raise UserError(f"{scale}: {key}: '{next(iter(unknown))}' is no claim of this entry")
     return Recipe(name, str(entry["title"]), numbers, claims, controls, scales)
 
@@ -146,14 +156,16 @@ def _scale(entry: Mapping[str, Any]) -> Scale:
         methods=methods,
         tasks=tasks,
         task_metrics=entry.get("metrics", {}),
+        labels=entry.get("labels", {}),
+    )
+    judging = Judging(
         confounded={Claim.parse(claim): reason for claim, reason in entry.get("confounded", {}).items()},
         architectures={
             Claim.parse(claim): tuple(_flat(names)) for claim, names in entry.get("architectures", {}).items()
         },
         stored=entry.get("stored", {}),
-        labels=entry.get("labels", {}),
     )
-    return Scale(tuple(map(Step.parse, _flat(entry.get("steps", ())))), results, measured, show, options)
+    return Scale(tuple(map(Step.parse, _flat(entry.get("steps", ())))), results, measured, show, options, judging)
 
 
 def _flat(value: Any) -> Sequence[Any]:

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, get_args
 
+from experiments.reproduce.judging import compare_and_judge
+from experiments.reproduce.recipes import Recipe
+from experiments.reproduce.verdicts import Answer, Verdict
 from lgx.errors import UserError
-from lgx.results.comparison import Options, compare, load_paper
+from lgx.results.comparison import Options
 from lgx.results.markdown import piped
 from lgx.results.merging import find_results
 from lgx.results.report import NONE
-from lgx.results.reproduction.recipes import Recipe
-from lgx.results.verdicts import Answer, Verdict
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,9 @@ def _verdicts(recipe: Recipe, scale: str) -> list[Verdict]:
     claims = recipe.claims + recipe.controls
     if how is None or not how.measured:
         return [Verdict(claim, None, None, 0, "not measured") for claim in claims]
-    options = recipe.options(scale, measured=True)
     try:
-        return compare(find_results(how.measured), options, load_paper(options)).verdicts
+        judging = recipe.judging(scale, measured=True)
+        return compare_and_judge(find_results(how.measured), recipe.options(scale), judging)[1]
     except UserError as error:
         raise UserError(f"{recipe.name}, {scale} scale: {error}") from error
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from experiments.reproduce.claims import Claim
+from experiments.reproduce.verdicts import Answer, Verdict
 from lgx.architectures import parse_any_architecture
 from lgx.architectures.cost import cost_of
 from lgx.core.rows import Row
 from lgx.errors import UserError
-from lgx.results.claims import Claim
 from lgx.results.merging import Merged
 from lgx.results.method_costs import method_costs
 from lgx.results.paper import AVERAGE, PaperTable, paper_names
-from lgx.results.verdicts import Answer, Verdict
 
 EACH = "each"
 """What a method stores that has a network of its own for every architecture."""

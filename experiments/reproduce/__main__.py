@@ -1,43 +1,51 @@
-"""``lgx reproduce``: make a table or figure of the papers, and judge the paper's claims."""
+"""``python -m experiments.reproduce``: make a table or figure of the papers, and judge the paper's claims."""
 
+import shlex
+import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from jsonargparse import ArgumentParser
+from experiments.reproduce.judged_claims import claims_as_markdown, judged_claims
+from experiments.reproduce.judging import compare_and_judge
+from experiments.reproduce.recipes import Recipe, Scale, load_recipe, load_recipes
+from experiments.reproduce.steps import run_steps
+from lgx.cli import main as lgx
+from lgx.commands.run import call
+from lgx.components.figures import is_svg_of
+from lgx.errors import UserError
+from lgx.host.failures import describe
+from lgx.host.outputs import check_file
+from lgx.planning import sweep_hours
+from lgx.results.markdown import escape_markdown, piped
+from lgx.results.merging import find_results
+from lgx.results.report_files import report_path, write_comparison
+from lgx.results.terminal import print_markdown, print_report
 
-    from lgx.results.reproduction import Recipe, Scale
-
+PROGRAM = "python -m experiments.reproduce"
 ALL = "all"
 
 
-def main(argv: list[str]) -> None:
+def main(argv: Sequence[str]) -> None:
     """Reproduce one table, or list all tables and figures with the claims about them.
 
     Args:
         argv: ``--list``, ``--claims``, or the arguments of :func:`reproduce`.
+
+    Raises:
+        SystemExit: With the exit code of a step that failed, 2 for another mistake, 1 for a failure of the system.
     """
-    from lgx.commands.run import call
-
-    if argv == ["--list"]:
-        _list()
-    elif argv == ["--claims"]:
-        _print_claims()
-    else:
-        call("lgx reproduce", reproduce, argv or ["--help"])
-
-
-def parsers() -> "list[ArgumentParser]":
-    """The parsers of the lists, and of the options of :func:`reproduce`."""
-    from jsonargparse import ArgumentParser
-
-    from lgx.commands.run import make_parser
-
-    lists = ArgumentParser()
-    lists.add_argument("--list", action="store_true", help="List all tables and figures.")
-    lists.add_argument("--claims", action="store_true", help="Print the verdicts on all claims.")
-    return [lists, make_parser("lgx reproduce", reproduce)]
+    try:
+        if list(argv) == ["--list"]:
+            _list()
+        elif list(argv) == ["--claims"]:
+            print(claims_as_markdown(judged_claims(load_recipes().values(), "mini")))
+        else:
+            call(PROGRAM, reproduce, argv or ["--help"])
+    except (UserError, OSError) as error:
+        print(f"{PROGRAM}: {describe(error) or error}", file=sys.stderr)
+        raise SystemExit(2 if isinstance(error, UserError) else 1) from error
 
 
 def reproduce(
@@ -70,11 +78,9 @@ def reproduce(
         force: Replace files in ``out`` that lgx did not write there.
 
     Raises:
-        UserError: If there is no such table or scale, it was not measured, or a step fails.
+        UserError: If there is no such table or scale, or it was not measured.
+        SystemExit: If a step fails, which has said why.
     """
-    from lgx.errors import UserError
-    from lgx.results.reproduction import load_recipe, load_recipes
-
     chosen = [r for r in load_recipes().values() if scale in r.scales] if table == ALL else [load_recipe(table)]
     if measured and table == ALL:
         chosen = [recipe for recipe in chosen if recipe.scales[scale].measured]
@@ -90,10 +96,8 @@ def reproduce(
             _make(recipe, scale, measured, folder, force)
 
 
-def _print_steps(how: "Scale", tflops: float | None, mfu: float, samples: str | None) -> None:
+def _print_steps(how: Scale, tflops: float | None, mfu: float, samples: str | None) -> None:
     """Print the command lines, and the GPU hours of their sweeps."""
-    from lgx.planning import sweep_hours
-
     for step in how.steps:
         print(f"  {step}{'  (done)' if step.done else ''}", flush=True)
         if tflops is not None and step.arguments[0] == "sweep":
@@ -101,42 +105,36 @@ def _print_steps(how: "Scale", tflops: float | None, mfu: float, samples: str | 
             print(f"      {planned.runs} runs that train, {planned.hours:,.3g} GPU hours", flush=True)
 
 
-def _make(recipe: "Recipe", scale: str, measured: bool, out: Path, force: bool) -> None:
+def _make(recipe: Recipe, scale: str, measured: bool, out: Path, force: bool) -> None:
     """Run the steps, compare the results, and draw the figures."""
     how = recipe.at(scale)
-    from lgx.cli import run_command
-    from lgx.commands.compare import compare_runs
-    from lgx.results.reproduction import run_steps
-
     results = how.measured if measured else how.results
     shown = [] if measured else [_words(line, out, force) for line in how.show]
     _check_places(out if results else None, shown, force)
     if not measured:
-        run_steps(how.steps, run_command)
+        run_steps(how.steps, lgx)
     if results:
-        compare_runs(results, recipe.options(scale, measured), str(out), force)
+        files = find_results(results)
+        page = report_path(out, files, force)
+        comparison, _ = compare_and_judge(files, recipe.options(scale), recipe.judging(scale, measured))
+        print_report(comparison.report)
+        print(f"wrote {page}, and beside it {', '.join(write_comparison(comparison, page))}")
     if not measured:
         out.mkdir(parents=True, exist_ok=True)
         for words in shown:
-            run_command(words)
+            lgx(words)
 
 
 def _words(line: str, out: Path, force: bool) -> list[str]:
     """The words of a command line that draws a figure, or prints something."""
-    import shlex
-
     words = shlex.split(line.format(out=out))
     return [*words, "--force"] if force and "--out" in words else words
 
 
 def _check_places(out: Path | None, shown: list[list[str]], force: bool) -> None:
     """Refuse the places of the report and the figures, before hours of training."""
-    from lgx.components.figures import is_svg_of
-    from lgx.host.outputs import check_file
-    from lgx.results.report_files import report_path
-
     if out:
-        report_path(str(out), [], force)
+        report_path(out, [], force)
     for words in shown:
         if "--out" in words:
             command = f"lgx {' '.join(words[:2])}"
@@ -144,10 +142,6 @@ def _check_places(out: Path | None, shown: list[list[str]], force: bool) -> None
 
 
 def _list() -> None:
-    from lgx.results.markdown import escape_markdown, piped
-    from lgx.results.reproduction import claims_as_markdown, judged_claims, load_recipes
-    from lgx.results.terminal import print_markdown
-
     recipes = load_recipes()
     lines = [["name", "shows", "scales", "claims"], ["---", "---", "---", "---:"]]
     for recipe in recipes.values():
@@ -157,7 +151,5 @@ def _list() -> None:
     print_markdown(piped(lines), "**Claims of the papers, measured at mini scale**", claims)
 
 
-def _print_claims() -> None:
-    from lgx.results.reproduction import claims_as_markdown, judged_claims, load_recipes
-
-    print(claims_as_markdown(judged_claims(load_recipes().values(), "mini")))
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,133 @@
+"""A comparison with a verdict on each of a paper's claims."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from experiments.reproduce.claims import Claim
+from experiments.reproduce.storage import judge_storage
+from experiments.reproduce.verdicts import Verdict, judge
+from lgx.core.rows import Row
+from lgx.results.comparison import Comparison, Options, compare, load_paper
+from lgx.results.headline import AVERAGES
+from lgx.results.merging import Merged
+from lgx.results.metrics import Metrics
+from lgx.results.paper import PaperTable, plain_name
+from lgx.results.report import Cell, Section, Table
+
+
+@dataclass(frozen=True)
+class Judging:
+    """Which claims are judged, and how.
+
+    Attributes:
+        claims: The claims.
+        confounded: For claims whose two sides differ in more than the method, what else differs.
+        architectures: For claims about some architectures only, their names.
+        paper_architectures: The same in the paper's table.
+        stored: What methods store, see :func:`~experiments.reproduce.storage.judge_storage`.
+        folders: Whether the folders of the runs tell what methods store. Not for committed rows, whose verdicts are the
+            same with and without the folders.
+    """
+
+    claims: tuple[Claim, ...] = ()
+    confounded: Mapping[Claim, str] = field(default_factory=dict)
+    architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
+    paper_architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
+    stored: Mapping[str, str] = field(default_factory=dict)
+    folders: bool = True
+
+
+def compare_and_judge(files: Sequence[Path], options: Options, judging: Judging) -> tuple[Comparison, list[Verdict]]:
+    """Compare the methods of runs, and judge claims about them.
+
+    Args:
+        files: Results files, see :func:`~lgx.results.merging.find_results`.
+        options: Options of the comparison.
+        judging: The claims.
+
+    Returns:
+        The comparison, whose report has the verdicts, and the verdicts.
+
+    Raises:
+        UserError: If there are no such rows, methods or table.
+    """
+    table = load_paper(options)
+    found = compare(files, options, table)
+    rows = found.of_split if options.split == "train" else found.shown  # training is all of its epochs
+    verdicts = [judge_claim(claim, rows, judging, options.metrics, table, found.merged) for claim in judging.claims]
+    if not verdicts:
+        return found, verdicts
+    place = int(found.sections[0].title == AVERAGES)
+    sections = [*found.sections[:place], claim_section(verdicts), *found.sections[place:]]
+    return replace(found, sections=sections, headline=[*found.headline, tally(verdicts)]), verdicts
+
+
+def judge_claim(
+    claim: Claim,
+    rows: Sequence[Row],
+    judging: Judging,
+    metrics: Metrics,
+    table: PaperTable | None,
+    merged: Merged | None = None,
+) -> Verdict:
+    """Judge a claim by the architectures that it is about.
+
+    Args:
+        claim: The claim.
+        rows: Rows of one split.
+        judging: How claims are judged.
+        metrics: The metric of each task.
+        table: The paper's table.
+        merged: Rows of all runs, with the folders that tell what methods store.
+    """
+    if claim in judging.architectures:
+        own = {plain_name(name) for name in judging.architectures[claim]}
+        rows = [row for row in rows if plain_name(row.architecture) in own]
+    if table and claim in judging.paper_architectures:
+        names = judging.paper_architectures[claim]
+        table = replace(table, rows=tuple(row for row in table.rows if row.architecture in names))
+    if claim.is_stored:
+        return judge_storage(claim, rows, judging.stored, table, merged if judging.folders else None)
+    return judge(claim, rows, table, metrics, judging.confounded.get(claim, ""))
+
+
+def tally(verdicts: Sequence[Verdict]) -> str:
+    """How many claims of a paper hold, as one sentence."""
+    counts = Counter(verdict.answer for verdict in verdicts)
+    words = ", ".join(f"{answer} {count}" for answer, count in counts.most_common())
+    return f"Of {len(verdicts)} claim(s) of the paper: {words}."
+
+
+def claim_section(verdicts: Sequence[Verdict]) -> Section:
+    """The paper's claims and their verdicts.
+
+    Args:
+        verdicts: One for each claim, not empty.
+    """
+    text = (
+        "Lead of the first method over the second, mean over all tasks, architectures and epochs that both have (own "
+        "epochs: each after its last; own networks: each in the mean over its own architectures): in the paper's "
+        "table, and as measured, paired by seed, with half of a 95 % interval. A claim holds, or does not hold, where "
+        "the interval excludes 0. It is smaller than in the paper where the interval includes 0 and ends below the "
+        "paper's lead. Otherwise it is open, which is always the case with one seed."
+    )
+    factors = "Stored: how many times fewer parameters the first method stores to start all descendants. It is a count."
+    columns = ("paper", "measured", "seeds", "cells", "verdict")
+    rows = tuple((str(verdict.claim), _cells(verdict)) for verdict in verdicts)
+    notes = [f"{verdict.claim}: {verdict.differs}." for verdict in verdicts if verdict.differs]
+    notes += [
+        f"{verdict.claim}: {verdict.seeds_needed} seeds would decide, if mean and deviation stayed as measured."
+        for verdict in verdicts
+        if verdict.seeds_needed is not None
+    ]
+    if any(verdict.undated for verdict in verdicts):
+        notes.append("Some of the compared values name no commit, so that their code is unknown.")
+    texts = [text, factors] if any(verdict.claim.is_stored for verdict in verdicts) else [text]
+    return Section("The paper's claims", [*texts, *notes], [Table("", columns, rows, first="claim")])
+
+
+def _cells(verdict: Verdict) -> tuple[Cell, ...]:
+    *numbers, answer = verdict.line()
+    return *map(Cell, numbers), Cell(answer, best=answer == "holds")
