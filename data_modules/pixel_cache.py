@@ -24,7 +24,6 @@ from data_modules.transforms import CropFlip
 from lgx.core.eval_transforms import pixel_transform
 from lgx.core.task import Task
 from lgx.host.cache import cache_root, make_room
-from lgx.host.failures import os_reason
 
 _VERSION = 1
 _OWN = 1
@@ -77,7 +76,7 @@ class PixelCache:
                 self._map()
             except OSError as error:
                 self._reset()
-                self._failure = os_reason(error, self.path)
+                self._failure = error.strerror or str(error)
         return self._failure
 
     def read(self, index: int, out: NDArray[np.uint8]) -> bool:

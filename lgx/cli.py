@@ -15,7 +15,7 @@ from lgx.errors import Preempted, UserError
 from lgx.host import launcher
 from lgx.host.failures import WORKER_KILLED, describe, worker_was_killed
 from lgx.host.signals import one_interrupt
-from lgx.host.startup import collect_rarely, exit_at_once, skip_unused_imports, use_utf8
+from lgx.host.startup import collect_rarely, exit_at_once, skip_unused_imports
 
 TRAINING = {
     "fit": "train an ancestor, a learngene or a descendant",
@@ -94,8 +94,6 @@ def main(args: Sequence[str] | None = None) -> None:
             decode some images, 130 after Ctrl-C, 143 after SIGTERM, 141 if the reader of the output has closed it. Any
             other error passes with its traceback.
     """
-    if args is None:
-        use_utf8()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot print a letter ends no run

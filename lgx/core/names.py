@@ -56,19 +56,3 @@ def check_label(label: str | None, place: str) -> None:
     """
     if label is not None and not label.replace("_", "").isalnum():
         raise UserError(f"{place}: expected letters, digits and underscores, got {label!r}")
-
-
-def check_pattern(pattern: str, place: str) -> None:
-    """Refuse the pattern of a file name, as Lightning's ``ModelCheckpoint`` takes it, that leads out of its folder.
-
-    Args:
-        pattern: The pattern; ``{epoch}`` and ``{val/acc:.2f}`` are replaced by numbers.
-        place: The option that gives it, for the message.
-
-    Raises:
-        UserError: If it does.
-    """
-    check_line(pattern, place)
-    parts = re.sub(r"\{[^{}]*\}", "0", pattern).split("/")
-    if not all(parts) or {".", ".."} & {*parts}:
-        raise UserError(f"{place}: {pattern!r} leads out of the folder of checkpoints; give a name such as best")

@@ -6,7 +6,6 @@ import re
 import traceback
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 
 from lgx.errors import Preempted, UserError
 
@@ -58,31 +57,10 @@ def describe(error: BaseException) -> str | None:
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return _MEMORY_FULL
     if isinstance(error, OSError):
-        return f"{f'{os.fsdecode(error.filename)}: ' if error.filename else ''}{os_reason(error)}"
+        return f"{f'{os.fsdecode(error.filename)}: ' if error.filename else ''}{error.strerror or error}"
     if isinstance(error, RuntimeError):
         return next((message for part, message in _MESSAGES.items() if part in str(error)), None)
     return None
-
-
-def os_reason(error: OSError, path: Path | None = None) -> str:
-    """The reason of the system's error; where a disk can hold no more files, the reason says so.
-
-    Args:
-        error: The error.
-        path: What could not be written; by default the file that the error names.
-    """
-    reason, place = error.strerror or str(error), path or error.filename
-    if error.errno == errno.ENOSPC and place and _lacks_inodes(Path(os.fsdecode(place))):
-        reason += " (no inode is left: the disk holds as many files as it can; remove some)"
-    return reason
-
-
-def _lacks_inodes(path: Path) -> bool:
-    try:
-        disk = os.statvfs(next(place for place in (path, *path.absolute().parents) if place.exists()))
-    except OSError:
-        return False
-    return disk.f_files > 0 == disk.f_favail
 
 
 def is_full_memory(error: BaseException) -> bool:
@@ -231,16 +209,11 @@ def write_errors(kinds: Kinds = Exception) -> Iterator[None]:
     except OSError:
         raise
     except kinds as error:
-        raise as_os_error(error) from error
+        raise _system_error(error) from error
 
 
-def as_os_error(error: Exception) -> OSError:
-    """Convert the writing error of a library to the error of the system that caused it.
-
-    Args:
-        error: An error of safetensors, whose message quotes the system's error number, or of torch, whose zip writer
-            reports only that bytes are missing.
-    """
+def _system_error(error: Exception) -> OSError:
+    """The error of the system that a message quotes: safetensors gives its number, torch no cause."""
     if found := re.search(r"\(os error (\d+)\)", str(error)):
         return OSError(int(found[1]), os.strerror(int(found[1])))
     if number := next((number for number in _DISK_FULL if os.strerror(number) in str(error)), None):

@@ -14,10 +14,14 @@ from functools import cache
 from pathlib import Path
 
 from lgx.errors import UserError
-from lgx.host.failures import os_reason
 
 _LONGEST_WRITE = 24 * 3600
 """Seconds after which a temporary file of another machine is taken for one whose writer was killed."""
+
+_UMASK = os.umask(0o077)  # it cannot be read without changing it, so it is read once, before there are other threads
+os.umask(_UMASK)
+_MODE = 0o666 & ~_UMASK
+"""Mode of a new file."""
 
 
 @contextmanager
@@ -48,7 +52,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         else:
             os.replace(temporary, path)
     except OSError as error:
-        reason = os_reason(error, path)
+        reason = error.strerror or error
         raise UserError(f"cannot write {path}: {reason}; choose a writable place with enough free space") from error
     except UserError as error:
         if str(temporary) not in str(error):
@@ -97,20 +101,9 @@ def _remove(path: Path) -> None:
 
 def _give_usual_mode(path: Path) -> None:
     """Let files have the mode that the user's umask gives: safetensors makes them readable by their owner only."""
-    files = [path] if path.is_file() else list(path.iterdir())
-    private = [file for file in files if file.lstat().st_mode == stat.S_IFREG | 0o600]
-    if private:
-        mode = _usual_mode(path)
-        for file in private:
-            file.chmod(mode)
-
-
-def _usual_mode(path: Path) -> int:
-    """Mode of a new file beside ``path``. The umask cannot be read without changing it, also for other threads."""
-    probe = path.with_suffix(".mode.tmp")
-    with probe.open("xb") as file:
-        probe.unlink()
-        return stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    for file in [path] if path.is_file() else path.iterdir():
+        if file.lstat().st_mode == stat.S_IFREG | 0o600:
+            file.chmod(_MODE)
 
 
 def _remove_abandoned(path: Path) -> None:
@@ -118,7 +111,7 @@ def _remove_abandoned(path: Path) -> None:
 
     An old folder that was moved aside is kept while ``path`` does not exist: it is the only copy.
     """
-    writer = r"(?:(?P<machine>\w{8})-(?P<pid>\d+)\.)?\w{8}(?:\.(?:mode|folder))?"
+    writer = r"(?:(?P<machine>\w{8})-(?P<pid>\d+)\.)?\w{8}(?:\.folder)?"
     pattern = re.compile(rf"\.{re.escape(path.name)}\.{writer}\.(?:tmp|old)")
     with suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import IO
 
 from lgx.errors import UserError
-from lgx.host.failures import os_reason
 from lgx.host.launcher import job_rank
 
 INHERITED = "LGX_RUN_LOCK"
@@ -100,18 +99,13 @@ def is_locked(folder: str | Path) -> bool:
         return lock is None
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _opened(path: Path) -> IO[bytes]:
     """Open a lock file, and make it and its folders if necessary."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("ab")
+        return path.open("ab")
     except OSError as error:
-        raise UserError(
-            f"cannot write {path}: {os_reason(error, path)}; choose a writable place for the runs"
-        ) from error
-    with file:
-        yield file
+        raise UserError(f"cannot write {path}: {error.strerror}; choose a writable place for the runs") from error
 
 
 def _take(file: IO[bytes], path: Path) -> bool:

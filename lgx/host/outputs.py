@@ -43,17 +43,15 @@ def check_file(
     path, place = Path(path), _place(option, path)
     if not os.path.lexists(path):
         return
-    if path.is_dir():
-        raise UserError(f"{place}: is a folder, expected a file; {_ELSE}")
     if path.exists() and not path.is_file():
-        raise UserError(f"{place}: is a device or a pipe, expected a regular file; {_ELSE}")
-    sources = _existing(reads)
-    _check_not_read(path, place, sources)
+        raise UserError(f"{place}: is a folder or a device, expected a file; {_ELSE}")
+    sources = _not_replaced(path, place, reads)
     if is_own(path):
         return
-    if source := next((source for source in sources if source.is_dir() and source.resolve() in _parents(path)), None):
+    if source := next((each for each in sources if each.is_dir() and each.resolve() in path.resolve().parents), None):
         raise UserError(f"{place}: belongs to {source}, which this command reads; {_ELSE}")
-    _check_own(place, command, False, force)
+    if not force:
+        raise _foreign(place, command)
 
 
 def check_folder(
@@ -93,8 +91,9 @@ def check_folder(
         raise UserError(f"{place}: holds {unknown[0]}, which does not belong to a {what}; {_ELSE}")
     if path.resolve() in (Path.cwd(), *Path.cwd().parents):
         raise UserError(f"{place}: is the current folder or one above it; {_ELSE}")
-    _check_not_read(path, place, _existing(reads))
-    _check_own(place, command, not names or is_own(path), force)
+    _not_replaced(path, place, reads)
+    if names and not is_own(path) and not force:
+        raise _foreign(place, command)
 
 
 def has_mark(path: Path, mark: str) -> bool:
@@ -116,30 +115,21 @@ def first_line(path: Path) -> str:
 
 
 def _place(option: str, path: str | Path) -> str:
-    """What messages call the place; URLs are refused, and a path with a null character, which no system has."""
-    if "\0" in str(path):
-        raise UserError(f"{option}: a path cannot hold a null character; {_ELSE}")
+    """What messages call the place; URLs are refused."""
     if "://" in str(path):
         raise UserError(f"{option} {path}: {option} names a file or folder of this machine; upload with `lgx push`")
     return f"{option} {path}"
 
 
-def _existing(reads: Iterable[str | Path | None]) -> list[Path]:
+def _not_replaced(path: Path, place: str, reads: Iterable[str | Path | None]) -> list[Path]:
+    """The files and folders that a command reads; a UserError if the place is one of them, or holds one."""
     # A name of timm or of a hub is no path; os.path.exists takes every text.
-    return [Path(source) for source in reads if source is not None and os.path.exists(source)]
-
-
-def _check_not_read(path: Path, place: str, sources: Iterable[Path]) -> None:
+    sources = [Path(source) for source in reads if source is not None and os.path.exists(source)]
     for source in sources:
-        same = path.exists() and path.samefile(source)
-        if same or path.resolve() in _parents(source):
+        if (path.exists() and path.samefile(source)) or path.resolve() in source.resolve().parents:
             raise UserError(f"{place}: this command reads {source}, which it would replace; {_ELSE}")
+    return sources
 
 
-def _check_own(place: str, command: str, is_own: bool, force: bool) -> None:
-    if not is_own and not force:
-        raise UserError(f"{place}: exists, and `{command}` did not write it; {_ELSE}, or replace it with --force")
-
-
-def _parents(path: Path) -> Collection[Path]:
-    return path.resolve().parents
+def _foreign(place: str, command: str) -> UserError:
+    return UserError(f"{place}: exists, and `{command}` did not write it; {_ELSE}, or replace it with --force")

@@ -21,6 +21,7 @@ import yaml
 from PIL import EpsImagePlugin, Image
 
 from lgx.errors import UserError
+from lgx.host.failures import reason_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,18 +91,16 @@ def read_json(path: str | Path, remedy: str, largest: int = LARGEST_JSON) -> Any
     Raises:
         UserError: If it cannot be read, is too large, or is not JSON.
     """
-    content = read_at_most(Path(path), largest + 1, remedy)
-    return parse_json(content, str(path), remedy, numbered=True, largest=largest)
+    return parse_json(read_at_most(Path(path), largest + 1, remedy), str(path), remedy, largest)
 
 
-def parse_json(text: str | bytes, place: str, remedy: str, numbered: bool = False, largest: int = LARGEST_JSON) -> Any:
+def parse_json(text: str | bytes, place: str, remedy: str, largest: int = LARGEST_JSON) -> Any:
     """Parse JSON.
 
     Args:
         text: The JSON; UTF-8 if it is bytes.
         place: Where it stands, for the message.
         remedy: What the user can do if it is wrong, for the message.
-        numbered: Whether to name the line of a mistake.
         largest: Most characters that are parsed.
 
     Raises:
@@ -112,14 +111,8 @@ def parse_json(text: str | bytes, place: str, remedy: str, numbered: bool = Fals
         raise UserError(f"{place}: more than {largest:,} characters of JSON; {remedy}")
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        at = f"{place}, line {error.lineno}" if numbered else place
-        raise UserError(f"{at}: not valid JSON ({error.msg}, column {error.colno}); {remedy}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{place}: not valid JSON ({error.reason}, no UTF-8); {remedy}") from error
     except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else "a number of too many digits"
-        raise UserError(f"{place}: not valid JSON ({reason}); {remedy}") from error
+        raise UserError(f"{place}: not valid JSON ({reason_of(error)}); {remedy}") from error
 
 
 class TooLarge(yaml.YAMLError):
@@ -349,9 +342,7 @@ def refuse_non_finite(tensors: "Mapping[str, Tensor]", place: str) -> None:
         return
     wrong = [name for name, tensor in tensors.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
     if wrong:
-        others = len(wrong) - 1
-        holders = f"{wrong[0]} and {others} more tensor{'s' * (others > 1)} hold" if others else f"{wrong[0]} holds"
         raise UserError(
-            f"{place}: {holders} numbers that are not finite, because training diverged; train again with a lower "
-            f"learning rate, or give --allow_non_finite"
+            f"{place}: {wrong[0]} holds numbers that are not finite, because training diverged; train again with a "
+            f"lower learning rate, or give --allow_non_finite"
         )

@@ -4,7 +4,6 @@ import atexit
 import ctypes
 import gc
 import importlib
-import locale
 import logging
 import os
 import re
@@ -75,17 +74,6 @@ def exit_at_once() -> Iterator[None]:
     except SystemExit as ending:
         code = ending.code & 0xFF if isinstance(ending.code, int) else int(ending.code is not None)
         raise
-
-
-def use_utf8() -> None:
-    """Start Python again in its UTF-8 mode if the locale has another encoding.
-
-    Names of files are then read as they are, here and in all other packages and processes of the run.
-    """
-    is_utf8 = sys.flags.utf8_mode or locale.getencoding().lower().replace("-", "") == "utf8"
-    if not is_utf8 and os.environ.get("PYTHONUTF8") != "1":  # with the variable, an option of Python overrides it
-        os.environ["PYTHONUTF8"] = "1"
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3

@@ -19,7 +19,7 @@ from data_modules import TaskDataModule
 from data_modules.module_checks import Loader, check_module, is_of_another_package
 from lgx.core.provenance import commit
 from lgx.errors import UserError
-from lgx.host.failures import blame, is_disk_full, os_reason
+from lgx.host.failures import blame, is_disk_full
 from lgx.host.launcher import check_job
 from lgx.host.safety import non_finite_allowed
 from lgx.host.signals import STOP
@@ -191,7 +191,7 @@ class LgxCLI(LightningCLI):
             if not is_disk_full(error):
                 raise
             place = self.run_dir if error.filename is None else Path(os.fsdecode(error.filename))
-            reason = os_reason(error, place)  # now: the end of the run removes files
+            reason = error.strerror or error
             raise UserError(
                 f"cannot write {place}: {reason}; free some space, then resume with --ckpt_path last"
             ) from error

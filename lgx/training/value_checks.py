@@ -6,7 +6,7 @@ from typing import Any
 
 from jsonargparse import Namespace
 
-from lgx.core.names import check_line, check_name, check_pattern
+from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed
 from lgx.errors import UserError
 
@@ -30,7 +30,7 @@ def check_parsed(config: Namespace) -> None:
         check_name(config.name, "--name")
     for place, value in _flat(config):
         if place.endswith((".filename", ".sub_dir")) and isinstance(value, str):
-            check_pattern(value, place)
+            check_name(value, place)
         elif isinstance(value, float):
             _check_number(place, value)
 

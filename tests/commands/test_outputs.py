@@ -126,7 +126,7 @@ def test_a_folder_is_no_place_for_a_file(tmp_path):
     (tmp_path / "thesis").mkdir()
     result = lgx("sample", "ViTs-1K", "--count=2", "--out", tmp_path / "thesis", "--force")
     assert result.code == 2
-    assert "is a folder, expected a file" in result.sentence
+    assert "is a folder or a device, expected a file" in result.sentence
     assert (tmp_path / "thesis").is_dir()
 
 

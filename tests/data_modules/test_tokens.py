@@ -77,7 +77,7 @@ def test_files_that_do_not_belong_together_are_named_with_the_line(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "encoder.json, line 1: not valid JSON"),
+        ("{", "encoder.json: not valid JSON"),
         ('{"a": 0, "b": 2}', "must have the numbers"),
         ('{"a": 0}', "lacks the token '<|endoftext|>'"),
         ('{"<|endoftext|>": 0}', "lacks the token '!'"),

@@ -20,7 +20,6 @@ from lgx.host.failures import (
     worker_was_killed,
     write_errors,
 )
-from lgx.host.files import atomic_path
 from tests.support.command_line import lgx
 
 
@@ -68,16 +67,6 @@ def test_a_full_disk_is_named_behind_the_loggers_message():
     hidden = ValueError("\n you tried to log nan which is currently not supported. Try a dict or a scalar/tensor.")
     hidden.__cause__ = full_disk("runs/events.out")
     assert describe(hidden) == "runs/events.out: No space left on device"
-
-
-def test_a_disk_without_inodes_is_named_as_such(monkeypatch, tmp_path):
-    real = os.statvfs(tmp_path)
-    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result((*real[:6], 0, 0, *real[8:])))
-    assert "no inode is left" in describe(full_disk(tmp_path / "deep" / "file"))
-    with pytest.raises(UserError, match=r"cannot write .*/a: No space left on device \(no inode is left"):
-        with atomic_path(tmp_path / "a"):
-            raise full_disk(tmp_path / "x")
-    assert "no inode" not in describe(PermissionError(errno.EACCES, "Permission denied", str(tmp_path)))
 
 
 def test_a_killed_worker_is_recognized_behind_other_errors():

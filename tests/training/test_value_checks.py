@@ -19,7 +19,7 @@ MISTAKES = {
     "--experiment=..": "--experiment: '..' is no name of a folder",
     "--experiment=/tmp/evil": "--experiment: '/tmp/evil' is no name of a folder",
     "--runs_dir=a\nb": "--runs_dir: 'a\\nb' holds the character",
-    "--checkpoint.filename=../../evil": "checkpoint.filename: '../../evil' leads out of the folder",
+    "--checkpoint.filename=../../evil": "checkpoint.filename: '../../evil' is no name of a folder",
     "--model.optimizer.lr=nan": "model.optimizer.lr: expected a finite number, got nan",
     "--model.optimizer.lr=.nan": "model.optimizer.lr: expected a finite number, got nan",
     "--model.optimizer.lr=inf": "model.optimizer.lr: expected a finite number, got inf",
@@ -51,7 +51,7 @@ def test_a_learning_rate_in_a_file_is_refused_with_its_key(images, tmp_path, rat
 def test_a_further_checkpoint_callback_stays_in_its_folder(images, tmp_path):
     further = ["--trainer.callbacks+=ModelCheckpoint", "--trainer.callbacks.filename=../../../evil"]
     result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", *further))
-    assert "trainer.callbacks.filename: '../../../evil' leads out of the folder" in result.sentence
+    assert "trainer.callbacks.filename: '../../../evil' is no name of a folder" in result.sentence
 
 
 @pytest.mark.parametrize(

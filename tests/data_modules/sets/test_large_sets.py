@@ -127,7 +127,7 @@ def test_damage_of_inaturalist_ends_with_one_sentence(root: Path) -> None:
     edit(table, categories=whole["categories"][:2])
     says(INaturalist2019, root, "test", "has 2 categories, expected 3")
     table.write_text(table.read_text()[:-9])
-    says(INaturalist2019, root, "test", r"inat2019/val2019\.json, line 1: not valid JSON .*; unpack its archive again")
+    says(INaturalist2019, root, "test", r"inat2019/val2019\.json: not valid JSON .*; unpack its archive again")
 
 
 def says(kind: Any, root: Path, split: str, sentence: str) -> None:
