@@ -11,7 +11,7 @@ from timm.models.eva import Eva, EvaBlock, EvaBlockPostNorm
 from timm.models.vision_transformer import Block, ResPostBlock, VisionTransformer
 from torch import nn
 
-from lgx.architectures.forms import MODULES, ViTNetwork, difference, form_text
+from lgx.architectures.forms import ViTNetwork, difference, form_text
 from lgx.architectures.meta_device import building_on
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.schema import shortened
@@ -182,8 +182,3 @@ def _candidate(model: Any, form: str, mlp_ratio: float) -> ViTArchitecture:
         kind="segmentation" if model.global_pool == "" else "classification",
         form=form,
     )
-
-
-def is_vit_of_timm(name: str) -> bool:
-    """Whether a model of timm belongs to the modules whose ViTs lgx describes."""
-    return bool(timm.models.is_model_in_modules(name.split(".")[0], MODULES))

@@ -48,21 +48,15 @@ def _layer_scale(text: str) -> float | None:
     return None if text == "None" else float(text)
 
 
+_FLAGS = (
+    "class_token", "no_embed_class", "pre_norm", "final_norm", "fc_norm", "qk_norm", "qkv_bias", "proj_bias",
+    "pool_include_prefix", "dynamic_img_size",
+)  # fmt: skip
 ARGUMENTS: Mapping[str, tuple[Callable[[str], Any], str]] = {
-    "class_token": (_flag, "True or False"),
-    "reg_tokens": (_registers, f"a number, 0 to {_MOST_REGISTERS}"),
-    "num_reg_tokens": (_registers, f"a number, 0 to {_MOST_REGISTERS}"),
-    "no_embed_class": (_flag, "True or False"),
+    **dict.fromkeys(_FLAGS, (_flag, "True or False")),
+    **dict.fromkeys(("reg_tokens", "num_reg_tokens"), (_registers, f"a number, 0 to {_MOST_REGISTERS}")),
     "global_pool": (str, "token, avg, max, avgmax or map"),
-    "pre_norm": (_flag, "True or False"),
-    "final_norm": (_flag, "True or False"),
-    "fc_norm": (_flag, "True or False"),
     "init_values": (_layer_scale, "a number or None"),
-    "qk_norm": (_flag, "True or False"),
-    "qkv_bias": (_flag, "True or False"),
-    "proj_bias": (_flag, "True or False"),
-    "pool_include_prefix": (_flag, "True or False"),
-    "dynamic_img_size": (_flag, "True or False"),
 }
 """Arguments of timm's network classes that a form can set: how their text is read, and what is right, in words."""
 
@@ -105,11 +99,6 @@ def parse_form(form: str) -> tuple[str, tuple[tuple[str, Any], ...]]:
         except (ValueError, KeyError):
             raise UserError(f"architecture: form: {name} must be {right}, got {shortened(text)}") from None
     return base, tuple(sorted(arguments.items()))
-
-
-def form_args(form: str) -> dict[str, Any]:
-    """Arguments of a form that timm's function for its model does not set itself."""
-    return dict(parse_form(form)[1])
 
 
 def build_form(form: str, device: str | None, sizes: Mapping[str, Any]) -> ViTNetwork:

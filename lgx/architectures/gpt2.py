@@ -113,9 +113,23 @@ class GPT2Architecture(Architecture):
             UserError: If transformers is not installed.
         """
         with extra("nlp", f"architecture {name_of(self)}"):
-            from lgx.architectures.gpt2_model import GPT2Classifier, gpt2_config
-        config = gpt2_config(
-            self.depth, self.embed_dim, self.num_heads, self.max_len, self.vocab_size, self.num_classes, drop_rate
+            from transformers import GPT2Config
+
+            from lgx.architectures.gpt2_model import GPT2Classifier
+        config = GPT2Config(
+            vocab_size=self.vocab_size,
+            n_positions=self.max_len,
+            n_embd=self.embed_dim,
+            n_layer=self.depth,
+            n_head=self.num_heads,
+            num_labels=self.num_classes,
+            bos_token_id=self.pad_id,
+            eos_token_id=self.pad_id,
+            pad_token_id=self.pad_id,
+            resid_pdrop=drop_rate,
+            embd_pdrop=drop_rate,
+            attn_pdrop=drop_rate,
+            attn_implementation="sdpa",
         )
         with building_on(device):
             return GPT2Classifier(config)

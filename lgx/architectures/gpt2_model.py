@@ -2,30 +2,9 @@
 
 import torch
 from torch import Tensor
-from transformers import GPT2Config, GPT2ForSequenceClassification
+from transformers import GPT2ForSequenceClassification
 
 from lgx.errors import UserError
-
-
-def gpt2_config(
-    depth: int, embed_dim: int, num_heads: int, max_len: int, vocab_size: int, num_classes: int, dropout: float
-) -> GPT2Config:
-    """Transformers' configuration of a :class:`~lgx.architectures.gpt2.GPT2Architecture`; the last token pads."""
-    return GPT2Config(
-        vocab_size=vocab_size,
-        n_positions=max_len,
-        n_embd=embed_dim,
-        n_layer=depth,
-        n_head=num_heads,
-        num_labels=num_classes,
-        bos_token_id=vocab_size - 1,
-        eos_token_id=vocab_size - 1,
-        pad_token_id=vocab_size - 1,
-        resid_pdrop=dropout,
-        embd_pdrop=dropout,
-        attn_pdrop=dropout,
-        attn_implementation="sdpa",
-    )
 
 
 class GPT2Classifier(GPT2ForSequenceClassification):

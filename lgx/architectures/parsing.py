@@ -7,7 +7,7 @@ from typing import Any
 from lgx.architectures.base import DEFAULT_FAMILY, Architecture
 from lgx.architectures.describing import vit_of_timm
 from lgx.architectures.registry import FAMILIES, NAMED
-from lgx.architectures.vit import ViTArchitecture
+from lgx.architectures.vit import ViTArchitecture, vit_only
 from lgx.core.task import Kind
 from lgx.errors import UserError
 
@@ -21,12 +21,7 @@ def parse_architecture(text: str, **overrides: Any) -> ViTArchitecture:
     Raises:
         UserError: If the name or a key is unknown, a value is malformed, or it is a text model.
     """
-    architecture = parse_any_architecture(text, **overrides)
-    if not isinstance(architecture, ViTArchitecture):
-        raise UserError(
-            f"architecture {text!r}: reads text, but an image model is needed; for example 6-Small or {_EXAMPLE}"
-        )
-    return architecture
+    return vit_only(parse_any_architecture(text, **overrides), f"architecture {text!r}")
 
 
 def parse_any_architecture(text: str, **overrides: Any) -> Architecture:

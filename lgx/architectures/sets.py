@@ -8,13 +8,13 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from lgx.architectures.base import Architecture
 from lgx.architectures.gpt2 import GPT2Architecture
 from lgx.architectures.registry import architecture_from_dict, name_of
 from lgx.architectures.vit import ViTArchitecture
-from lgx.core.schema import shortened
+from lgx.core.schema import check_fields, shortened
 from lgx.errors import UserError
 from lgx.host.safety import LARGEST_JSON, parse_json, read_at_most
 
@@ -122,21 +122,15 @@ def read_architectures(path: str, base: Architecture | None = None) -> list[Arch
     content = read_at_most(Path(path), LARGEST_JSON + 1, remedy)
     if len(content) > LARGEST_JSON:
         raise UserError(f"{path}: more than {LARGEST_JSON:,} bytes; {remedy}")
-    try:
-        lines = content.decode().splitlines()
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not a text file; {remedy}") from error
-    read = [_read_line(f"{path}, line {n}", line, base) for n, line in enumerate(lines, 1) if line.strip()]
+    lines = enumerate(content.splitlines(), 1)
+    read = [_read_line(f"{path}, line {n}", line, base) for n, line in lines if line.strip()]
     if not read:
         raise UserError(f"{path}: holds no architecture; write one with `lgx sample ViTs-1K --out {path}`")
     return read
 
 
-def _read_line(place: str, line: str, base: Architecture | None) -> Architecture:
-    values: Any = parse_json(line, place, "expected one architecture per line")
-    if not isinstance(values, dict):
-        example = (base or ViTArchitecture()).to_dict()
-        raise UserError(f"{place}: holds a {type(values).__name__}, expected an object such as {example}")
+def _read_line(place: str, line: bytes, base: Architecture | None) -> Architecture:
+    values = check_fields(parse_json(line, place, "expected one architecture per line"), {}, place)
     values.pop("name", None)
     try:
         default = base or type(architecture_from_dict({k: v for k, v in values.items() if k == "family"}))()

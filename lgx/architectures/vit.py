@@ -1,5 +1,6 @@
 """The ViT family: vision transformers, plain or of another form, built with timm."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,15 +11,14 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from lgx.architectures.base import Architecture
-from lgx.architectures.forms import ViTNetwork, build_form, form_args, meta_network, parse_form, same_form
+from lgx.architectures.forms import ViTNetwork, build_form, meta_network, parse_form, same_form
 from lgx.architectures.meta_device import building_on
 from lgx.architectures.registry import name_of, register_family
 from lgx.architectures.vit_model import SegmentationViT, grid_of, segmenting, share_stages, without_pooling
-from lgx.core.schema import shortened
+from lgx.core.schema import CLASSES, shortened
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 
-_MOST_CLASSES = 1_000_000
 _MOST_PATCHES = 2**20
 _LARGEST_MLP_RATIO = 1000
 
@@ -83,27 +83,17 @@ class ViTArchitecture(Architecture):
         if type(self.mlp_ratio) not in (int, float):
             raise UserError(f"architecture: mlp_ratio must be a number, got {shortened(self.mlp_ratio)}")
         self.check_range("mlp_ratio", self.mlp_ratio, _LARGEST_MLP_RATIO)
-        if int(self.embed_dim * self.mlp_ratio) < 1:
-            raise UserError(
-                f"architecture: mlp_ratio {self.mlp_ratio} leaves the MLP no hidden width; choose a larger one"
-            )
+        self.check_range("embed_dim * mlp_ratio", int(self.embed_dim * self.mlp_ratio), math.inf)
         if self.kind not in self.kinds:
             raise UserError(f"architecture: kind of a ViT must be {' or '.join(self.kinds)}, got {str(self.kind)[:40]}")
-        if type(self.num_classes) is not int or not 0 <= self.num_classes <= _MOST_CLASSES:
-            raise UserError(
-                f"architecture: num_classes must be a whole number, 0 to {_MOST_CLASSES:,}, got "
-                f"{shortened(self.num_classes)}"
-            )
+        if not CLASSES.holds(self.num_classes):
+            raise UserError(f"architecture: num_classes is {shortened(self.num_classes)}, expected {CLASSES.words}")
         if self.img_size % self.patch_size:
             raise UserError(
                 f"architecture: patch_size {self.patch_size} does not divide img_size {self.img_size}; "
                 f"choose one that does"
             )
-        if (patches := (self.img_size // self.patch_size) ** 2) > _MOST_PATCHES:
-            raise UserError(
-                f"architecture: patch_size {self.patch_size} cuts an image of {self.img_size} px into {patches:,} "
-                f"patches; choose a larger one, at most {_MOST_PATCHES:,} patches are allowed"
-            )
+        self.check_range("(img_size / patch_size)**2", (self.img_size // self.patch_size) ** 2, _MOST_PATCHES)
         if self.stages is not None:
             self._check_stages(self.stages)
             object.__setattr__(self, "stages", tuple(self.stages))
@@ -250,7 +240,7 @@ class ViTArchitecture(Architecture):
         form = values.pop("form", "")
         del values["stages"]
         tokens = {"global_pool": ""} if values.pop("kind") == "segmentation" else {}
-        return (form_args(form) if form else {}) | values | tokens
+        return (dict(parse_form(form)[1]) if form else {}) | values | tokens
 
     def build(self, device: str | None = None, drop_rate: float = 0.0) -> ViTNetwork:
         """Build the timm model with timm's own random initialization.

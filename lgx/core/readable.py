@@ -53,11 +53,6 @@ def digits(value: float) -> str:
     return f"{value:#.4g}".rstrip(".") if abs(value) < 10_000 else f"{value:.4g}"
 
 
-def per_second(rate: float) -> str:
-    """A rate in three digits or as a whole number: ``2.41``, ``85.2``, ``1,204``."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:#.3g}".rstrip(".")
-
-
 def lasting(seconds: float) -> str:
     """A time in one unit or two: ``2.4 s``, ``45 s``, ``3 min 20 s``, ``2 h 05 min``, ``4 d 03 h``."""
     if not math.isfinite(seconds):

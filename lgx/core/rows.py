@@ -134,37 +134,20 @@ _READERS: dict[str, Callable[[str], Any]] = {"epochs": _whole, "value": float, "
 
 
 def add_rows(path: str | Path, rows: Iterable[Row]) -> None:
-    """Add rows to a file that may not exist yet, atomically; of several processes one after the other adds its rows."""
-    with changing(Path(path).parent):
-        old = read_rows(path) if Path(path).is_file() else []
-        write_rows(path, [*old, *rows])
+    """Add rows to a file that may not exist yet; see :func:`keep_rows`."""
+    keep_rows(path, lambda row: True, rows)
 
 
-def replace_rows(path: str | Path, run: str | Path, rows: Iterable[Row]) -> None:
-    """Add the rows of a run to a file like :func:`add_rows`, in place of all its earlier ones.
+def keep_rows(path: str | Path, is_kept: Callable[[Row], bool], new: Iterable[Row] = ()) -> None:
+    """Remove rows from a file and add others, atomically; of several processes one after the other changes the file.
 
     Args:
-        path: The file.
-        run: The run's folder.
-        rows: Its rows.
+        path: The file, which need not exist. It is written only if it changes.
+        is_kept: Whether a row of the file stays.
+        new: The rows to add.
     """
     with changing(Path(path).parent):
         old = read_rows(path) if Path(path).is_file() else []
-        own = Path(run).resolve()
-        write_rows(path, [*(row for row in old if Path(row.run).resolve() != own), *rows])
-
-
-def keep_rows(path: str | Path, is_kept: Callable[[Row], bool]) -> None:
-    """Remove all other rows from a file, atomically; a file that has none of them, or no file, stays as it is.
-
-    Args:
-        path: The file.
-        is_kept: Whether a row stays.
-    """
-    if not Path(path).is_file():
-        return
-    with changing(Path(path).parent):
-        old = read_rows(path)
-        kept = [row for row in old if is_kept(row)]
-        if len(kept) < len(old):
-            write_rows(path, kept)
+        rows = [*filter(is_kept, old), *new]
+        if rows != old:
+            write_rows(path, rows)

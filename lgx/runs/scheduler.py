@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from lgx.core.rows import Row, read_rows, replace_rows
+from lgx.core.rows import Row, keep_rows, read_rows
 from lgx.errors import UserError
 from lgx.runs.executors import Failure
 from lgx.runs.jobs import Job, change_of, make_job
@@ -123,8 +123,9 @@ def run_rows(job: Job) -> list[Row]:
 
 def _collect(job: Job, results: Path, rows_of: Callable[[Job], list[Row]]) -> Failure | None:
     """Add the rows of a run to those of the sweep, in place of its earlier ones."""
+    own = Path(job.folder).resolve()
     try:
-        replace_rows(results, job.folder, rows_of(job))
+        keep_rows(results, lambda row: Path(row.run).resolve() != own, rows_of(job))
     except UserError as error:
         return Failure(str(error))
     return None

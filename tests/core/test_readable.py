@@ -2,7 +2,7 @@
 
 import pytest
 
-from lgx.core.readable import aligned, digits, lasting, measured, per_second, tag_in_words
+from lgx.core.readable import aligned, digits, lasting, measured, tag_in_words
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,6 @@ def test_metrics_have_words():
         "mean IoU",
         "test a loss",
     ]
-
-
-def test_rates_have_three_digits_or_none_behind_the_point():
-    assert [per_second(rate) for rate in (0.5, 2.414, 85.23, 1204.4)] == ["0.500", "2.41", "85.2", "1,204"]
 
 
 def test_numbers_are_aligned_at_the_right():

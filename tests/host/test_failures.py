@@ -141,10 +141,7 @@ def test_our_own_errors_and_other_kinds_pass():
         raise KeyError("x")
 
 
-def test_writers_report_the_systems_error():
-    with pytest.raises(OSError, match="No space left") as caught, write_errors():
-        raise RuntimeError("I/O error: No space left on device (os error 28)")
-    assert caught.value.errno == errno.ENOSPC
+def test_what_is_no_error_of_a_writer_passes():
     with pytest.raises(PermissionError), write_errors():
         raise PermissionError(errno.EACCES, "denied")
     with pytest.raises(TypeError), write_errors(RuntimeError):

@@ -1,7 +1,6 @@
 """Full disks, unwritable folders, files damaged during a run: one sentence, and no partial files."""
 
 import errno
-import os
 import resource
 import sys
 import time
@@ -16,7 +15,7 @@ from data_modules.shards import write_shards
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
-from lgx.host.failures import as_os_error
+from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
 from tests.support import fake_data
 from tests.support.command_line import ARCH, Result, arguments, lgx
@@ -214,9 +213,11 @@ def test_a_message_names_the_file_and_not_its_temporary_file(tmp_path):
 
 
 def test_a_full_disk_is_recognized_in_errors_of_libraries():
-    error = as_os_error(RuntimeError('I/O error: No space left on device (os error 28) at path "/x/.tmpA"'))
-    assert (error.errno, error.strerror) == (errno.ENOSPC, os.strerror(errno.ENOSPC))
-    assert "is the disk full?" in str(as_os_error(RuntimeError("[enforce fail at inline_container.cc:671] .\nmore")))
+    with pytest.raises(OSError, match="No space left") as caught, write_errors():
+        raise RuntimeError('I/O error: No space left on device (os error 28) at path "/x/.tmpA"')
+    assert caught.value.errno == errno.ENOSPC
+    with pytest.raises(OSError, match="is the disk full"), write_errors():
+        raise RuntimeError("[enforce fail at inline_container.cc:671] .\nmore")
 
 
 @pytest.mark.parametrize("kept", [0, 1, 100, 0.5, 0.9, -1])
