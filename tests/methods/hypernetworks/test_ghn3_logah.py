@@ -181,7 +181,7 @@ def test_an_architecture_set_is_read_from_json_lines(fit, tmp_path):
     ("lines", "words"),
     [
         (['{"depth": 2}', '{"depth": 2'], ("line 2", "not valid JSON")),
-        (['{"depth": 2}', "", "[3]"], ("line 3", "list")),
+        (['{"depth": 2}', "", "[3]"], ("line 3", "expected keys and values")),
         (['{"deph": 2}'], ("line 1", "deph")),
         (['{"depth": 2, "embed_dim": 10, "num_heads": 3}'], ("line 1", "num_heads 3")),
         (['{"depth": "two"}'], ("line 1", "depth must be a whole number")),
