@@ -22,7 +22,6 @@ class PlanOptions:
         throughput: Training examples per second and GPU, measured elsewhere; the plan then shows hours.
         tflops: Peak TFLOP/s of a GPU at the run's precision; with mfu the plan then shows hours.
         mfu: Share of the peak that training reaches (model FLOPs utilization).
-        measure: Time a few steps of this network on synthetic data on this machine; the plan then shows hours.
         samples: Number of training examples, instead of the known number of the data set: 23976, or for several sets
             gtsrb=23976,ham10000=9013.
         json: File to write the plan to.
@@ -37,7 +36,6 @@ class PlanOptions:
     throughput: float | None = None
     tflops: float | None = None
     mfu: float = 0.4
-    measure: bool = False
     samples: int | str | None = None
     json: str | None = None
     force: bool = False
@@ -49,8 +47,8 @@ class PlanOptions:
                 raise UserError(f"--{option}: must be positive, got {value:g}")
         if self.mfu > 1:
             raise UserError(f"--mfu: expected a share in (0, 1], got {self.mfu:g}")
-        if sum((self.throughput is not None, self.tflops is not None, self.measure)) > 1:
-            raise UserError("--throughput, --tflops, --measure: each of them says how fast the run is; give only one")
+        if self.throughput is not None and self.tflops is not None:
+            raise UserError("--throughput, --tflops: each of them says how fast the run is; give only one")
         self.known_samples("")
 
     def known_samples(self, task: str) -> int | None:

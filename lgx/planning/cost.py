@@ -1,8 +1,7 @@
 """Cost of one training step: FLOPs, memory on each GPU, and the state that is kept."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,126 +58,140 @@ def precision_of(name: str) -> Precision:
 
 
 @dataclass(frozen=True)
-class StepCost:
-    """Cost of one training step on one GPU.
+class Parameters:
+    """Numbers of parameters.
 
     Attributes:
-        trained: Parameters that are trained.
-        frozen: Parameters of the network that are not.
-        forward: FLOPs of one example's forward pass, without the teacher's.
-        own: FLOPs of a forward pass that do not depend on its batch: those of a hypernetwork itself.
-        weights: Bytes of the network's parameters and buffers.
-        gradients: Bytes of the gradients of one step.
-        all_gradients: Bytes of the gradients of all that is trained.
-        activations: Bytes that the backward pass of a batch needs; of the largest architecture of a set.
+        trained: Trained parameters.
+        frozen: Parameters of the network that are not trained.
+        teacher: Parameters of the teacher.
     """
 
     trained: int
     frozen: int
-    forward: float
-    own: float
-    weights: int
-    gradients: int
-    all_gradients: int
-    activations: int
+    teacher: int
 
 
 @dataclass(frozen=True)
-class TeacherCost:
-    """Cost of a teacher.
+class Flops:
+    """Floating-point operations of matrix products, two per multiply-accumulate; other operations are not counted.
 
     Attributes:
-        parameters: Its parameters.
-        weights: Bytes of its parameters and buffers.
-        forward: FLOPs of one example's forward pass.
-        width: Width of its features.
+        forward: One example's share of a batch's forward pass; of an architecture set the mean. A hypernetwork's own
+            work, which does not depend on the batch, is in it.
+        teacher: Forward pass of one example through the teacher.
     """
 
-    parameters: int = 0
-    weights: int = 0
-    forward: float = 0.0
-    width: int = 768
+    forward: float
+    teacher: float
+
+    @property
+    def example(self) -> float:
+        """Training on one example: three times ``forward``, and once ``teacher``."""
+        return PASSES * self.forward + self.teacher
 
 
-def teacher_cost(method: Method) -> tuple[TeacherCost, str | None]:
-    """Cost of the teacher, and a sentence where it cannot be counted."""
-    request = method.teacher_request()
-    if request is None:
-        return TeacherCost(), None
-    name, task = request.source, largest_task(method)
-    with fake_tensors():
-        teacher = load_teacher(name, task)
-        if teacher is None:
-            return TeacherCost(), (
-                f"Not counted: the teacher {name}, whose files are not here; give a timm model of its size instead "
-                f"(--model.{method.teacher_option} deit_base_patch16_224, for example) to count it."
-            )
-        inputs = empty_batch(method, task, 2).inputs
-        try:
-            with FlopCounterMode(display=False) as counter:
-                (teacher.features if request.features_only else teacher)(inputs)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0][:100]
-            return TeacherCost(), f"Not counted: the teacher {name}, which cannot read this task's inputs ({reason})."
-    model = teacher.model
-    width = int(getattr(model, "num_features", 768))
-    return TeacherCost(teacher.num_parameters, held(model), counter.get_total_flops() / len(inputs), width), None
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on each GPU at the end of a forward pass, when memory use is highest.
+
+    Attributes:
+        weights: Parameters and buffers of the network.
+        teacher: Those of the teacher.
+        gradients: Gradients of one step.
+        optimizer: The optimizer's state; None where it could not be counted.
+        buckets: Copies of the gradients of all that is trained, which DDP exchanges.
+        activations: What the backward pass of a batch needs; of the largest architecture of a set.
+    """
+
+    weights: int
+    teacher: int
+    gradients: int
+    optimizer: int | None
+    buckets: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return sum(value or 0 for value in asdict(self).values())
 
 
-def step_cost(step: PlannedStep, batch_size: int, precision: Precision, teacher_width: int) -> StepCost:
-    """Count what a step costs, by running its forward pass on fake tensors.
+def step_cost(step: PlannedStep, batch_size: int, precision: Precision) -> tuple[Parameters, Flops, Memory, list[str]]:
+    """Count what a step costs on one GPU, by running its forward pass on fake tensors.
 
     Each step of a hypernetwork trains another architecture. The FLOPs of a transformer of L layers and width D are a
     constant plus a multiple of L D plus a multiple of L D²: they are counted for some architectures of the set, and
     their mean over the set follows. Memory is that of the largest architecture.
 
     Args:
-        step: The step of a method that knows its tasks; the method's network is set here.
+        step: The step of a method that knows its tasks; the method's network and teacher are set here.
         batch_size: Examples of a batch.
         precision: Types of numbers.
-        teacher_width: Width of the teacher's features.
+
+    Returns:
+        Parameters, FLOPs, memory with the buckets of DDP, and what could not be counted, in sentences.
     """
     method: Method = step.method
-    task = largest_task(method)
-    taught = task if task.is_labeled else replace(task, num_classes=method.architecture.num_classes)
-    method.teacher = StandInTeacher(teacher_width, taught) if method.teacher_request() else None
-    if step.architectures:
-        forward, own = _flops_of_set(step)
-        with step.restricted_to(spread(step.architectures)[-1]):
-            count = _count_fake(step, batch_size, precision)
-    else:
-        count = _count_fake(step, batch_size, precision)
-        forward, own = count.flops / batch_size, 0.0
-    trained = [p for p in method.network.parameters() if p.requires_grad]
-    return StepCost(
-        trained=sum(p.numel() for p in trained),
-        frozen=sum(p.numel() for p in method.network.parameters() if not p.requires_grad),
-        forward=forward,
-        own=own,
-        weights=held(method.network),
-        gradients=count.gradients,
-        all_gradients=sum(p.nbytes for p in trained),
-        activations=count.saved,
-    )
-
-
-def _flops_of_set(step: PlannedStep) -> tuple[float, float]:
-    """FLOPs of one example through the architectures of a step, and FLOPs of a step that do not depend on its batch.
-
-    Both are means over the set. Batches of one and two examples separate them.
-    """
-    step.method.network = network_of(step).train()
-    one, two = (mean_over_set(step, partial(_flops, step, size)) for size in (1, 2))
-    return two - one, 2 * one - two
-
-
-def mean_over_set(step: PlannedStep, measure: Callable[[], float]) -> float:
-    """Mean over the architectures of a step, measured on some of them."""
-    chosen, costs = spread(step.architectures), []
+    teacher, problems = _count_teacher(method)
+    chosen = spread(step.architectures)
+    counts = []
     for architecture in chosen:
         with step.restricted_to(architecture):
-            costs.append(measure())
-    return mean_over(step.architectures, chosen, costs)
+            counts.append(_count(step, batch_size, precision))
+    if chosen:
+        forward = mean_over(step.architectures, chosen, [count.flops for count in counts])
+    else:
+        counts.append(_count(step, batch_size, precision))
+        forward = counts[-1].flops
+    trained = [p for p in method.network.parameters() if p.requires_grad]
+    state = _optimizer_bytes(method)
+    if state is None:
+        problems.append("Not counted: the optimizer's state, which its class makes on real parameters alone.")
+    frozen = sum(p.numel() for p in method.network.parameters() if not p.requires_grad)
+    parameters = Parameters(sum(p.numel() for p in trained), frozen, teacher.parameters)
+    buckets = sum(p.nbytes for p in trained)
+    memory = Memory(_held(method.network), teacher.weights, counts[-1].gradients, state, buckets, counts[-1].saved)
+    return parameters, Flops(forward / batch_size, teacher.forward), memory, problems
+
+
+class _Teacher(NamedTuple):
+    """Parameters of a teacher, bytes of its parameters and buffers, and FLOPs of one example's forward pass."""
+
+    parameters: int = 0
+    weights: int = 0
+    forward: float = 0.0
+
+
+def _count_teacher(method: Method) -> tuple[_Teacher, list[str]]:
+    """Count the teacher, and give the method a stand-in for it; a sentence where it cannot be counted."""
+    request = method.teacher_request()
+    if request is None:
+        method.teacher = None
+        return _Teacher(), []
+    name, task, width = request.source, largest_task(method), 768
+    found, problems = _Teacher(), list[str]()
+    with fake_tensors():
+        teacher = load_teacher(name, task)
+        if teacher is None:
+            problems.append(
+                f"Not counted: the teacher {name}, whose files are not here; give a timm model of its size instead "
+                f"(--model.{method.teacher_option} deit_base_patch16_224, for example) to count it."
+            )
+        else:
+            inputs = empty_batch(method, task, 2).inputs
+            try:
+                with FlopCounterMode(display=False) as counter:
+                    (teacher.features if request.features_only else teacher)(inputs)
+                forward = counter.get_total_flops() / len(inputs)
+                found = _Teacher(teacher.num_parameters, _held(teacher.model), forward)
+                width = int(getattr(teacher.model, "num_features", width))
+            except (RuntimeError, AssertionError) as error:
+                reason = str(error).splitlines()[0][:100]
+                problems.append(f"Not counted: the teacher {name}, which cannot read this task's inputs ({reason}).")
+    taught = task if task.is_labeled else replace(task, num_classes=method.architecture.num_classes)
+    method.teacher = StandInTeacher(width, taught)
+    return found, problems
 
 
 def largest_task(method: Method) -> Task:
@@ -199,7 +212,7 @@ def empty_batch(method: Method, task: Task, size: int, dtype: torch.dtype = torc
     return Batch(inputs, torch.zeros(size, *of_example, dtype=torch.long), task.name)
 
 
-def held(network: nn.Module) -> int:
+def _held(network: nn.Module) -> int:
     """Bytes of a network's parameters and buffers; shared ones count once."""
     return stored([*network.parameters(), *network.buffers()])
 
@@ -225,19 +238,15 @@ class _Count(NamedTuple):
     gradients: int
 
 
-def _flops(step: PlannedStep, batch_size: int) -> float:
-    return _count(step, batch_size, PRECISIONS["32"]).flops
-
-
-def _count_fake(step: PlannedStep, batch_size: int, precision: Precision) -> _Count:
-    """Give a method its network of fake tensors, and run a batch through it."""
-    with fake_tensors():
-        step.method.network = network_of(step, precision.weights).train()
-        return _count(step, batch_size, precision)
-
-
 def _count(step: PlannedStep, batch_size: int, precision: Precision) -> _Count:
-    """Run the forward pass of one batch, within :func:`fake_tensors` or on real tensors."""
+    """Give a method its network of fake tensors, and run the forward pass of a batch."""
+    method: Method = step.method
+    with fake_tensors():
+        method.network = network_of(step, precision.weights).train()
+        return _count_batch(step, batch_size, precision)
+
+
+def _count_batch(step: PlannedStep, batch_size: int, precision: Precision) -> _Count:
     method: Method = step.method
     batch = empty_batch(method, largest_task(method), batch_size, precision.weights)
     saved: dict[int, Tensor] = {}
@@ -299,7 +308,7 @@ def _key(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def optimizer_bytes(method: Method) -> int | None:
+def _optimizer_bytes(method: Method) -> int | None:
     """Bytes of the optimizer's state, measured by one step on parameters without memory.
 
     Args:

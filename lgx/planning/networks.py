@@ -50,15 +50,14 @@ def fake(build: Callable[[], N], dtype: torch.dtype = torch.float32) -> N:
     return network.to_empty(device="cpu")
 
 
-def network_of(step: PlannedStep, dtype: torch.dtype = torch.float32, real: bool = False) -> nn.Module:
-    """The network that a method trains, at a random start, without reading a file.
+def network_of(step: PlannedStep, dtype: torch.dtype = torch.float32) -> nn.Module:
+    """The network that a method trains, at a random start, without reading a file; within :func:`fake_tensors`.
 
     Args:
         step: The method's step; the method knows its tasks.
-        dtype: Type of its parameters.
-        real: Whether to give it weights; a network that ``needs_memory`` always has them.
+        dtype: Type of its parameters; only those of a network that ``needs_memory`` are real.
     """
-    if real or step.needs_memory:
+    if step.needs_memory:
         with unset_fake_temporarily():
             return step.build().to(dtype)
     return fake(step.build, dtype)
@@ -99,25 +98,23 @@ class StandInTeacher(Teacher):
         return Features(summary, summary[:, :, None, None])
 
 
-def load_teacher(name: str, task: Task, real: bool = False) -> Teacher | None:
+def load_teacher(name: str, task: Task) -> Teacher | None:
     """A teacher by name, without downloading its weights, which do not matter; None where its shape is unknown here.
 
     Args:
         name: What :func:`lgx.artifacts.pretrained.load_pretrained` reads.
         task: The task that it teaches.
-        real: Whether to give it weights.
 
     Raises:
         UserError: If its file is damaged.
     """
-    make: Callable[[Callable[[], nn.Module]], nn.Module] = (lambda build: build()) if real else fake
     if Path(name.removeprefix(FOLDER).removeprefix(TEXT)).exists():
         with unset_fake_temporarily():
             source = load_pretrained(name)
-        network = PretrainedNetwork(source.name, make(lambda: source.model), None, source.mean, source.std)
+        network = PretrainedNetwork(source.name, fake(lambda: source.model), None, source.mean, source.std)
         return Teacher(network, task)
     if kind_of(name) != "timm" and not timm.is_model(name.split(".")[0]):
         return None
     arguments = TimmSource.parse(name)
-    model: Any = make(lambda: timm.create_model(arguments.model, pretrained=False, **arguments.arguments()))
+    model: Any = fake(lambda: timm.create_model(arguments.model, pretrained=False, **arguments.arguments()))
     return Teacher(PretrainedNetwork(name, model, None, *normalization_of(model)), task)

@@ -1,6 +1,6 @@
 """The plan of a run: its length, cost, memory and files, before it starts."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from jsonargparse import Namespace
@@ -8,83 +8,19 @@ from jsonargparse import Namespace
 from lgx.architectures import name_of
 from lgx.errors import UserError
 from lgx.methods.base import Method
-from lgx.planning.configured import Configured, configure
+from lgx.planning.configured import Configured, PlanOptions, configure
 from lgx.planning.cost import (
-    PASSES,
-    StepCost,
-    TeacherCost,
+    Flops,
+    Memory,
+    Parameters,
     empty_batch,
     largest_task,
     learngene_bytes,
-    optimizer_bytes,
     precision_of,
     step_cost,
     stored,
-    teacher_cost,
 )
-from lgx.planning.measured import measure
 from lgx.planning.steps import Steps, count_steps
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """Numbers of parameters.
-
-    Attributes:
-        trained: Trained parameters.
-        frozen: Parameters of the network that are not trained.
-        teacher: Parameters of the teacher.
-    """
-
-    trained: int
-    frozen: int
-    teacher: int
-
-
-@dataclass(frozen=True)
-class Flops:
-    """Floating-point operations of matrix products, two per multiply-accumulate; other operations are not counted.
-
-    Attributes:
-        forward: Forward pass of one example through the trained network; of an architecture set the mean.
-        own: A hypernetwork's own work per example: the work of a step that does not depend on the batch, divided by it.
-        teacher: Forward pass of one example through the teacher.
-        example: Training on one example: three times ``forward`` and ``own``, because the backward pass takes twice the
-            forward pass, and once ``teacher``.
-        total: The whole training.
-    """
-
-    forward: float
-    own: float
-    teacher: float
-    example: float
-    total: float
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Bytes on each GPU at the end of a forward pass, when memory use is highest.
-
-    Attributes:
-        weights: Parameters and buffers of the network.
-        teacher: Those of the teacher.
-        gradients: Gradients.
-        optimizer: The optimizer's state; None where it could not be counted.
-        buckets: Copies of the gradients that DDP exchanges.
-        activations: What the backward pass needs.
-    """
-
-    weights: int
-    teacher: int
-    gradients: int
-    optimizer: int | None
-    buckets: int
-    activations: int
-
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return sum(value or 0 for value in asdict(self).values())
 
 
 @dataclass(frozen=True)
@@ -142,12 +78,18 @@ class Plan:
     speed: Speed | None
     notes: tuple[str, ...]
 
+    @property
+    def total_flops(self) -> float:
+        """Floating-point operations of the whole training."""
+        return self.flops.example * self.steps.samples
+
     def to_dict(self) -> dict[str, Any]:
         """Plain types, with the derived values."""
         steps, values = self.steps, asdict(self)
         derived = ("effective_batch", "epochs", "samples_per_epoch", "samples")
         values["steps"] |= {name: getattr(steps, name) for name in derived}
         values["memory"]["total"] = self.memory.total
+        values["flops"] |= {"example": self.flops.example, "total": self.total_flops}
         values["data_bytes"] = self.example_bytes * steps.samples
         return values
 
@@ -179,27 +121,13 @@ def plan_of(run: Configured) -> Plan:
     sharded = _is_sharded(trainer, method)
 
     steps, sources = count_steps(method, run.data, trainer, options, processes)
-    teacher, problem = teacher_cost(method)
-    cost = step_cost(run.step, steps.batch, precision, teacher.width)
-    state = optimizer_bytes(method)
-    notes = _notes(run, sources, sharded)
-    if problem:
-        notes.append(problem)
-    if state is None:
-        notes.append("Not counted: the optimizer's state, which its class makes on real parameters alone.")
-
-    own = cost.own / steps.batch
-    example = PASSES * (cost.forward + own) + teacher.forward
-    flops = Flops(cost.forward, own, teacher.forward, example, example * steps.samples)
-    share, weights = processes if sharded else 1, list(method.network.state_dict().values())
-    memory = Memory(
-        weights=cost.weights // share,
-        teacher=teacher.weights,
-        gradients=cost.gradients // share,
-        optimizer=None if state is None else state // share,
-        buckets=cost.all_gradients if processes > 1 and not sharded and _copies_gradients(trainer) else 0,
-        activations=cost.activations,
-    )
+    parameters, flops, memory, problems = step_cost(run.step, steps.batch, precision)
+    state, weights = memory.optimizer, list(method.network.state_dict().values())
+    if sharded:
+        shares = {"weights": memory.weights // processes, "gradients": memory.gradients // processes}
+        memory = replace(memory, **shares, optimizer=None if state is None else state // processes)
+    if processes == 1 or sharded or not _copies_gradients(trainer):
+        memory = replace(memory, buckets=0)
     return Plan(
         model=type(method).__name__,
         architecture=name_of(method.architecture),
@@ -208,29 +136,23 @@ def plan_of(run: Configured) -> Plan:
         nodes=nodes,
         precision=word,
         steps=steps,
-        parameters=Parameters(cost.trained, cost.frozen, teacher.parameters),
+        parameters=parameters,
         flops=flops,
         memory=memory,
         example_bytes=empty_batch(method, largest_task(method), 1).inputs.nbytes,
         checkpoint_bytes=stored(weights) + (0 if run.checkpoint.save_weights_only else state or 0),
         learngene_bytes=learngene_bytes(run.step),
-        speed=_speed(run, steps, flops, word, cost, teacher),
-        notes=tuple(notes),
+        speed=_speed(run.options, steps, flops),
+        notes=(*_notes(run, sources, sharded), *problems),
     )
 
 
-def _speed(
-    run: Configured, steps: Steps, flops: Flops, precision: str, cost: StepCost, teacher: TeacherCost
-) -> Speed | None:
-    options = run.options
+def _speed(options: PlanOptions, steps: Steps, flops: Flops) -> Speed | None:
     if options.throughput is not None:
         throughput, source = options.throughput, "as given"
     elif options.tflops is not None:
         throughput = options.tflops * 1e12 * options.mfu / flops.example
         source = f"{options.tflops:g} TFLOP/s, of which {100 * options.mfu:g} % are reached"
-    elif options.measure:
-        rate, source = measure(run.step, steps.batch, precision, run.trainer.accelerator, cost, teacher)
-        throughput = rate / flops.example
     else:
         return None
     hours = steps.samples / (throughput * steps.processes) / 3600
@@ -246,15 +168,13 @@ def _notes(run: Configured, sources: tuple[str, ...], sharded: bool) -> list[str
     if method.evaluates_starts and options.tflops is not None:
         notes.append(
             "A hypernetwork's thin products and many small operations reach a smaller share of TFLOP/s than an "
-            "ordinary network: measure it (--measure on such a GPU) before you trust this time."
+            "ordinary network: measure some steps on such a GPU, and give --throughput, before you trust this time."
         )
     if sharded:
         notes.append(
             "trainer.strategy shares weights, gradients and the optimizer's state among all GPUs; a whole layer comes "
             "on top."
         )
-    if options.measure:
-        notes.append("Measured on one process here: what several lose by waiting for each other is not in it.")
     return notes
 
 

@@ -39,13 +39,12 @@ def _work(plan: Plan) -> Iterator[Line]:
     beside = [f"{amount(parameters.frozen)} frozen"] * (parameters.frozen > 0)
     beside += [f"{amount(parameters.teacher)} of the teacher"] * (parameters.teacher > 0)
     yield "parameters trained", amount(parameters.trained), ", ".join(beside)
-    own = f"and {amount(flops.own)} of the hypernetwork's own" if flops.own else ""
-    yield "FLOPs forward", amount(flops.forward), own or "an example; 2 per multiply-accumulate"
+    yield "FLOPs forward", amount(flops.forward), "an example; 2 per multiply-accumulate"
     if flops.teacher:
         yield "FLOPs of the teacher", amount(flops.teacher), "an example"
     terms = "3 x forward" + " + 1 x teacher" * bool(flops.teacher)
     yield "FLOPs of training", amount(flops.example), f"an example: {terms}"
-    yield "FLOPs in all", f"{flops.total:.3g}", ""
+    yield "FLOPs in all", f"{plan.total_flops:.3g}", ""
 
 
 def _memory(plan: Plan) -> Iterator[Line]:
@@ -69,7 +68,7 @@ def _files(plan: Plan) -> Iterator[Line]:
 
 def _time(plan: Plan) -> Iterator[Line]:
     if plan.speed is None:
-        yield "time", "?", "give --throughput, or --tflops and --mfu, or --measure"
+        yield "time", "?", "give --throughput, or --tflops and --mfu"
         return
     speed = plan.speed
     yield "time", duration(speed.hours), f"of training, without validation and tests: {speed.gpu_hours:.3g} GPU hours"

@@ -15,7 +15,7 @@ def test_flops_are_those_of_the_architecture_and_three_passes():
     forward = 2 * cost_of(configure(BASE).method.architecture).macs
     assert planned.flops.forward == pytest.approx(forward, rel=1e-6)
     assert planned.flops.example == pytest.approx(3 * forward)
-    assert planned.flops.total == pytest.approx(3 * forward * planned.steps.samples)
+    assert planned.total_flops == pytest.approx(3 * forward * planned.steps.samples)
 
 
 def test_an_ancestor_costs_only_its_forward_pass():
@@ -41,7 +41,6 @@ def test_the_expected_cost_over_a_set_is_its_mean():
     options = [*hyper, f"--model.arch={arch}", BASE[2], *OFFLINE]
     once, twice = (plan(*options, f"--model.meta_batch={m}").flops for m in (1, 2))
     assert twice.forward == pytest.approx(2 * once.forward, rel=0.01)
-    assert once.own > 0
 
 
 def test_time_follows_from_the_speed_that_is_given():
@@ -49,14 +48,5 @@ def test_time_follows_from_the_speed_that_is_given():
     assert planned.speed.hours == pytest.approx(planned.steps.samples / 1000 / 3600)
     assert planned.speed.gpu_hours == pytest.approx(2 * planned.speed.hours)
     by_flops = plan(*BASE, "--gpus=2", "--trainer.max_epochs=4", "--tflops=100", "--mfu=0.25").speed
-    assert by_flops.gpu_hours == pytest.approx(planned.flops.total / 25e12 / 3600)
+    assert by_flops.gpu_hours == pytest.approx(planned.total_flops / 25e12 / 3600)
     assert plan(*BASE).speed is None
-
-
-@pytest.mark.parametrize("model", ["Finetune", "LoGAH"])
-def test_time_follows_from_a_speed_that_is_measured(model):
-    options = [*LOW_RANK, "--model.set_size=2"] if model == "LoGAH" else []
-    speed = plan(f"--model={model}", *BASE[1:], *options, "--measure=true", "--trainer.accelerator=cpu").speed
-    assert 0 < speed.throughput < 1e6
-    assert "measured here" in speed.source
-    assert "step of 8 in 32-true" in speed.source

@@ -46,7 +46,6 @@ def test_a_mistake_ends_with_one_sentence(options, sentence):
         ({"throughput": float("inf")}, "--throughput: must be positive, got inf"),
         ({"mfu": 1.5, "tflops": 100.0}, r"--mfu: expected a share in \(0, 1\], got 1.5"),
         ({"tflops": 100.0, "throughput": 5.0}, "each of them says how fast the run is; give only one"),
-        ({"tflops": 100.0, "measure": True}, "each of them says how fast the run is; give only one"),
         ({"samples": "many"}, "--samples: expected a number, or NAME=NUMBER,NAME=NUMBER for several sets, got many"),
         ({"samples": "cifar10=100,200"}, "--samples: expected a number, or NAME=NUMBER"),
         ({"samples": 0}, "--samples: expected a number, or NAME=NUMBER"),
