@@ -13,7 +13,7 @@ from typing import NoReturn
 from lgx.core.version import __version__
 from lgx.errors import Preempted, UserError
 from lgx.host import launcher
-from lgx.host.failures import WORKER_KILLED, describe, worker_was_killed
+from lgx.host.failures import describe
 from lgx.host.signals import one_interrupt
 from lgx.host.startup import collect_rarely, exit_at_once, skip_unused_imports
 
@@ -105,9 +105,8 @@ def main(args: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         _fail(argv[0], "interrupted; finished files are complete, resume a run with --ckpt_path last", 130)
     except Exception as error:
-        if worker_was_killed(error):  # checked first, because another error may hide this one
-            _fail(argv[0], WORKER_KILLED, 1)
-        if isinstance(error, UserError):
+        message = describe(error)  # asked first: a UserError may hide that a data loading process was killed
+        if isinstance(error, UserError) and message is None:
             _let_first_process_report(2)
             _fail(argv[0], _user_message(error), 2)
         if isinstance(error, Preempted):
@@ -115,7 +114,7 @@ def main(args: Sequence[str] | None = None) -> None:
         if isinstance(error, BrokenPipeError):  # the reader, for example `head`, has closed our output
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes stdout when it exits
             raise SystemExit(128 + signal.SIGPIPE) from None
-        if (message := describe(error)) is None:
+        if message is None:
             raise
         _fail(argv[0], message, 1)
 

@@ -15,7 +15,7 @@ _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Error numbers of a full disk, a full quota, and a file above the size limit."""
 
 _PEER_LOST = "another process of this run ended; read its message, or it was killed; resume with --ckpt_path last"
-WORKER_KILLED = (
+_WORKER_KILLED = (
     "a data loading process was killed, perhaps because the memory or the shared memory (/dev/shm) was full; lower "
     "data.num_workers or data.batch_size, then resume with --ckpt_path last"
 )
@@ -47,11 +47,13 @@ def describe(error: BaseException) -> str | None:
     """Describe a failure of the system in one sentence.
 
     Args:
-        error: Any error that ended a command; :func:`worker_was_killed` is asked before.
+        error: Any error that ended a command; it may hide that a data loading process was killed.
 
     Returns:
         What failed and how to continue; None if the error is not known to be a failure of the system.
     """
+    if _worker_was_killed(error):
+        return _WORKER_KILLED
     if isinstance(error, ValueError) and isinstance(error.__cause__, OSError):
         error = error.__cause__  # Lightning's logger says of every error that the value cannot be logged
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
@@ -73,7 +75,7 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in _DISK_FULL
 
 
-def worker_was_killed(error: BaseException) -> bool:
+def _worker_was_killed(error: BaseException) -> bool:
     """Whether an error, or an error that led to it, reports that a data loading process was killed.
 
     No single call can be guarded against this failure. PyTorch raises its error in a signal handler, wherever the

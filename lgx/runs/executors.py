@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from lgx.errors import Preempted, UserError
-from lgx.host.failures import WORKER_KILLED, describe, worker_was_killed
+from lgx.host.failures import describe
 from lgx.runs.jobs import Job, run_in_process
 
 _LONGEST = 200
@@ -96,11 +96,9 @@ class InProcessExecutor:
             return "finished" if run_in_process(job) else "elsewhere"
         except Preempted:  # ends the whole command, not only this job
             raise
-        except UserError as error:
-            print(f"lgx {job.arguments[0]}: {error}", file=sys.stderr, flush=True)
-            return Failure(str(error))
         except Exception as error:
-            if (reason := WORKER_KILLED if worker_was_killed(error) else describe(error)) is None:
+            reason = describe(error) or (str(error) if isinstance(error, UserError) else None)
+            if reason is None:
                 traceback.print_exc()
                 return Failure(f"{type(error).__name__}: {error}")
             print(f"lgx {job.arguments[0]}: {reason}", file=sys.stderr, flush=True)

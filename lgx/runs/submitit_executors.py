@@ -21,12 +21,12 @@ from lgx.runs.jobs import GRACE, Job, RunFailed, run_in_subprocess
 _YEAR = 60 * 24 * 365  # minutes; submitit's default would end local jobs after two minutes
 _PATIENCE = 600.0
 """Seconds for which a submission is repeated while SLURM's controller does not answer, as during its restart."""
+_UNLISTED = "no such job any more"
 _ENDED = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
-    "TIMEOUT",
+    "TIMEOUT", _UNLISTED,
 }  # fmt: skip
 """States of jobs that SLURM does not run again."""
-_UNLISTED = "no such job any more"
 _UNREACHABLE = (
     "Unable to contact slurm controller", "Connection refused", "Socket timed out", "Communication connection failure",
     "Zero Bytes were transmitted", "Backup controller", "in standby mode",
@@ -160,7 +160,8 @@ class SlurmExecutor:
                     handles = [self.executor.submit(run_in_subprocess, job, {}, None) for job in jobs]
                 break
             except RuntimeError as error:
-                if not is_unreachable(str(error)) or time.monotonic() > deadline:
+                answers = not any(part in str(error) for part in _UNREACHABLE)
+                if answers or time.monotonic() > deadline:
                     reason = " ".join(str(error).split())
                     raise UserError(f"--cluster slurm: sbatch refused the jobs: {reason}") from error
             time.sleep(self.pause)
@@ -187,11 +188,6 @@ class SlurmExecutor:
             submission.handle.cancel(check=False)
 
 
-def is_unreachable(message: str) -> bool:
-    """Whether a message of a SLURM command says that the controller does not answer, as during its restart."""
-    return any(part in message for part in _UNREACHABLE)
-
-
 class SlurmStates:
     """Finds jobs that SLURM has ended, in what ``squeue`` shows.
 
@@ -213,7 +209,6 @@ class SlurmStates:
         self._ended: dict[str, int] = {}
         self._next = 0.0
         self._reachable = True
-        self._held: set[str] = set()
 
     def watch(self, job: str) -> None:
         """Include a job, ``100`` or ``100_1``, in the following calls."""
@@ -232,7 +227,7 @@ class SlurmStates:
 
     def _ask(self) -> None:
         numbers = ",".join(sorted({job.partition("_")[0] for job in self._jobs}))
-        command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%r", f"--jobs={numbers}"]
+        command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T", f"--jobs={numbers}"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=60)
             message = "" if done.returncode == 0 or "Invalid job id" in done.stderr else done.stderr
@@ -245,20 +240,10 @@ class SlurmStates:
             self._reachable = False
             return
         self._reachable = True
-        listed = {job: (state, why) for job, state, why in re.findall(r"^\s*(\w+)\|(\w+)\|(.*)$", done.stdout, re.M)}
+        listed = dict(re.findall(r"^\s*(\w+)\|(\w+)\s*$", done.stdout, re.M))
         for job in self._jobs:
-            state, why = listed.get(job, (_UNLISTED, ""))
-            self._states[job] = state
-            self._ended[job] = self._ended.get(job, 0) + 1 if state in _ENDED or state == _UNLISTED else 0
-            self._tell_if_held(job, why.strip())
-
-    def _tell_if_held(self, job: str, why: str) -> None:
-        """Say once that a job will not start by itself: someone holds it, or SLURM could not start it."""
-        if "held" not in why.lower():
-            self._held.discard(job)
-        elif job not in self._held:
-            self._held.add(job)
-            print(f"waiting    SLURM holds job {job} ({why}); `scontrol release {job}` starts it", flush=True)
+            self._states[job] = state = listed.get(job, _UNLISTED)
+            self._ended[job] = self._ended.get(job, 0) + 1 if state in _ENDED else 0
 
 
 def _new_folder(parent: Path) -> str:

@@ -52,8 +52,7 @@ def cluster(tmp_path, monkeypatch):
     home = tmp_path / "slurm"
     (home / "scripts").mkdir(parents=True)
     (home / "state").write_text("RUNNING")
-    (home / "reason").write_text("None")
-    table = f'for job in 100 100_0 100_1 100_2; do echo "$job|$(cat {home}/state)|$(cat {home}/reason)"; done'
+    table = f'for job in 100 100_0 100_1 100_2; do echo "$job|$(cat {home}/state)"; done'
     scripts = {
         "sbatch": SBATCH.format(python=sys.executable, home=home),
         "srun": SRUN.format(python=sys.executable),
@@ -146,16 +145,6 @@ def test_a_controller_that_does_not_answer_is_waited_for_and_reported_once(submi
     (cluster / "state").write_text("CANCELLED")
     assert executor.poll(submission) is None
     assert executor.poll(submission).reason == "SLURM reports CANCELLED"
-
-
-def test_a_job_that_slurm_holds_is_reported_once(submitted, cluster, capsys):
-    executor, submission = submitted
-    (cluster / "state").write_text("PENDING")
-    (cluster / "reason").write_text("launch failed requeued held")
-    assert [executor.poll(submission) for _ in range(3)] == [None] * 3
-    assert capsys.readouterr().out == (
-        "waiting    SLURM holds job 100 (launch failed requeued held); `scontrol release 100` starts it\n"
-    )
 
 
 def test_a_submission_is_repeated_until_the_controller_answers(make_job, cluster, tmp_path):
