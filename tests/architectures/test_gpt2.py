@@ -19,7 +19,7 @@ from lgx.architectures import (
     sample_architectures,
 )
 from lgx.errors import UserError
-from tests.support.command_line import lgx, python
+from tests.support.command_line import python
 from tests.support.gpt2 import GPT2, texts, transformers
 
 # -- description ------------------------------------------------------------------------------------------------------
@@ -94,13 +94,6 @@ def test_sets_keep_the_base_and_refuse_another_family(tmp_path):
         read_architectures(str(file), ViTArchitecture())
 
 
-def test_sample_command_writes_gpts():
-    result = lgx("sample", "GPTs-1K", "--count", "2")
-    assert result.code == 0, result.err
-    lines = [json.loads(line) for line in result.out.splitlines()]
-    assert [line["family"] for line in lines] == ["gpt2", "gpt2"]
-
-
 # -- the model --------------------------------------------------------------------------------------------------------
 
 
@@ -123,14 +116,6 @@ def test_padding_changes_nothing():
 def test_texts_beyond_the_positions_are_refused():
     with pytest.raises(UserError, match="13 tokens, but the architecture has max_len 12"):
         GPT2.build()(texts(13))
-
-
-def test_dropout_is_off_unless_asked_for():
-    ids = texts(6, 6)
-    model = GPT2.build()
-    assert torch.equal(model(ids), model(ids))
-    noisy = GPT2.build(drop_rate=0.5)
-    assert not torch.equal(noisy(ids), noisy(ids))
 
 
 @pytest.mark.slow

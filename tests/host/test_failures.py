@@ -16,7 +16,6 @@ from lgx.host.failures import (
     reason_of,
     safetensors_errors,
     timm_errors,
-    transformers_errors,
     write_errors,
 )
 from tests.support.command_line import lgx
@@ -82,8 +81,7 @@ def test_a_killed_worker_is_recognized_behind_other_errors():
     assert describe(other) is None
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize("error", [MemoryError(), None])
+@pytest.mark.parametrize(("workers", "error"), [(0, MemoryError()), (1, None)])
 def test_full_memory_is_not_blamed_on_an_image(fit, monkeypatch, error, workers):
     def fill(*arguments):
         if error:
@@ -116,18 +114,15 @@ def test_a_reason_is_one_short_line():
     ("translation", "error", "sentence"),
     [
         (foreign_errors("a", "is wrong", "mend it"), OSError("why"), "a: is wrong (why); mend it"),
-        (safetensors_errors("f"), KeyError("F9"), "f: not an intact safetensors file ('F9'); copy it again"),
         (checkpoint_errors("f"), ValueError("it is compressed"), "f: not an intact checkpoint .* (it is compressed)"),
         (
             checkpoint_errors("f"),
             RuntimeError("set weights_only=False"),
             "plain types (RuntimeError); it was not loaded",
         ),
-        (timm_errors("m"), RuntimeError("404\nmore"), "m: timm could not load it (404); without a network"),
-        (transformers_errors("m"), KeyError("n"), "m: transformers could not load it ('n'); save it again"),
     ],
 )
-def test_every_library_has_its_sentence(translation, error, sentence):
+def test_errors_of_a_library_become_a_sentence(translation, error, sentence):
     pattern = re.escape(sentence).replace(r"\.\*", ".*")
     with pytest.raises(UserError, match=pattern) as caught, translation:
         raise error

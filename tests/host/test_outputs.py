@@ -25,10 +25,9 @@ def test_a_new_place_and_an_own_file_are_free(tmp_path):
 
 
 @pytest.mark.parametrize("check", [check_file, lambda *given: check_folder(*given, FOLDER)])
-@pytest.mark.parametrize("url", ["hf://lab/vit", "s3://bucket/a.safetensors"])
-def test_a_url_is_refused(check, url):
+def test_a_url_is_refused(check):
     with pytest.raises(UserError, match="--out names a file or folder of this machine; upload with `lgx push`"):
-        check(url, "lgx x", own)
+        check("hf://lab/vit", "lgx x", own)
 
 
 def test_a_foreign_file_needs_force(tmp_path):
