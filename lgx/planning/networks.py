@@ -47,7 +47,9 @@ def fake(build: Callable[[], N], dtype: torch.dtype = torch.float32) -> N:
     """Build a network of fake tensors; call it within :func:`fake_tensors`."""
     with unset_fake_temporarily(), _OnMeta():
         network = build().to("meta", dtype)
-    return network.to_empty(device="cpu")
+    for module in network.modules():  # each one once; to_empty(recurse=True) fails at the second visit of a shared one
+        module.to_empty(device="cpu", recurse=False)
+    return network
 
 
 def network_of(step: PlannedStep, dtype: torch.dtype = torch.float32) -> nn.Module:

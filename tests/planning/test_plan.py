@@ -50,6 +50,14 @@ def test_existing_files_are_read(images, ancestor, tmp_path):
     assert planned.steps.training_examples == 48
 
 
+def test_layers_that_share_modules_are_counted_once():
+    shared = ["--model.stages=[3,3]", VIT, "--model.optimizer=torch.optim.AdamW", *OFFLINE]
+    planned = {name: plan(f"--model={name}", *shared).parameters.trained for name in ("SWS", "MiniDeiT")}
+    own = 2 * 3 * 3 + 96 * 9  # of each layer: mixtures of heads before and after the softmax, and the convolution
+    norms = 4 * 2 * 2 * 96  # SWS shares the two norms of a stage's three layers
+    assert planned["MiniDeiT"] == planned["SWS"] + norms + 6 * own
+
+
 def test_an_existing_run_is_not_changed(fit, images, tmp_path):
     assert fit("Ancestor", "--name=run").code == 0
     folder = run_folder(tmp_path / "runs", "run")
