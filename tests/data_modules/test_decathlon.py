@@ -53,6 +53,14 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def source(tmp_path: Path, downloads: Path) -> Path:
+    """A folder with the devkit alone."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source/decathlon-1.0-devkit.tar.gz").symlink_to(downloads / "decathlon-1.0-devkit.tar.gz")
+    return tmp_path / "source"
+
+
 def annotations(root: Path, part: str = "train") -> tuple[Path, dict[str, Any]]:
     path = root / "decathlon" / "annotations" / f"dtd_{part}.json"
     return path, json.loads(path.read_text())
@@ -186,10 +194,7 @@ def test_an_unpacked_tree_is_linked(tmp_path: Path, tree: Path) -> None:
         assert len(Decathlon("dtd", root=str(root)).read("test")) == 6
 
 
-def test_archives_of_single_tasks_are_accepted(tmp_path: Path, tree: Path, downloads: Path) -> None:
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "decathlon-1.0-devkit.tar.gz").symlink_to(downloads / "decathlon-1.0-devkit.tar.gz")
+def test_archives_of_single_tasks_are_accepted(tmp_path: Path, tree: Path, source: Path) -> None:
     with tarfile.open(source / "dtd.tar", "w") as tar:
         tar.add(tree / "data" / "dtd", "./dtd")
     prepare("decathlon_dtd", root=str(tmp_path / "root"), source=str(source))
@@ -230,10 +235,7 @@ def hostile(kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["dtd/../../../outside.jpg", "../outside.jpg", "/tmp/outside.jpg", "link"])
-def test_a_tar_with_links_or_paths_outside_its_folder_is_refused(tmp_path: Path, downloads: Path, kind: str) -> None:
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "decathlon-1.0-devkit.tar.gz").symlink_to(downloads / "decathlon-1.0-devkit.tar.gz")
+def test_a_tar_with_links_or_paths_outside_its_folder_is_refused(tmp_path: Path, source: Path, kind: str) -> None:
     with tarfile.open(source / "decathlon-1.0-data.tar.gz", "w:gz") as outer:
         add(outer, "dtd.tar", hostile(kind))
     with pytest.raises(UserError, match="do not trust it"):
@@ -244,11 +246,8 @@ def test_a_tar_with_links_or_paths_outside_its_folder_is_refused(tmp_path: Path,
 
 @pytest.mark.parametrize("damage", ["truncated", "not gzip", "inner"])
 def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_partial_files(
-    tmp_path: Path, downloads: Path, damage: str
+    tmp_path: Path, downloads: Path, source: Path, damage: str
 ) -> None:
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "decathlon-1.0-devkit.tar.gz").symlink_to(downloads / "decathlon-1.0-devkit.tar.gz")
     broken = source / "decathlon-1.0-data.tar.gz"
     whole = (downloads / broken.name).read_bytes()
     if damage == "truncated":

@@ -1,12 +1,10 @@
-"""Several text sets in one run: one task per batch, batches of similar lengths, exact resumption."""
+"""Several text sets in one run: one task per batch, batches of similar lengths."""
 
 from collections import Counter
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from data_modules import MultiTask, MultiText
 from data_modules.samplers import Batching
@@ -59,18 +57,6 @@ def test_the_global_batch_of_texts_does_not_depend_on_the_number_of_processes():
 
     halves = zip(batches(4, 0, 2), batches(4, 1, 2), strict=True)
     assert [left + right for left, right in halves] == batches(8, 0, 1)
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_several_text_sets_resume_exactly(text_root, workers):
-    expected = list(several(text_root, steps_per_epoch=6).train_dataloader())
-    stopped = several(text_root, steps_per_epoch=6, num_workers=workers).train_dataloader()
-    taken = list(islice(stopped, 2))
-    resumed = several(text_root, steps_per_epoch=6).train_dataloader()
-    resumed.load_state_dict(stopped.state_dict())
-    found = [*taken, *resumed]
-    assert [batch.task for batch in found] == [batch.task for batch in expected]
-    assert all(torch.equal(a.inputs, b.inputs) for a, b in zip(found, expected, strict=True))
 
 
 def test_image_sets_and_text_sets_cannot_be_mixed(text_root):

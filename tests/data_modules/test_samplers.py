@@ -70,28 +70,6 @@ def loader(workers: int = 0) -> ResumableLoader:
     return ResumableLoader(dataset, batch_sampler=TrainBatchSampler(20, Batching(4, seed=1)), num_workers=workers)
 
 
-def take(batches, count):
-    return [x for x, _ in (next(batches) for _ in range(count))]
-
-
-def test_a_loaded_state_continues_with_the_same_augmentation():
-    for workers in (0, 1):
-        first = loader(workers)
-        first.batch_sampler.set_epoch(2)
-        whole = [x for x, _ in first]
-        stopped = loader(workers)
-        stopped.batch_sampler.set_epoch(2)
-        batches = iter(stopped)
-        take(batches, 2)
-        state = stopped.state_dict()
-        assert state == {"epoch": 2, "batch": 2, "examples": 4}
-        resumed = loader()
-        resumed.load_state_dict(state)
-        rest = [x for x, _ in resumed]
-        assert len(rest) == 3
-        assert all(torch.equal(a, b) for a, b in zip(rest, whole[2:], strict=True))
-
-
 def test_a_state_from_the_end_of_an_epoch_starts_the_next():
     finished = loader()
     for _ in finished:

@@ -9,7 +9,6 @@ from huggingface_hub import constants
 
 from data_modules.registry import TEXT_SETS
 from data_modules.samplers import Batching, LengthBatchSampler
-from data_modules.task_sampler import TaskBatchSampler, TaskExamples
 from data_modules.text_files import read_lines
 from lgx.errors import UserError
 from tests.data_modules.text_helpers import decoded, opened
@@ -242,20 +241,6 @@ def test_batches_are_a_function_of_seed_and_epoch_on_any_number_of_processes():
     assert batches(lengths, batch_size=8, seed=3, limit=5) == one[:5]
 
 
-def test_a_run_resumes_within_an_epoch(text_root, vocabulary):
-    whole = opened("sst2", text_root, vocabulary, seed=1).train_dataloader()
-    expected = [batch.inputs for batch in whole]
-    stopped = opened("sst2", text_root, vocabulary, seed=1).train_dataloader()
-    iterator = iter(stopped)
-    for _ in range(2):
-        next(iterator)
-    resumed = opened("sst2", text_root, vocabulary, seed=1).train_dataloader()
-    resumed.load_state_dict(stopped.state_dict())
-    rest = [batch.inputs for batch in resumed]
-    assert len(rest) == len(expected) - 2 > 0
-    assert all(torch.equal(a, b) for a, b in zip(rest, expected[2:], strict=True))
-
-
 def test_evaluation_sees_every_text_once_and_predictions_come_in_order(text_root, vocabulary):
     module = opened("cola", text_root, vocabulary)
     seen = [row[row != module.pad_id].tolist() for batch in module.test_dataloader() for row in batch.inputs]
@@ -264,18 +249,6 @@ def test_evaluation_sees_every_text_once_and_predictions_come_in_order(text_root
     assert [len(ids) for ids in seen] == sorted(len(ids) for ids in seen)
     in_order = [row[row != module.pad_id].tolist() for batch in module.predict_dataloader() for row in batch.inputs]
     assert in_order == [texts[i][0].tolist() for i in module.predict_indices]
-
-
-def test_batches_of_several_text_sets_come_from_the_same_hooks(text_root, vocabulary):
-    modules = {name: opened(name, text_root, vocabulary) for name in ("cola", "rte")}
-    parts = {name: module.examples("train") for name, module in modules.items()}
-    sampler = TaskBatchSampler({k: len(v) for k, v in parts.items()}, np.array([0.5, 0.5]), 6, Batching(4))
-    images = TaskExamples([modules[name].transformed(part, train=True) for name, part in parts.items()])
-    for keys in sampler:
-        ids, labels, tasks = zip(*(images[key] for key in keys), strict=True)
-        batch = list(modules.values())[tasks[0]].collate(list(zip(ids, labels, strict=True)))
-        assert batch.inputs.shape[0] == 4
-        assert set(tasks) == {list(modules).index(batch.task)}
 
 
 def test_lines_are_split_at_line_feeds_only(tmp_path):

@@ -60,46 +60,31 @@ def test_the_longer_text_of_a_pair_is_cut_first(vocabulary, first, second, kept)
     assert cut == (first + second + 1 > 11)
 
 
-def test_a_vocabulary_of_another_size_is_refused(vocabulary):
-    with pytest.raises(UserError, match=r"encoder.json has 260 tokens, but vocab_size is 50257"):
-        load_tokenizer(vocabulary, 50257)
-
-
-def test_files_that_do_not_belong_together_are_named_with_the_line(tmp_path):
-    write_vocabulary(tmp_path, merges=("t h", "q u"))
-    with pytest.raises(UserError, match=r"vocab\.bpe is .*corrupted \(.*qu.*\); use the file that belongs"):
-        load_tokenizer(tmp_path, SIZE)
-    write_vocabulary(tmp_path, merges=("t h", "the"))
-    with pytest.raises(UserError, match=r"vocab.bpe, line 3: expected two tokens"):
-        load_tokenizer(tmp_path, SIZE)
-
-
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("file", "content", "message"),
     [
-        ("{", "encoder.json: not valid JSON"),
-        ('{"a": 0, "b": 2}', "must have the numbers"),
-        ('{"a": 0}', "lacks the token '<|endoftext|>'"),
-        ('{"<|endoftext|>": 0}', "lacks the token '!'"),
+        ("encoder.json", "{", "encoder.json: not valid JSON"),
+        ("encoder.json", '{"a": 0, "b": 2}', "must have the numbers"),
+        ("encoder.json", '{"a": 0}', "lacks the token '<|endoftext|>'"),
+        ("encoder.json", '{"<|endoftext|>": 0}', "lacks the token '!'"),
+        ("encoder.json", None, "holds no encoder.json"),
+        ("vocab.bpe", "#version: 0.2\nq u\n", "vocab.bpe is "),  # merges of another vocabulary
+        ("vocab.bpe", "#version: 0.2\nt h\nthe\n", "vocab.bpe, line 3: expected two tokens"),
+        ("vocab.bpe", None, "vocab.bpe cannot be read"),
+        ("", None, "encoder.json has 260 tokens, but vocab_size is 50257"),
     ],
 )
-def test_damaged_vocabularies_are_named(tmp_path, content, message):
+def test_a_damaged_absent_or_other_vocabulary_is_named(tmp_path, file, content, message):
     write_vocabulary(tmp_path)
-    (tmp_path / "encoder.json").write_text(content)
+    if content is not None:
+        (tmp_path / file).write_text(content)
+    elif file:
+        (tmp_path / file).unlink()
     with pytest.raises(UserError) as caught:
-        load_tokenizer(tmp_path, SIZE)
+        load_tokenizer(tmp_path, SIZE if file else 50257)
     assert message in str(caught.value)
-
-
-def test_absent_vocabularies_say_where_one_belongs(tmp_path):
     with pytest.raises(UserError, match=r"gpt2_vocab holds no encoder.json"):
         CoLA(root=str(write_sets(tmp_path / "data"))).setup("fit")
-    with pytest.raises(UserError, match=r"holds no encoder\.json"):
-        load_tokenizer(str(tmp_path), SIZE)
-    write_vocabulary(tmp_path)
-    (tmp_path / "vocab.bpe").unlink()
-    with pytest.raises(UserError, match=r"vocab\.bpe cannot be read"):
-        load_tokenizer(tmp_path, SIZE)
 
 
 def test_an_unknown_name_on_the_hub_ends_with_one_sentence(monkeypatch):
