@@ -101,11 +101,6 @@ def test_a_segmentation_network_takes_the_weights_of_a_classifier_but_its_head_a
     torch.testing.assert_close(read.model(_images()), logits, atol=1e-6, rtol=0)
 
 
-def test_a_distilled_network_cannot_segment() -> None:
-    with pytest.raises(UserError, match="distilled head"):
-        tiny("deit_distilled", kind="segmentation")
-
-
 @pytest.mark.parametrize("family", EACH)
 def test_macs_and_parameters_are_those_of_all_products(family: str) -> None:
     architecture = tiny(family)
@@ -129,18 +124,73 @@ def test_macs_and_parameters_are_those_of_all_products(family: str) -> None:
     assert architecture.count_parameters() == sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_the_prefix_tokens_are_those_of_the_family() -> None:
-    expected = {
-        "plain": 1, "augreg_gap_registers": 4, "deit_distilled": 2, "dinov2_registers": 5, "dinov3": 5, "siglip": 0,
-    }  # fmt: skip
-    assert {family: tiny(family).num_prefix_tokens for family in expected} == expected
-
-
-def test_the_plain_vit_is_found_behind_other_names() -> None:
+def test_the_plain_vit_is_found_behind_other_names_and_a_specification_starts_from_a_model_of_timm() -> None:
     for name in ("deit_small_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224.mae"):
         described = describe_timm_model(name).architecture
         assert described is not None
         assert described.is_plain, name
+    assert parse_architecture("timm:deit_tiny_patch16_224,depth=2") == ViTArchitecture(depth=2)
+    text = "timm:vit_small_patch14_reg4_dinov2,depth=2,embed_dim=64,num_heads=1,img_size=28"
+    architecture = parse_architecture(text, num_classes=3)
+    assert architecture.form == "vit_small_patch14_reg4_dinov2"
+    assert (architecture.depth, architecture.patch_size, architecture.num_classes) == (2, 14, 3)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("vit_small_patch14_dinov2", "vit_base_patch14_dinov2", True),
+        ("vit_small_patch14_dinov2", "vit_small_patch14_reg4_dinov2", False),
+        ("vit_small_patch14_dinov2", "", False),
+        ("vit_base_patch16_clip_224", "vit_base_patch16_clip_quickgelu_224", False),
+    ],
+)
+def test_sizes_of_one_form_have_the_same_form_and_others_do_not(one: str, other: str, same: bool) -> None:
+    assert same_form(one, other) == same
+
+
+@pytest.mark.parametrize(
+    ("model", "part"),
+    [
+        ("vit_tiny_r_s16_p8_224", "patch_embed is a HybridEmbed"),
+        ("beit_base_patch16_224", "the network is a Beit"),
+        ("vit_small_patch16_rope_mixed_224", "RotaryEmbeddingMixed"),
+        ("vit_pwee_patch16_reg1_gap_256", "ParallelScalingBlock"),
+        ("resnet18", "the network is a ResNet"),
+        ("vit_huge_patch99_of_nobody", "timm has no such model"),
+        ({"act_layer": nn.ReLU}, "blocks.0.mlp.act is a ReLU"),
+        ({"norm_layer": nn.BatchNorm1d}, "norm1 is a BatchNorm1d"),
+    ],
+)
+def test_what_no_form_expresses_is_named(model: str | dict[str, type], part: str) -> None:
+    if isinstance(model, dict):
+        described = describe_vit(timm.create_model("vit_tiny_patch16_224", depth=1, **model))
+    else:
+        described = describe_timm_model(model)
+        with pytest.raises(UserError, match=part):
+            parse_architecture(f"timm:{model},depth=2")
+    assert described.architecture is None
+    assert part in described.reason
+
+
+@pytest.mark.parametrize(
+    ("form", "wrong"),
+    [
+        ("resnet18", "form must start with the name of a ViT of timm"),
+        ("vit_base_patch16_224+depth=4", "unknown argument"),
+        ("vit_base_patch16_224+reg_tokens=many", "reg_tokens must be a number"),
+        ("vit_base_patch16_224+reg_tokens=100000000", "reg_tokens must be a number"),
+        ("vit_base_patch16_224+class_token=False", "needs the class token"),
+        (3, "form must be a text"),
+    ],
+)
+def test_a_wrong_form_is_refused_in_a_sentence(form: object, wrong: str) -> None:
+    with pytest.raises(UserError, match=wrong):
+        tiny("plain", form=form)
+    with pytest.raises(UserError, match="distilled head"):
+        tiny("deit_distilled", kind="segmentation")
+    with pytest.raises(UserError, match="hypernetworks predict plain ViTs"):
+        computational_graph(tiny("dinov2"))
 
 
 def test_a_changed_argument_becomes_a_part_of_the_form() -> None:
@@ -150,53 +200,6 @@ def test_a_changed_argument_becomes_a_part_of_the_form() -> None:
     assert architecture.num_prefix_tokens == 3
     assert architecture.form.startswith("vit_tiny_patch16_224+class_token=False+")
     assert parse_architecture(architecture.spec()).form == architecture.form
-
-
-@pytest.mark.parametrize(
-    ("name", "part"),
-    [
-        ("vit_tiny_r_s16_p8_224", "patch_embed is a HybridEmbed"),
-        ("beit_base_patch16_224", "the network is a Beit"),
-        ("vit_small_patch16_rope_mixed_224", "RotaryEmbeddingMixed"),
-        ("vit_pwee_patch16_reg1_gap_256", "ParallelScalingBlock"),
-        ("resnet18", "the network is a ResNet"),
-        ("vit_huge_patch99_of_nobody", "timm has no such model"),
-    ],
-)
-def test_what_no_form_expresses_is_named(name: str, part: str) -> None:
-    assert describe_timm_model(name).architecture is None
-    assert part in describe_timm_model(name).reason
-    with pytest.raises(UserError, match=part):
-        parse_architecture(f"timm:{name},depth=2")
-
-
-@pytest.mark.parametrize(
-    ("changes", "part"),
-    [
-        ({"act_layer": nn.ReLU}, "blocks.0.mlp.act is a ReLU"),
-        ({"norm_layer": nn.BatchNorm1d}, "norm1 is a BatchNorm1d"),
-    ],
-)
-def test_of_a_vision_transformer_the_part_that_is_not_plain_is_named(changes: dict[str, type], part: str) -> None:
-    model = timm.create_model("vit_tiny_patch16_224", depth=1, **changes)
-    assert describe_vit(model).architecture is None
-    assert part in describe_vit(model).reason
-
-
-def test_a_specification_starts_from_a_model_of_timm() -> None:
-    text = "timm:vit_small_patch14_reg4_dinov2,depth=2,embed_dim=64,num_heads=1,img_size=28"
-    architecture = parse_architecture(text, num_classes=3)
-    assert architecture.form == "vit_small_patch14_reg4_dinov2"
-    assert (architecture.depth, architecture.patch_size, architecture.num_classes) == (2, 14, 3)
-    plain = parse_architecture("timm:deit_tiny_patch16_224,depth=2")
-    assert plain == ViTArchitecture(depth=2)
-
-
-def test_sizes_of_one_form_have_the_same_form_and_others_do_not() -> None:
-    assert same_form("vit_small_patch14_dinov2", "vit_base_patch14_dinov2")
-    assert not same_form("vit_small_patch14_dinov2", "vit_small_patch14_reg4_dinov2")
-    assert not same_form("vit_small_patch14_dinov2", "")
-    assert not same_form("vit_base_patch16_clip_224", "vit_base_patch16_clip_quickgelu_224")
 
 
 def test_a_descendant_takes_the_form_of_its_source_where_its_text_names_none() -> None:
@@ -214,24 +217,3 @@ def test_a_source_of_another_form_is_refused_with_what_to_write(tmp_path: Path) 
     write_descendant(tmp_path / "source", _random(source), source)
     with pytest.raises(UserError, match="write form=vit_small_patch14_dinov2 in the architecture"):
         initialize(tiny("plain"), Pretrained(str(tmp_path / "source")))
-
-
-@pytest.mark.parametrize(
-    ("form", "wrong"),
-    [
-        ("resnet18", "form must start with the name of a ViT of timm"),
-        ("vit_base_patch16_224+depth=4", "unknown argument"),
-        ("vit_base_patch16_224+reg_tokens=many", "reg_tokens must be a number"),
-        ("vit_base_patch16_224+reg_tokens=100000000", "reg_tokens must be a number"),
-        ("vit_base_patch16_224+class_token=False", "needs the class token"),
-        (3, "form must be a text"),
-    ],
-)
-def test_a_wrong_form_is_refused_in_a_sentence(form: object, wrong: str) -> None:
-    with pytest.raises(UserError, match=wrong):
-        tiny("plain", form=form)
-
-
-def test_hypernetworks_refuse_what_they_cannot_predict() -> None:
-    with pytest.raises(UserError, match="hypernetworks predict plain ViTs"):
-        computational_graph(tiny("dinov2"))

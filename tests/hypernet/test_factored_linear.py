@@ -9,25 +9,6 @@ from lgx.hypernet.factored_linear import dense_is_faster, factored_linear
 from lgx.hypernet.low_rank_tensor import LowRankTensor
 
 
-@pytest.fixture
-def pair():
-    torch.manual_seed(0)
-    return torch.randn(6, 3, dtype=torch.double, requires_grad=True), torch.randn(
-        3, 4, dtype=torch.double, requires_grad=True
-    )
-
-
-def test_values_and_gradients_equal_those_of_the_dense_product(pair):
-    a, b = pair
-    x, bias = torch.randn(2, 5, 4, dtype=torch.double), torch.randn(6, dtype=torch.double)
-    results = []
-    for weight in (LowRankTensor(a, b), a @ b):
-        y = F.linear(x, weight, bias)
-        results.append((y, *torch.autograd.grad(y.square().sum(), (a, b))))
-    for factored, dense in zip(*results, strict=True):
-        torch.testing.assert_close(factored, dense)
-
-
 @pytest.mark.parametrize("rank", [14, 16])
 @pytest.mark.parametrize("biased", [True, False], ids=["bias", "no-bias"])
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from torch.nn import functional as F
 
 from benchmarks.steps import peak_mb
 from lgx.architectures import ViTArchitecture
-from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.functional_forward import functional_forward
 from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
@@ -16,7 +15,12 @@ from tests.support.hypernet import TINY, VIT
 
 @pytest.mark.parametrize(
     "architecture",
-    [VIT, VIT.replace(depth=1), VIT.replace(depth=3, stages=(1, 2)), VIT.replace(kind="segmentation")],
+    [
+        VIT,
+        VIT.replace(depth=1, num_classes=1),
+        VIT.replace(depth=3, stages=(1, 2), num_classes=100),
+        VIT.replace(kind="segmentation"),
+    ],
     ids=["two-layers", "one-layer", "stages", "segmentation"],
 )
 def test_values_and_gradients_equal_those_of_timms_model(architecture):
@@ -94,14 +98,3 @@ def test_a_training_step_takes_less_memory_than_the_dense_weights():
         step()
         peaks[form] = peak_mb(step)
     assert peaks[False] < 0.5 * dense < dense < peaks[True]
-
-
-def test_one_class_or_many():
-    hypernet = Hypernet(HypernetConfig(**TINY))
-    for classes in (1, 2, 100):
-        architecture = VIT.replace(num_classes=classes)
-        parameters = hypernet.predict(architecture, dense=False)
-        logits = functional_forward(architecture, parameters, torch.randn(2, 3, 16, 16))
-        assert logits.shape == (2, classes)
-    with pytest.raises(UserError, match="no class head"):
-        hypernet.predict(VIT.replace(num_classes=0))

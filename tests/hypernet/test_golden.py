@@ -47,17 +47,10 @@ def config_of(official: dict, convention: str) -> HypernetConfig:
 def official_names(vit: ViTArchitecture) -> dict[str, str]:
     """timm's name -> torchvision's."""
     parts = {
-        "norm1": "ln_1",
-        "norm2": "ln_2",
-        "attn.qkv.": "self_attention.in_proj_",
-        "attn.proj": "self_attention.out_proj",
-        "mlp.fc1": "mlp.0",
-        "mlp.fc2": "mlp.3",
-        "patch_embed.proj": "conv_proj",
-        "head.": "heads.head.",
-        "pos_embed": "encoder.pos_embedding",
-        "cls_token": "class_token",
-    }
+        "norm1": "ln_1", "norm2": "ln_2", "attn.qkv.": "self_attention.in_proj_", "mlp.fc1": "mlp.0",
+        "attn.proj": "self_attention.out_proj", "mlp.fc2": "mlp.3", "patch_embed.proj": "conv_proj",
+        "head.": "heads.head.", "pos_embed": "encoder.pos_embedding", "cls_token": "class_token",
+    }  # fmt: skip
     names = {}
     for name in vit.build("meta").state_dict():
         official = name

@@ -7,6 +7,7 @@ from lgx.architectures import ViTArchitecture, sample_architectures
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.low_rank_tensor import LowRankTensor
+from lgx.hypernet.meta_batch import meta_batch_loss
 from tests.support.hypernet import TINY, VIT
 
 
@@ -69,12 +70,6 @@ def test_task_embeddings_are_checked_and_an_untrained_film_changes_nothing():
             hypernet.predict(VIT, task)
 
 
-def test_weights_with_more_rows_than_the_factors_are_refused():
-    hypernet = Hypernet(HypernetConfig(**{**TINY, "max_size": 64}, num_classes=7))
-    with pytest.raises(UserError, match="exceeds max_size 64"):
-        hypernet.predict(VIT)
-
-
 def test_the_class_tokens_position_is_zero_unless_a_deviation_is_given():
     hypernet = Hypernet(HypernetConfig(**TINY))
     first, second = hypernet.predict(VIT), hypernet.predict(VIT)
@@ -96,7 +91,28 @@ def test_the_convolutional_decoder_tiles_heads_with_more_classes(largest):
         assert len(more[name].unique(dim=0)) == 12
 
 
-def test_invalid_deviations_are_refused():
-    for value in (float("nan"), float("inf"), True, -1):
-        with pytest.raises(UserError, match="class_position_std"):
-            HypernetConfig(class_position_std=value)
+@pytest.mark.parametrize("key", ["class_position_std", "attention_gain"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), True, -1, "6"])
+def test_a_wrong_value_of_the_configuration_is_refused(key, value):
+    with pytest.raises(UserError, match=key):
+        HypernetConfig(**{key: value})
+
+
+def test_what_a_configuration_cannot_predict_is_refused():
+    for options, architecture, words in (
+        ({"max_size": 64, "num_classes": 7}, VIT, "exceeds max_size 64"),
+        ({}, VIT.replace(num_classes=0), "no class head"),
+    ):
+        with pytest.raises(UserError, match=words):
+            Hypernet(HypernetConfig(**{**TINY, **options})).predict(architecture)
+
+
+def test_losses_and_norms_are_means_over_the_architectures():
+    torch.manual_seed(0)
+    hypernet, images = Hypernet(HypernetConfig(**TINY)).double(), torch.randn(3, 3, 16, 16).double()
+    both = [VIT, VIT.replace(depth=3, embed_dim=60, num_heads=4)]
+
+    def losses(architectures):
+        return torch.stack(meta_batch_loss(hypernet, architectures, images, lambda logits: logits.square().mean()))
+
+    torch.testing.assert_close(losses(both), (losses(both[:1]) + losses(both[1:])) / 2)

@@ -9,14 +9,6 @@ from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
 from tests.support.hypernet import TINY, VIT
 
 
-@pytest.fixture
-def pair():
-    torch.manual_seed(0)
-    return torch.randn(6, 3, dtype=torch.double, requires_grad=True), torch.randn(
-        3, 4, dtype=torch.double, requires_grad=True
-    )
-
-
 @pytest.mark.parametrize(
     "function",
     [lambda w: w.sum(), lambda w: (w * 2).mean(), lambda w: torch.cat([w, w]).norm(), lambda w: w[1:, :2].exp().sum()],

@@ -201,21 +201,6 @@ def test_unsupported_operations_are_named(case, capfd, caplog):
     assert [record for record in caplog.records if record.levelname != "DEBUG"] == []
 
 
-UNTRACEABLE = [
-    ("convnext_atto", r"stages\.0\.blocks\.0\.gamma \(mul\).* and 9 more"),
-    ("resnet50_gn", r"bn1\.weight \(group_norm\), bn1\.bias \(group_norm\)"),
-    ("swin_tiny_patch4_window7_224", r"relative_position_bias_table \(\w+\)"),
-]
-
-
-@pytest.mark.parametrize(("name", "message"), UNTRACEABLE)
-def test_models_with_other_parameters_are_refused(name, message):
-    with torch.device("meta"):
-        model = timm.create_model(name)
-    with pytest.raises(UserError, match=message):
-        of(model, 224)
-
-
 @pytest.mark.parametrize("last", [False, True])
 def test_only_a_token_before_all_others_is_a_class_token(last):
     def forward(m, x):
@@ -230,13 +215,31 @@ def test_only_a_token_before_all_others_is_a_class_token(last):
         of(model, 8)
 
 
-def test_norms_over_several_dimensions_are_refused():
-    model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.LayerNorm([4, 8, 8]), nn.Flatten(), nn.Linear(256, 3))
-    with pytest.raises(UserError, match=r"1\.weight \(ln over several dimensions\), 1\.bias"):
-        of(model, 8)
+def of_timm(name, **options):
+    return lambda: timm.create_model(name, **options), 224
 
 
-def test_layers_that_share_weights_are_refused():
-    model = ViTArchitecture(depth=4, embed_dim=24, img_size=16, patch_size=4, stages=(2, 2)).build("meta")
-    with pytest.raises(UserError, match=r"several layers share blocks\.1\.norm1\.weight"):
-        of(model, 16)
+UNTRACEABLE = {
+    "scales": (*of_timm("convnext_atto"), r"stages\.0\.blocks\.0\.gamma \(mul\).* and 9 more"),
+    "group norm": (*of_timm("resnet50_gn"), r"bn1\.weight \(group_norm\), bn1\.bias \(group_norm\)"),
+    "tables": (*of_timm("swin_tiny_patch4_window7_224", depths=(1, 1, 1, 1)), r"relative_position_bias_table \(\w+\)"),
+    "norm over several dimensions": (
+        lambda: nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.LayerNorm([4, 8, 8]), nn.Flatten(), nn.Linear(256, 3)),
+        8,
+        r"1\.weight \(ln over several dimensions\), 1\.bias",
+    ),
+    "shared weights": (
+        lambda: ViTArchitecture(4, 24, 3, img_size=16, patch_size=4, stages=(2, 2)).build(),
+        16,
+        r"several layers share blocks\.1\.norm1\.weight",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNTRACEABLE)
+def test_models_with_other_parameters_are_refused(case):
+    make, size, message = UNTRACEABLE[case]
+    with torch.device("meta"):
+        model = make()
+    with pytest.raises(UserError, match=message):
+        of(model, size)

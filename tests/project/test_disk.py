@@ -5,7 +5,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,18 +38,14 @@ def no_file_larger_than(limit: int) -> Iterator[None]:
         sys.dont_write_bytecode = writes_bytecode
 
 
-@contextmanager
-def full(place: Path) -> Iterator[Path]:
+def full(place: Path) -> AbstractContextManager[Path]:
     """A full disk."""
-    with mounted(place, "-o", "size=4k") as disk:
-        yield disk
+    return mounted(place, "-o", "size=4k")
 
 
-@contextmanager
-def read_only(place: Path) -> Iterator[Path]:
+def read_only(place: Path) -> AbstractContextManager[Path]:
     """A read-only disk."""
-    with mounted(place, "-o", "ro") as disk:
-        yield disk
+    return mounted(place, "-o", "ro")
 
 
 @contextmanager
@@ -230,13 +226,6 @@ def test_truncated_checkpoints_and_learngenes_are_named(tmp_path, ancestor, kept
             read(part)
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 200 kB."""
-    with mounted(tmp_path / "disk", "-o", "size=200k") as disk:
-        yield disk
-
-
 @pytest.mark.parametrize("inodes", [2, 7, 11])
 def test_a_disk_without_inodes_is_named_whatever_is_written_next(tmp_path, images, inodes):
     with mounted(tmp_path / "disk", "-o", f"nr_inodes={inodes}") as disk:
@@ -247,11 +236,12 @@ def test_a_disk_without_inodes_is_named_whatever_is_written_next(tmp_path, image
         assert "tried to log" not in result.err
 
 
-def test_a_full_disk_during_training_keeps_the_last_checkpoint(small_disk, images):
+def test_a_full_disk_during_training_keeps_the_last_checkpoint(tmp_path, images):
     wide = "--model.arch=depth=1,embed_dim=24,num_heads=2,patch_size=4,img_size=16"
-    result = lgx(*arguments("fit", "Ancestor", images, small_disk, "--name=r", wide, "--trainer.max_epochs=3"))
-    assert result.code == 2
-    assert "cannot write" in result.sentence
-    assert list(small_disk.rglob("*.tmp")) == []
-    for checkpoint in small_disk.rglob("*.ckpt"):
-        assert "state_dict" in load_checkpoint(checkpoint)
+    with mounted(tmp_path / "disk", "-o", "size=200k") as disk:
+        result = lgx(*arguments("fit", "Ancestor", images, disk, "--name=r", wide, "--trainer.max_epochs=3"))
+        assert result.code == 2
+        assert "cannot write" in result.sentence
+        assert list(disk.rglob("*.tmp")) == []
+        for checkpoint in disk.rglob("*.ckpt"):
+            assert "state_dict" in load_checkpoint(checkpoint)

@@ -10,34 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from data_modules import CIFAR10
 from tests.support.command_line import ARCH, arguments
 from tests.support.fake_data import class_tree
 from tests.support.kills import Command, Outcome, contents, finish, kill_during, of_run, of_sweep
+from tests.support.sweeps import write_chain
 
 
 @pytest.fixture(scope="module")
 def sweep_file(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sweep")
-    adamw = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
-    for name in ("Ancestor", "Finetune"):
-        config = {
-            "model": {"class_path": name, "init_args": {"arch": ARCH, "optimizer": adamw}},
-            "data": {
-                "class_path": "ImageFolderData",
-                "init_args": {"root": str(images), "img_size": 16, "batch_size": 16},
-            },
-            "trainer": {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False},
-            "test_start": True,
-            "test_end": True,
-        }
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump(config))
-    start = {"model.initializer": "Pretrained", "model.initializer.source": "{runs}/a/seed0/best.learngene.safetensors"}
-    runs = [{"name": "a", "config": "Ancestor.yaml"}, {"name": "f", "config": "Finetune.yaml", "options": start}]
-    (folder / "sweep.yaml").write_text(yaml.safe_dump({"experiment": "s", "seeds": [0], "runs": runs}))
-    return folder / "sweep.yaml"
+    return write_chain(tmp_path_factory.mktemp("sweep"), images, test_start=True)
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.support.command_line import ARCH, arguments
+from tests.support.sweeps import write_sweep
 
 TOY = Path(__file__).parents[1] / "support" / "toy_method"
 SCRIPT = """
@@ -60,18 +60,8 @@ def test_a_method_of_another_package_does_all_that_one_of_lgx_does(
     runs, guide = tmp_path / "runs", f"--model.guide={ancestor}/best.learngene.safetensors"
     learngene, model = f"{runs}/test/halves/seed0/best.learngene.safetensors", str(tmp_path / "model")
     start = f"--model.initializer.source={learngene}"
-    sweep = {
-        "experiment": "swept",
-        "seeds": [0],
-        "runs": [
-            {
-                "name": "halves",
-                "config": f"{runs}/test/halves/seed0/config.yaml",
-                "options": {"trainer.max_epochs": 1},
-            }
-        ],
-    }
-    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(sweep))
+    again = {"name": "halves", "config": f"{runs}/test/halves/seed0/config.yaml", "options": {"trainer.max_epochs": 1}}
+    sweep = write_sweep(tmp_path, again)
     fit = arguments("fit", "Halves", images, runs, guide, "--name=halves", "--trainer.max_epochs=1")
     descend = arguments("fit", "Finetune", images, runs, "--model.initializer=RepeatedHalf", start, "--name=d")
     descend += ["--trainer.max_epochs=2"]  # two validations: the report draws a curve
@@ -87,7 +77,7 @@ def test_a_method_of_another_package_does_all_that_one_of_lgx_does(
             "descendant": [*descend, "--test_end"],
             "export": ["export", f"{runs}/test/d/seed0/checkpoints/best.ckpt", "--out", str(tmp_path / "exported")],
             "plan": ["plan", *plan, "--samples=48", f"--json={tmp_path}/plan.json"],
-            "sweep": ["sweep", str(tmp_path / "sweep.yaml"), "--runs_dir", str(runs)],
+            "sweep": ["sweep", str(sweep), "--runs_dir", str(runs)],
             "compare": ["compare", str(runs), "--out", str(tmp_path / "report"), "--cost"],
         },
     )
@@ -99,7 +89,7 @@ def test_a_method_of_another_package_does_all_that_one_of_lgx_does(
     assert (tmp_path / "exported" / "model.safetensors").is_file()
     plans = json.loads((tmp_path / "plan.json").read_text())
     assert plans["parameters"]["teacher"] > 0, "the method's own teacher is counted"
-    assert (runs / "swept" / "halves" / "seed0" / "results.csv").is_file()
+    assert (runs / "s" / "halves" / "seed0" / "results.csv").is_file()
     report = (tmp_path / "report" / "report.html").read_text()
     assert "https://example.org/halves" in report
     assert "#123456" in report

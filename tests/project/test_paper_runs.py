@@ -100,29 +100,16 @@ def embeddings(file: Path) -> Path:
 @pytest.mark.timeout(900)
 def test_a_configuration_of_the_papers_scale_does_two_steps(name, tmp_path, monkeypatch):
     make, options = CONFIGS[name]
-    create = timm.create_model
+    create = timm.create_model  # random weights stand for timm's
     monkeypatch.setattr(timm, "create_model", lambda *args, **kwargs: create(*args, **{**kwargs, "pretrained": False}))
-    monkeypatch.setattr(
-        "lgx.artifacts.timm_models.cached_weights", lambda name: None
-    )  # random weights stand for timm's
     config = EXPERIMENTS / f"{name}.yaml"
     if "task_embeddings:" in config.read_text():
         options = [*options, f"--model.task_embeddings={embeddings(tmp_path / 'tasks.safetensors')}"]
     command = ["fit", "--config", config, *make(tmp_path, monkeypatch), *options]
-    command += [
-        f"--data.root={tmp_path}",
-        "--data.batch_size=2",
-        "--data.num_workers=0",
-        f"--runs_dir={tmp_path / 'runs'}",
-    ]
+    command += [f"--data.root={tmp_path}", "--data.batch_size=2", "--data.num_workers=0", f"--runs_dir={tmp_path}/runs"]
     command += ["--trainer.max_steps=2", "--trainer.limit_val_batches=1", "--test_start=false", "--test_end=false"]
-    command += [
-        "--trainer.accelerator=cpu",
-        "--trainer.precision=32-true",
-        "--trainer.enable_progress_bar=false",
-        "--name=r",
-    ]
-    result = lgx(*command)
+    command += ["--trainer.accelerator=cpu", "--trainer.precision=32-true", "--trainer.enable_progress_bar=false"]
+    result = lgx(*command, "--name=r")
     assert result.code == 0, result.sentence
     (checkpoint,) = (tmp_path / "runs").rglob("last.ckpt")
     assert torch.load(checkpoint, weights_only=True, mmap=True)["global_step"] == 2

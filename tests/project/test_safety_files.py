@@ -35,7 +35,7 @@ from tests.support.images import write_images
 # -- shards, images and texts -----------------------------------------------------------------------------------------
 
 
-def shard(path: Path, members: dict[str, bytes], **changes: Any) -> Path:
+def shard(path: Path, members: dict[str, bytes]) -> Path:
     """A tar file in place of the first training shard of a set."""
     with tarfile.open(path, "w") as tar:
         for name, data in members.items():
@@ -159,30 +159,21 @@ def test_an_archive_that_torchvision_unpacks_writes_nothing_outside(tmp_path, na
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("name", [*OUTSIDE, "link"])
 @pytest.mark.parametrize("unpack", [lambda path, out: unzip([path], out), lambda path, out: read_zip(path)])
-def test_a_zip_writes_nothing_outside(tmp_path, unpack, name):
+def test_a_zip_writes_nothing_outside_and_no_link(tmp_path, unpack, name):
     path = tmp_path / "in" / "x.zip"
     path.parent.mkdir()
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("train/a/1.png", png())
         info = zipfile.ZipInfo("x")
         info.filename = f"{name}.png"  # the constructor would repair it
+        if name == "link":
+            info.external_attr = (stat.S_IFLNK | 0o777) << 16
         archive.writestr(info, png())
-    with pytest.raises(UserError, match=r"x\.zip: its member .* outside the folder"):
+    with pytest.raises(UserError, match=r"x\.zip: its member .* (outside the folder|is a symbolic link)"):
         unpack(path, tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["in"]
-
-
-def test_links_in_a_zip_are_refused(tmp_path):
-    link = zipfile.ZipInfo("train/link.png")
-    link.external_attr = (stat.S_IFLNK | 0o777) << 16
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        archive.writestr(link, "/etc/passwd")
-    for unpack in (lambda: unzip([tmp_path / "x.zip"], tmp_path / "out"), lambda: read_zip(tmp_path / "x.zip")):
-        with pytest.raises(UserError, match=r"x\.zip: its member 'train/link\.png' is a symbolic link"):
-            unpack()
-    assert not (tmp_path / "out").exists()
 
 
 def test_shards_do_not_follow_links(tmp_path):

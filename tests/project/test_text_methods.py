@@ -15,15 +15,42 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.teacher import Teacher
+from lgx.core.rows import Row, read_rows
 from lgx.hypernet.functional_forward import functional_forward
 from lgx.initialization import initialize
 from lgx.methods import HypernetPrediction, Pretrained
-from tests.support.command_line import lgx, python
+from tests.support.command_line import Result, lgx, python
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_vocabulary
-from tests.support.text_runs import ARCH, HYPER, rows, run, words
 
 transformers = import_transformers()
+ARCH = f"gpt2:depth=2,embed_dim=24,num_heads=3,max_len=40,vocab_size={SIZE}"
+PANEL = '["gpt2:depth=2,embed_dim=16,num_heads=2","gpt2:depth=4,embed_dim=24,num_heads=3"]'
+HYPER = [
+    "--model.set=GPTs-1K", "--model.set_size=6", f"--model.panel={PANEL}", "--model.width=16", "--model.layers=1",
+    "--model.heads=2", "--model.max_shape=[64,64,4,4]", "--model.rank=4", "--model.max_size=1024",
+]  # fmt: skip
+
+
+def words(root: Path, runs: Path, model: str, *options: object, data: str = "CoLA", arch: str = ARCH) -> list[object]:
+    """The command line of a short run."""
+    return [
+        "fit", "--model", model, f"--model.arch={arch}", "--model.optimizer=torch.optim.AdamW",
+        "--model.optimizer.lr=0.003", f"--data={data}", f"--data.root={root}", "--data.batch_size=4",
+        "--data.max_len=40", f"--data.vocab_size={SIZE}", f"--runs_dir={runs}", "--experiment=test",
+        "--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.max_epochs=1",
+        "--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false", *options,
+    ]  # fmt: skip
+
+
+def run(*args, **kwargs) -> Result:
+    """One short run."""
+    return lgx(*words(*args, **kwargs))
+
+
+def rows_of_test(folder: Path) -> list[Row]:
+    """Rows of the test split of a run."""
+    return [row for row in read_rows(folder / "results.csv") if row.split == "test"]
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +90,7 @@ def tal(text_root: Path, embeddings: Path, tmp_path_factory: pytest.TempPathFact
 
 
 def test_an_ancestor_is_trained_measured_and_kept(text_root, ancestor):
-    metrics = {row["metric"]: float(row["value"]) for row in rows(ancestor) if row["split"] == "test"}
-    assert set(metrics) == {"f1", "acc", "loss"}
+    assert {row.metric for row in rows_of_test(ancestor)} == {"f1", "acc", "loss"}
     learngene = Learngene.load(ancestor / "best.learngene.safetensors")
     assert learngene.num_layers == learngene.architecture.depth == 2
     assert "val/f1" in learngene.metrics
@@ -81,7 +107,7 @@ def test_test_metrics_agree_with_scikit_learn(text_root, ancestor, tmp_path):
     with (folder / "predictions.csv").open() as file:
         predicted = [int(row["class"]) for row in csv.DictReader(file)]
     targets = [k % 2 for k in range(6)]
-    measured = {row["metric"]: float(row["value"]) for row in rows(folder)}
+    measured = {row.metric: row.value for row in rows_of_test(folder)}
     assert measured["acc"] == pytest.approx(sum(p == t for p, t in zip(predicted, targets, strict=True)) / 6)
     assert measured["f1"] == pytest.approx(f1_score(targets, predicted, zero_division=0))
 
@@ -133,9 +159,9 @@ def test_hypernetworks_train_on_one_text_set(text_root, tmp_path, model):
     done = run(text_root, tmp_path, model, *options, "--test_end=true")
     assert done.code == 0, done.err
     folder = tmp_path / "test" / model.lower() / "seed0"
-    tested = [row for row in rows(folder) if row["split"] == "test" and row["metric"] == "mcc"]
-    assert [(row["task"], row["epochs"], row["n"]) for row in tested] == [("cola", "0", "6")] * 2
-    assert len({row["architecture"] for row in tested}) == 2
+    measured = [row for row in rows_of_test(folder) if row.metric == "mcc"]
+    assert [(row.task, row.epochs, row.n) for row in measured] == [("cola", 0, 6)] * 2
+    assert len({row.architecture for row in measured}) == 2
     assert Learngene.load(folder / "best.learngene.safetensors").hypernet["vocab_size"] is None
 
 
@@ -144,7 +170,7 @@ def test_tal_learns_several_text_tasks_with_a_row_per_token(tal):
     assert learngene.hypernet["vocab_size"] == SIZE
     assert learngene.tensors["decoder.basis_tokens"].shape[0] == SIZE
     assert set(learngene.tasks) == set(learngene.task_embeddings) == {"cola", "mrpc"}
-    measured = {(row["task"], row["metric"]) for row in rows(tal) if row["split"] == "test"}
+    measured = {(row.task, row.metric) for row in rows_of_test(tal)}
     assert measured == {("cola", m) for m in ("mcc", "acc", "loss")} | {("mrpc", m) for m in ("f1", "acc", "loss")}
 
 
@@ -229,6 +255,33 @@ def test_init_and_sample_work_with_text_models(tmp_path):
     assert (done.code, "2 classes" in done.out) == (0, True), done.err
     done = lgx("sample", "GPTs-1K", "--count", 2, "--arch", arch)
     assert {json.loads(line)["vocab_size"] for line in done.out.splitlines()} == {SIZE}
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "sentence"),
+    [
+        ("Finetune", ["--data.max_len=50"], "in texts of up to 40, but task cola has 260, in texts of up to 50"),
+        ("Finetune", ["--model.arch=gpt2:depth=1,vocab_size=300"], "model.arch: knows 300 tokens"),
+        ("Finetune", ["--data.vocab_size=300"], "encoder.json has 260 tokens, but vocab_size is 300"),
+        ("Finetune", ["--model.arch=6-Tiny"], "'6-Tiny': reads images, but the task has text; name a GPT-2, e.g."),
+        ("SWS", [], "model SWS: is for classification and segmentation and multilabel, but the task is text"),
+        ("TLEG", [], "model TLEG: is for classification and segmentation"),
+        ("MiniDeiT", [], "model MiniDeiT: is for classification and segmentation"),
+        ("LSAMD", ["--model.ancestor=x"], "model LSAMD: is for classification and segmentation"),
+        ("Finetune", ["--model.drop_path_rate=0.1"], "model.drop_path_rate: expected 0"),
+        ("Finetune", ["--model.dropout=1"], "model.dropout: expected a share in [0, 1), got 1.0"),
+        ("Finetune", ["--model.mixup=0.2"], "leave both at 0 for text"),
+        ("LoGAH", [], "ViTs-1K holds ViTs"),
+        ("LoGAH", ["--model.set=GPTs-1K"], "model.panel: architecture '3-Tiny': reads images"),
+        ("LoGAH", [*HYPER, "--model.dropout=0.1"], "neither stochastic depth nor dropout"),
+    ],
+)  # fmt: skip
+def test_mistakes_end_with_one_sentence(text_root, tmp_path, model, options, sentence):
+    if model == "LoGAH" and not options:
+        options = [f"--model.panel={PANEL}"]
+    done = run(text_root, tmp_path, model, *options)
+    assert (done.code, sentence in done.sentence) == (2, True), done.err
+    assert "Traceback" not in done.err
 
 
 def test_commands_refuse_options_that_do_not_fit_together(text_root, tal, ancestor, tmp_path):

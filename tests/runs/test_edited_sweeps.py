@@ -8,6 +8,7 @@ from lightning.pytorch import Trainer
 
 from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, lgx
+from tests.support.sweeps import config_of, write_chain, write_sweep
 
 
 @pytest.fixture
@@ -17,20 +18,9 @@ def sweep(images, tmp_path, monkeypatch):
 
     def run(*options, rate=0.003, epochs=1, smoothing=0.0):
         adamw = {"class_path": "torch.optim.AdamW", "init_args": {"lr": rate}}
-        for name in ("Ancestor", "Finetune"):
-            model = {"class_path": name, "init_args": {"arch": ARCH, "optimizer": adamw}}
-            data = {"root": str(images), "img_size": 16, "batch_size": 16}
-            trainer = {"max_epochs": epochs, "accelerator": "cpu", "enable_progress_bar": False}
-            config = {"model": model, "data": {"class_path": "ImageFolderData", "init_args": data}, "trainer": trainer}
-            (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump({**config, "test_end": True}))
-        start = {"model.initializer": "Pretrained"}
-        start["model.initializer.source"] = "{runs}/a/seed0/best.learngene.safetensors"
-        runs = [
-            {"name": "a", "config": "Ancestor.yaml", "options": {"model.label_smoothing": smoothing}},
-            {"name": "f", "config": "Finetune.yaml", "options": start},
-        ]
-        (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "s", "seeds": [0], "runs": runs}))
-        return lgx("sweep", "s.yaml", *options)
+        options_of_a = {"model.label_smoothing": smoothing}
+        write_chain(tmp_path, images, options_of_a, model={"optimizer": adamw}, trainer={"max_epochs": epochs})
+        return lgx("sweep", "sweep.yaml", *options)
 
     return run
 
@@ -87,15 +77,10 @@ def test_a_test_that_is_run_again_leaves_no_rows_of_its_former_options(images, t
     monkeypatch.chdir(tmp_path)
 
     def measure(depth, *options):
-        arch = f"depth={depth},embed_dim=16,num_heads=2,patch_size=4,img_size=16"
-        model = {"class_path": "Finetune", "init_args": {"optimizer": {"class_path": "torch.optim.AdamW"}}}
-        data = {"class_path": "ImageFolderData", "init_args": {"root": str(images), "img_size": 16, "batch_size": 16}}
-        trainer = {"accelerator": "cpu", "enable_progress_bar": False}
-        config = {"model": model, "data": data, "trainer": trainer}
-        (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
-        run = {"name": "start", "command": "test", "config": "c.yaml", "options": {"model.arch": arch}}
-        (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "s", "seeds": [0], "runs": [run]}))
-        result = lgx("sweep", "s.yaml", *options)
+        (tmp_path / "c.yaml").write_text(yaml.safe_dump(config_of("Finetune", images)))
+        arch = {"model.arch": ARCH.replace("depth=4", f"depth={depth}")}
+        write_sweep(tmp_path, {"name": "start", "command": "test", "config": "c.yaml", "options": arch})
+        result = lgx("sweep", "sweep.yaml", *options)
         assert result.code == 0, result.err
         return {row.architecture for row in read_rows(tmp_path / "runs/s/measured.csv")}
 
@@ -105,16 +90,12 @@ def test_a_test_that_is_run_again_leaves_no_rows_of_its_former_options(images, t
     assert first != second
 
 
-def test_an_edited_configuration_is_named(sweep, tmp_path):
+def test_an_edited_configuration_is_named_and_a_longer_training_keeps_what_was_measured(sweep, tmp_path):
     assert sweep().code == 0
     edited = sweep(rate=0.01)
     assert edited.code == 2
     assert "2 finished run(s) have changed" in edited.sentence
     assert "Ancestor.yaml has changed" in edited.sentence
-
-
-def test_a_longer_training_continues_the_runs_and_keeps_what_was_measured(sweep, tmp_path):
-    assert sweep().code == 0
     longer = sweep("--overwrite", epochs=2)
     assert longer.code == 0, longer.err
     assert {key[2] for key in values(tmp_path)} == {1, 2}

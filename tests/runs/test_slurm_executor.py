@@ -78,6 +78,15 @@ def submitted(make_job, cluster, tmp_path):
     return executor, submission
 
 
+@pytest.fixture
+def own_handlers():
+    """Restore the handlers of signals that a job sets."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 def test_slurm_runs_an_array_with_the_given_parameters(make_job, cluster, tmp_path):
     parameters = {"partition": "gpu", "timeout_min": 240, "gpus_per_node": 2, "mem_gb": 8, "account": "lab"}
     with Pool(SlurmExecutor(tmp_path / "e/jobs/submitit", 2, parameters), Progress(3)) as pool:
@@ -101,16 +110,12 @@ def test_slurm_runs_an_array_with_the_given_parameters(make_job, cluster, tmp_pa
     assert not (cluster / "cancelled").exists()
 
 
-def test_a_requeued_run_has_not_ended(make_job, monkeypatch):
+def test_a_requeued_run_has_not_ended(make_job, monkeypatch, own_handlers):
     """The process ends with exit code 0 but without a summary; SLURM then starts the job again."""
     again = make_job("a", "fit")
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "executable", "/bin/true")
-        before = [(number, signal.getsignal(number)) for number in (signal.SIGUSR1, signal.SIGTERM)]
-        with pytest.raises(SystemExit):
-            run_in_subprocess(again, {}, None)
-        for number, handler in before:
-            signal.signal(number, handler)
+    monkeypatch.setattr(sys, "executable", "/bin/true")
+    with pytest.raises(SystemExit):
+        run_in_subprocess(again, {}, None)
     assert not is_finished(again)
 
 
@@ -157,18 +162,15 @@ def test_a_submission_is_repeated_until_the_controller_answers(make_job, cluster
     assert submission.handle.job_id == "100"
 
 
-def test_a_run_that_the_cluster_ends_leaves_no_result(make_job, tmp_path, monkeypatch):
+def test_a_run_that_the_cluster_ends_leaves_no_result(make_job, tmp_path, monkeypatch, own_handlers):
     """SIGTERM reaches the run and the process that waits for it; SLURM may queue the job again."""
     stopped = make_job("a", "fit")
     script = tmp_path / "run"
     script.write_text("#!/bin/sh\nkill -TERM $PPID\nexit 143\n")
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
-    before = [(number, signal.getsignal(number)) for number in (signal.SIGUSR1, signal.SIGTERM)]
     with pytest.raises(SystemExit) as ended:
         run_in_subprocess(stopped, {}, None)
-    for number, handler in before:
-        signal.signal(number, handler)
     assert ended.value.code == 143
 
 

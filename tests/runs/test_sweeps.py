@@ -9,45 +9,25 @@ import yaml
 from lgx.core.rows import read_rows
 from lgx.runs.sweeps import RunSpec, load_sweep, pending_runs, run_arguments
 from tests.support.command_line import ARCH, arguments, lgx, python
+from tests.support.sweeps import config_of, write_sweep
 
 
 @pytest.fixture
 def sweep_file(images, tmp_path):
-    data = {"class_path": "ImageFolderData", "init_args": {"root": str(images), "img_size": 16, "batch_size": 16}}
-    adamw = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
-    trainer = {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
-    for name, model in {
-        "ancestor": {"class_path": "Ancestor"},
-        "sws": {"class_path": "SWS", "init_args": {"stages": [2, 2]}},
-        "descendant": {"class_path": "Finetune"},
-    }.items():
-        model["init_args"] = {**model.get("init_args", {}), "arch": ARCH, "optimizer": adamw}
-        config = {"model": model, "data": data, "trainer": trainer, "test_end": True}
-        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(config))
+    for method, own in {"Ancestor": {}, "SWS": {"stages": [2, 2]}, "Finetune": {}}.items():
+        config = config_of(method, images, model=own, test_end=True)
+        (tmp_path / f"{method}.yaml").write_text(yaml.safe_dump(config))
     learngene = "{runs}/sws/seed{seed}/best.learngene.safetensors"
     start = {"model.initializer": "StagewiseExpansion", "model.initializer.source": learngene}
-    sweep = {
-        "experiment": "s",
-        "seeds": [0],
-        "runs": [
-            {"name": "ancestor", "config": "ancestor.yaml"},
-            {
-                "name": "sws",
-                "config": "sws.yaml",
-                "options": {"model.ancestor": "{runs}/ancestor/seed{seed}/best.learngene.safetensors"},
-            },
-            {
-                "name": "{start}-{depth}",
-                "command": "test",
-                "config": "descendant.yaml",
-                "options": {"model.arch": ARCH.replace("depth=4", "depth={depth}")},
-                "matrix": {"depth": [2, 3], "start": {"sws": start, "random": {}}},
-            },
-        ],
-    }
-    path = tmp_path / "sweep.yaml"
-    path.write_text(yaml.safe_dump(sweep, sort_keys=False))
-    return path
+    ancestor = {"model.ancestor": learngene.replace("sws", "ancestor")}
+    matrix = {"depth": [2, 3], "start": {"sws": start, "random": {}}}
+    test = {"name": "{start}-{depth}", "command": "test", "config": "Finetune.yaml", "matrix": matrix}
+    return write_sweep(
+        tmp_path,
+        {"name": "ancestor", "config": "Ancestor.yaml"},
+        {"name": "sws", "config": "SWS.yaml", "options": ancestor},
+        {**test, "options": {"model.arch": ARCH.replace("depth=4", "depth={depth}")}},
+    )
 
 
 def test_matrices_expand_in_order_with_their_options(sweep_file):

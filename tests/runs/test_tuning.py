@@ -14,8 +14,9 @@ from lgx.runs.pool import Pool
 from lgx.runs.progress import Progress
 from lgx.runs.study import open_study, run_trials
 from lgx.runs.tuning import load_tuning, score
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import lgx
 from tests.support.fake_executor import FakeExecutor
+from tests.support.sweeps import config_of
 
 RATE = "model.optimizer.init_args.lr"
 
@@ -23,13 +24,7 @@ RATE = "model.optimizer.init_args.lr"
 @pytest.fixture
 def tuning_file(images, tmp_path):
     """``tuning_file(trials=3)``: the tuning file below with other values; None removes a key."""
-    optimizer = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
-    config = {
-        "model": {"class_path": "Ancestor", "init_args": {"arch": ARCH, "optimizer": optimizer}},
-        "data": {"class_path": "ImageFolderData", "init_args": {"root": str(images), "img_size": 16, "batch_size": 16}},
-        "trainer": {"accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False},
-    }
-    (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(config_of("Ancestor", images)))
 
     def write(**change):
         content = {
@@ -122,17 +117,14 @@ def test_a_failed_trial_does_not_stop_the_study(tuning_file, tmp_path, capsys):
     shown = lgx("tune", tuning_file(trials=4), "--runs_dir", tmp_path / "runs")
     assert shown.code == 0, shown.err
     assert "3 trials; 1 failed" in shown.out
-
-
-def test_a_study_whose_trials_all_failed_is_reported(tuning_file, tmp_path):
-    rehearse(load_tuning(tuning_file(trials=2), str(tmp_path / "runs")), lambda job: Failure("no space", "x"))
-    result = lgx("tune", tuning_file(trials=2), "--runs_dir", tmp_path / "runs")
-    assert result.code == 2
-    assert "all 2 trials failed" in result.sentence
+    rehearse(load_tuning(tuning_file(trials=2), str(tmp_path / "none")), lambda job: Failure("no space", "x"))
+    result = lgx("tune", tuning_file(trials=2), "--runs_dir", tmp_path / "none")
+    assert (result.code, "all 2 trials failed" in result.sentence) == (2, True)
 
 
 def test_every_draw_lies_in_its_space_and_reaches_the_command_line(tuning_file, tmp_path):
     space = {"a": {"low": 2, "high": 8, "step": 2}, "b": {"low": 0.0, "high": 1.0, "step": 0.25}, "c": [None, True]}
+    space[RATE] = {"low": "1e-4", "high": "1e-2", "log": True}  # a text for YAML: it has no point
     tuning = load_tuning(tuning_file(space=space, direction="minimize"), str(tmp_path / "runs"))
     seen = []
 
@@ -145,6 +137,7 @@ def test_every_draw_lies_in_its_space_and_reaches_the_command_line(tuning_file, 
     for trial, arguments in zip(trials, seen, strict=True):
         assert trial.params["a"] in (2, 4, 6, 8)
         assert trial.params["b"] in (0, 0.25, 0.5, 0.75, 1)
+        assert 1e-4 <= trial.params[RATE] <= 1e-2
         assert f"--a={trial.params['a']}" in arguments
         assert f"--c={'null' if trial.params['c'] is None else 'true'}" in arguments
         assert {"--test_end=false", "--test_start=false"} <= set(arguments)
@@ -189,12 +182,6 @@ def test_two_commands_cannot_run_one_study(tuning_file, tmp_path):
     assert "another `lgx tune` runs this study" in result.sentence
 
 
-def test_numbers_without_a_point_are_read_as_numbers(tuning_file, tmp_path):
-    file = tuning_file(space={RATE: {"low": "1e-4", "high": "1e-2", "log": True}}, trials=3)
-    trials, _ = rehearse(load_tuning(file, str(tmp_path / "runs")))
-    assert all(1e-4 <= trial.params[RATE] <= 1e-2 for trial in trials)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -210,10 +197,7 @@ def test_numbers_without_a_point_are_read_as_numbers(tuning_file, tmp_path):
         ({"space": {}}, "space is {}, expected a mapping from option"),
         ({"space": {"x": 3}}, "space.x: no choices and no range"),
         ({"space": {"x": []}}, "space.x: no choices and no range"),
-        (
-            {"space": {"x": {"low": 1}}},
-            "required positional argument: 'high'); give a list of choices, or low",
-        ),
+        ({"space": {"x": {"low": 1}}}, "required positional argument: 'high'); give a list of choices, or low"),
         ({"space": {"x": {"low": 2, "high": 1}}}, "space.x: no choices and no range"),
         ({"space": {"x": {"low": 0, "high": 1, "log": True}}}, "space.x: no choices and no range"),
         ({"space": {"x": {"low": "a", "high": 1}}}, "could not convert string to float: 'a'"),
@@ -227,12 +211,9 @@ def test_a_malformed_tuning_file_is_explained(tuning_file, change, words):
     assert words in result.sentence
 
 
-def test_wrong_options_are_explained(tuning_file, monkeypatch, tmp_path):
+def test_wrong_options_and_a_missing_optuna_are_explained(tuning_file, monkeypatch, tmp_path):
     assert "at least 1 trial" in lgx("tune", tuning_file(), "--parallel", 0).sentence
     assert "no such file" in lgx("tune", tmp_path / "no.yaml").sentence
-
-
-def test_a_missing_optuna_is_explained(tuning_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     monkeypatch.delitem(sys.modules, "lgx.runs.study")
     result = lgx("tune", tuning_file())

@@ -138,6 +138,7 @@ def checkpoint(path: Path, pickled: bytes, method: int = zipfile.ZIP_STORED) -> 
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("archive/data.pkl", pickled)
         archive.writestr("archive/version", "3\n")
+        archive.writestr("archive/data/0", bytes(2**20))
 
 
 def legacy(*pickles: bytes) -> bytes:
@@ -235,6 +236,13 @@ def shard(path: Path) -> Any:
 
 BYTE_ARRAY = b"\x80\x02cbuiltins\nbytearray\nJ\0\0\0\x40\x85R."
 """A pickle of a byte array of a gibibyte."""
+DOUBLING = b"".join(b"h" + bytes([k]) + b"h" + bytes([k]) + b"\x86q" + bytes([k + 1]) for k in range(99))
+PICKLES = {
+    "a byte array by its old name": BYTE_ARRAY.replace(b"builtins", b"__builtin__"),
+    "tuples that double": b"\x80\x02})q\x00" + DOUBLING + b"K\x01s.",
+    "lists in lists": b"\x80\x02" + b"]" * 10**5 + b"a" * (10**5 - 1) + b".",
+    "a function": b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R.",
+}
 
 TIMM: dict[str, Any] = {"pretrained_cfg": {}}
 BIG = (13_300, 13_300)
@@ -289,6 +297,10 @@ BOMBS: dict[str, Reader] = {
     "checkpoint: compressed": written(
         "a.ckpt", lambda path: checkpoint(path, b"\x80\x02" + b"}" * 2**24, zipfile.ZIP_BZIP2), load_checkpoint
     ),
+    **{
+        f"pickle: {name}": written("a.ckpt", partial(checkpoint, pickled=pickled), load_checkpoint)
+        for name, pickled in PICKLES.items()
+    },
     "pickle: a byte array": in_file(BYTE_ARRAY, "a.ckpt", load_checkpoint),
     "pickle: before a zip file": in_file(BYTE_ARRAY + empty_zip(), "a.ckpt", load_checkpoint),
     "pickle: names of storages": in_file(legacy(pickle.dumps({}, 2), BYTE_ARRAY), "a.ckpt", load_checkpoint),
@@ -344,15 +356,12 @@ def attempt(read: Reader, folder: Path) -> tuple[str, str, float]:
     started = time.perf_counter()
     try:
         read(folder)
+        ended = "nothing", ""
     except Exception as error:
-        return type(error).__name__ if not isinstance(error, UserError) else "UserError", str(error), _since(started)
+        ended = "UserError" if isinstance(error, UserError) else type(error).__name__, str(error)
     finally:
         signal.alarm(0)
-    return "nothing", "", _since(started)
-
-
-def _since(started: float) -> float:
-    return time.perf_counter() - started
+    return *ended, time.perf_counter() - started
 
 
 def _expire(number: int, frame: Any) -> None:

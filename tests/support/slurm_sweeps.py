@@ -6,12 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
-from tests.support.command_line import ARCH
 from tests.support.slurm_cluster import SlurmCluster, wait_until
+from tests.support.sweeps import write_chain
 
 STEPS = 36
 """Optimizer steps of the first run."""
@@ -19,23 +17,8 @@ STEPS = 36
 
 def write_sweep(folder: Path, images: Path) -> Path:
     """Write a sweep file: ``a`` trains an ancestor, which saves after each step; ``f`` trains from its learngene."""
-    data = {"class_path": "ImageFolderData", "init_args": {"root": str(images), "img_size": 16, "batch_size": 8}}
-    adamw = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
-    trainer = {"accelerator": "cpu", "devices": 1, "enable_progress_bar": False, "enable_model_summary": False}
-    slow = {"callbacks": [{"class_path": "tests.support.probes.SlowSteps"}]}
-    for name, epochs, more in (("Ancestor", STEPS // 6, slow), ("Finetune", 1, {})):
-        config = {
-            "model": {"class_path": name, "init_args": {"arch": ARCH, "optimizer": adamw}},
-            "data": data,
-            "trainer": {**trainer, "max_epochs": epochs, **more},
-            "save_every": 1,
-            "test_end": True,
-        }
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump(config))
-    start = {"model.initializer": "Pretrained", "model.initializer.source": "{runs}/a/seed0/best.learngene.safetensors"}
-    runs = [{"name": "a", "config": "Ancestor.yaml"}, {"name": "f", "config": "Finetune.yaml", "options": start}]
-    (folder / "sweep.yaml").write_text(yaml.safe_dump({"experiment": "s", "seeds": [0], "runs": runs}))
-    return folder / "sweep.yaml"
+    slow = {"max_epochs": STEPS // 6, "callbacks": [{"class_path": "tests.support.probes.SlowSteps"}]}
+    return write_chain(folder, images, slow=slow, data={"batch_size": 8}, save_every=1)
 
 
 def outcome(runs_dir: Path) -> dict[str, Any]:
