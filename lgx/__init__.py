@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from lgx.core.version import __version__
 
 if TYPE_CHECKING:
-    from lgx.commands.api import compare, embed_task, init, load_learngene, push_to_hub
+    from lgx.commands.api import embed_task, init, load_learngene, push_to_hub
+    from lgx.results.comparison import compare
 
 __all__ = ["__version__", "compare", "embed_task", "init", "load_learngene", "push_to_hub"]
 
@@ -19,7 +20,8 @@ __all__ = ["__version__", "compare", "embed_task", "init", "load_learngene", "pu
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'lgx' has no attribute {name!r}")
-    return getattr(import_module("lgx.commands.api"), name)
+    # jsonargparse asks for the name of each command; `lgx compare` reads this module anyway.
+    return getattr(import_module("lgx.results.comparison" if name == "compare" else "lgx.commands.api"), name)
 
 
 def __dir__() -> list[str]:

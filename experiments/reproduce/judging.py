@@ -9,7 +9,7 @@ from experiments.reproduce.claims import Claim
 from experiments.reproduce.storage import judge_storage
 from experiments.reproduce.verdicts import Verdict, judge
 from lgx.core.rows import Row
-from lgx.results.comparison import Comparison, Options, compare, load_paper
+from lgx.results.comparison import Comparison, Options, compare_files, load_paper
 from lgx.results.headline import AVERAGES
 from lgx.results.merging import Merged
 from lgx.results.metrics import Metrics
@@ -54,7 +54,7 @@ def compare_and_judge(files: Sequence[Path], options: Options, judging: Judging)
         UserError: If there are no such rows, methods or table.
     """
     table = load_paper(options)
-    found = compare(files, options, table)
+    found = compare_files(files, options, table)
     rows = found.of_split if options.split == "train" else found.shown  # training is all of its epochs
     verdicts = [judge_claim(claim, rows, judging, options.metrics, table, found.merged) for claim in judging.claims]
     if not verdicts:

@@ -1,4 +1,4 @@
-"""What the commands do, for Python programs and notebooks: ``lgx.init``, ``lgx.embed_task``, ``lgx.compare``."""
+"""What the commands do, for Python programs and notebooks: ``lgx.init``, ``lgx.embed_task``, ``lgx.load_learngene``."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -19,10 +19,8 @@ from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods.initializers import initializer_for
-from lgx.results import comparison
-from lgx.results.merging import find_results
 
-__all__ = ["compare", "embed_task", "init", "load_learngene", "push_to_hub"]
+__all__ = ["embed_task", "init", "load_learngene", "push_to_hub"]
 
 
 def init(
@@ -133,25 +131,3 @@ def _inputs(batch: Any) -> Tensor:
     if not isinstance(inputs, Tensor) or inputs.ndim != 4:
         raise UserError(f"embed_task: images must be batches of shape (B, C, H, W), got {type(inputs).__name__}")
     return inputs
-
-
-def compare(
-    runs: str | Path | Sequence[str | Path], *, metric: str = "acc", split: str = "test", **options: Any
-) -> comparison.Comparison:
-    """Compare what runs have measured: the tables of ``lgx compare``. A notebook shows them.
-
-    Args:
-        runs: Folders, or files of rows.
-        metric: Metric to show; ``acc`` in percent.
-        split: ``test``, ``val`` or ``train``.
-        options: Further fields of :class:`~lgx.results.comparison.Options`, e.g. ``baseline="random"``, ``cost=True``.
-
-    Returns:
-        The comparison: ``rows``, ``sections`` with tables, ``to_markdown()``.
-
-    Raises:
-        UserError: If there are no such runs, rows or methods.
-    """
-    listed = [runs] if isinstance(runs, str | Path) else list(runs)
-    chosen = comparison.Options(metric=metric, split=split, **options)
-    return comparison.compare(find_results([str(run) for run in listed]), chosen, comparison.load_paper(chosen))

@@ -31,7 +31,7 @@ def compare(
     Raises:
         UserError: If there are no such runs, rows, table or method, or ``out`` cannot be written.
     """
-    from lgx.results.comparison import Options, compare, load_paper
+    from lgx.results.comparison import Options, compare_files, load_paper
     from lgx.results.merging import find_results
     from lgx.results.report_files import report_path, write_comparison
     from lgx.results.terminal import print_report
@@ -40,7 +40,7 @@ def compare(
     table = load_paper(options)
     files = find_results(runs)
     page = report_path(out, files, force) if out else None
-    comparison = compare(files, options, table)
+    comparison = compare_files(files, options, table)
     print_report(comparison.report)
     if page:
         print(f"wrote {page}, and beside it {', '.join(write_comparison(comparison, page))}")

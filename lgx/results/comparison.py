@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.headline import average_section, headlines
 from lgx.results.markdown import to_markdown_page
-from lgx.results.merging import TITLE, Merged, count_whole_runs, last_epochs, merge
+from lgx.results.merging import TITLE, Merged, count_whole_runs, find_results, last_epochs, merge
 from lgx.results.metrics import Metrics
 from lgx.results.paper import HOURS, PaperTable, load_table
 from lgx.results.provenance import health_section
 from lgx.results.report import Report, Section
-from lgx.results.sections import difference_section, table_section
 from lgx.results.standings import Standing, chance_levels, standings
-from lgx.results.tables import averages_of_paper
+from lgx.results.tables import averages_of_paper, difference_section, table_section
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,28 @@ class Comparison:
         return self.to_markdown()
 
 
+def compare(
+    runs: str | Path | Sequence[str | Path], *, metric: str = "acc", split: str = "test", **options: Any
+) -> Comparison:
+    """Compare what runs have measured: the tables of ``lgx compare``. A notebook shows them.
+
+    Args:
+        runs: Folders, or files of rows.
+        metric: Metric to show; ``acc`` in percent.
+        split: ``test``, ``val`` or ``train``.
+        options: Further fields of :class:`Options`, e.g. ``baseline="random"``, ``cost=True``.
+
+    Returns:
+        The comparison: ``rows``, ``sections`` with tables, ``to_markdown()``.
+
+    Raises:
+        UserError: If there are no such runs, rows or methods.
+    """
+    listed = [runs] if isinstance(runs, str | Path) else runs
+    chosen = Options(metric=metric, split=split, **options)
+    return compare_files(find_results([str(run) for run in listed]), chosen, load_paper(chosen))
+
+
 def load_paper(options: Options) -> PaperTable | None:
     """The paper's table with the rows of the split; None without one.
 
@@ -112,7 +134,7 @@ def load_paper(options: Options) -> PaperTable | None:
     return table
 
 
-def compare(files: Sequence[Path], options: Options, table: PaperTable | None = None) -> Comparison:
+def compare_files(files: Sequence[Path], options: Options, table: PaperTable | None = None) -> Comparison:
     """Compare the methods of runs.
 
     Args:

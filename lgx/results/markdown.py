@@ -1,9 +1,55 @@
-"""A report in Markdown, which its page and the terminal show, too."""
+"""A report in Markdown, and its page: HTML of that, which needs no other file, no script and no network."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
 
 from lgx.results.report import Drawing, Item, Report, Section, Table
+
+GENERATOR = '<meta name="generator" content="lgx report">'
+"""The mark by which a page says that lgx wrote it."""
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8886; --soft: #8882; --accent: #0072b2; }
+@media (prefers-color-scheme: dark) { :root { --accent: #6cc0f0; } }
+* { box-sizing: border-box; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 0; background: Canvas; color: CanvasText; }
+main { max-width: 76rem; margin: 0 auto; padding: 1.5rem 1.2rem 3rem; overflow-wrap: anywhere; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 1rem; }
+h2 { font-size: 1.25rem; margin: 2.6rem 0 .6rem; }
+p, li { max-width: 48rem; }
+a { color: var(--accent); }
+.headline { border-left: .3rem solid var(--accent); padding-left: .9rem; font-size: 1.1rem; }
+.headline p { margin: .5rem 0; }
+.headline p:first-child { font-size: 1.25rem; line-height: 1.4; font-weight: 600; margin-top: 0; }
+nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; padding: 0; list-style: none; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .8rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
+thead th { border-bottom: 2px solid var(--line); vertical-align: bottom; }
+th:first-child { text-align: left; position: sticky; left: 0; background: Canvas; padding-left: 0; }
+td:has(strong) { background: var(--soft); }
+.scroll { overflow-x: auto; max-width: 100%; margin: 1rem 0; }
+.scroll:focus-visible { outline: 2px solid var(--accent); }
+.panels { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; align-items: flex-start; }
+p:has(.panels) { max-width: none; margin-bottom: .2rem; }
+p:has(.panels) + p { font-size: .9rem; opacity: .85; }
+.panels > svg { max-width: 100%; height: auto; }
+svg text { font-family: system-ui, sans-serif !important; fill: currentColor; }
+.legend { display: flex; flex-wrap: wrap; gap: .1rem 1.4rem; font-size: .9rem; }
+.legend svg { vertical-align: middle; margin-right: .4rem; }
+@media (max-width: 40rem) {
+  main { padding: 1rem .9rem 2rem; }
+  th, td { padding: .25rem .5rem; }
+  thead th { white-space: normal; overflow-wrap: normal; }
+  th:first-child { white-space: normal; overflow-wrap: break-word; max-width: 9rem; }
+}
+@media print { .scroll { overflow: visible; } th, td, thead th { white-space: normal; } }
+""".strip()
 
 
 def to_markdown_page(report: Report) -> str:
@@ -42,6 +88,33 @@ def escape_markdown(text: str) -> str:
     return re.sub(r"([\\|*<>`\[\]]|&(?=#?\w+;))", r"\\\1", text.replace("\n", " "))
 
 
+def to_html(report: Report) -> str:
+    """The page. All text is escaped; the same report gives the same page."""
+    markdown = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer).enable("table")
+    markdown.core.ruler.push("heads", lambda state: _mark_heads(state.tokens))
+    headline, introduction = (
+        markdown.render("\n\n".join(map(escape_markdown, texts))) for texts in (report.headline, report.introduction)
+    )
+    titles = [escape(section.title) for section in report.sections]
+    entries = "".join(f'<li><a href="#s{n}">{title}</a></li>' for n, title in enumerate(titles, 1))
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            '<head><meta charset="utf-8">',
+            GENERATOR,
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(report.title)}</title>",
+            f"<style>\n{_STYLE}\n</style></head>",
+            f"<body><main><h1>{escape(report.title)}</h1>",
+            f'<div class="headline">{headline}</div>{introduction}' if headline else introduction,
+            f'<nav aria-label="Contents"><ul>{entries}</ul></nav>',
+            *(_section(markdown, section, f"s{n}") for n, section in enumerate(report.sections, 1)),
+            "</main></body></html>\n",
+        ]
+    )
+
+
 def _item(item: Item) -> str:
     link = f"<{item.url}>" if item.url.startswith(("https:", "http:")) else ""
     return f"- **{escape_markdown(item.term)}**: {escape_markdown(item.text)} {link}".rstrip()
@@ -49,3 +122,39 @@ def _item(item: Item) -> str:
 
 def _drawing(drawing: Drawing) -> str:
     return f"![{escape_markdown(drawing.label)}]({drawing.name}.svg)\n\n{escape_markdown(drawing.caption)}"
+
+
+def _section(markdown: MarkdownIt, section: Section, name: str) -> str:
+    drawings = {f"{drawing.name}.svg": drawing for drawing in section.drawings}
+    body = markdown.render(section_in_markdown(section), {"drawings": drawings, "title": section.title})
+    return f'<section aria-labelledby="{name}">{body.replace("<h2>", f"<h2 id={name!r}>", 1)}</section>'
+
+
+def _mark_heads(tokens: Sequence[Token]) -> None:
+    """Make the first cell of a line its head, and say which cells a head is of."""
+    for i, token in enumerate(tokens):
+        if token.type == "th_open":
+            token.attrSet("scope", "col")
+        elif token.type == "td_open" and tokens[i - 1].type == "tr_open":
+            token.attrSet("scope", "row")
+            token.tag = tokens[i + 2].tag = "th"
+
+
+class _Renderer(RendererHTML):
+    """HTML whose wide tables scroll by themselves, and whose figures stand in the page."""
+
+    def table_open(self, tokens: Sequence[Token], i: int, options: Any, env: Mapping[str, Any]) -> str:
+        """A table in a box that can be scrolled, also with the keyboard."""
+        return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(env["title"])}"><table>\n'
+
+    def table_close(self, tokens: Sequence[Token], i: int, options: Any, env: Mapping[str, Any]) -> str:
+        """The end of the box."""
+        return "</table></div>\n"
+
+    def image(self, tokens: Sequence[Token], i: int, options: Any, env: Mapping[str, Any]) -> str:
+        """The panels of a figure and their legend in place of its file."""
+        drawing: Drawing = env["drawings"][tokens[i].attrs["src"]]
+        marks = "".join(f"<span>{mark}{escape(words)}</span>" for mark, words in drawing.legend)
+        legend = f'<span class="legend">{marks}</span>' if marks else ""
+        panels = f'<span class="panels">{"".join(drawing.panels)}</span>'
+        return f'<span role="img" aria-label="{escape(drawing.label)}">{legend}{panels}</span>'

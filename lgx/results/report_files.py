@@ -13,9 +13,8 @@ from lgx.results.curves import curves_of_runs
 from lgx.results.figures import average_drawing, curve_section, depth_section
 from lgx.results.headline import AVERAGES
 from lgx.results.looks import styles
-from lgx.results.markdown import to_markdown_page
+from lgx.results.markdown import GENERATOR, to_html, to_markdown_page
 from lgx.results.merging import MARKDOWN, REPORT, RESULTS, TITLE, is_comparison
-from lgx.results.page import GENERATOR, to_html
 from lgx.results.provenance import method_section, origin_section
 from lgx.results.report import Report
 

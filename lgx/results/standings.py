@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
-from data_modules.catalog import infos
 from lgx.core.rows import Row
 from lgx.methods import registry
 from lgx.results.looks import method_order
@@ -114,12 +113,22 @@ def chance_levels(rows: Iterable[Row], merged: Merged) -> dict[str, float]:
         stored = merged.summary(run).get("classes")
         if isinstance(stored, Mapping):
             classes |= {str(task): count for task, count in stored.items() if type(count) is int and count > 1}
+    if unknown := [row for row in found if row.task not in classes]:
+        classes |= _classes_of_sets(unknown)
+    return {row.task: 100 / classes[row.task] for row in found if row.task in classes}
+
+
+def _classes_of_sets(rows: Iterable[Row]) -> dict[str, int]:
+    """Number of classes by task, where lgx's data set of that name has as many examples as were measured."""
+    from data_modules.catalog import infos  # needed only without runs
+
     known = {info.name: info for info in infos() if info.kind != "segmentation"}
-    for row in found:
+    classes: dict[str, int] = {}
+    for row in rows:
         info = known.get(row.task)
         if info and row.split in _SPLITS and info.sizes[_SPLITS.index(row.split)] == row.n:
             classes.setdefault(row.task, info.num_classes)
-    return {row.task: 100 / classes[row.task] for row in found if row.task in classes}
+    return classes
 
 
 def is_random(method: str) -> bool:
