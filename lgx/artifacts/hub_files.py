@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from huggingface_hub import CommitOperationAdd, HfApi, constants, get_token, hf_hub_download, snapshot_download
 from huggingface_hub.errors import (
-    GatedRepoError,
     HfHubHTTPError,
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
@@ -36,7 +35,6 @@ _HUB_NAME = re.compile(
 )
 _MAIN = "main"
 _LISTED = 5
-_REMEDY = "give a local file"
 _LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
 
 
@@ -98,12 +96,15 @@ def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, 
     if "." in name.inside.rpartition("/")[2] and not name.inside.endswith(SAFETENSORS):
         raise UserError(f"{place}: only safetensors files are read from elsewhere; give one that ends in .safetensors")
     is_final = name.is_commit and name.inside.endswith(SAFETENSORS)
-    path = _kept(name) if is_final or not download else None
+    path = None
+    if is_final or not download:
+        with suppress(LocalEntryNotFoundError, UserError):
+            path = _kept(name)
     if path is None and not download:
         raise UserError(f"{place}: has not been downloaded yet; `lgx init --source {place} …` does")
     if path is None:
-        with hub_or_cache(place, _REMEDY), _hub_errors(place):
-            path = _kept_or_absent(name) if constants.HF_HUB_OFFLINE else _downloaded(name, place)
+        with hub_or_cache(place, "give a local file"), _hub_errors(place):
+            path = _kept(name) if constants.HF_HUB_OFFLINE else _downloaded(name, place)
     weights = path if path.is_file() else path / WEIGHTS
     check_intact(weights, place)
     check_digest(weights, sha256, place)
@@ -159,15 +160,8 @@ def _downloaded(name: HubName, place: str) -> Path:
     return path.parent if others else path
 
 
-def _kept(name: HubName) -> Path | None:
-    """The file or folder of a name as far as the client's cache holds it; None if not."""
-    try:
-        return _kept_or_absent(name)
-    except (LocalEntryNotFoundError, UserError):
-        return None
-
-
-def _kept_or_absent(name: HubName) -> Path:
+def _kept(name: HubName) -> Path:
+    """The file or folder of a name in the client's cache."""
     snapshot = Path(snapshot_download(name.repository, revision=name.revision or _MAIN, local_files_only=True))
     files = [file.relative_to(snapshot).as_posix() for file in snapshot.rglob("*") if file.is_file()]
     first, *others = _chosen(name, files, str(name))
@@ -216,14 +210,12 @@ def _hub_errors(place: str) -> Iterator[None]:
     """One sentence for what a hub that answers refuses; where the hub is out of reach, errors pass."""
     try:
         yield
-    except GatedRepoError as error:  # a kind of RepositoryNotFoundError
-        raise UserError(f"{place}: its owner grants access on request; ask for it on the hub, and {_LOG_IN}") from error
-    except RepositoryNotFoundError as error:
-        raise UserError(f"{place}: no such repository, or a private one; check the name, or {_LOG_IN}") from error
-    except RevisionNotFoundError as error:
-        raise UserError(f"{place}: the repository has no such revision; give a branch or commit after @") from error
     except Exception as error:
         if isinstance(error, UserError) or is_full_memory(error) or constants.HF_HUB_OFFLINE:
             raise
+        if isinstance(error, RevisionNotFoundError):
+            raise UserError(f"{place}: the repository has no such revision; give a branch or commit after @") from error
         reason = (isinstance(error, HfHubHTTPError) and error.server_message) or reason_of(error)
-        raise UserError(f"{place}: the hub refuses it, or stalls ({reason}); check name and rights") from error
+        raise UserError(
+            f"{place}: the hub refuses it, or stalls ({reason}); check the name; for what is private {_LOG_IN}"
+        ) from error

@@ -89,9 +89,7 @@ class PretrainedNetwork:
         Raises:
             UserError: If the network is no ViT that lgx can describe.
         """
-        if self.architecture is None:
-            raise UserError(f"{self.name}: {purpose} needs a ViT, but {self.unknown_part}")
-        return vit_only(self.architecture, f"{self.name}: {purpose}")
+        return vit_only(self.require_known(purpose), f"{self.name}: {purpose}")
 
 
 def load_pretrained(place: str) -> PretrainedNetwork:
@@ -125,18 +123,11 @@ def load_pretrained(place: str) -> PretrainedNetwork:
 
 def _from_learngene(name: str) -> PretrainedNetwork:
     learngene = Learngene.load(name)
-    if learngene.content == "hypernetwork":
-        raise UserError(f"{name}: holds a hypernetwork; write a descendant with `lgx init --source {name} --arch …`")
-    if learngene.content == "layers":
-        raise UserError(
-            f"{name}: holds {learngene.num_layers} layers of {learngene.method}, not a whole network; "
-            f"expand it with `lgx init --source {name} --arch …` first"
-        )
-    if learngene.content == "templates":
-        raise UserError(
-            f"{name}: holds templates of {learngene.method}, not a whole network; a run of that method with "
-            f"`--model.templates {name}` makes one of any size"
-        )
+    if learngene.content != "network":
+        remedy = f"write a descendant with `lgx init --source {name} --arch …`"
+        if learngene.content == "templates":
+            remedy = f"a run with `--model.templates {name}` makes one of any size"
+        raise UserError(f"{name}: holds {learngene.content} of {learngene.method}, not a whole network; {remedy}")
     return _network(name, learngene.architecture, learngene.tensors, learngene.task)
 
 

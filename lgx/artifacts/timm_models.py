@@ -51,12 +51,10 @@ class Imported:
     Attributes:
         model: The model, in eval mode.
         ignored: Names of the source's parameters that the model does not have.
-        held: Number of tensors in the file; None for a download.
     """
 
     model: nn.Module
     ignored: tuple[str, ...] = ()
-    held: int | None = None
 
 
 def load_timm(name: str) -> nn.Module:
@@ -163,21 +161,11 @@ def _check_sizes(source: TimmSource) -> None:
     """Refuse an image size that the patch size does not divide, and sizes that the model does not take."""
     if not source.arguments():
         return
-    known = timm.get_pretrained_cfg(source.model)
-    own = known.input_size[-1] if known is not None else 224
-    with building_on("meta"):
-        shape: Any = _built(source, pretrained=False, img_size=None, patch_size=None)
-    patches = getattr(getattr(shape, "patch_embed", None), "patch_size", None)
-    if patches is None and (source.img_size or source.patch_size):
-        raise UserError(f"{source.name}: {type(shape).__name__} has no patches; leave out img_size and patch_size")
-    patch, size = source.patch_size or (patches or (1,))[0], source.img_size or own
-    if size % patch:
-        raise UserError(f"{source.name}: img_size {size} is no multiple of patch_size {patch}")
-
-
-def _built(source: TimmSource, **others: Any) -> nn.Module:
-    model: nn.Module = timm.create_model(source.model, **{**source.arguments(), **others})
-    return model.eval()
+    with building_on("meta"), timm_errors(source.name):
+        patches: Any = getattr(timm.create_model(source.model, **source.arguments()), "patch_embed", None)
+    size, patch = (getattr(patches, name, None) or (1,) for name in ("img_size", "patch_size"))
+    if size[0] % patch[0]:
+        raise UserError(f"{source.name}: img_size {size[0]} is no multiple of patch_size {patch[0]}")
 
 
 def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> Imported:
@@ -185,14 +173,15 @@ def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> Imported:
     overlay = {"state_dict": dict(tensors), **classes}
     with _logged() as logged:
         try:
-            model = _built(source, pretrained=True, pretrained_cfg_overlay=overlay, pretrained_strict=False)
+            how = {**source.arguments(), "pretrained_cfg_overlay": overlay, "pretrained_strict": False}
+            model = timm.create_model(source.model, pretrained=True, **how).eval()
         except Exception as error:
             if is_full_memory(error):
                 raise
             raise _explained(source, error) from error
     missing, ignored = _names(logged, "Missing"), _names(logged, "Unexpected")
     _check_names(source, len(tensors), missing, ignored)
-    return Imported(model, ignored, len(tensors))
+    return Imported(model, ignored)
 
 
 def _explained(source: TimmSource, error: Exception) -> UserError:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.commands.init import start_descendant
@@ -120,7 +121,7 @@ def embed_task(
         )
     task = Task(name, num_classes, mean=means, std=stds, in_chans=channels, img_size=size)
     source = resolve(str(ancestor))
-    teacher = Teacher.load(source.place, task, features_only=True)
+    teacher = Teacher.of(load_pretrained(source.place), task, features_only=True)
     total, count = sum_features(teacher, chain([first], found))
     described = {name: task.to_dict()} if num_classes else {}
     return TaskEmbeddings({name: (total / count).float()}, source.name, {name: count}, described)

@@ -1,59 +1,59 @@
 """``lgx backbones``: timm's pretrained ViTs, and which of them lgx reads."""
 
-import json as json_module
-from dataclasses import asdict
+from fnmatch import fnmatch
+from functools import cache
+
+import timm
+
+from lgx.architectures.describing import Description, describe_vit
+from lgx.architectures.forms import MODULES
+from lgx.architectures.meta_device import building_on
+from lgx.errors import UserError
+from lgx.host.failures import reason_of
+
+FAMILIES = (*MODULES, "beit", "naflexvit", "vision_transformer_hybrid", "vision_transformer_relpos")
+"""Modules of timm whose models are ViTs or their relatives."""
 
 
-def main(argv: list[str]) -> None:
-    """Parse the command line, whose first word may be the filter, and print the list.
-
-    Args:
-        argv: What follows ``lgx backbones``.
-
-    Raises:
-        UserError: If an option is wrong, or no backbone has such a name.
-    """
-    from lgx.commands.run import call
-
-    has_filter = bool(argv) and not argv[0].startswith("-")
-    call("lgx backbones", backbones, ["--filter", *argv] if has_filter else argv)
-
-
-def backbones(*, filter: str = "", json: bool = False) -> None:
+def backbones(pattern: str) -> None:
     """List timm's pretrained ViTs: whether lgx reads each as an ancestor, its size, image size and license.
 
-    Each model is built without memory and described. All of them take some minutes, a filter less: `lgx backbones
-    dinov2`.
+    Each model is built without memory and described. All of them (`lgx backbones "*"`) take some minutes.
 
     Args:
-        filter: A part of the name, or a pattern with *; it may stand first, without --filter.
-        json: Print a JSON list instead of a table.
+        pattern: A part of the name, or a pattern with * for all of it.
 
     Raises:
         UserError: If no backbone has such a name.
     """
-    from rich.console import Console
-    from rich.progress import track
-
-    from lgx.artifacts.backbones import describe_backbone, names_of_backbones
-    from lgx.errors import UserError
-
-    names = names_of_backbones(filter)
+    names = names_of_backbones(pattern)
     if not names:
-        raise UserError(f"--filter {filter[:100]}: timm has no pretrained ViT of that name; leave it out to list all")
-    found = [describe_backbone(name) for name in track(names, console=Console(stderr=True), transient=True)]
-    if json:
-        print(json_module.dumps([asdict(backbone) for backbone in found], indent=2))
-        return
+        raise UserError(f"{pattern[:100]}: timm has no pretrained ViT of that name; `lgx backbones '*'` lists all")
     width = max(map(len, names))
     print(f"{'backbone':<{width}}  read  parameters     px  license")
-    for each in found:
-        size = f"{each.parameters / 1e6:.1f} M" if each.parameters is not None else "unknown"
-        pixels = max(each.img_size) if each.img_size else "-"
-        note = (
-            f"  ({each.reason})" if each.reason else "  (also predicted by hypernetworks)" if each.is_predicted else ""
-        )
-        read = "yes" if each.is_read else "no"
-        print(f"{each.name:<{width}}  {read:<4}  {size:>10}  {pixels:>5}  {each.license or 'unknown'}{note}")
-    read_ones, predicted = sum(each.is_read for each in found), sum(each.is_predicted for each in found)
-    print(f"{read_ones} of {len(found)} are read; hypernetworks predict networks of the form of {predicted}")
+    for name in names:
+        parameters, found = describe_backbone(name.partition(".")[0])
+        config = timm.get_pretrained_cfg(name)
+        size = f"{parameters / 1e6:.1f} M" if parameters is not None else "unknown"
+        pixels, license_ = (max(config.input_size[1:]), config.license) if config else ("-", None)
+        read, note = "no", found.reason
+        if found.architecture is not None:
+            read, note = "yes", "" if found.architecture.form else "also predicted by hypernetworks"
+        print(f"{name:<{width}}  {read:<4}  {size:>10}  {pixels:>5}  {license_ or 'unknown'}{note and f'  ({note})'}")
+
+
+def names_of_backbones(pattern: str) -> list[str]:
+    """Names of timm's pretrained ViTs that hold a text or match a pattern."""
+    names = sorted({name for family in FAMILIES for name in timm.list_models(module=family, pretrained=True)})
+    return [name for name in names if pattern in name or fnmatch(name, pattern)]
+
+
+@cache
+def describe_backbone(model: str) -> tuple[int | None, Description]:
+    """Number of parameters and description of a model of timm, whatever its weights; it is built without memory."""
+    try:
+        with building_on("meta"):
+            network = timm.create_model(model, pretrained=False)
+            return sum(parameter.numel() for parameter in network.parameters()), describe_vit(network)
+    except Exception as error:  # timm builds some models on real devices only
+        return None, Description(None, f"timm cannot build it without memory ({reason_of(error, 100)})")

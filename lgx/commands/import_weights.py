@@ -65,8 +65,7 @@ def import_weights(
     source = TimmSource(model.removeprefix(TIMM), weights, img_size, patch_size, in_chans, num_classes)
     with non_finite_allowed(allow_non_finite):
         imported = import_timm(replace(source, weights=found.place if found else None))
-    where = "downloaded by timm" if imported.held is None else f"{imported.held} tensors of {weights}"
-    print(f"read      {where}\nignored   {', '.join(imported.ignored) or 'nothing'}\nmissing   nothing")
+    print(f"read      {weights or 'what timm downloaded'}\nignored   {', '.join(imported.ignored) or 'nothing'}")
     print("\n".join(describe_model(imported.model)))
     write_imported(out, imported.model, replace(source, weights=found.name if found else None), WRITER)
     print(f"written   {out}")

@@ -10,8 +10,9 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -50,15 +51,13 @@ class Probe:
         neighbors: Neighbors that vote, k.
 
     Raises:
-        UserError: If the name is unknown, or no neighbor votes.
+        UserError: If no neighbor votes.
     """
 
     name: ProbeName
     neighbors: int = NEIGHBORS
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(ProbeName):
-            raise UserError(f"--probe {self.name}: expected {' or '.join(get_args(ProbeName))}")
         if self.neighbors < 1:
             raise UserError(f"--probe_k: expected at least 1, got {self.neighbors}")
 
@@ -96,9 +95,10 @@ class Probe:
             raise UserError(
                 f"--probe_k {self.neighbors}: there are only {len(known)} training images; give at most so many"
             )
+        from sklearn.exceptions import ConvergenceWarning
+
         classifier = self._classifier()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", category=_convergence_warning())
+        with warnings.catch_warnings(category=ConvergenceWarning, action="ignore"):
             classifier.fit(known.numpy(), known_labels.numpy())
         return float(classifier.score(tested.numpy(), tested_labels.numpy()))
 
@@ -116,12 +116,4 @@ class Probe:
 
 def _votes(distances: Any) -> Any:
     """Weights of neighbors at cosine distances 1 - s."""
-    import numpy as np
-
     return np.exp((1 - distances) / _TEMPERATURE)
-
-
-def _convergence_warning() -> type[Warning]:
-    from sklearn.exceptions import ConvergenceWarning
-
-    return cast(type[Warning], ConvergenceWarning)

@@ -59,11 +59,6 @@ class Teacher:
         self.cache: TeacherCache | None = None
 
     @classmethod
-    def load(cls, name: str, task: Task, *, features_only: bool = False) -> "Teacher":
-        """Load a teacher for a task: what :func:`lgx.artifacts.pretrained.load_pretrained` reads, see :meth:`of`."""
-        return cls.of(load_pretrained(name), task, features_only=features_only)
-
-    @classmethod
     def of(cls, source: PretrainedNetwork, task: Task, *, features_only: bool = False) -> "Teacher":
         """A trained network as the teacher of a task.
 
@@ -98,14 +93,14 @@ class Teacher:
             images_vary: Whether training images differ from epoch to epoch.
 
         Raises:
-            UserError: See :meth:`load`; if its answers are to be kept although images vary.
+            UserError: See :meth:`of`; if its answers are to be kept although images vary.
         """
         if request.cached and images_vary:
             raise UserError(
                 "model.cache_ancestor: the ancestor's answers can be kept only of images that are the same in each "
                 "epoch; set data.augment to none and data.transforms to null, and model.mixup and model.cutmix to 0"
             )
-        teacher = cls.load(request.source, request.task, features_only=request.features_only)
+        teacher = cls.of(load_pretrained(request.source), request.task, features_only=request.features_only)
         if request.cached:
             teacher.cache = TeacherCache(teacher.model)
         return teacher
@@ -204,19 +199,14 @@ def _check_kind(source: PretrainedNetwork, task: Task, features_only: bool) -> N
     """Refuse a network whose kind, head or classes do not fit the task."""
     name, architecture = source.name, source.architecture
     kind = architecture.kind if architecture else "classification"
-    if (kind == "text") != (task.kind == "text"):
-        raise UserError(
-            f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; choose a GPT-2 for text and an "
-            f"image model for images"
-        )
+    is_other = (kind == "text") != (task.kind == "text")
+    if is_other or (kind != task.kind and not features_only):
+        remedy = "choose a GPT-2 for text and an image model for images" if is_other else _adapting(source, task)
+        raise UserError(f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; {remedy}")
     if features_only:
         return
     if not source.has_head:
         raise UserError(f"ancestor {name}: has no head that was trained to classify; {_adapting(source, task)}")
-    if kind != task.kind:
-        raise UserError(
-            f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; {_adapting(source, task)}"
-        )
     classes = architecture.num_classes if architecture else getattr(source.model, "num_classes", task.num_classes)
     if classes != task.num_classes:
         raise UserError(

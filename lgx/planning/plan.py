@@ -8,7 +8,7 @@ from jsonargparse import Namespace
 from lgx.architectures import name_of
 from lgx.errors import UserError
 from lgx.methods.base import Method
-from lgx.planning.configured import Configured, PlanOptions, configure
+from lgx.planning.configured import Configured, configure
 from lgx.planning.cost import (
     Flops,
     Memory,
@@ -21,23 +21,6 @@ from lgx.planning.cost import (
     stored,
 )
 from lgx.planning.steps import Steps, count_steps
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Speed of the training.
-
-    Attributes:
-        throughput: Training examples per second and GPU.
-        hours: Hours of training, without validation and tests.
-        gpu_hours: ``hours`` times the number of GPUs.
-        source: How the throughput is known.
-    """
-
-    throughput: float
-    hours: float
-    gpu_hours: float
-    source: str
 
 
 @dataclass(frozen=True)
@@ -58,7 +41,7 @@ class Plan:
         example_bytes: One decoded example, as it enters the network.
         checkpoint_bytes: One checkpoint.
         learngene_bytes: The learngene; None without one, or where training decides its size.
-        speed: Time; None where no speed is given.
+        throughput: Training examples per second and GPU; None where no speed is given.
         notes: Assumptions, and what is not counted.
     """
 
@@ -75,13 +58,18 @@ class Plan:
     example_bytes: int
     checkpoint_bytes: int
     learngene_bytes: int | None
-    speed: Speed | None
+    throughput: float | None
     notes: tuple[str, ...]
 
     @property
     def total_flops(self) -> float:
         """Floating-point operations of the whole training."""
         return self.flops.example * self.steps.samples
+
+    @property
+    def hours(self) -> float | None:
+        """Hours of training, without validation and tests."""
+        return self.throughput and self.steps.samples / (self.throughput * self.steps.processes) / 3600
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, with the derived values."""
@@ -90,6 +78,7 @@ class Plan:
         values["steps"] |= {name: getattr(steps, name) for name in derived}
         values["memory"]["total"] = self.memory.total
         values["flops"] |= {"example": self.flops.example, "total": self.total_flops}
+        values["hours"] = self.hours
         values["data_bytes"] = self.example_bytes * steps.samples
         return values
 
@@ -142,21 +131,9 @@ def plan_of(run: Configured) -> Plan:
         example_bytes=empty_batch(method, largest_task(method), 1).inputs.nbytes,
         checkpoint_bytes=stored(weights) + (0 if run.checkpoint.save_weights_only else state or 0),
         learngene_bytes=learngene_bytes(run.step),
-        speed=_speed(run.options, steps, flops),
+        throughput=options.tflops * 1e12 * options.mfu / flops.example if options.tflops else options.throughput,
         notes=(*_notes(run, sources, sharded), *problems),
     )
-
-
-def _speed(options: PlanOptions, steps: Steps, flops: Flops) -> Speed | None:
-    if options.throughput is not None:
-        throughput, source = options.throughput, "as given"
-    elif options.tflops is not None:
-        throughput = options.tflops * 1e12 * options.mfu / flops.example
-        source = f"{options.tflops:g} TFLOP/s, of which {100 * options.mfu:g} % are reached"
-    else:
-        return None
-    hours = steps.samples / (throughput * steps.processes) / 3600
-    return Speed(throughput, hours, hours * steps.processes, source)
 
 
 def _notes(run: Configured, sources: tuple[str, ...], sharded: bool) -> list[str]:

@@ -42,9 +42,9 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
     for spec in specs:
         key = (spec.config, *_costly_options(spec))
         if key not in known:
-            speed = make_plan(["--config", spec.config, *_costly_options(spec), *speed_of]).speed
-            assert speed is not None, "tflops is given"
-            known[key] = speed.gpu_hours
+            hours = make_plan(["--config", spec.config, *_costly_options(spec), *speed_of]).hours  # on one GPU
+            assert hours is not None, "tflops is given"
+            known[key] = hours
         total += known[key]
     return SweepHours(total, len(specs))
 

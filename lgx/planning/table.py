@@ -67,12 +67,12 @@ def _files(plan: Plan) -> Iterator[Line]:
 
 
 def _time(plan: Plan) -> Iterator[Line]:
-    if plan.speed is None:
+    if plan.hours is None or plan.throughput is None:
         yield "time", "?", "give --throughput, or --tflops and --mfu"
         return
-    speed = plan.speed
-    yield "time", duration(speed.hours), f"of training, without validation and tests: {speed.gpu_hours:.3g} GPU hours"
-    yield "examples a second", amount(speed.throughput), f"a GPU; {speed.source}"
+    words = f"of training, without validation and tests: {plan.hours * plan.steps.processes:.3g} GPU hours"
+    yield "time", duration(plan.hours), words
+    yield "examples a second", amount(plan.throughput), "a GPU, at the speed that is given"
 
 
 def duration(hours: float) -> str:

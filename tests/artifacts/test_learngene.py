@@ -36,13 +36,6 @@ def test_file_round_trips(learngene, tmp_path):
     assert list(tmp_path.rglob("*.tmp")) == []
 
 
-def test_description_names_method_layers_and_task(learngene):
-    text = learngene.describe()
-    assert "sws" in text
-    assert "2 layers" in text
-    assert "shapes" in text
-
-
 def test_take_layers_copies_and_keeps_the_rest():
     state = SMALL.replace(stages=None).build().state_dict()
     taken = take_layers(state, [3, 1, 1])

@@ -48,7 +48,7 @@ def test_a_pretrained_language_model_is_a_source_without_a_head(tmp_path, capfd,
 def test_features_are_the_mean_over_a_texts_own_tokens(tmp_path):
     model = language_model(tmp_path / "lm")
     task = Task("cola", 2, "text", max_len=40, vocab_size=SIZE)
-    frozen = Teacher.load(str(tmp_path / "lm"), task, features_only=True)
+    frozen = Teacher.of(load_pretrained(str(tmp_path / "lm")), task, features_only=True)
     ids = torch.randint(0, SIZE - 1, (2, 7))
     ids[1, 4:] = SIZE - 1
     features = frozen.features(ids)
@@ -62,16 +62,16 @@ def test_teachers_that_do_not_fit_are_refused(tmp_path):
     language_model(tmp_path / "lm")
     lm, task = str(tmp_path / "lm"), Task("cola", 2, "text", max_len=40, vocab_size=SIZE)
     with pytest.raises(UserError, match="no head that was trained to classify"):
-        Teacher.load(lm, task)
+        Teacher.of(load_pretrained(lm), task)
     for change in ({"vocab_size": 300}, {"max_len": 41}):
         with pytest.raises(UserError, match=f"knows {SIZE} tokens, in texts of up to 40, but task cola"):
-            Teacher.load(lm, Task(**{**vars(task), **change}), features_only=True)
+            Teacher.of(load_pretrained(lm), Task(**{**vars(task), **change}), features_only=True)
     with pytest.raises(UserError, match="is for text, but task digits is classification"):
-        Teacher.load(lm, Task("digits", 10), features_only=True)
+        Teacher.of(load_pretrained(lm), Task("digits", 10), features_only=True)
     small = ViTArchitecture(1, 8, 2, patch_size=8, img_size=16, num_classes=2)
     Learngene("ancestor", small, small.build().state_dict()).save(tmp_path / "vit.learngene.safetensors")
     with pytest.raises(UserError, match="is for classification, but task cola is text"):
-        Teacher.load(str(tmp_path / "vit.learngene.safetensors"), task, features_only=True)
+        Teacher.of(load_pretrained(str(tmp_path / "vit.learngene.safetensors")), task, features_only=True)
 
 
 def test_unsupported_gpt2s_are_refused(tmp_path):

@@ -9,6 +9,7 @@ import torch
 from timm.models import save_for_hf
 from torch import nn
 
+from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.task_features import sum_features
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
@@ -30,7 +31,7 @@ def folder(tmp_path_factory):
 
 
 def test_a_teacher_of_any_timm_family_gets_its_own_normalization(folder):
-    teacher = Teacher.load(f"local-dir:{folder}", TASK)
+    teacher = Teacher.of(load_pretrained(f"local-dir:{folder}"), TASK)
     assert (teacher.width, teacher.num_parameters) == (512, sum(p.numel() for p in teacher.model.parameters()))
     pixels = torch.rand(2, 3, 32, 32)
 
@@ -47,7 +48,7 @@ def test_a_teacher_is_not_part_of_the_module_that_holds_it(folder):
         def __init__(self):
             super().__init__()
             self.layer = nn.Linear(2, 2)
-            self.teacher = Teacher.load(str(folder), TASK)
+            self.teacher = Teacher.of(load_pretrained(str(folder)), TASK)
 
     holder = Holder().train()
     before = {k: v.clone() for k, v in holder.teacher.model.state_dict().items()}
@@ -60,41 +61,41 @@ def test_a_teacher_is_not_part_of_the_module_that_holds_it(folder):
 
 def test_a_source_that_does_not_fit_is_refused(folder):
     with pytest.raises(UserError, match="predicts 5 classes, but task shapes has 7"):
-        Teacher.load(str(folder), Task("shapes", 7))
+        Teacher.of(load_pretrained(str(folder)), Task("shapes", 7))
     with pytest.raises(UserError, match=r"no such file or folder|no config\.json"):
-        Teacher.load("no/such/folder", TASK)
+        Teacher.of(load_pretrained("no/such/folder"), TASK)
     with pytest.raises(UserError, match="not a file, a folder or a model that timm knows"):
-        Teacher.load("resnet_of_my_dreams", TASK)
+        Teacher.of(load_pretrained("resnet_of_my_dreams"), TASK)
 
 
 def test_a_teacher_that_cannot_read_the_images_is_refused(tmp_path):
     save_for_hf(timm.create_model("levit_128s", num_classes=5), str(tmp_path / "levit"), safe_serialization=True)
     with pytest.raises(UserError, match="cannot read 3 channels of 32 px"):
-        Teacher.load(str(tmp_path / "levit"), Task("x", 5, img_size=32))
-    teacher = Teacher.load(str(tmp_path / "levit"), Task("x", 5, img_size=224))
+        Teacher.of(load_pretrained(str(tmp_path / "levit")), Task("x", 5, img_size=32))
+    teacher = Teacher.of(load_pretrained(str(tmp_path / "levit")), Task("x", 5, img_size=224))
     assert teacher(torch.zeros(1, 3, 224, 224)).shape == (1, 5)
 
 
 def test_the_advice_to_adapt_an_ancestor_is_a_command_that_works(images, ancestor_file, tmp_path):
     task = Task("shapes", 3, img_size=16, in_chans=3)
     with pytest.raises(UserError, match="predicts 5 classes, but task shapes has 3; adapt it first") as error:
-        Teacher.load(ancestor_file, task)
+        Teacher.of(load_pretrained(ancestor_file), task)
     (line,) = re.findall("`(.*)`", str(error.value))
     words = [word for word in arguments("fit", "Ancestor", images, tmp_path) if not word.startswith(("fit", "--model"))]
     result = lgx(*shlex.split(line)[1:], *[word for word in words if word != "Ancestor"], "--name=adapted")
     assert result.code == 0, result.err
-    adapted = Teacher.load(str(tmp_path / "test/adapted/seed0/best.learngene.safetensors"), task)
+    adapted = Teacher.of(load_pretrained(str(tmp_path / "test/adapted/seed0/best.learngene.safetensors")), task)
     assert adapted(torch.zeros(1, 3, 16, 16)).shape == (1, 3)
 
 
 def test_the_advice_for_another_family_is_not_a_command_of_lgx(folder):
     with pytest.raises(UserError, match="with the library that it comes from"):
-        Teacher.load(str(folder), Task("shapes", 7, img_size=32))
+        Teacher.of(load_pretrained(str(folder)), Task("shapes", 7, img_size=32))
 
 
 def test_features_after_a_hidden_layer_of_the_head_have_its_width(tmp_path):
     model = timm.create_model("mobilenetv3_small_050", num_classes=5)
     save_for_hf(model, str(tmp_path / "mobile"), safe_serialization=True)
-    teacher = Teacher.load(f"local-dir:{tmp_path / 'mobile'}", TASK)
+    teacher = Teacher.of(load_pretrained(f"local-dir:{tmp_path / 'mobile'}"), TASK)
     total, count = sum_features(teacher, [torch.randn(2, 3, 32, 32)])
     assert (total.shape, count) == ((teacher.width,), 2)

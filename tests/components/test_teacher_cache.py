@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.teacher_cache import TeacherCache
 from lgx.core.rows import read_rows
@@ -111,7 +112,7 @@ def test_without_a_usable_file_the_network_answers(damage: str):
 def test_a_teacher_keeps_the_answers_to_what_it_reads_in_its_own_normalization(ancestor: Path):
     task = Task("shapes", 3, in_chans=3, img_size=16, mean=(0.4,) * 3, std=(0.2,) * 3)
     source = str(ancestor / "best.learngene.safetensors")
-    plain = Teacher.load(source, task)
+    plain = Teacher.of(load_pretrained(source), task)
     kept = Teacher.answering(TeacherRequest(source, task, cached=True))
     images = torch.randn(5, 3, 16, 16)
     for _ in range(2):

@@ -45,8 +45,7 @@ def test_the_expected_cost_over_a_set_is_its_mean():
 
 def test_time_follows_from_the_speed_that_is_given():
     planned = plan(*BASE, "--gpus=2", "--trainer.max_epochs=4", "--throughput=500")
-    assert planned.speed.hours == pytest.approx(planned.steps.samples / 1000 / 3600)
-    assert planned.speed.gpu_hours == pytest.approx(2 * planned.speed.hours)
-    by_flops = plan(*BASE, "--gpus=2", "--trainer.max_epochs=4", "--tflops=100", "--mfu=0.25").speed
-    assert by_flops.gpu_hours == pytest.approx(planned.total_flops / 25e12 / 3600)
-    assert plan(*BASE).speed is None
+    assert planned.hours == pytest.approx(planned.steps.samples / 1000 / 3600)
+    by_flops = plan(*BASE, "--gpus=2", "--trainer.max_epochs=4", "--tflops=100", "--mfu=0.25")
+    assert 2 * by_flops.hours == pytest.approx(planned.total_flops / 25e12 / 3600)
+    assert plan(*BASE).hours is None

@@ -103,7 +103,7 @@ def _plans(path: Path, *options: str) -> None:
     assert planned.steps.total > 0
     assert planned.memory.activations > 0
     assert planned.total_flops > 0
-    assert planned.speed.hours > 0
+    assert planned.hours > 0
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -145,7 +145,7 @@ def test_the_hours_of_a_sweep_are_those_of_its_runs(tmp_path):
     ]  # fmt: skip
     planned = sweep_hours(tmp_path / "sweep.yaml", 100, 0.4)
     assert planned.runs == 8
-    assert planned.hours == pytest.approx(4 * sum(plan.speed.gpu_hours for plan in alone))
+    assert planned.hours == pytest.approx(4 * sum(plan.hours for plan in alone))
     doubled = sweep_hours(tmp_path / "sweep.yaml", 100, 0.4, f"pocket_digits={2 * alone[0].steps.training_examples}")
     assert doubled.hours == pytest.approx(2 * planned.hours, rel=0.1)  # whole batches
 

@@ -132,8 +132,6 @@ def test_a_timm_folder_is_no_larger_than_its_weights(tmp_path):
     for changes in (
         {"depth": 10**6},
         {"embed_dim": 65_536},
-        {"embed_dim": 10**9},
-        {"mlp_ratio": 1e9},
         {"num_classes": 10**9},
     ):
         (folder / "config.json").write_text(json.dumps({**about, "model_args": {**about["model_args"], **changes}}))
@@ -159,13 +157,9 @@ def test_a_timm_folder_is_no_larger_than_its_weights(tmp_path):
         (lambda saved: saved["optimizer_states"][0]["state"][0].update(exp_avg=torch.zeros(3)), "exp_avg has shape"),
         (lambda saved: saved["optimizer_states"][0]["state"].update({0: []}), "state of a parameter is []"),
         (lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(eps="x"), "eps of the optimizer is 'x'"),
-        (lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(params=[{}]), "is damaged"),
         (lambda saved: saved["lr_schedulers"][0].update(lr_lambdas=[False, 1]), "is damaged"),
-        (lambda saved: saved.update(loops={"fit_loop": {"epoch_progress": 1}}), "the checkpoint is not of this run"),
         (lambda saved: saved["loops"]["fit_loop"].update(epoch_progress="x"), "is damaged"),
         (lambda saved: saved["state_dict"].pop("network.norm.weight"), "the checkpoint is not of this run"),
-        (lambda saved: saved["state_dict"].update({"network.norm.weight": "x"}), "is damaged"),
-        (lambda saved: saved["lgx"].update(architecture=1), "is damaged"),
         (lambda saved: saved["lgx"].update(epochs="x"), "epochs is 'x'"),
         (lambda saved: saved.pop("lgx"), "not a checkpoint of an lgx run"),
     ],

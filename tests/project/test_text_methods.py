@@ -196,7 +196,7 @@ def test_a_task_embedding_is_the_mean_over_the_training_texts(text_root, ancesto
     assert stored.images == {"cola": 18, "mrpc": 18}
     module = CoLA(root=str(text_root), vocab_size=SIZE, max_len=40)
     module.setup("fit")
-    frozen = Teacher.load(str(ancestor / "best.learngene.safetensors"), module.task, features_only=True)
+    frozen = Teacher.of(load_pretrained(str(ancestor / "best.learngene.safetensors")), module.task, features_only=True)
     texts = module.examples("train")
     each = torch.cat([frozen.features(texts[i][0][None]) for i in range(len(texts))])
     torch.testing.assert_close(stored.tensors["cola"], each.mean(0), rtol=1e-4, atol=1e-5)

@@ -10,6 +10,7 @@ from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.losses import distillation_loss
 from lgx.components.teacher import Teacher
 from lgx.core.rows import read_rows
@@ -50,8 +51,8 @@ def test_an_ancestor_of_another_kind_cannot_teach(tmp_path):
     source = save(tmp_path / "a.learngene.safetensors", "classification")
     task = Task("masks", 3, kind="segmentation", metric="miou", img_size=24)
     with pytest.raises(UserError, match="is for classification, but task masks is segmentation; adapt it first"):
-        Teacher.load(source, task)
-    teacher = Teacher.load(save(tmp_path / "b.learngene.safetensors", "segmentation"), task)
+        Teacher.of(load_pretrained(source), task)
+    teacher = Teacher.of(load_pretrained(save(tmp_path / "b.learngene.safetensors", "segmentation")), task)
     assert teacher(torch.randn(2, 3, 24, 24)).shape == (2, 3, 24, 24)
 
 

@@ -288,7 +288,7 @@ def test_the_teacher_of_several_sets_reads_each_as_it_is_normalized(monkeypatch,
         guidance=guidance, optimizer=torch.optim.SGD, alpha=1.0,
     )  # fmt: skip
     method.task, method.tasks = sets["bright"], sets
-    method.teacher = Teacher.load(ancestor_file, sets["bright"], features_only=guidance == "features")
+    method.teacher = Teacher.of(load_pretrained(ancestor_file), sets["bright"], features_only=guidance == "features")
     method.network = method.build_network()
     asked = []
     answer = Teacher._answer

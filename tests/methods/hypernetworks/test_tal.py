@@ -10,6 +10,7 @@ from data_modules.catalog import open_set
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.teacher import Teacher
 from lgx.core.eval_transforms import eval_transform
@@ -135,7 +136,7 @@ def test_an_embedding_is_the_mean_class_token_over_the_training_images(tasks, an
     module.img_size = 16
     transform, train = eval_transform(module.task), module.read("train")
     inputs = torch.stack([transform(train[i][0]) for i in range(len(train))])
-    teacher = Teacher.load(str(ancestor / "best.learngene.safetensors"), module.task)
+    teacher = Teacher.of(load_pretrained(str(ancestor / "best.learngene.safetensors")), module.task)
     found = TaskEmbeddings.load(embeddings)
     torch.testing.assert_close(found.tensors["second"], teacher.features(inputs).mean(0), rtol=1e-5, atol=1e-6)
     assert found.images == {"first": 48, "second": 21}
