@@ -89,7 +89,7 @@ def run_pending(
     from lgx.errors import UserError
     from lgx.runs.jobs import jobs_folder
     from lgx.runs.pool import Pool
-    from lgx.runs.progress import CommandLineProgress, Progress
+    from lgx.runs.progress import Progress
     from lgx.runs.scheduler import run_sweep, sweep_jobs
     from lgx.runs.sweeps import pending_runs
 
@@ -111,8 +111,7 @@ def run_pending(
     if jobs:
         executor = _executor(jobs_folder(sweep.runs_dir, sweep.experiment) / "submitit", how)
         in_process = how.parallel == 1 and how.cluster == "local"
-        progress = CommandLineProgress(len(jobs)) if in_process else Progress(len(jobs))
-        run_sweep(sweep, jobs, Pool(executor, progress), results, rows_of)
+        run_sweep(sweep, jobs, Pool(executor, Progress(len(jobs), shows_commands=in_process)), results, rows_of)
 
 
 def _replaced_runs(file: str, sweep: "Sweep", overwrite: bool) -> set[str]:

@@ -12,17 +12,21 @@ class Progress:
 
     Args:
         total: Number of jobs.
+        shows_commands: Whether a job's command line is printed when it starts, before the job's own output.
     """
 
-    def __init__(self, total: int) -> None:
-        self.total = total
+    def __init__(self, total: int, shows_commands: bool = False) -> None:
+        self.total, self.shows_commands = total, shows_commands
         self.ended = self.failures = 0
         self._start_times: dict[str, float] = {}
 
     def started(self, job: Job) -> None:
         """A job was submitted."""
         self._start_times[job.folder] = time.monotonic()
-        self._print("started", job.name)
+        if self.shows_commands:
+            print(f"\n[{self.ended + 1}/{self.total}] lgx {shlex.join(job.arguments)}", flush=True)
+        else:
+            self._print("started", job.name)
 
     def waiting(self, job: Job) -> None:
         """A process of another command works on the run of a job."""
@@ -59,12 +63,3 @@ class Progress:
 
     def _print(self, event: str, text: str) -> None:
         print(f"{event:<11}{text} ({self.counts()})", flush=True)
-
-
-class CommandLineProgress(Progress):
-    """Prints the command line of every job before the job's own output."""
-
-    def started(self, job: Job) -> None:
-        """A job starts."""
-        self._start_times[job.folder] = time.monotonic()
-        print(f"\n[{self.ended + 1}/{self.total}] lgx {shlex.join(job.arguments)}", flush=True)

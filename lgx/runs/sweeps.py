@@ -154,7 +154,7 @@ def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
             f"got {', '.join(sorted(map(str, entry)))[:200]}"
         )
     given = {key: value for key, value in entry.items() if value is not None}
-    check_fields(given, _RUN, f"{file}: run {_short(entry['name'])}")
+    check_fields(given, _RUN, f"{file}: run {shortened(entry['name'])}")
 
 
 def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path) -> Iterator[RunSpec]:
@@ -173,10 +173,10 @@ def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path) -> It
             name = _fill(str(entry["name"]), fill)
             filled = {k: _fill(v, fill) if isinstance(v, str) else v for k, v in options.items()}
         except (KeyError, ValueError) as error:
-            raise UserError(f"{file}: run {_short(entry['name'])}: unknown variable {str(error)[:100]}") from error
+            raise UserError(f"{file}: run {shortened(entry['name'])}: unknown variable {str(error)[:100]}") from error
         check_name(name, f"{file}: name")
         label = filled.get("model.label")
-        check_label(None if label is None else str(label), f"{file}: run {_short(name)}: model.label")
+        check_label(None if label is None else str(label), f"{file}: run {shortened(name)}: model.label")
         folder, config = str(parent / name / f"seed{seed}"), str(file.parent / entry["config"])
         yield RunSpec(name, seed, folder, entry.get("command", "fit"), config, filled)
 
@@ -194,10 +194,6 @@ def _fill(text: str, values: Mapping[str, Any]) -> str:
         if conversion or len(form or "") > 3:
             raise ValueError(f"{name}, with {conversion or form}")
     return text.format(**values)
-
-
-def _short(value: Any) -> str:
-    return value[:100] if isinstance(value, str) else shortened(value)
 
 
 def _combinations(matrix: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
