@@ -134,9 +134,9 @@ def _replaced_runs(file: str, sweep: "Sweep", overwrite: bool) -> set[str]:
 
 
 def _executor(folder: Path, how: Execution) -> "Executor":
-    from lgx.runs.executors import InProcessExecutor
-    from lgx.runs.submitit_executors import LocalExecutor, SlurmExecutor
+    from lgx.runs.executors import InProcessExecutor, LocalExecutor
+    from lgx.runs.slurm_executor import SlurmExecutor
 
     if how.cluster == "slurm":
         return SlurmExecutor(folder, how.parallel, how.slurm or {})
-    return LocalExecutor(folder, how.parallel) if how.parallel > 1 else InProcessExecutor()
+    return LocalExecutor(how.parallel) if how.parallel > 1 else InProcessExecutor()

@@ -41,19 +41,17 @@ def tune(file: str, runs_dir: str = "runs", parallel: int = 1) -> None:
 
 
 def _tune(tuning: "Tuning", parallel: int) -> None:
-    from lgx.runs.jobs import jobs_folder
+    from lgx.runs.executors import LocalExecutor
     from lgx.runs.pool import Pool
     from lgx.runs.progress import Progress
     from lgx.runs.study import open_study, run_trials
-    from lgx.runs.submitit_executors import LocalExecutor
 
     study = open_study(tuning)
     ended = sum(trial.state.is_finished() for trial in study.trials)
     left = max(0, tuning.trials - ended)
     print(f"tuning     {tuning.experiment}: {left} of {tuning.trials} trials to do", flush=True)
     if left:
-        executor = LocalExecutor(jobs_folder(tuning.runs_dir, tuning.experiment) / "submitit", parallel)
-        run_trials(tuning, study, Pool(executor, Progress(left)))
+        run_trials(tuning, study, Pool(LocalExecutor(parallel), Progress(left)))
     _show(tuning, study.trials)
 
 

@@ -6,7 +6,6 @@ import gc
 import importlib
 import logging
 import os
-import re
 import sys
 import threading
 import warnings
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -198,22 +198,6 @@ _WARNINGS = (
 )
 """Beginnings of warnings; each says why it does not apply."""
 
-_MESSAGES = (
-    r"GPU available: ",  # the device is printed before the first step
-    r"[TH]PU available: ",
-    r"LOCAL_RANK: ",
-    r"Using .* Automatic Mixed Precision",  # so is the precision
-    r"You are using a CUDA device .* that has Tensor Cores",  # no option of a run changes this
-    r"(Restoring states|Restored all states|Loaded model weights) from the checkpoint",  # lgx names the checkpoint
-    r"Found current_model_state in the checkpoint",
-    r"You're using the WeightAveraging callback, but saving a checkpoint outside",
-    r"`Trainer\.fit` stopped: `max_(epochs|steps)=",  # the lines of the epochs have their number
-    r"-*\s*distributed_backend=",  # the number of processes is printed before the first step
-    r"Your model can run with static graph optimizations",
-    r".*(litlogger|litmodels|tip:|💡)",
-)
-"""Beginnings of messages that Lightning logs; each says why nobody needs it."""
-
 _OF_EACH_PROCESS = ("lightning.fabric.utilities.seed", "lightning.fabric.utilities.distributed")
 """Loggers on which every process writes the same; only the first one may."""
 
@@ -241,8 +225,8 @@ def _report_unless_tensorboard(failed: threading.ExceptHookArgs) -> None:
 
 
 def _concerns_the_user(record: logging.LogRecord) -> bool:
-    text = record.getMessage()
-    return not any(re.match(pattern, text, re.IGNORECASE | re.DOTALL) for pattern in _MESSAGES)
+    """Whether a message is a warning, or not Lightning's own: lgx prints device, precision and checkpoint by itself."""
+    return record.levelno > logging.INFO or "lightning" not in Path(record.pathname).parts
 
 
 def _is_of_first_process(record: logging.LogRecord) -> bool:

@@ -1,14 +1,20 @@
-"""The interface of executors, which run jobs, and the executor that runs them in this process."""
+"""The interface of executors, which run jobs, and the executors of this machine: in this process or in several."""
 
+import json
+import os
+import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from lgx.errors import Preempted, UserError
 from lgx.host.failures import describe
-from lgx.runs.jobs import Job, run_in_process
+from lgx.runs.jobs import ELSEWHERE, GRACE, Job, run_in_process
 
 _LONGEST = 200
 """Characters of a failure's reason that a summary shows."""
@@ -35,6 +41,21 @@ class Failure:
 
 Outcome = Literal["finished", "elsewhere"] | Failure
 """How a job ended; ``elsewhere`` if another process already works on its run."""
+
+
+def failure_of(job: Job, other_log: str | None = None, reason: str = "") -> Failure:
+    """The failure of a job whose run wrote a log.
+
+    Args:
+        job: The job.
+        other_log: File with the details if the run wrote nothing.
+        reason: The reason; by default the last line of the log.
+    """
+    log = Path(job.log)
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
+    if not lines:
+        return Failure(reason or "it printed nothing", other_log)
+    return Failure(reason or lines[-1].strip(), str(log))
 
 
 @dataclass(frozen=True)
@@ -103,3 +124,71 @@ class InProcessExecutor:
                 return Failure(f"{type(error).__name__}: {error}")
             print(f"lgx {job.arguments[0]}: {reason}", file=sys.stderr, flush=True)
             return Failure(reason)
+
+
+class LocalExecutor:
+    """Runs every job in a process of its own; the processes share the GPUs and the cores of this machine.
+
+    A terminal's Ctrl-C does not reach the processes: SIGTERM ends them, which lets a run save its state.
+
+    Args:
+        limit: Number of jobs that run at the same time.
+    """
+
+    interval = 0.2
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._gpus = _visible_gpus()
+        self._slots = list(range(limit))
+
+    def submit(self, jobs: Sequence[Job]) -> list[Submission]:
+        """Start a process for each job; it outlives this process."""
+        return [self._start(job, self._slots.pop(0)) for job in jobs]
+
+    def _start(self, job: Job, slot: int) -> Submission:
+        Path(job.log).parent.mkdir(parents=True, exist_ok=True)
+        with open(job.log, "ab") as log:
+            command = [sys.executable, "-m", "lgx.runs.jobs", json.dumps(asdict(job))]
+            environment = {**os.environ, **self._environment(slot)}
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, process_group=0)
+        return Submission(job, process, slot)
+
+    def poll(self, submission: Submission) -> Outcome | None:
+        """How the process ended; None while it runs."""
+        if (code := submission.handle.poll()) is None:
+            return None
+        self._slots.append(submission.slot)
+        if code == ELSEWHERE:
+            return "elsewhere"
+        return failure_of(submission.job, reason="its process was killed" if code < 0 else "") if code else "finished"
+
+    def cancel(self, submissions: Sequence[Submission]) -> None:
+        """Send SIGTERM to all processes, and wait until they have saved their state and ended."""
+        for submission in submissions:
+            submission.handle.terminate()
+        deadline = time.monotonic() + GRACE + 5
+        for submission in submissions:
+            with suppress(subprocess.TimeoutExpired):
+                submission.handle.wait(max(0.0, deadline - time.monotonic()))
+
+    def _environment(self, slot: int) -> dict[str, str]:
+        """The GPUs and cores of a slot; torch would use all of them in every run."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // self.limit)))
+        return {"CUDA_VISIBLE_DEVICES": ",".join(_share(self._gpus, slot, self.limit)), "OMP_NUM_THREADS": threads}
+
+
+def _share(gpus: list[str], slot: int, slots: int) -> list[str]:
+    """The GPUs of one slot; if there are fewer GPUs than slots, several slots share a GPU."""
+    if not gpus:
+        return []
+    return gpus[slot * len(gpus) // slots : (slot + 1) * len(gpus) // slots] or [gpus[slot % len(gpus)]]
+
+
+def _visible_gpus() -> list[str]:
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return [gpu for gpu in visible.split(",") if gpu]
+    import torch
+
+    return [str(gpu) for gpu in range(torch.cuda.device_count())]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from lgx.runs.sweeps import RunSpec, run_arguments
 
 GRACE = 30.0
 """Seconds that a run has to save its state and end after SIGTERM."""
+ELSEWHERE = 75
+"""Exit code of this module's program if another process works on the run."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def jobs_folder(runs_dir: str, experiment: str) -> Path:
     return Path(runs_dir) / experiment / "jobs"
 
 
-def run_in_subprocess(job: Job, environment: Mapping[str, str], grace: float | None) -> bool:
+def run_in_subprocess(job: Job, grace: float | None) -> bool:
     """Run a job in a new process and wait for it.
 
     The new process inherits the lock. The run therefore stays locked until its process ends, even if this process is
@@ -101,7 +103,6 @@ def run_in_subprocess(job: Job, environment: Mapping[str, str], grace: float | N
 
     Args:
         job: The job.
-        environment: Variables that are added to the environment of the process.
         grace: This process forwards SIGTERM, and sends SIGKILL after this number of seconds; None on a cluster, which
             signals all processes of a job itself.
 
@@ -130,7 +131,7 @@ def run_in_subprocess(job: Job, environment: Mapping[str, str], grace: float | N
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **environment, INHERITED: str(lock)},
+                env={**os.environ, INHERITED: str(lock)},
                 pass_fds=[lock],
             )
         code = _wait(child, stop, grace)
@@ -264,3 +265,10 @@ def _leave_process_group() -> None:
         torch.distributed.destroy_process_group()
     for name in ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         os.environ.pop(name, None)
+
+
+if __name__ == "__main__":  # the process of a job on this machine
+    try:
+        sys.exit(0 if run_in_subprocess(Job(**json.loads(sys.argv[1])), GRACE) else ELSEWHERE)
+    except RunFailed:
+        sys.exit(1)  # its log has the reason

@@ -87,7 +87,7 @@ def test_after_kill_9_the_same_command_waits_for_the_runs(sweep_file, tmp_path):
     )
     killed = start(command)
     log = tmp_path / "runs/s/jobs/ancestor/seed0.log"
-    wait_for(log)
+    wait_for(tmp_path / "runs/s/ancestor/.seed0.lock")
     killed.kill()
     killed.wait()
     again = lgx(*command)
@@ -134,7 +134,8 @@ def test_wrong_options_are_explained(sweep_file, options, words, monkeypatch):
 
 def test_a_missing_submitit_is_explained(sweep_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
-    result = lgx(*sweep_file([{"name": "a", "config": "fit.yaml"}]))
+    command = sweep_file([{"name": "a", "config": "fit.yaml"}])
+    result = lgx(*command, "--cluster", "slurm", "--slurm", "{timeout_min: 5}")
     assert result.sentence == (
-        "lgx sweep: --parallel: needs submitit, which is not installed; pip install 'lgx[sweep]'"
+        "lgx sweep: --cluster slurm: needs submitit, which is not installed; pip install 'lgx[sweep]'"
     )

@@ -10,7 +10,7 @@ from lgx.errors import Preempted, UserError
 from lgx.runs.jobs import Job, is_finished, run_in_subprocess
 from lgx.runs.pool import Pool
 from lgx.runs.progress import Progress
-from lgx.runs.submitit_executors import SlurmExecutor, SlurmStates
+from lgx.runs.slurm_executor import SlurmExecutor, SlurmStates
 
 SBATCH = """#!{python}
 import os, re, subprocess, sys
@@ -115,7 +115,7 @@ def test_a_requeued_run_has_not_ended(make_job, monkeypatch, own_handlers):
     again = make_job("a", "fit")
     monkeypatch.setattr(sys, "executable", "/bin/true")
     with pytest.raises(SystemExit):
-        run_in_subprocess(again, {}, None)
+        run_in_subprocess(again, None)
     assert not is_finished(again)
 
 
@@ -170,7 +170,7 @@ def test_a_run_that_the_cluster_ends_leaves_no_result(make_job, tmp_path, monkey
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
     with pytest.raises(SystemExit) as ended:
-        run_in_subprocess(stopped, {}, None)
+        run_in_subprocess(stopped, None)
     assert ended.value.code == 143
 
 

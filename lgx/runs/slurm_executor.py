@@ -1,24 +1,20 @@
-"""Executors that start a process for every job through submitit: on this machine, or on a SLURM cluster."""
+"""The executor that submits jobs to a SLURM cluster, through submitit."""
 
-import os
 import re
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from lgx.errors import UserError
 from lgx.host.extras import extra
-from lgx.runs.executors import Failure, Outcome, Submission
-from lgx.runs.jobs import GRACE, Job, RunFailed, run_in_subprocess
+from lgx.runs.executors import Failure, Outcome, Submission, failure_of
+from lgx.runs.jobs import Job, RunFailed, run_in_subprocess
 
-_YEAR = 60 * 24 * 365  # minutes; submitit's default would end local jobs after two minutes
 _PATIENCE = 600.0
 """Seconds for which a submission is repeated while SLURM's controller does not answer, as during its restart."""
 _UNLISTED = "no such job any more"
@@ -33,69 +29,6 @@ _UNREACHABLE = (
 )  # fmt: skip
 """Parts of messages of SLURM's commands while its controller does not answer."""
 _GENERAL = {"name", "timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node", "tasks_per_node"}
-
-
-class LocalExecutor:
-    """Starts processes on this machine through submitit; they share its GPUs and its cores.
-
-    Args:
-        folder: Folder for submitit's files. The files of a successful job are removed.
-        limit: Number of jobs that run at the same time.
-
-    Raises:
-        UserError: If submitit is not installed.
-    """
-
-    interval = 0.2
-
-    def __init__(self, folder: Path, limit: int) -> None:
-        with extra("sweep", "--parallel"):
-            import submitit  # noqa: F401
-        self.folder, self.limit = folder, limit
-        self.gpus = _visible_gpus()
-        self._slots = list(range(limit))
-
-    def submit(self, jobs: Sequence[Job]) -> list[Submission]:
-        """Start a process for each job."""
-        import submitit
-
-        submissions = []
-        for job in jobs:
-            slot = self._slots.pop(0)
-            # Every job has its own folder: submitit names its files by process id, and process ids are reused.
-            executor = submitit.LocalExecutor(_new_folder(self.folder))
-            executor.update_parameters(timeout_min=_YEAR)
-            with _sigint_blocked():
-                handle = executor.submit(run_in_subprocess, job, self._environment(slot), GRACE)
-            submissions.append(Submission(job, handle, slot))
-        return submissions
-
-    def poll(self, submission: Submission) -> Outcome | None:
-        """How the process ended; None while it runs."""
-        if not submission.handle.done():
-            return None
-        self._slots.append(submission.slot)
-        if not submission.handle.paths.result_pickle.exists():
-            return _failure(submission, "its process was killed")
-        outcome = _outcome(submission, [submission.handle])
-        if not isinstance(outcome, Failure):
-            shutil.rmtree(submission.handle.paths.folder, ignore_errors=True)
-        return outcome
-
-    def cancel(self, submissions: Sequence[Submission]) -> None:
-        """Send SIGTERM to all processes, and wait until they have saved their state and ended."""
-        handles = [submission.handle for submission in submissions]
-        deadline = time.monotonic() + GRACE + 5
-        while (running := [handle for handle in handles if not handle.done()]) and time.monotonic() < deadline:
-            for handle in running:
-                os.kill(int(handle.job_id), signal.SIGTERM)  # repeated: a process that is still starting ignores it
-            time.sleep(0.5)
-
-    def _environment(self, slot: int) -> dict[str, str]:
-        """The GPUs and cores of a slot. By default submitit hides all GPUs, and torch uses all cores in every run."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // self.limit)))
-        return {"CUDA_VISIBLE_DEVICES": ",".join(_share(self.gpus, slot, self.limit)), "OMP_NUM_THREADS": threads}
 
 
 class SlurmExecutor:
@@ -131,8 +64,10 @@ class SlurmExecutor:
         given = {"name": "lgx", "array_parallelism": limit, **parameters, "additional_parameters": flags}
         # If one process of a run fails, srun ends the others, which would wait for it.
         given["srun_args"] = ["--kill-on-bad-exit=1", *parameters.get("srun_args", [])]
+        folder.mkdir(parents=True, exist_ok=True)
         try:
-            self.executor = AutoExecutor(_new_folder(folder), cluster="slurm")
+            own = tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=folder)
+            self.executor = AutoExecutor(own, cluster="slurm")
             self.executor.update_parameters(
                 **{key if key in _GENERAL else f"slurm_{key}": value for key, value in given.items()}
             )
@@ -151,7 +86,7 @@ class SlurmExecutor:
         while True:
             try:
                 with self.executor.batch():
-                    handles = [self.executor.submit(run_in_subprocess, job, {}, None) for job in jobs]
+                    handles = [self.executor.submit(run_in_subprocess, job, None) for job in jobs]
                 break
             except RuntimeError as error:
                 answers = not any(part in str(error) for part in _UNREACHABLE)
@@ -174,7 +109,7 @@ class SlurmExecutor:
         self._states.forget(job)
         outcome = _outcome(submission, ended)
         lost = state is not None and not isinstance(outcome, Failure)
-        return _failure(submission, f"SLURM reports {state}") if lost else outcome
+        return failure_of(submission.job, _stderr(submission), f"SLURM reports {state}") if lost else outcome
 
     def cancel(self, submissions: Sequence[Submission]) -> None:
         """Cancel jobs."""
@@ -240,11 +175,6 @@ class SlurmStates:
             self._ended[job] = self._ended.get(job, 0) + 1 if state in _ENDED else 0
 
 
-def _new_folder(parent: Path) -> str:
-    parent.mkdir(parents=True, exist_ok=True)
-    return tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=parent)
-
-
 def _has_result(task: Any) -> bool:
     """Whether a process of a job has left its result."""
     with suppress(OSError):  # a file system over the network then looks again for new files
@@ -258,43 +188,10 @@ def _outcome(submission: Submission, tasks: Sequence[Any]) -> Outcome:
     if not errors:
         return "finished" if all(task.result() for task in tasks) else "elsewhere"
     if not any(RunFailed.__name__ in error for error in errors):  # the run did not start
-        return Failure("the run could not be started", str(submission.handle.paths.stderr))
-    return _failure(submission)
+        return Failure("the run could not be started", _stderr(submission))
+    return failure_of(submission.job, _stderr(submission))
 
 
-def _failure(submission: Submission, reason: str = "") -> Failure:
-    """A failure with the last line of the run's log as reason; with submitit's log if the run wrote nothing."""
-    log = Path(submission.job.log)
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
-    if not lines:
-        return Failure(reason or "it printed nothing", str(submission.handle.paths.stderr))
-    return Failure(reason or lines[-1].strip(), str(log))
-
-
-def _share(gpus: list[str], slot: int, slots: int) -> list[str]:
-    """The GPUs of one slot; if there are fewer GPUs than slots, several slots share a GPU."""
-    if not gpus:
-        return []
-    return gpus[slot * len(gpus) // slots : (slot + 1) * len(gpus) // slots] or [gpus[slot % len(gpus)]]
-
-
-def _visible_gpus() -> list[str]:
-    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        return [gpu for gpu in visible.split(",") if gpu]
-    import torch
-
-    return [str(gpu) for gpu in range(torch.cuda.device_count())]
-
-
-@contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """Block SIGINT in processes that are started inside the block.
-
-    A terminal sends SIGINT to all processes on Ctrl-C. submitit would then kill a run within a second, before it has
-    saved its state. Our own SIGTERM ends the processes instead.
-    """
-    old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+def _stderr(submission: Submission) -> str:
+    """File with what a job prints beside the output of its run."""
+    return str(submission.handle.paths.stderr)
