@@ -27,7 +27,7 @@ class LibraryModel:
         in_chans: Image channels; 3 for torchvision's models.
 
     Raises:
-        UserError: If the library has no such model, or a value is not positive.
+        UserError: If the library has no such model, or the model takes other channels.
     """
 
     library: Library
@@ -37,9 +37,6 @@ class LibraryModel:
     in_chans: int = 3
 
     def __post_init__(self) -> None:
-        for key in ("num_classes", "img_size", "in_chans"):
-            if getattr(self, key) <= 0:
-                raise UserError(f"architecture {self.name}: {key} must be positive, got {getattr(self, key)}")
         known = _models(self.library)
         if self.model not in known:
             close = difflib.get_close_matches(self.model, known, n=3)
@@ -118,11 +115,11 @@ def parse_library_model(text: str, num_classes: int) -> LibraryModel:
         key, _, value = part.partition("=")
         if key not in ("img_size", "in_chans"):
             raise UserError(
-                f"architecture {text!r}: unknown key {key!r}; known are img_size and in_chans"
-                + (" (--num_classes gives the classes)" if key == "num_classes" else "")
+                f"architecture {text!r}: unknown key {key!r}; known are img_size and in_chans (--num_classes gives the "
+                f"classes)"
             )
-        if not value.isdecimal():
-            raise UserError(f"architecture {text!r}: {key} must be a whole number, got {value!r}")
+        if not value.isdecimal() or not int(value):
+            raise UserError(f"architecture {text!r}: {key} must be a positive whole number, got {value!r}")
         values[key] = int(value)
     return LibraryModel(cast(Library, library), model, num_classes, **values)
 
