@@ -23,8 +23,8 @@ Answer = Literal["holds", "does not hold", "smaller than in the paper", "confoun
 _Row = TypeVar("_Row", Row, PaperRow)
 
 
-class Place(NamedTuple):
-    """Where a value was measured or printed, and where two methods are compared.
+class Condition(NamedTuple):
+    """Under what a value was measured or printed, and under what two methods are compared.
 
     Attributes:
         task: Name of the task.
@@ -38,7 +38,7 @@ class Place(NamedTuple):
     epochs: int | None
     variant: str = ""
 
-    def paired(self, pairing: Pairing) -> "Place":
+    def paired(self, pairing: Pairing) -> "Condition":
         """The cell in which a pairing compares this value."""
         architecture = "" if pairing == "own networks" else self.architecture
         return self._replace(architecture=architecture, epochs=self.epochs if pairing == "same networks" else None)
@@ -173,13 +173,13 @@ def _names(side: Side, row: Row | PaperRow) -> set[str]:
     return {side.method} if isinstance(row, Row) else paper_names(side.method)
 
 
-def _by_seed(rows: Iterable[Row], pairing: Pairing) -> dict[int, dict[Place, float]]:
+def _by_seed(rows: Iterable[Row], pairing: Pairing) -> dict[int, dict[Condition, float]]:
     """Seed -> cell -> value, positive where more is better; two different values of one cell are refused."""
-    found: dict[int, dict[Place, float]] = {}
+    found: dict[int, dict[Condition, float]] = {}
     for row in rows:
         sign = -1 if lower_is_better(row.metric) else 1
         value = sign * scale_of(row.metric) * row.value
-        cell, values = Place(row.task, row.architecture, row.epochs), found.setdefault(row.seed, {})
+        cell, values = Condition(row.task, row.architecture, row.epochs), found.setdefault(row.seed, {})
         if cell in values and not isclose(values[cell], value, rel_tol=_ROUNDING):
             where = f"{row.task}, {row.architecture}, {state(row.epochs)}, seed {row.seed}"
             raise UserError(f"{row.method} has two values of {row.metric} on {where}; give one another model.label")
@@ -187,13 +187,13 @@ def _by_seed(rows: Iterable[Row], pairing: Pairing) -> dict[int, dict[Place, flo
     return {seed: _cells(values, pairing) for seed, values in found.items()}
 
 
-def _cells(values: Mapping[Place, float], pairing: Pairing) -> dict[Place, float]:
+def _cells(values: Mapping[Condition, float], pairing: Pairing) -> dict[Condition, float]:
     """The value of each cell: that of the last epochs, in the mean over the architectures that the cell holds."""
     last: dict[tuple[str, str, str], int] = {}
     for cell in values:
         network = cell.task, cell.architecture, cell.variant
         last[network] = max(cell.epochs or 0, last.get(network, 0))
-    groups: dict[Place, list[float]] = {}
+    groups: dict[Condition, list[float]] = {}
     for cell, value in values.items():
         is_last = (cell.epochs or 0) == last[cell.task, cell.architecture, cell.variant]
         if pairing == "same networks" or is_last:
@@ -201,29 +201,32 @@ def _cells(values: Mapping[Place, float], pairing: Pairing) -> dict[Place, float
     return {cell: fmean(own) for cell, own in groups.items()}
 
 
-def _differs(rows: Sequence[Sequence[Row]], claim: Claim, cells: Collection[Place]) -> str:
+def _differs(rows: Sequence[Sequence[Row]], claim: Claim, cells: Collection[Condition]) -> str:
     """What each side ran in the compared cells, where a claim allows that to differ."""
     if claim.pairing == "same networks":
         return ""
-    places = {
+    conditions = {
         str(side): {
-            place
+            condition
             for row in own
-            if (place := Place(row.task, row.architecture, row.epochs)).paired(claim.pairing) in cells
+            if (condition := Condition(row.task, row.architecture, row.epochs)).paired(claim.pairing) in cells
         }
         for side, own in zip(claim.sides, rows, strict=True)
     }
-    names = sorted({place.architecture for own in places.values() for place in own})
+    names = sorted({condition.architecture for own in conditions.values() for condition in own})
     common = set.intersection(*(set(name.split(",")) for name in names))
     sides = {}
-    for name, own in places.items():
+    for name, own in conditions.items():
         last: dict[tuple[str, str], int] = {}
-        for place in own:
-            last[place.task, place.architecture] = max(place.epochs or 0, last.get(place[:2], 0))
+        for condition in own:
+            last[condition.task, condition.architecture] = max(condition.epochs or 0, last.get(condition[:2], 0))
         counts = sorted(set(last.values()))
         sides[name] = f"{' or '.join(map(str, counts))} epoch{'s' * (counts != [1])}"
         if claim.pairing == "own networks" and len(names) > 1:
-            short = {",".join(p for p in place.architecture.split(",") if p not in common) or "plain" for place in own}
+            short = {
+                ",".join(p for p in condition.architecture.split(",") if p not in common) or "plain"
+                for condition in own
+            }
             sides[name] += f" of {' and '.join(sorted(short))}"
     return "" if len(set(sides.values())) == 1 else "; ".join(f"{name}: {ran}" for name, ran in sides.items())
 
@@ -238,7 +241,7 @@ def _in_paper(claim: Claim, paper: PaperTable, metrics: Metrics) -> float | None
     one, other = (
         _cells(
             {
-                _place(row): -row.value if lower_is_better(row.metric) else row.value
+                _condition(row): -row.value if lower_is_better(row.metric) else row.value
                 for row in _of_side(rows, side)
                 if row.value is not None
             },
@@ -250,6 +253,6 @@ def _in_paper(claim: Claim, paper: PaperTable, metrics: Metrics) -> float | None
     return fmean(one[cell] - other[cell] for cell in common) if common else None
 
 
-def _place(row: PaperRow) -> Place:
+def _condition(row: PaperRow) -> Condition:
     """What two numbers of a paper must share, with the variant unless the method's name includes it."""
-    return Place(row.task, plain_name(row.architecture), row.epochs, "" if row.is_named_variant else row.variant)
+    return Condition(row.task, plain_name(row.architecture), row.epochs, "" if row.is_named_variant else row.variant)

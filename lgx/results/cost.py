@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from lgx.results.looks import method_order
+from lgx.results.merging import Place
 from lgx.results.paper import HOURS, PaperTable
 from lgx.results.report import NONE, Cell, Section, Table
 
@@ -121,7 +122,7 @@ def method_cost(
     learning: Sequence[Training] = (),
     ancestors: Sequence[Training] = (),
     stored: int | None = 0,
-    scratch: Mapping[tuple[str, str], Training] | None = None,
+    scratch: Mapping[Place, Training] | None = None,
     shared: bool = True,
 ) -> MethodCost:
     """Add up the cost of a method.
@@ -132,11 +133,11 @@ def method_cost(
         learning: Trainings of the sources of the descendants.
         ancestors: Trainings of the ancestors of these sources.
         stored: Parameters that must be stored.
-        scratch: Trainings from scratch by architecture and task.
+        scratch: Trainings from scratch by task and architecture.
         shared: Whether all descendants start from one source; False where each architecture has its own.
     """
     kinds = list({d.architecture: d for d in descendants}.values())
-    alone = [(scratch or {}).get((d.architecture, d.task)) for d in descendants]
+    alone = [(scratch or {}).get((d.task, d.architecture)) for d in descendants]
     known = [training for training in alone if training is not None]
     instead = [Training(kind.macs, run.epochs, run.images) for kind in kinds for run in learning]
     return MethodCost(

@@ -8,14 +8,11 @@ from typing import Literal
 import numpy as np
 
 from lgx.core.rows import Row
+from lgx.results.merging import Place
 
 TAGS = ("val/acc", "val/loss", "train/loss")
 # Lightning adds a suffix where a value is logged both per step and per epoch.
 _SUFFIXES = ("", "_epoch", "_step")
-
-
-Place = tuple[str, str]
-"""Task and architecture."""
 
 
 @dataclass(frozen=True)

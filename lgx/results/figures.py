@@ -13,8 +13,9 @@ from lgx.components.ticks import step_ticks, whole_ticks
 from lgx.core.rows import Row
 from lgx.methods.spec import GRAY
 from lgx.results.architecture_names import architecture_order, depth_of, family_of
-from lgx.results.curves import TAGS, Curve, Place, Seeds, over_seeds
+from lgx.results.curves import TAGS, Curve, Seeds, over_seeds
 from lgx.results.looks import Style, method_order
+from lgx.results.merging import Place
 from lgx.results.metrics import in_words, is_share, lower_is_better, scale_of, with_unit
 from lgx.results.report import Drawing, Section
 from lgx.results.standings import Standing

@@ -17,6 +17,8 @@ RESULTS, MARKDOWN, REPORT = "results.csv", "results.md", "report.html"
 TITLE = "Comparison of initializations"
 """Title of a comparison, by which its files in Markdown are known."""
 
+Place = tuple[str, str]
+"""Task and network, by its architecture or an arena's name of its size: where methods are compared."""
 _Measurement = tuple[object, ...]
 _Run = tuple[str, str, str, str, int]
 

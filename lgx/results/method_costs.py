@@ -10,10 +10,8 @@ from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.cost import Descendant, MethodCost, Training, method_cost
 from lgx.results.lineage import Lineage
+from lgx.results.merging import Place
 from lgx.results.run_records import CONFIG, RunRecord
-
-_Place = tuple[str, str]
-"""Architecture and task."""
 
 
 def method_costs(
@@ -53,7 +51,7 @@ def method_costs(
         for method, found in chosen.items()
     }
     scratch = {
-        (d.architecture, d.task): d.training
+        (d.task, d.architecture): d.training
         for method, found in chosen.items()
         if all(run.is_descendant and run.start.is_random for run in found.values())
         for d in descendants[method]
@@ -66,13 +64,13 @@ def method_costs(
     return costs, notes
 
 
-def _runs_of_descendants(rows: Iterable[Row], runs: Mapping[str, RunRecord]) -> dict[str, dict[_Place, RunRecord]]:
+def _runs_of_descendants(rows: Iterable[Row], runs: Mapping[str, RunRecord]) -> dict[str, dict[Place, RunRecord]]:
     """For each method the run of each descendant: the one that trained it, or that of the hypernetwork."""
-    chosen: dict[str, dict[_Place, RunRecord]] = {}
+    chosen: dict[str, dict[Place, RunRecord]] = {}
     for row in sorted(rows, key=lambda row: row.seed):
         run = runs.get(row.run)
         if run is not None and (run.is_descendant or run.kind.evaluates_starts):
-            chosen.setdefault(row.method, {}).setdefault((row.architecture, row.task), run)
+            chosen.setdefault(row.method, {}).setdefault((row.task, row.architecture), run)
     return chosen
 
 
@@ -81,7 +79,7 @@ def _cost(
     method: str,
     runs: Sequence[RunRecord],
     descendants: Sequence[Descendant],
-    scratch: Mapping[_Place, Training],
+    scratch: Mapping[Place, Training],
 ) -> MethodCost:
     """Cost of one method, given the run of each descendant."""
     starts = [run.start for run in runs if run.is_descendant]
@@ -103,7 +101,7 @@ def _cost(
     return method_cost(method, descendants, learning, ancestors, stored, scratch, shared)
 
 
-def _descendant(lineage: Lineage, architecture: str, task: str, run: RunRecord, classes: int | None) -> Descendant:
+def _descendant(lineage: Lineage, task: str, architecture: str, run: RunRecord, classes: int | None) -> Descendant:
     parsed = parse_any_architecture(architecture, **({} if classes is None else {"num_classes": classes}))
     cost = cost_of(parsed)
     training = Training(cost.macs, 0.0, 0, seconds=0.0)  # a hypernetwork predicts it without training

@@ -15,7 +15,6 @@ from lgx.artifacts.start_record import StartRecord
 from lgx.core.provenance import config_hash
 from lgx.core.rows import Row
 from lgx.core.schema import LINE
-from lgx.results.merging import RESULTS
 from lgx.results.metrics import heading, scale_of
 from lgx.results.run_records import RunRecord
 
@@ -67,7 +66,7 @@ def model_facts(source: Source) -> dict[str, Any]:
     else:
         record = StartRecord.read(place)
         return _plain({"method": record.method, "source": _public(record.arguments.get("source"))}) if record else {}
-    run = RunRecord.at(found.folder) if (found.folder / RESULTS).is_file() else RunRecord(found.folder)
+    run = RunRecord.at(found.folder)
     rows = [row for row in run.rows if row.task == found.task]
     epochs = found.epochs if found.epochs is not None else _epochs_of(found.scores, rows)
     own = [row for row in rows if row.epochs == epochs and row.metric == found.metric and row.split != "train"]

@@ -8,12 +8,10 @@ from statistics import fmean
 from lgx.core.rows import Row
 from lgx.methods import registry
 from lgx.results.looks import method_order
-from lgx.results.merging import Merged
+from lgx.results.merging import Merged, Place
 from lgx.results.metrics import lower_is_better, scale_of
 from lgx.results.statistics import Difference, Summary, paired_difference, summarize
 
-Place = tuple[str, str]
-"""Task and architecture."""
 _GUESSED = ("acc", "acc1")
 """Metrics whose value for guesses follows from the number of classes."""
 _SPLITS = ("train", "val", "test")

@@ -31,7 +31,7 @@ def sws_b(tuning: float) -> MethodCost:
     ]  # fmt: skip
     levit = 2.35e9  # MACs of the paper's ancestor, LeViT-384
     aux = Training(cost_of(NAMES["Aux-B"]).macs, 100, 100 * IMAGES, teacher_macs=levit)
-    scratch = {(name, "imagenet"): trained(name, 100) for name in DES_B}
+    scratch = {("imagenet", name): trained(name, 100) for name in DES_B}
     return method_cost("sws", descendants, [aux], stored=cost_of(NAMES["Aux-B"]).parameters, scratch=scratch)
 
 
@@ -101,7 +101,7 @@ def test_small_networks_are_counted_in_thousands():
 
 def test_descendants_on_several_tasks_need_one_pretraining_per_architecture():
     descendants = [Descendant("6-Small", task, 1e9, 10, Training(1e9, 5, 50)) for task in ("a", "b")]
-    scratch = {("6-Small", "a"): Training(1e9, 30, 300)}
+    scratch = {("a", "6-Small"): Training(1e9, 30, 300)}
     cost = method_cost("sws", descendants, [Training(1e9, 20, 200)], scratch=scratch)
     assert (cost.architectures, cost.descendants, cost.each) == (1, 2, 10)
     assert (cost.pretraining.epochs, cost.tuning.epochs) == (20, 10)

@@ -57,14 +57,6 @@ def test_a_step_names_a_command_and_files_that_exist(step):
             assert Path(word).is_file(), word
 
 
-def test_methods_and_tasks_of_committed_rows_exist():
-    for recipe in RECIPES.values():
-        for how in recipe.scales.values():
-            if how.measured and all(Path(file).is_file() for file in how.measured):
-                result = reproduce(recipe.name, "--scale", "mini", "--measured", "--dry_run")
-                assert result.code == 0, result.err
-
-
 def test_an_index_marks_claims_that_it_has(tmp_path):
     entry = {"title": "x", "claims": ["tal > logah"], "mini": {"confounded": {"tal > logah": "steps"}}}
     index = tmp_path / "index.yaml"

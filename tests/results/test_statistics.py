@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lgx.core.rows import Row
 from lgx.results.architecture_names import architecture_order, depth_of, family_of, short_names
 from lgx.results.curves import Curve, over_seeds
 from lgx.results.markdown import to_markdown
@@ -17,15 +16,11 @@ from lgx.results.paper import load_table
 from lgx.results.statistics import caveat, paired_difference, summarize
 from lgx.results.tables import arrange, differences, measured
 from lgx.results.terminal import print_tables
+from tests.results.helpers import row
 
 SPEC = "depth={},embed_dim=64,num_heads=4,img_size=32"
 HOSTILE = '<script>alert("x")</script>|$\\frac{[bold]'
 VALUES = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=2, max_size=12)
-
-
-def row(method: str = "sws", architecture: str = "6-Small", value: float = 0.5, **changes: object) -> Row:
-    given = {"task": "pocket", "split": "test", "epochs": 0, "metric": "acc", "seed": 0, "n": 500, "run": "runs/a"}
-    return Row(method=method, architecture=architecture, value=value, **{**given, **changes})  # type: ignore[arg-type]
 
 
 @given(VALUES)
@@ -41,17 +36,10 @@ def test_the_interval_is_scipys(values: list[float]) -> None:
         assert summary.half_width == pytest.approx(0, abs=1e-9)
 
 
-def test_the_interval_of_two_seeds_is_wide() -> None:
-    summary = summarize([0.0, 2.0])
-    assert summary.half_width == pytest.approx(12.706, abs=1e-3)  # t(0.975, 1) * sqrt(2) / sqrt(2)
-
-
-def test_one_seed_has_no_interval() -> None:
+def test_the_interval_of_two_seeds_is_wide_and_one_seed_has_none() -> None:
+    assert summarize([0.0, 2.0]).half_width == pytest.approx(12.706, abs=1e-3)  # t(0.975, 1) * sqrt(2) / sqrt(2)
     summary = summarize([0.5])
     assert (summary.mean, summary.half_width, summary.n) == (0.5, None, 1)
-
-
-def test_no_seed_is_an_error() -> None:
     with pytest.raises(ValueError, match="no value"):
         summarize([])
 
@@ -74,17 +62,10 @@ def test_pairs_are_formed_over_common_seeds_only() -> None:
     difference = paired_difference({0: 5.0, 1: 7.0, 9: 100.0}, {1: 4.0, 0: 1.0, 8: -100.0})
     assert difference is not None
     assert (difference.summary.mean, difference.summary.n) == (3.5, 2)
-
-
-def test_without_common_seeds_there_is_no_difference() -> None:
     assert paired_difference({0: 1.0}, {1: 1.0}) is None
-
-
-def test_one_pair_has_no_p_value() -> None:
-    difference = paired_difference({0: 1.0}, {0: 0.0})
-    assert difference is not None
-    assert difference.p is None
-    assert not difference.claimable
+    one = paired_difference({0: 1.0}, {0: 0.0})
+    assert one is not None
+    assert (one.p, one.claimable) == (None, False)
 
 
 def test_a_diverged_seed_gives_no_mean_and_no_p_value() -> None:
@@ -230,16 +211,6 @@ def test_markdown_and_terminal_show_hostile_names_as_they_are(monkeypatch, capsy
     assert "<script>" not in to_markdown(table).replace("\\<", "")
     print_tables(table)
     assert HOSTILE in capsys.readouterr().out
-
-
-def test_a_table_too_wide_for_the_terminal_is_cut_between_columns(monkeypatch, capsys) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    rows = [row("weight_selection", f"Des-B-{depth}", seed=seed) for depth in range(5, 16) for seed in range(3)]
-    print_tables(*arrange(measured(rows, "acc"), "acc"))
-    text = capsys.readouterr().out
-    assert text.count("┏") > 1
-    assert all(f"Des-B-{depth}" in text for depth in range(5, 16))
-    assert "…" not in text
 
 
 def test_a_diverged_run_is_shown_but_never_best() -> None:

@@ -9,11 +9,9 @@ from statistics import fmean
 from lgx.core.rows import Row
 from lgx.results.arena.arena_file import Arena, Measurement
 from lgx.results.arena.costs import FLOPS, LEARNING, SECONDS, SHARED
+from lgx.results.merging import Place
 from lgx.results.metrics import scale_of
 from lgx.results.statistics import Summary, summarize
-
-Place = tuple[str, str]
-"""Task and size."""
 
 WITHIN = 1.02
 """Amounts of compute whose ratio is smaller count as equal: as far as counted FLOPs may differ from measured ones."""
@@ -37,11 +35,6 @@ class Amount:
     def total(self) -> float:
         """With the shared cost of sources."""
         return self.own + self.shared
-
-    @property
-    def alone(self) -> float:
-        """With the whole cost of sources, as if no other size started from them."""
-        return self.own + self.sources
 
 
 @dataclass(frozen=True)

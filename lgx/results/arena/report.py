@@ -8,11 +8,11 @@ from lgx.components.ticks import log_ticks
 from lgx.core.rows import Row
 from lgx.methods import registry
 from lgx.results.arena.arena_file import Arena
-from lgx.results.arena.points import Place
 from lgx.results.arena.sections import headlines, sections_of
 from lgx.results.arena.verdicts import Curves
 from lgx.results.figures import add_legend, drawn, legend_width
 from lgx.results.looks import Style, styles
+from lgx.results.merging import Place
 from lgx.results.provenance import origin_section
 from lgx.results.report import Drawing, Item, Report, Section
 

@@ -9,8 +9,9 @@ from statistics import fmean
 from lgx.core.rows import Row, read_rows
 from lgx.results.arena.arena_file import Arena
 from lgx.results.arena.costs import cost_rows
-from lgx.results.arena.points import WITHIN, Place
+from lgx.results.arena.points import WITHIN
 from lgx.results.arena.verdicts import Curves
+from lgx.results.merging import Place
 from lgx.results.run_records import RunRecord
 from lgx.runs.jobs import Job
 from lgx.runs.scheduler import run_rows

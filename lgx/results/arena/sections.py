@@ -7,7 +7,7 @@ from statistics import fmean
 from lgx.architectures import parse_any_architecture
 from lgx.architectures.cost import cost_of
 from lgx.results.arena.arena_file import Arena
-from lgx.results.arena.points import Place, Point
+from lgx.results.arena.points import Point
 from lgx.results.arena.verdicts import (
     Curves,
     Need,
@@ -18,6 +18,7 @@ from lgx.results.arena.verdicts import (
     setbacks,
     target,
 )
+from lgx.results.merging import Place
 from lgx.results.report import NONE, Cell, Section, Table
 from lgx.results.statistics import Difference, Summary, caveat
 

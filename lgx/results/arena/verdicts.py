@@ -6,7 +6,8 @@ from itertools import pairwise
 from math import ceil, inf
 from statistics import fmean
 
-from lgx.results.arena.points import WITHIN, Curve, Place, Point, at_compute, own_compute_to
+from lgx.results.arena.points import WITHIN, Curve, Point, at_compute, own_compute_to
+from lgx.results.merging import Place
 from lgx.results.statistics import Difference, paired_difference
 
 Curves = Mapping[str, Mapping[Place, Curve]]
@@ -59,10 +60,6 @@ class Need:
     own: float
     learning: float
     at_most: bool
-
-    def for_sizes(self, count: int) -> float:
-        """FLOPs for one of ``count`` sizes."""
-        return self.own + self.learning / count
 
 
 def need_of(curve: Curve, accuracy: float, sizes: int) -> Need | None:

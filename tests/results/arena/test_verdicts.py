@@ -48,8 +48,7 @@ def test_a_need_separates_shared_sources_from_those_of_one_size():
     curve = [point(1e9, 50, sources=9e9, shared=5e9)]  # 6 shared by three sizes, 3 of one size
     need = need_of(curve, 40, 3)
     assert need == Need(4e9, 6e9, True)
-    assert need.for_sizes(3) == curve[0].flops.total
-    assert need.for_sizes(1) == curve[0].flops.alone
+    assert need.own + need.learning / 3 == curve[0].flops.total
     assert need_of(curve, 60, 3) is None
 
 
@@ -58,7 +57,7 @@ def test_numbers_of_sizes_for_which_a_start_is_cheaper(own, learning, other, tau
     one, two = Need(own, learning, False), Need(other, taught, False)
     least, most = cheaper_sizes([one], [two])
     for count in range(1, 60):
-        saved = two.for_sizes(count) - one.for_sizes(count)
+        saved = other + taught / count - own - learning / count
         if abs(saved) > 1e-6:
             assert (saved > 0) == (least <= count <= most), count
 
