@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -182,8 +182,7 @@ def is_finished(job: Job) -> bool:
 
 def change_of(job: Job) -> str | None:
     """What has changed since the job finished, in words; None if nothing has, or it has not finished."""
-    mark = _read_mark(job)
-    if mark is None:
+    if (mark := _read_mark(job)) is None:
         return None
     former = mark["arguments"]
     if former != list(job.arguments):
@@ -243,18 +242,14 @@ def _modified(file: Path) -> int:
 
 def _wait(child: "subprocess.Popen[bytes]", stop: threading.Event, grace: float | None) -> int:
     """Wait for a process and return its exit code; end the process when ``stop`` is set, unless ``grace`` is None."""
-    deadline = None
     while True:
-        try:
+        with suppress(subprocess.TimeoutExpired):
             return child.wait(timeout=0.5)
-        except subprocess.TimeoutExpired:
-            if grace is None:
-                continue
-            if stop.is_set() and deadline is None:
-                child.terminate()
-                deadline = time.monotonic() + grace
-            elif deadline is not None and time.monotonic() > deadline:
-                child.kill()
+        if grace is not None and stop.is_set():
+            child.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                return child.wait(timeout=grace)
+            child.kill()
 
 
 def _leave_process_group() -> None:

@@ -140,10 +140,7 @@ def read_mapping(file: Path, example: str) -> dict[str, Any]:
     Raises:
         UserError: If the file is missing, is not YAML, or holds no mapping.
     """
-    content = read_yaml(file, f"give {example}")
-    if not isinstance(content, dict):
-        raise UserError(f"{file}: must hold a mapping from keys to values; give {example}")
-    return content
+    return check_fields(read_yaml(file, f"give {example}"), {}, str(file))
 
 
 def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
