@@ -86,6 +86,9 @@ def _wrong_value(message: str) -> str | None:
         value = "a mapping"  # perhaps of a file that is no configuration
     if base := re.search(r"does not correspond to a subclass of (\w+)", message):
         return f"{value} is not a subclass of {base[1]}; derive it from {base[1]}, see its docstring"
+    if "instantiatable class, but is abstract" in message:
+        base = re.search(r"Subtypes: \[<class '(?:\w+\.)*(\w+)'>", message)
+        return f"{value} lacks what every {base[1] if base else 'class of its kind'} defines, see its docstring"
     if choices := re.search(r"Expected a typing\.Literal\[([^\]]*)\]", message):
         return f"expected one of {choices[1]}, got {value}"
     of_value = re.findall(r"Expected a <class '([\w.]+)'>\. Got value", message)  # not of the class around it

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from data_modules import ImageFolderData, MultiTask, PocketDecathlon
-from data_modules.catalog import open_set
 from data_modules.samplers import Batching
 from data_modules.task_sampler import TaskBatchSampler, TaskEvalSampler, draw_tasks, task_weights
 from lgx.errors import UserError
@@ -248,9 +247,3 @@ def test_a_run_of_the_command_line_trains_on_all_tasks(places, tmp_path):
 def test_bad_arguments_are_refused(places, options, sentence):
     with pytest.raises(UserError, match=sentence):
         module(places, **options)
-
-
-def test_open_set_finds_names_and_folders(places):
-    assert open_set("pocket_digits", root=str(places)).task.name == "pocket_digits"
-    assert open_set("cifar10", root=str(places)).task.img_size == 32
-    assert open_set(str(places / "shapes")).task.name == "shapes"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from jsonargparse import ArgumentError
 from lightning.pytorch.cli import LightningArgumentParser
+from torchvision.transforms import v2
 
 import data_modules
 from data_modules import CIFAR10, CoLA, ImageDataModule, MultiTask, MultiText, PocketDecathlon
@@ -108,11 +109,20 @@ def test_an_unknown_option_is_refused() -> None:
 
 
 def test_members_of_several_sets_take_over_the_options() -> None:
-    several = MultiTask(("cifar10", "imagenet"), "somewhere", img_size=24, augment="crop_flip", limit_train=7)
+    several = MultiTask(
+        ("cifar10", "imagenet"),
+        "somewhere",
+        img_size=24,
+        augment="crop_flip",
+        limit_train=7,
+        transforms=[v2.RandomInvert()],
+    )
     for member in several.sets.values():
         assert isinstance(member, ImageDataModule)
         assert (member.root, member.task.img_size, member.augment) == ("somewhere", 24, "crop_flip")
         assert (member.limit_train, member.val_fraction) == (7, 0.1)
+        assert [type(own) for own in member.transforms] == [v2.RandomInvert]
+    assert several.is_augmented
     own = MultiTask(("cifar10", "svhn"), "somewhere", augment="crop_flip", augment_of={"svhn": "crop"})
     images = {name: member for name, member in own.sets.items() if isinstance(member, ImageDataModule)}
     assert {name: member.augment for name, member in images.items()} == {"cifar10": "crop_flip", "svhn": "crop"}

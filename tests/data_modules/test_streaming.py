@@ -1,9 +1,6 @@
 """Streaming from shards: no duplicate, no gap, a reproducible order that can be resumed."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +15,7 @@ from data_modules.sharded import ShardedData
 from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader, stretches
 from lgx.errors import UserError
 from tests.support import fake_data
-from tests.support.paths import ROOT
+from tests.support.command_line import arguments, free_port, python
 
 
 @pytest.fixture(scope="module")
@@ -155,44 +152,13 @@ def test_limit_train_needs_the_labels_in_memory(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_two_real_ranks_train_on_streams_of_equal_length(folder: Path, tmp_path: Path) -> None:
-    script = tmp_path / "two_ranks.py"
-    script.write_text(TWO_RANKS)
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, str(script), str(folder.parent)], env=env, capture_output=True, text=True, timeout=120
-    )
+    args = [word for word in arguments("fit", "Ancestor", folder, tmp_path / "runs") if not word.startswith("--data")]
+    args += ["--data=ShardedData", f"--data.root={folder.parent}", "--data.name=toy", "--data.in_memory=false"]
+    args += ["--data.batch_size=1", "--data.img_size=16", "--trainer.devices=2", "--trainer.strategy=ddp"]
+    record = ["--trainer.callbacks+=tests.support.probes.RecordRank", f"--trainer.callbacks.folder={tmp_path}"]
+    environment = {"LGX_ALLOW_IMPORTS": "tests", "OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port())}
+    done = python("-m", "lgx", *args, *record, **environment)
     assert done.returncode == 0, done.stderr[-2000:]
-    lines = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith("rank"))
-    seen = [x for text in lines.values() for x in json.loads(text)]
-    assert len(lines) == 2
-    assert len(seen) == len(set(seen)) == 20
-
-
-TWO_RANKS = r"""
-import json, os, sys, warnings
-import torch
-from lightning.pytorch import LightningModule, Trainer
-from data_modules import ShardedData
-warnings.filterwarnings("ignore")
-
-class Count(LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(1, 1)
-        self.seen = []
-    def training_step(self, batch, index):
-        self.seen += [round(x) for x in ((batch.inputs[:, 0, 0, 0] * 0.5 + 0.5) * 255).tolist()]
-        return self.layer(batch.inputs.mean().reshape(1, 1)).sum()
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), 0.0)
-
-if __name__ == "__main__":
-    model = Count()
-    data = ShardedData(name="toy", root=sys.argv[1], in_memory=False, batch_size=5)
-    trainer = Trainer(accelerator="cpu", devices=2, strategy="ddp", max_epochs=1, logger=False, barebones=False,
-                      enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-                      limit_val_batches=0, num_sanity_val_steps=0, use_distributed_sampler=False)
-    trainer.fit(model, data)
-    line = f"rank{trainer.global_rank} {json.dumps(model.seen)}\n"
-    os.write(1, line.encode())  # one write, so that the ranks' lines do not mix
-"""
+    seen = [json.loads((tmp_path / f"rank{rank}.json").read_text())["seen"] for rank in (0, 1)]
+    assert [len(each) for each in seen] == [11, 11]
+    assert len({*seen[0], *seen[1]}) == 22, "each image has its own gray, so that sums of pixels tell images apart"

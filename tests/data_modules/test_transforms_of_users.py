@@ -11,7 +11,7 @@ import yaml
 from PIL import Image
 from torchvision.transforms import v2
 
-from data_modules import ImageFolderData, MultiTask
+from data_modules import ImageFolderData
 from data_modules.registry import IMAGE_SETS
 from data_modules.samplers import mix_seed, seeded_rng
 from data_modules.transforms import Augment, PixelTransforms, train_transform
@@ -92,12 +92,6 @@ def test_transforms_of_numbers_and_nested_ones_give_pixels_again() -> None:
     same = PixelTransforms(NUMBERS)(pixels)
     assert torch.equal(same, pixels), "rounding to numbers and back loses nothing"
     assert normalized(same, Task("t", 2, img_size=8)).dtype == torch.float32
-
-
-def test_tasks_of_several_sets_have_the_transforms(images: Path) -> None:
-    several = MultiTask(tasks=(str(images),), img_size=16, batch_size=8, transforms=[v2.RandomInvert()])
-    assert [type(own).__name__ for member in several.members() for own in member.transforms] == ["RandomInvert"]
-    assert several.is_augmented
 
 
 @pytest.mark.parametrize(

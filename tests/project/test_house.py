@@ -43,7 +43,7 @@ def test_packages_have_few_imports_of_each_other():
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    assert not house.circles({module: house.imports_of(module) for module in house.modules()})
+    assert not house.circle({module: house.imports_of(module) for module in house.modules()})
 
 
 def test_data_modules_know_core_and_host_alone():

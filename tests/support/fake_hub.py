@@ -110,31 +110,21 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing."""
 
     def do_GET(self) -> None:
-        self._answer("GET")
-
-    def do_HEAD(self) -> None:
-        self._answer("HEAD")
-
-    def do_POST(self) -> None:
-        self._answer("POST")
-
-    def do_PUT(self) -> None:
-        self._answer("PUT")
-
-    def _answer(self, method: str) -> None:
         path = unquote(urlsplit(self.path).path)
-        self.content.requests.append(f"{method} {path}")
+        self.content.requests.append(f"{self.command} {path}")
         self.body = self._read_body()
+        asked = f"{self.command.replace('HEAD', 'GET')} {path}"
         try:
             for pattern, answer in _ROUTES.items():
-                verb, _, expression = pattern.partition(" ")
-                if verb == ("GET" if method == "HEAD" else method) and (found := re.fullmatch(expression, path)):
+                if found := re.fullmatch(pattern, asked):
                     answer(self, **found.groupdict())
                     return
-            raise _Refused(404, "EntryNotFound", f"no {method} {path}")
+            raise _Refused(404, "EntryNotFound", f"no {asked}")
         except _Refused as refused:
             headers = {"X-Error-Code": refused.code, "X-Error-Message": refused.message}
             self._send(refused.status, json.dumps({"error": refused.message}).encode(), headers)
+
+    do_HEAD = do_POST = do_PUT = do_GET
 
     def _read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
@@ -231,16 +221,10 @@ class _Handler(BaseHTTPRequestHandler):
     def preupload(self, name: str, revision: str) -> None:
         """Which files belong into LFS."""
         self._repository(name, writes=True)
-        modes = [
-            {
-                "path": file["path"],
-                "uploadMode": "lfs" if file["path"].endswith(".safetensors") else "regular",
-                "shouldIgnore": False,
-                "oid": None,
-            }
-            for file in json.loads(self.body)["files"]
-        ]
-        self._send_json({"files": modes})
+        modes = {True: "lfs", False: "regular"}
+        names = [file["path"] for file in json.loads(self.body)["files"]]
+        files = [{"path": name, "uploadMode": modes[name.endswith(".safetensors")]} for name in names]
+        self._send_json({"files": [{**file, "shouldIgnore": False, "oid": None} for file in files]})
 
     def batch(self, name: str) -> None:
         """Where to put files of LFS."""

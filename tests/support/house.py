@@ -5,15 +5,16 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-FLOORS = (
-    ("commands",), ("results",), ("planning",), ("runs",), ("training",), ("methods",), ("hypernet",),
-    ("components",), ("initialization",), ("artifacts",), ("architectures",), ("core",), ("host",),
+ROOMS = (
+    "commands", "results", "planning", "runs", "training", "methods", "hypernet", "components", "initialization",
+    "artifacts", "architectures", "core", "host",
 )  # fmt: skip
-"""Rooms of lgx from top to bottom. A room imports from lower floors, and within a floor from rooms to its right."""
+"""Rooms of lgx from top to bottom: a room imports from those below it."""
 
 HALLWAY = ("cli", "errors", "__init__", "__main__")
 """Modules directly in lgx: the front door, and the exception that every room raises."""
@@ -69,53 +70,27 @@ def arrows() -> dict[tuple[str, str], list[str]]:
     return dict(sorted(found.items()))
 
 
-def height(room: str) -> tuple[int, int]:
-    """Place of a room from the top, and from the left within its floor."""
-    return next(((i, floor.index(room)) for i, floor in enumerate(FLOORS) if room in floor), (0, -1))
+def height(room: str) -> int:
+    """Place of a room from the top; -1 for data_modules."""
+    return ROOMS.index(room) if room in ROOMS else -1
 
 
-def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of modules that import each other in a circle (strongly connected components of two or more)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[list[str]] = []
-
-    def visit(node: str) -> None:
-        index[node] = low[node] = len(index)
-        stack.append(node)
-        for following in graph[node]:
-            if following not in index:
-                visit(following)
-                low[node] = min(low[node], low[following])
-            elif following in stack:
-                low[node] = min(low[node], index[following])
-        if low[node] == index[node]:
-            place = stack.index(node)
-            group = sorted(stack[place:])
-            del stack[place:]
-            if len(group) > 1:
-                found.append(group)
-
-    for node in graph:
-        if node not in index:
-            visit(node)
-    return found
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other in a circle; empty if there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
 
 
 def strings(path: Path) -> Iterator[tuple[int, str]]:
     """Strings of a file that are no docstrings, each with its line."""
     tree = tree_of(path)
-    documented = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # notes behind constants
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings, notes
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented | statements:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
             yield node.lineno, node.value
 
 
@@ -146,8 +121,8 @@ def diagram() -> str:
         return any(room == end or reaches(room, end) for room in below)
 
     lines = ["```mermaid", "flowchart TD"]
-    for source in [room for floor in FLOORS for room in floor] + ["data_modules"]:
-        for target in sorted(direct[source], key=lambda room: height(room)):
+    for source in [*ROOMS, "data_modules"]:
+        for target in sorted(direct[source], key=height):
             if not any(reaches(other, target) for other in direct[source] - {target}):
                 lines.append(f"    {source} --> {target}")
     return "\n".join([*lines, "```"])
@@ -156,6 +131,6 @@ def diagram() -> str:
 if __name__ == "__main__":
     found = arrows()
     print(diagram())
-    print(f"\n{len(found)} arrows between {len([room for floor in FLOORS for room in floor])} rooms")
+    print(f"\n{len(found)} arrows between {len(ROOMS)} rooms")
     for (source, target), behind in found.items():
         print(f"{source} -> {target}: {len(behind)} imports")

@@ -23,17 +23,7 @@ COMMANDS: dict[tuple[str, ...], str] = {
     ("data", "list"): "cifar100",
     ("doctor",): "no problem found",
     FIT: "",
-    (
-        "init",
-        "--source",
-        LEARNGENE,
-        "--method",
-        "pretrained",
-        "--arch",
-        ARCH,
-        "--num_classes=2",
-        "--out=start",
-    ): "start",
+    ("init", "--source", LEARNGENE, "--method=pretrained", "--arch", ARCH, "--num_classes=2", "--out=start"): "start",
     ("arch", DEEPER): "depth=2",
 }
 """Command lines, and what each prints."""
