@@ -13,6 +13,8 @@ from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
 
 Library = Literal["timm", "torchvision"]
+LIBRARIES = tuple(f"{library}:" for library in get_args(Library))
+"""How the texts of such models begin."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,6 @@ class LibraryModel:
         if config is not None and config.fixed_input_size and self.img_size != config.input_size[-1]:
             args["img_size"] = self.img_size
         return args
-
-
-def is_library_model(text: str) -> bool:
-    """Whether an architecture's text starts with ``timm:`` or ``torchvision:``."""
-    return text.startswith(tuple(f"{library}:" for library in get_args(Library)))
 
 
 def parse_library_model(text: str, num_classes: int) -> LibraryModel:

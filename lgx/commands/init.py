@@ -213,7 +213,7 @@ def start_descendant(
     import torch
 
     from lgx.architectures import parse_for_source
-    from lgx.architectures.library_models import is_library_model, parse_library_model
+    from lgx.architectures.library_models import LIBRARIES, parse_library_model
     from lgx.artifacts.export import check_torchvision_out
     from lgx.errors import UserError
     from lgx.initialization import initialize, initialize_library_model
@@ -224,7 +224,7 @@ def start_descendant(
         raise UserError(f"task {origin.task}: its images have no classes; give --num_classes")
     classes = head or num_classes or origin.num_classes
     torch.manual_seed(seed)
-    if is_library_model(arch) and not _is_vit(arch, initializer):
+    if arch.startswith(LIBRARIES) and not _is_vit(arch, initializer):
         model = parse_library_model(arch, classes or 1000)
         if not initializer.starts(model):
             others = " or ".join(methods_for_any_model())

@@ -66,13 +66,6 @@ def test_a_folder_of_a_segmentation_network_keeps_the_names_of_its_classes(tmp_p
     assert loaded.label_names == names
 
 
-def test_a_folder_without_weights_is_named(folder):
-    path, _ = folder
-    (path / "pytorch_model.bin").unlink()
-    with pytest.raises(UserError, match=r"model\.safetensors: no such file"):
-        load_pretrained(str(path))
-
-
 @pytest.mark.parametrize("suffix", [".safetensors", ".pth", ".bin"])
 def test_a_bare_file_is_refused_with_the_command_that_reads_it(folder, tmp_path, suffix):
     _, model = folder

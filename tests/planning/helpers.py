@@ -6,7 +6,7 @@ from pathlib import Path
 from lgx.architectures import parse_architecture
 from lgx.planning import Plan, make_plan
 from lgx.planning.configured import configure
-from lgx.planning.steps import Steps, count_steps
+from lgx.planning.plan import Steps, count_steps
 
 WIDE = "depth=6,embed_dim=96,num_heads=3,patch_size=4,img_size=32"
 LARGE = ["--data.img_size=32", f"--model.arch={WIDE}"]

@@ -6,7 +6,7 @@ import pytest
 
 from lgx.errors import UserError
 from lgx.planning.configured import PlanOptions
-from tests.planning.helpers import BASE, VIT
+from tests.planning.helpers import BASE
 from tests.support.command_line import lgx
 
 
@@ -21,14 +21,10 @@ from tests.support.command_line import lgx
         ([*BASE, "--trainer.max_epochs=-1"], "trainer.max_epochs or trainer.max_steps"),
         ([*BASE, "--gpus=8", "--nodes=500"], "data.batch_size: 64 x 4000 processes exceeds the 45000 training"),
         ([*BASE, "--model.arch=6-Small"], "model.arch: reads 3 channels of 224 px"),
-        ([*BASE, "--model.initialzer=x"], "unknown option 'initialzer' of Finetune; did you mean initializer"),
-        ([*BASE, "--model=os.system"], "importing os.system is not allowed"),
         ([*BASE, "--gpu=8"], "unknown option --gpu=8"),
         ([*BASE, "--gpus=many"], "gpus: expected .*got many"),
         ([*BASE, "--model.optimizer=torch.optim.Muon"], "model.optimizer: Muon only supports 2D parameters"),
-        (["--model=Finetune", VIT, *BASE[3:]], "--model.optimizer: missing"),
         (["--model=TLEG", *BASE[1:], "--trainer.strategy=sharded"], "the network of TLEG cannot be sharded; use ddp"),
-        (BASE[:3], "--data: missing; give it on the command line"),
     ],
 )  # fmt: skip
 def test_a_mistake_ends_with_one_sentence(options, sentence):
@@ -42,13 +38,11 @@ def test_a_mistake_ends_with_one_sentence(options, sentence):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"nodes": -1}, "--nodes: must be positive, got -1"),
         ({"throughput": float("inf")}, "--throughput: must be positive, got inf"),
         ({"mfu": 1.5, "tflops": 100.0}, r"--mfu: expected a share in \(0, 1\], got 1.5"),
         ({"tflops": 100.0, "throughput": 5.0}, "each of them says how fast the run is; give only one"),
         ({"samples": "many"}, "--samples: expected a number, or NAME=NUMBER,NAME=NUMBER for several sets, got many"),
         ({"samples": "cifar10=100,200"}, "--samples: expected a number, or NAME=NUMBER"),
-        ({"samples": 0}, "--samples: expected a number, or NAME=NUMBER"),
     ],
 )
 def test_an_impossible_option_is_refused(options, sentence):
