@@ -162,7 +162,7 @@ class Learngene:
         refuse_non_finite(tensors, str(path))
         tensors = {name: tensor.float() if tensor.dtype in _STORAGE else tensor for name, tensor in tensors.items()}
         learngene = _described(about, tensors, str(path))
-        check_tensors(learngene, str(path))
+        _check_tensors(learngene, str(path))
         return learngene
 
     def describe(self) -> str:
@@ -190,17 +190,8 @@ def is_learngene_of(path: str | Path, writer: str) -> bool:
     return isinstance(about, dict) and about.get("written_by") == writer
 
 
-def check_tensors(learngene: Learngene, place: str) -> None:
-    """Refuse tensors that contradict the description, before anything is computed with them.
-
-    Args:
-        learngene: The learngene.
-        place: The file, for the message.
-
-    Raises:
-        UserError: If a parameter has another shape than the architecture says or holds no floating-point numbers, or
-            the task embeddings are not vectors of one width.
-    """
+def _check_tensors(learngene: Learngene, place: str) -> None:
+    """Refuse tensors that contradict the description, before anything is computed with them."""
     embeddings = {tuple(tensor.shape) for tensor in learngene.task_embeddings.values()}
     if len(embeddings) > 1 or any(len(shape) != 1 for shape in embeddings):
         raise UserError(f"{place}: its task embeddings are not vectors of one width; {AGAIN}")

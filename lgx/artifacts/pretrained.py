@@ -124,10 +124,12 @@ def load_pretrained(place: str) -> PretrainedNetwork:
 def _from_learngene(name: str) -> PretrainedNetwork:
     learngene = Learngene.load(name)
     if learngene.content != "network":
-        remedy = f"write a descendant with `lgx init --source {name} --arch …`"
-        if learngene.content == "templates":
-            remedy = f"a run with `--model.templates {name}` makes one of any size"
-        raise UserError(f"{name}: holds {learngene.content} of {learngene.method}, not a whole network; {remedy}")
+        held, remedy = "a hypernetwork", f"write a descendant with `lgx init --source {name} --arch …`"
+        if learngene.content == "layers":
+            held = f"{learngene.num_layers} layers"
+        elif learngene.content == "templates":
+            held, remedy = "templates", f"a run with `--model.templates {name}` makes one of any size"
+        raise UserError(f"{name}: holds {held} of {learngene.method}, not a whole network; {remedy}")
     return _network(name, learngene.architecture, learngene.tensors, learngene.task)
 
 
@@ -198,6 +200,8 @@ def _from_timm(name: str) -> PretrainedNetwork:
     if "/" in name.split(":")[0] or Path(name).is_file():
         reason = "unknown kind of file" if Path(name).exists() else "no such file or folder"
         raise UserError(f"{name}: {reason}; give a checkpoint, a learngene file or a model folder")
+    if not name.startswith((FOLDER, "hf-hub:")):
+        TimmSource.parse(name)  # says which model has such a name
     model = load_timm(name)
     with timm_errors(name):  # a folder's configuration may hold anything
         return _described(name, model)

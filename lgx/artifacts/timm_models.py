@@ -7,7 +7,7 @@ import logging
 import re
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,20 +57,6 @@ class Imported:
     ignored: tuple[str, ...] = ()
 
 
-def load_timm(name: str) -> nn.Module:
-    """Load a pretrained model with timm, in eval mode.
-
-    Args:
-        name: A timm model name, or ``hf-hub:…`` or ``local-dir:…``.
-
-    Raises:
-        UserError: If timm does not know it or cannot load it.
-    """
-    if not name.startswith((FOLDER, "hf-hub:")):
-        TimmSource.parse(name)
-    return _pretrained(name)
-
-
 def import_timm(source: TimmSource) -> Imported:
     """Load a model of timm with its weights, resampled to the sizes that the source names.
 
@@ -88,7 +74,7 @@ def import_timm(source: TimmSource) -> Imported:
                 f"{source.name}: timm's weights have {own} classes; leave out num_classes, or give 0 for no head"
             )
         with _logged():
-            return Imported(_pretrained(source.model, **source.arguments()))
+            return Imported(load_timm(source.model, **source.arguments()))
     tensors = read_weights(source.weights)
     if has_transformers_names(tensors):
         tensors = timm_names(tensors, source.weights)
@@ -142,19 +128,21 @@ def _state(checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:
     return checkpoint
 
 
-def _pretrained(name: str, **arguments: Any) -> nn.Module:
-    """A model with the weights that timm downloads, or finds in a folder or in the hub's cache."""
+def load_timm(name: str, **arguments: Any) -> nn.Module:
+    """A model, in eval mode, with the weights that timm downloads, or finds in a folder or in the hub's cache.
 
-    def create() -> nn.Module:
+    Args:
+        name: A model that timm knows, or ``hf-hub:…`` or ``local-dir:…``.
+        arguments: Those of ``timm.create_model``.
+
+    Raises:
+        UserError: If timm cannot load it.
+    """
+    known = name.removeprefix("hf-hub:").rpartition("/")[2]
+    remedy = f"`lgx import {known} --weights FILE --out FOLDER` reads a file of weights"
+    with timm_errors(name), nullcontext() if name.startswith(FOLDER) else hub_or_cache(name, remedy):
         model: nn.Module = timm.create_model(name, pretrained=True, **arguments)
         return model.eval()
-
-    with timm_errors(name):
-        if name.startswith(FOLDER):
-            return create()
-        known = name.removeprefix("hf-hub:").rpartition("/")[2]
-        with hub_or_cache(name, f"`lgx import {known} --weights FILE --out FOLDER` reads a file of weights"):
-            return create()
 
 
 def _check_sizes(source: TimmSource) -> None:

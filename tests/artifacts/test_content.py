@@ -42,7 +42,7 @@ def test_the_key_wins_over_the_rule_and_the_name(tmp_path):
     Learngene("tleg", VIT, STATE, content="network").save(path)
     assert load_pretrained(str(path)).architecture == VIT
     Learngene("mine", VIT, STATE, content="layers").save(path)
-    with pytest.raises(UserError, match="layers of mine"):
+    with pytest.raises(UserError, match="2 layers of mine"):
         load_pretrained(str(path))
 
 
