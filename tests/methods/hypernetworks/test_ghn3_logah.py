@@ -281,9 +281,9 @@ def test_the_configuration_of_bare_weights_is_read_from_a_file(tmp_path):
         tmp_path / "d",
     ]
     assert "--config" in lgx(*init, "--num_classes=3").sentence
+    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
     nameless = [option for option in init if option != "--method=logah"]
     assert "use --method ghn3 or logah or" in lgx(*nameless, "--config", tmp_path / "config.json").sentence
-    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
     result = lgx(*init, "--num_classes=3", "--config", tmp_path / "config.json")
     assert result.code == 0, result.err
     (tmp_path / "config.json").write_text(json.dumps({**config.to_dict(), "rank": "four"}))
