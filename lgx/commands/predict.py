@@ -4,8 +4,6 @@
 """
 
 import csv
-import itertools
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from jsonargparse.typing import PositiveInt
 
 from lgx.core.csv_cells import escape_cell
 from lgx.errors import UserError
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _OF_TRAINING = ("--config", "-c", "--ckpt_path", "--ckpt-path", "--data", "--print_config")
 _HEADER = ("class", "name", "probability")
-_OF_CLASSES = re.compile(r"file,class,name,probability(,class_\d+,name_\d+,probability_\d+)*")
-"""The first line of a file with classes."""
 _THREADS = 4
 """Threads that decode images."""
 
@@ -46,17 +44,17 @@ def is_for_exported(argv: Sequence[str]) -> bool:
         argv: What follows ``lgx predict``.
     """
     options = [word.partition("=")[0] for word in argv if word.startswith("-")]
-    if any(option in _OF_TRAINING or "." in option for option in options):
-        return False
-    if argv and (not argv[0].startswith("-") or {"--out", "-h", "--help"} & {*options}):
-        return True
-    models = [word.partition("=")[2] for word in argv if word.startswith("--model=")]
-    models += [after for word, after in itertools.pairwise(argv) if word == "--model"]
-    return any(model.endswith(".onnx") or Path(model).exists() for model in models)
+    return bool(argv) and not any(option in _OF_TRAINING or "." in option for option in options)
 
 
 def predict(
-    images: list[str], *, model: str, out: str, top_k: int = 1, batch_size: int = 32, force: bool = False
+    images: list[str],
+    *,
+    model: str,
+    out: str,
+    top_k: PositiveInt = 1,
+    batch_size: PositiveInt = 32,
+    force: bool = False,
 ) -> None:
     """Predict the classes of image files with a trained model, and write them as CSV.
 
@@ -81,12 +79,16 @@ def predict(
     """
     from lgx.artifacts.exported import load_exported
 
-    if batch_size < 1:
-        raise UserError(f"--batch_size: expected a positive number, got {batch_size}")
     files = _found(images)
     exported = load_exported(model)
     _check_model(exported, top_k)
-    check_file(out, "lgx predict", lambda file: _is_own(file, exported.task), force=force, reads=(*images, model))
+    check_file(
+        out,
+        "lgx predict",
+        lambda file: first_line(file) == _line(_header(exported.task, top_k)),
+        force=force,
+        reads=(*images, model),
+    )
     unread = _write(Path(out), files, exported, top_k, batch_size)
     print(f"predicted {out}: {len(files) - len(unread)} images")
     for name, reason in unread[:_LISTED]:
@@ -122,18 +124,12 @@ def _found(images: Sequence[str]) -> dict[str, Path]:
 
 
 def _check_model(model: "ExportedModel", top_k: int) -> None:
-
     task = model.task
     if task.kind not in ("classification", "multilabel"):
-        reads = "texts" if task.kind == "text" else "the class of every pixel"
-        verb = "reads" if task.kind == "text" else "predicts"
-        raise UserError(f"{model.name}: {verb} {reads}, but `lgx predict` writes classes or labels of whole images")
-    if task.in_chans not in (1, 3):
-        raise UserError(f"{model.name}: reads images of {task.in_chans} channels, expected 1 (gray) or 3 (RGB)")
-    if task.kind == "multilabel" and top_k != 1:
-        raise UserError(f"--top_k: {model.name} gives the probability of every label; leave it out")
-    if not 1 <= top_k <= task.num_classes:
-        raise UserError(f"--top_k: expected 1 to {task.num_classes}, the classes of {model.name}, got {top_k}")
+        raise UserError(f"{model.name}: is for {task.kind}, but `lgx predict` writes classes or labels of whole images")
+    most = 1 if task.kind == "multilabel" else task.num_classes
+    if top_k > most:
+        raise UserError(f"--top_k: expected 1 to {most} for {model.name}, got {top_k}")
 
 
 def _write(
@@ -172,19 +168,18 @@ def _write(
     return unread
 
 
-def _is_own(path: Path, task: "Task") -> bool:
-    """Whether the first line of a file is one that this command writes: of any classes, or of this model's labels."""
-    text = StringIO()
-    csv.writer(text).writerow(_header(task, top_k=1))
-    line = first_line(path)
-    return _OF_CLASSES.fullmatch(line) is not None or line == text.getvalue().partition("\r\n")[0]
-
-
 def _header(task: "Task", top_k: int) -> list[str]:
     """Names of the columns."""
     if task.kind == "multilabel":
         return ["file", *map(escape_cell, task.class_names or map(str, range(task.num_classes)))]
     return ["file", *_HEADER, *(f"{column}_{rank}" for rank in range(2, top_k + 1) for column in _HEADER)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    """The cells as a line of the file, without its end."""
+    text = StringIO()
+    csv.writer(text, lineterminator="").writerow(cells)
+    return text.getvalue()
 
 
 def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[object]]:

@@ -89,6 +89,10 @@ def _wrong_value(message: str) -> str | None:
     if "instantiatable class, but is abstract" in message:
         base = re.search(r"Subtypes: \[<class '(?:\w+\.)*(\w+)'>", message)
         return f"{value} lacks what every {base[1] if base else 'class of its kind'} defines, see its docstring"
+    if number := re.search(r"Not of type (Positive|NonNegative)Int: (?:.*'(.*)'|(\S+) does)?", message):
+        return (
+            f"expected a whole number of at least {int(number[1] == 'Positive')}, got {value or number[2] or number[3]}"
+        )
     if choices := re.search(r"Expected a typing\.Literal\[([^\]]*)\]", message):
         return f"expected one of {choices[1]}, got {value}"
     of_value = re.findall(r"Expected a <class '([\w.]+)'>\. Got value", message)  # not of the class around it
