@@ -6,11 +6,11 @@ Each function says why there is no public way, and what happens if the member is
 
 from argparse import ArgumentParser
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.callbacks import StochasticWeightAveraging
-from lightning.pytorch.strategies import DDPStrategy
+if TYPE_CHECKING:  # commands that do not train read command lines with this module, and need no Lightning
+    from lightning.pytorch import LightningModule, Trainer
+    from lightning.pytorch.callbacks import StochasticWeightAveraging
 
 try:
     from jsonargparse._util import config_load_stack
@@ -18,7 +18,7 @@ except ImportError:
     config_load_stack = ContextVar("config_load_stack", default=())
 
 
-def place_evaluation(trainer: Trainer, step: int, epochs: int) -> None:
+def place_evaluation(trainer: "Trainer", step: int, epochs: int) -> None:
     """Let loggers show an evaluation at the step of its checkpoint.
 
     Lightning restores progress in ``fit`` alone, so that ``test`` and ``validate`` log at step 0
@@ -35,7 +35,7 @@ def place_evaluation(trainer: Trainer, step: int, epochs: int) -> None:
         loop.epoch_progress.current.completed = epochs
 
 
-def find_unused_parameters(trainer: Trainer) -> None:
+def find_unused_parameters(trainer: "Trainer") -> None:
     """Let DDP expect steps that use a part of the network; it costs time, so that only methods that need it have it.
 
     Which these are is known after the user's strategy is built; a name such as ``ddp`` has no options. Without the
@@ -44,11 +44,13 @@ def find_unused_parameters(trainer: Trainer) -> None:
     Args:
         trainer: The trainer, before it is used.
     """
+    from lightning.pytorch.strategies import DDPStrategy
+
     if isinstance(trainer.strategy, DDPStrategy) and hasattr(trainer.strategy, "_ddp_kwargs"):
         trainer.strategy._ddp_kwargs["find_unused_parameters"] = True
 
 
-def averaging_schedule(average: StochasticWeightAveraging) -> Any | None:
+def averaging_schedule(average: "StochasticWeightAveraging") -> Any | None:
     """The schedule of Lightning's averaging of weights; None before averaging begins.
 
     Its checkpoints hold neither this schedule nor the rates that it sets, so that a run which resumes within an epoch
@@ -60,7 +62,7 @@ def averaging_schedule(average: StochasticWeightAveraging) -> Any | None:
     return getattr(average, "_swa_scheduler", None)
 
 
-def begin_averaging(average: StochasticWeightAveraging, trainer: Trainer, module: LightningModule) -> Any | None:
+def begin_averaging(average: "StochasticWeightAveraging", trainer: "Trainer", module: "LightningModule") -> Any | None:
     """Let Lightning's averaging of weights make its schedule in the middle of an epoch, and return it.
 
     Args:
