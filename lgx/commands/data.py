@@ -1,10 +1,14 @@
 """``lgx data``: list the data sets, and prepare them."""
 
+import json as json_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from jsonargparse.typing import PositiveInt
 
+from lgx.errors import UserError
+
+if TYPE_CHECKING:
     from data_modules.image_module import ImageDataModule
     from data_modules.suites import Suite
     from data_modules.text_set import TextSet
@@ -26,15 +30,14 @@ def list_sets(root: str = "data", json: bool = False) -> None:
         root: Folder that contains the data sets.
         json: Print JSON instead of a table.
     """
-    from pathlib import Path
-
     from lgx.core.markers import any_exist
     from lgx.core.readable import aligned
 
     sets = _listed()
     present = {facts["name"] for facts in sets if any_exist(Path(root), facts["markers"])}
     if json:
-        _print_json(sets, present)
+        shown = [{**facts, "present": facts["name"] in present} for facts in sets]
+        print(json_module.dumps([{key: facts[key] for key in facts if key != "markers"} for facts in shown], indent=1))
         return
     lines = [("name", "here", "classes", "train", "val", "test")]
     for facts in sets:
@@ -75,7 +78,7 @@ def prepare(
     root: str = "data",
     source: str | None = None,
     shards: bool = False,
-    shard_size: int = 1000,
+    shard_size: PositiveInt = 1000,
     download: bool = True,
 ) -> None:
     """Download, unpack or link a data set to its place below ``root``, and check it.
@@ -100,82 +103,63 @@ def prepare(
     Raises:
         UserError: If the name is unknown, or something is missing or damaged; one sentence says what to do.
     """
-    from data_modules.catalog import check_name, find_suite
-    from data_modules.registry import TEXT_SETS
-    from lgx.errors import UserError
+    from data_modules.catalog import check_name, find_suite, is_present
+    from data_modules.prepare import bring
+    from data_modules.registry import IMAGE_SETS, TEXT_SETS
 
     check_name(name)
-    if shard_size < 1:
-        raise UserError(f"shard_size: expected at least 1, got {shard_size}")
-    if suite := find_suite(name):
+    suite = find_suite(name)
+    if shards and (name in TEXT_SETS or (suite is not None and suite.in_shards)):
+        raise UserError(f"--shards: {name} is a text set, or is stored in shards already; leave it out")
+    if suite is not None:
         names = [name] if name in suite.tasks else list(suite.tasks)
-        _prepare_suite(suite, names, root, source, shards, shard_size)
+        modules = _prepare_suite(suite, names, root, source)
     elif name in TEXT_SETS:
-        if shards:
-            raise UserError(f"--shards: {name} is a text set, and texts need no shards; leave it out")
         _prepare_text(TEXT_SETS[name](root=root), source)
+        return
     else:
-        _prepare_images(name, root, source, shards, shard_size, download)
+        kind = IMAGE_SETS[name]
+        if not is_present(name, root):
+            bring(kind, Path(root), Path(source) if source else None, download)
+        modules = [kind(root=root)]
+    for module in modules:
+        _finish(module, shards, shard_size)
 
 
-def _prepare_images(name: str, root: str, source: str | None, shards: bool, shard_size: int, download: bool) -> None:
-    from pathlib import Path
+def _prepare_suite(suite: "Suite[Any]", names: list[str], root: str, source: str | None) -> "list[ImageDataModule]":
+    """Prepare some tasks of a suite; files may be missing if the suite says what to fetch.
 
-    from data_modules.catalog import is_present
-    from data_modules.prepare import bring
-    from data_modules.registry import IMAGE_SETS
-
-    kind = IMAGE_SETS[name]
-    if not is_present(name, root):
-        bring(kind, Path(root), Path(source) if source else None, download)
-    module = kind(root=root)
-    _finish(module, shards, shard_size)
-
-
-def _prepare_suite(
-    suite: "Suite[Any]", names: list[str], root: str, source: str | None, shards: bool, shard_size: int
-) -> None:
-    """Prepare some tasks of a suite; files may be missing if the suite says what to fetch."""
+    Returns:
+        The data modules of the tasks whose images are to be counted.
+    """
     from rich.progress import track
 
-    from lgx.errors import UserError
-
-    if suite.in_shards and shards:
-        raise UserError(f"--shards: the {suite.title} is stored in shards already; leave it out")
     for name in names:
         if not suite.is_present(root, suite.tasks[name]):
             suite.check(suite.tasks[name], source)
-    absent = []
-    for name in track(names, f"preparing the {suite.title}", transient=True) if suite.in_shards else names:
-        task = suite.tasks[name]
-        if not suite.prepare(root, task, source):
-            absent.append(name)
-        elif not suite.in_shards:
-            _finish(suite.module(task, root), shards, shard_size)
-    if suite.in_shards:
-        print(f"{len(names)} {'task' if len(names) == 1 else 'tasks'} of the {suite.title} below {root}")
-    if absent:
+    shown = track(names, f"preparing the {suite.title}", transient=True) if suite.in_shards else names
+    there = [name for name in shown if suite.prepare(root, suite.tasks[name], source)]
+    if absent := [name for name in names if name not in there]:
         remedy = suite.what_to_fetch(absent, root)
-        if len(absent) == len(names):
+        if not there:
             raise UserError(remedy)
         print(remedy)
+    if suite.in_shards:
+        print(f"{len(there)} task(s) of the {suite.title} below {root}")
+        return []
+    return [suite.module(suite.tasks[name], root) for name in there]
 
 
 def _prepare_text(module: "TextSet", source: str | None) -> None:
     """Link a text set's folder to its place, and count its texts."""
-    from pathlib import Path
-
     from data_modules.prepare import link
-    from lgx.errors import UserError
 
     name, folder = module.info.name, module.folder
-    linked = not folder.exists() and source is not None
-    if linked and source is not None:
-        if not Path(source).is_dir():
-            raise UserError(f"source: {source} is not a folder; give the folder that holds the files of {name}")
-        link(Path(source), folder)
+    linked = source is not None and not folder.exists()
     if source is None:
         module.prepare_data()
+    elif linked:
+        link(Path(source), folder)
     try:
         rows = {split: module.read(split) for split in ("train", "val", "test")}
     except UserError:
@@ -189,8 +173,6 @@ def _prepare_text(module: "TextSet", source: str | None) -> None:
 
 def _finish(module: "ImageDataModule", shards: bool, shard_size: int) -> None:
     """Count the images of a prepared set, and write its shards."""
-    from lgx.errors import UserError
-
     name = module.info.name
     counts = {split: len(module.read(split)) for split in ("train", "val", "test")}
     empty = [split for split, count in counts.items() if count == 0]
@@ -198,28 +180,21 @@ def _finish(module: "ImageDataModule", shards: bool, shard_size: int) -> None:
         raise UserError(f"{name}: the {empty[0]} split below {module.folder} is empty; remove it and prepare it again")
     print(f"{name}: {', '.join(f'{count:,} {split}' for split, count in counts.items())} images at {module.folder}")
     if shards:
-        _write_shards(module, module.root_folder / f"{name}_shards", shard_size)
+        _write_shards(module, shard_size)
 
 
-def _write_shards(module: "ImageDataModule", folder: "Path", shard_size: int) -> None:
+def _write_shards(module: "ImageDataModule", shard_size: int) -> None:
     from dataclasses import replace
 
     from data_modules.shards import write_shards
 
-    sizes = {}
+    folder, sizes = module.root_folder / f"{module.info.name}_shards", dict[str, int]()
     for split in ("train", "val", "test"):
         images = module.read(split)
         sizes[split] = len(images)
         info = replace(module.info, sizes=(sizes.get("train"), sizes.get("val"), sizes.get("test")))
         write_shards(images, folder, split, info, shard_size, progress=True)
     print(f"shards at {folder}; read them with --data ShardedData --data.name {folder.name}")
-
-
-def _print_json(sets: list[dict[str, Any]], present: set[str]) -> None:
-    import json as json_module
-
-    shown = ({key: value for key, value in facts.items() if key != "markers"} for facts in sets)
-    print(json_module.dumps([facts | {"present": facts["name"] in present} for facts in shown], indent=1))
 
 
 COMMANDS = {"list": list_sets, "prepare": prepare}

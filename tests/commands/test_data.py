@@ -274,7 +274,7 @@ def test_an_unrecognized_source_says_what_is_expected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["pocket", "pocket_digits", "mini"])
 def test_suites_stored_in_shards_refuse_the_option_shards(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match="is stored in shards already; leave it out"):
+    with pytest.raises(UserError, match="or is stored in shards already; leave it out"):
         prepare(name, root=str(tmp_path), shards=True)
     assert list(tmp_path.iterdir()) == []
 
