@@ -1,6 +1,5 @@
 """``lgx analyze``: task maps of a hypernetwork, statistics of trained parameters, paths of a selection."""
 
-import json as json_module
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -19,7 +18,6 @@ def tasks(
     archs: str | None = None,
     heads: Literal["same", "own"] = "same",
     out: str = "tasks.svg",
-    json: bool = False,
     force: bool = False,
 ) -> None:
     """Draw where the encoder places architectures under different tasks, and measure how well it separates the tasks.
@@ -40,14 +38,11 @@ def tasks(
             or for text 3-GPT2 to 12-GPT2. They read what the learngene's reads unless a spec says otherwise.
         heads: Heads in the figure: all of the size that the hypernetwork was made for, or of each task's own size.
         out: Figure to write, ending in .svg.
-        json: Print JSON, with all points, instead of a table.
         force: Replace what another command or program wrote; what this command reads is never replaced.
 
     Raises:
         UserError: If the learngene has no task conditioning, there are fewer than two tasks, or the place is taken.
     """
-    from dataclasses import asdict
-
     from lgx.components.figures import write_svg
     from lgx.methods.hypernetworks.learngene_maps import map_learngene
     from lgx.methods.hypernetworks.task_figure import task_figure
@@ -56,9 +51,6 @@ def tasks(
     members = None if archs is None else _parts(archs, ";" if "=" in archs else ",")
     maps, num_classes = map_learngene(source, task_embeddings, _parts(tasks), members, heads)
     write_svg(task_figure(maps[heads]), out, "tasks", "lgx analyze tasks")
-    if json:
-        print(json_module.dumps({"figure": heads, **{name: asdict(shown) for name, shown in maps.items()}}, indent=1))
-        return
     _print_maps(maps, num_classes)
     points = maps[heads].points
     shown = len({point.task for point in points})
@@ -71,7 +63,6 @@ def parameters(
     trained: str,
     other: str | None = None,
     threshold: float = 0.01,
-    json: bool = False,
 ) -> None:
     """Compare a network's parameters before and after training (TAL, rebuttal, Table 4).
 
@@ -85,35 +76,33 @@ def parameters(
         other: The trained networks of other seeds, separated by commas; without them there is no diversity.
         threshold: Parameters below it count as zero. The rebuttal gives no value; 0.01 is half the standard deviation
             of a ViT's random start.
-        json: Print JSON instead of a table.
 
     Raises:
         UserError: If a network cannot be read or the networks differ in architecture.
     """
     from lgx.artifacts.sources import resolve
+    from lgx.core.readable import aligned
     from lgx.results.parameters import compare_parameters
 
     if threshold <= 0:
         raise UserError(f"--threshold: must be positive, got {threshold}")
     seeds = list(dict.fromkeys([trained, *_parts(other)]))
     found = compare_parameters(resolve(start).place, [resolve(seed).place for seed in seeds], threshold)
-    if json:
-        facts = {"start": start, "trained": seeds, "threshold": threshold}
-        print(json_module.dumps({**facts, **found._asdict()}, indent=1))
-        return
-    shares = (f"{100 * share:.2f}" for share in (found.sparsity_start, found.sparsity_trained))
-    _print_table(
-        ("start", "trained"),
-        {
-            f"sparsity, |w| < {threshold:g} (%)": tuple(shares),
-            "change magnitude": (None, f"{found.change_magnitude:.4f}"),
-            f"diversity of {len(seeds)}": (None, None if found.diversity is None else f"{found.diversity:.4f}"),
-        },
-        first="statistic",
-    )
+    lines = [
+        ("statistic", "start", "trained"),
+        (
+            f"sparsity, |w| < {threshold:g} (%)",
+            f"{100 * found.sparsity_start:.2f}",
+            f"{100 * found.sparsity_trained:.2f}",
+        ),
+        ("change magnitude", "", f"{found.change_magnitude:.4f}"),
+    ]
+    if found.diversity is not None:
+        lines.append((f"diversity of {len(seeds)}", "", f"{found.diversity:.4f}"))
+    print("\n".join(aligned(lines, left=1)))
 
 
-def paths(*, runs: str, out: str = "paths.svg", json: bool = False, force: bool = False) -> None:
+def paths(*, runs: str, out: str = "paths.svg", force: bool = False) -> None:
     """Draw which blocks the data sets of a selection prefer, and compare selections with chance (LSAMD, Fig. 7).
 
     A selection found something only if it finds it again: κ and ρ compare every two runs, for example of two seeds;
@@ -124,7 +113,6 @@ def paths(*, runs: str, out: str = "paths.svg", json: bool = False, force: bool 
             selection over all of their data sets. For two with the same data sets, for example routed by batch and by
             image, the layers whose base block both use are listed too.
         out: Figure to write, ending in .svg.
-        json: Print JSON instead of tables.
         force: Replace what another command or program wrote; what this command reads is never replaced.
 
     Raises:
@@ -135,14 +123,8 @@ def paths(*, runs: str, out: str = "paths.svg", json: bool = False, force: bool 
     from lgx.methods.lsamd.paths import RunPaths
 
     _check_svg(out, "lgx analyze paths", force)
-    names = _parts(runs)
-    if not names:
-        raise UserError("--runs: name at least one run of LSAMD")
-    found = RunPaths.load(names)
+    found = RunPaths.load(_parts(runs))
     write_svg(found.figure(), out, "paths", "lgx analyze paths")
-    if json:
-        print(json_module.dumps(found.to_dict(), indent=1))
-        return
     for name, selection in found.selections.items():
         print(name)
         print_paths(selection)
@@ -167,24 +149,18 @@ def _parts(text: str | None, separator: str = ",") -> list[str]:
     return list(dict.fromkeys(part.strip() for part in (text or "").split(separator) if part.strip()))
 
 
-def _print_table(columns: tuple[str, ...], rows: Mapping[str, tuple[str | None, ...]], first: str) -> None:
-    from lgx.results.report import NONE, Cell, Table
-    from lgx.results.terminal import print_tables
-
-    lines = tuple((name, tuple(Cell(text or NONE) for text in texts)) for name, texts in rows.items())
-    print_tables(Table("", columns, lines, first=first))
-
-
 def _print_maps(maps: "Mapping[Heads, TaskMap]", num_classes: int) -> None:
+    from lgx.core.readable import aligned
+
     def shown(value: float | None) -> str:
         return "undefined" if value is None else f"{value:.3f}"
 
     heads = {"same": f"same, {num_classes} classes", "own": "each task's own"}
-    rows = {
-        heads[name]: (shown(found.silhouette), shown(found.plane_silhouette), f"{100 * sum(found.explained):.1f}")
-        for name, found in maps.items()
-    }
-    _print_table(("silhouette by task", "in the plane", "variance in the plane (%)"), rows, first="heads")
+    lines = [("heads", "silhouette by task", "in the plane", "variance in the plane (%)")]
+    for name, found in maps.items():
+        numbers = (shown(found.silhouette), shown(found.plane_silhouette), f"{100 * sum(found.explained):.1f}")
+        lines.append((heads[name], *numbers))
+    print("\n".join(aligned(lines, left=1)))
     same = maps["same"].silhouette
     if same is None:
         print("The silhouette is undefined for one architecture per task; name more with --archs.")

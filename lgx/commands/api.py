@@ -14,11 +14,12 @@ from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.commands.init import start_descendant
 from lgx.commands.push import push as push_to_hub
-from lgx.commands.size import split_options
+from lgx.commands.size import choose_size
 from lgx.components.task_features import sum_features
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.initialization.sizing import parse_budgets
 from lgx.methods.initializers import initializer_for
 
 __all__ = ["embed_task", "init", "load_learngene", "push_to_hub"]
@@ -32,6 +33,9 @@ def init(
     head: int | None = None,
     num_classes: int | None = None,
     seed: int = 0,
+    params: str | None = None,
+    macs: str | None = None,
+    latency: str | None = None,
     **options: Any,
 ) -> nn.Module:
     """Initialize a descendant, as ``lgx init`` does, and return it as a model of timm (for text of transformers).
@@ -46,7 +50,10 @@ def init(
         head: Number of classes of a new head at random; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head.
         seed: Seed of all random initialization.
-        options: A budget (``params="3M"``, ``macs``, ``latency``) and options of the initializer, e.g. ``task="dtd"``.
+        params: Budget of parameters, e.g. ``3M``.
+        macs: Budget of multiply-accumulates of one example, e.g. ``1.2G``.
+        latency: Budget of time of a forward pass on this machine, e.g. ``5ms``.
+        options: Options of the initializer, e.g. ``task="dtd"``.
 
     Returns:
         The model, in training mode.
@@ -54,11 +61,11 @@ def init(
     Raises:
         UserError: If an option is wrong, or the source does not suit the descendant.
     """
-    of_size, own = split_options({"method": method, **options})
-    _, read = resolve_options({"source": None if source is None else str(source), **own})
+    _, read = resolve_options({"source": None if source is None else str(source), "method": method, **options})
     initializer = initializer_for(**read, seed=seed)
-    chosen = of_size.choose(initializer, arch, head or num_classes, seed)
-    architecture, start = start_descendant(chosen, initializer, head, num_classes, seed)
+    if budgets := parse_budgets(params, macs, latency):
+        arch = choose_size(initializer, arch, head or num_classes, budgets)
+    architecture, start = start_descendant(arch, initializer, head, num_classes, seed)
     normalization = initializer.origin().normalization
     if isinstance(architecture, ViTArchitecture):
         channels, size = architecture.in_chans, architecture.img_size

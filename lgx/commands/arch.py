@@ -3,6 +3,8 @@
 import json as json_module
 from typing import Literal
 
+from jsonargparse.typing import PositiveInt
+
 _CAPTIONS = {
     "whole": "MACs of the forward pass of one example, attention products included",
     "modules": "as LSAMD counts: without position embedding, class token and attention products",
@@ -11,7 +13,7 @@ _CAPTIONS = {
 
 def arch(
     names: list[str],
-    num_classes: int | None = None,
+    num_classes: PositiveInt | None = None,
     count: Literal["whole", "modules"] = "whole",
     json: bool = False,
 ) -> None:
@@ -33,6 +35,7 @@ def arch(
     from lgx.architectures import parse_any_architecture
     from lgx.architectures.cost import cost_of
     from lgx.core.readable import aligned
+    from lgx.initialization.sizing import amount
 
     rows = []
     for name in names:
@@ -41,15 +44,6 @@ def arch(
     if json:
         print(json_module.dumps(rows, indent=2))
         return
-    lines = [(row["name"], _amount(row["parameters"]), _amount(row["macs"])) for row in rows]
+    lines = [(row["name"], amount("params", row["parameters"]), amount("macs", row["macs"])) for row in rows]
     print("\n".join(aligned([("architecture", "parameters", "MACs"), *lines], left=1)))
     print(f"\n{_CAPTIONS[count]}")
-
-
-def _amount(number: float) -> str:
-    """A count in a unit that fits: ``36.95 M``."""
-    for unit in ("", " k", " M", " G"):
-        if number < 1000:
-            return f"{number:.2f}{unit}" if unit else f"{number:g}"
-        number /= 1000
-    return f"{number:.2f} T"

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from jsonargparse.typing import PositiveInt
+
 if TYPE_CHECKING:
     from lgx.commands.sweep import Execution
     from lgx.results.arena.verdicts import Curves
@@ -16,7 +18,7 @@ def arena(
     out: str | None = None,
     dry_run: bool = False,
     overwrite: bool = False,
-    parallel: int = 1,
+    parallel: PositiveInt = 1,
     cluster: Literal["local", "slurm"] = "local",
     slurm: dict[str, Any] | None = None,
     metric: str = "acc",

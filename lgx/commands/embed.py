@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from jsonargparse.typing import NonNegativeInt, PositiveInt
+
 if TYPE_CHECKING:
-    from lgx.artifacts.task_embeddings import Control, TaskEmbeddings
+    from lgx.artifacts.task_embeddings import TaskEmbeddings
     from lgx.commands.task_examples import TaskReader
 
 
@@ -13,17 +15,17 @@ def embed(
     data: str,
     out: str = "task_embeddings.safetensors",
     root: str = "data",
-    img_size: int | None = None,
+    img_size: PositiveInt | None = None,
     in_chans: Literal[1, 3] | None = None,
     tokenizer: str | None = None,
-    max_len: int = 128,
+    max_len: PositiveInt = 128,
     source: Literal["files", "hub"] = "files",
-    limit: int | None = None,
+    limit: PositiveInt | None = None,
     control: Literal["permuted", "random"] | None = None,
-    batch_size: int = 128,
+    batch_size: PositiveInt = 128,
     num_workers: int = 0,
-    worker_timeout: int = 60,
-    devices: int = 1,
+    worker_timeout: NonNegativeInt = 60,
+    devices: PositiveInt = 1,
     accelerator: str = "auto",
     force: bool = False,
 ) -> None:
@@ -56,17 +58,31 @@ def embed(
         accelerator: auto, cpu or gpu.
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
+    from data_modules.loaders import check_workers
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.artifacts.source_names import path_of
     from lgx.artifacts.sources import resolve
+    from lgx.artifacts.task_embeddings import holds_task_embeddings
     from lgx.commands.task_examples import TaskReader
+    from lgx.errors import UserError
+    from lgx.host.outputs import check_file
+    from lgx.host.startup import silence_known_warnings
 
-    _check_numbers(num_workers, worker_timeout, limit=limit, img_size=img_size, batch_size=batch_size, devices=devices)
-    names, read = _names(data, control), resolve(ancestor)
-    _check_place(out, force, path_of(read.place), tokenizer, *names)
+    silence_known_warnings()
+    check_workers(num_workers, "--num_workers")
+    names = [name.strip() for name in data.split(",") if name.strip()]
+    if len(names) < (2 if control else 1):
+        raise UserError("--data: name at least one data set or folder, and two for --control")
+    read = resolve(ancestor)
+    check_file(out, "lgx embed", holds_task_embeddings, force=force, reads=[path_of(read.place), tokenizer, *names])
     reader = TaskReader(load_pretrained(read.place), root, img_size, in_chans, tokenizer, max_len, source, limit)
     found = _embed_all(reader, names, batch_size, num_workers, worker_timeout, devices, accelerator)
-    _save(found, out, "texts" if reader.reads_texts else "images", control)
+    if found is None:
+        return
+    (found.control(control) if control else found).save(out)
+    for name, count in found.images.items():
+        print(f"embedded  {name}: {count:,} {'texts' if reader.reads_texts else 'images'}")
+    print(f"written   {out}: {len(found.tensors)} embeddings of {found.width} numbers by {found.ancestor}")
 
 
 def _embed_all(
@@ -114,43 +130,3 @@ def _embed_all(
         if read.is_described:
             found.tasks[task.name] = task.to_dict()
     return found if fabric.global_rank == 0 else None
-
-
-def _save(found: "TaskEmbeddings | None", out: str, examples: str, control: "Control | None") -> None:
-    if found is None:
-        return
-    if control is not None:
-        found = found.control(control)
-    found.save(out)
-    for name, count in found.images.items():
-        print(f"embedded  {name}: {count:,} {examples}")
-    print(f"written   {out}: {len(found.tensors)} embeddings of {found.width} numbers by {found.ancestor}")
-
-
-def _names(data: str, control: "Control | None") -> list[str]:
-    from lgx.errors import UserError
-
-    names = [name.strip() for name in data.split(",") if name.strip()]
-    if not names:
-        raise UserError("--data: name at least one data set or folder")
-    if control is not None and len(names) < 2:
-        raise UserError(f"--control: {control} needs at least two tasks; name them in --data")
-    return names
-
-
-def _check_place(out: str, force: bool, *reads: str | None) -> None:
-    from lgx.artifacts.task_embeddings import holds_task_embeddings
-    from lgx.host.outputs import check_file
-
-    check_file(out, "lgx embed", holds_task_embeddings, force=force, reads=reads)
-
-
-def _check_numbers(num_workers: int, worker_timeout: int, **counts: int | None) -> None:
-    from data_modules.loaders import check_workers
-    from lgx.errors import UserError
-
-    check_workers(num_workers, "--num_workers")
-    for option, value in {"worker_timeout": worker_timeout, **counts}.items():
-        least = 0 if option == "worker_timeout" else 1
-        if value is not None and value < least:
-            raise UserError(f"--{option}: expected at least {least}, got {value}")

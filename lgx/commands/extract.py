@@ -1,6 +1,5 @@
 """``lgx extract``: the learngene of a selection over data sets."""
 
-import json as json_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,9 +8,7 @@ if TYPE_CHECKING:
 _COMMAND = "lgx extract"
 
 
-def extract(
-    runs: list[str], *, out: str, threshold: float | None = None, json: bool = False, force: bool = False
-) -> None:
+def extract(runs: list[str], *, out: str, threshold: float | None = None, force: bool = False) -> None:
     """Extract a learngene from one or several runs of LSAMD.
 
     The learngene consists of the ancestor's layers whose base block more than a threshold of the data sets of all runs
@@ -22,14 +19,13 @@ def extract(
         runs: Folders of the runs, whose best checkpoints are read, or checkpoints.
         out: Learngene file to write, ending in .learngene.safetensors.
         threshold: A layer is taken if more data sets than this use its base block; by default half of them.
-        json: Print JSON instead of a table.
         force: Replace what another command or program wrote; what this command reads is never replaced.
 
     Raises:
         UserError: If a run is not one of LSAMD, the runs do not belong together, or no layer or every layer would be
             taken, or the place is taken.
     """
-    from lgx.artifacts.learngene import SUFFIX, Learngene, is_learngene_of
+    from lgx.artifacts.learngene import SUFFIX, is_learngene_of
     from lgx.errors import UserError
     from lgx.host.outputs import check_file
     from lgx.methods.lsamd.selection import Selection, SelectionRun
@@ -41,9 +37,6 @@ def extract(
     learngene = extract_learngene([SelectionRun.load(run) for run in runs], threshold)
     learngene.save(out, _COMMAND)
     assert learngene.selection is not None
-    if json:
-        print(json_module.dumps(Learngene.load(out).selection, indent=1))
-        return
     print_paths(Selection(learngene.selection["base_share"], learngene.selection["routing"]))
     print(f"{learngene.describe()}\n  file      {out}")
 

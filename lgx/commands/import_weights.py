@@ -5,20 +5,6 @@ from dataclasses import replace
 WRITER = "lgx import"
 
 
-def main(argv: list[str]) -> None:
-    """Parse the command line and write the folder.
-
-    Args:
-        argv: What follows ``lgx import``.
-
-    Raises:
-        UserError: If an option is wrong, or the weights cannot be read or written.
-    """
-    from lgx.commands.run import call
-
-    call(WRITER, import_weights, argv)
-
-
 def import_weights(
     model: str,
     *,

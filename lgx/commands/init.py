@@ -1,48 +1,36 @@
 """``lgx init``: write a descendant that plain timm or transformers loads."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from jsonargparse import ArgumentParser
+from jsonargparse.typing import PositiveInt
 
+if TYPE_CHECKING:
     from lgx.architectures import Architecture
     from lgx.architectures.library_models import LibraryModel
-    from lgx.initialization import Initialization, Initializer, Origin
+    from lgx.artifacts.start_record import StartRecord
+    from lgx.initialization import Initialization, Initializer
+    from lgx.methods.initializers import InitializerOption
 
 
-def main(argv: list[str]) -> None:
-    """Parse the command line and write the descendant.
-
-    Args:
-        argv: Options of :func:`write_start`, and the options of all initializers.
-
-    Raises:
-        UserError: If an option is wrong, or the descendant cannot be initialized or written.
-    """
-    from lgx.commands.run import call
-    from lgx.commands.size import with_options_of
+def further_options() -> "list[InitializerOption]":
+    """``method`` and the options of all initializers."""
     from lgx.methods.initializers import initializer_options
 
-    call("lgx init", write_start, argv, with_options_of(initializer_options()))
+    return initializer_options()
 
 
-def parsers() -> "list[ArgumentParser]":
-    """The parser of the options."""
-    from lgx.commands.run import make_parser
-    from lgx.commands.size import with_options_of
-    from lgx.methods.initializers import initializer_options
-
-    return [make_parser("lgx init", write_start, with_options_of(initializer_options()))]
-
-
-def write_start(
+def init(
     *,
     out: str,
     arch: str | None = None,
     source: str | None = None,
-    head: int | None = None,
-    num_classes: int | None = None,
+    params: str | None = None,
+    macs: str | None = None,
+    latency: str | None = None,
+    batch_size: PositiveInt = 1,
+    head: PositiveInt | None = None,
+    num_classes: PositiveInt | None = None,
     tokenizer: str | None = None,
     seed: int = 0,
     allow_non_finite: bool = False,
@@ -68,6 +56,10 @@ def write_start(
             timm:vit_small_patch14_dinov2,img_size=56.
         source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file, a URL, or
             zoo:NAME, each with #sha256=… if wanted; without it the start is random, or a --method that needs none.
+        params: Budget of parameters, e.g. 9M: chooses depth, width and MLP ratio among those that the start can fill.
+        macs: Budget of multiply-accumulates of one example, e.g. 1.2G.
+        latency: Budget of time of a forward pass on this machine, e.g. 5ms; chooses depth and width.
+        batch_size: Images of the pass whose latency is measured.
         head: Number of classes of a new head that is initialized at random; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head; by default those of source or --task.
         tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; the tokenizer is
@@ -75,105 +67,71 @@ def write_start(
         seed: Seed of all random initialization.
         allow_non_finite: Read a learngene that holds NaN or infinity.
         force: Replace what another command, program, method or source wrote; what this command reads is never replaced.
-        options: Those of a budget, ``method`` and those of its initializer; None where an option is not given.
+        options: ``method`` and those of its initializer; None where an option is not given.
 
     Raises:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
-    from lgx.artifacts.source_names import path_of
-    from lgx.artifacts.sources import resolve_options
-    from lgx.commands.size import split_options
-    from lgx.host.safety import non_finite_allowed
-    from lgx.methods.initializers import initializer_for
+    from dataclasses import replace
 
-    size, options = split_options(options)
-    named, read = resolve_options({"source": source, **options})
-    paths = [path_of(place) for place in read.values() if isinstance(place, str)]
-    _check(out, force, [tokenizer, *paths], seed, head=head, num_classes=num_classes)
-    with non_finite_allowed(allow_non_finite):
-        initializer = initializer_for(**read, seed=seed)
-        _check_same_start(out, initializer, named["source"], force)
-        arch = size.choose(initializer, arch, head or num_classes, seed)
-        architecture, start = start_descendant(arch, initializer, head, num_classes, seed, out)
-    _write(out, initializer, architecture, start, named, seed, tokenizer, keep_names=not head)
-
-
-def _write(
-    out: str,
-    initializer: "Initializer",
-    architecture: "Architecture | LibraryModel",
-    start: "Initialization",
-    named: Mapping[str, Any],
-    seed: int,
-    tokenizer: str | None,
-    keep_names: bool,
-) -> None:
-    """Report what was built, and write it with what it inherits; the names of the classes only with the head."""
+    from lgx.architectures import ViTArchitecture, name_of
     from lgx.architectures.library_models import LibraryModel
-    from lgx.artifacts.source_names import public_name
+    from lgx.artifacts.export import check_model_place
+    from lgx.artifacts.source_names import path_of, public_name
+    from lgx.artifacts.sources import resolve_options
     from lgx.artifacts.start_record import StartRecord
     from lgx.commands.export import write
+    from lgx.commands.size import choose_size
+    from lgx.core.seed import check_seed
+    from lgx.host.safety import non_finite_allowed
+    from lgx.initialization.sizing import parse_budgets
+    from lgx.methods.initializers import initializer_for
 
-    origin, source = initializer.origin(), named["source"]
-    method = initializer.method if isinstance(architecture, LibraryModel) else initializer.named(architecture)
+    check_seed(seed, "--seed")
+    budgets = parse_budgets(params, macs, latency)
+    named, read = resolve_options({"source": source, **options})
+    paths = [path_of(place) for place in read.values() if isinstance(place, str)]
+    check_model_place(out, "lgx init", force, [tokenizer, *paths])
+    with non_finite_allowed(allow_non_finite):
+        initializer = initializer_for(**read, seed=seed)
+        arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
+        record = initializer.record or StartRecord(initializer.method, type(initializer).__name__, arguments)
+        if not force:
+            _check_same_start(out, record)
+        arch = choose_size(initializer, arch, head or num_classes, budgets, batch_size) if budgets else arch
+        architecture, start = start_descendant(arch, initializer, head, num_classes, seed)
+    source, origin = named["source"], initializer.origin()
+    if isinstance(architecture, LibraryModel):
+        name, method = architecture.name, initializer.method
+    else:
+        name, method = name_of(architecture), initializer.named(architecture)
     print(f"method    {method}{f' from {source}' if source else ''}")
-    print(f"built     {_name(architecture)}, {architecture.num_classes} classes\n{start.describe()}")
-    _print_normalization(architecture, origin, source)
-    label_names = origin.label_names if keep_names else None
+    print(f"built     {name}, {architecture.num_classes} classes")
+    print(start.describe())
+    if source is not None and isinstance(architecture, ViTArchitecture):
+        print(
+            f"normalize {f'{origin.normalization}, of {source}' if origin.normalization else _no_normalization(source)}"
+        )
+    label_names = None if head else origin.label_names
     card = {"method": method, "source": source and public_name(source), "seed": seed, "task": origin.task}
-    arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
-    record = initializer.record or StartRecord(method, type(initializer).__name__, arguments)
+    record = record if initializer.record else replace(record, method=method)
     write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer, "lgx init", record)
     print(f"written   {out}")
 
 
-def _print_normalization(architecture: "Architecture | LibraryModel", origin: "Origin", source: str | None) -> None:
-    """Print which mean and std the descendant records, and where they come from; nothing for other models than ViTs."""
-    from lgx.architectures import ViTArchitecture
-
-    if source is None or not isinstance(architecture, ViTArchitecture):
-        return
-    if origin.normalization is not None:
-        print(f"normalize {origin.normalization}, of {source}")
-        return
+def _no_normalization(source: str) -> str:
     remedy = f"`lgx import timm:NAME --weights {source} --out FOLDER` takes those of timm's model"
-    print(f"normalize mean 0.5, std 0.5, because {source} does not say its own; {remedy}")
+    return f"mean 0.5, std 0.5, because {source} does not say its own; {remedy}"
 
 
-def _name(architecture: "Architecture | LibraryModel") -> str:
-    from lgx.architectures import name_of
-    from lgx.architectures.library_models import LibraryModel
-
-    return architecture.name if isinstance(architecture, LibraryModel) else name_of(architecture)
-
-
-def _check(out: str, force: bool, reads: Iterable[str | None], seed: int, **counts: int | None) -> None:
-    """Refuse a wrong seed, a head without classes, and a place that is taken, before anything is computed."""
-    from lgx.artifacts.export import check_model_place
-    from lgx.core.seed import check_seed
-    from lgx.errors import UserError
-
-    check_seed(seed, "--seed")
-    for option, count in counts.items():
-        if count is not None and count < 1:
-            raise UserError(f"--{option}: a head needs at least 1 class, got {count}")
-    check_model_place(out, "lgx init", force, reads)
-
-
-def _check_same_start(out: str, initializer: "Initializer", source: str | None, force: bool) -> None:
+def _check_same_start(out: str, record: "StartRecord") -> None:
     """Refuse to replace a descendant of another method or source, which is easily lost by a repeated ``--out``."""
     from lgx.artifacts.start_record import StartRecord
     from lgx.errors import UserError
 
-    there = None if force else StartRecord.read(out)
-    if there is None:
-        return
-    record = initializer.record
-    kind, read = (
-        (record.initializer, record.arguments.get("source")) if record else (type(initializer).__name__, source)
-    )
-    if (there.initializer, there.arguments.get("source")) != (kind, read):
-        origin = there.arguments.get("source")
+    there = StartRecord.read(out)
+    origin = there.arguments.get("source") if there else None
+    if there and (there.initializer, origin) != (record.initializer, record.arguments.get("source")):
         raise UserError(
             f"--out {out}: holds a descendant of method {there.method}{f' from {origin}' if origin else ''}; choose "
             f"another place, or replace it with --force"
@@ -190,12 +148,7 @@ def _is_vit(arch: str, initializer: "Initializer") -> bool:
 
 
 def start_descendant(
-    arch: str,
-    initializer: "Initializer",
-    head: int | None,
-    num_classes: int | None,
-    seed: int,
-    out: str | None = None,
+    arch: str | None, initializer: "Initializer", head: int | None, num_classes: int | None, seed: int
 ) -> "tuple[Architecture | LibraryModel, Initialization]":
     """Build the descendant and initialize it.
 
@@ -205,20 +158,20 @@ def start_descendant(
         head: Number of classes of a new head; None keeps the source's.
         num_classes: Number of classes of a random start or a predicted head.
         seed: Seed of all random initialization.
-        out: Where it will be written, which must suit a model of torchvision; None if it is not written.
 
     Raises:
-        UserError: If the initializer does not start such a model, or the number of classes is not known.
+        UserError: If none is named, the initializer does not start such a model, or the number of classes is not known.
     """
     import torch
 
     from lgx.architectures import parse_for_source
     from lgx.architectures.library_models import LIBRARIES, parse_library_model
-    from lgx.artifacts.export import check_torchvision_out
     from lgx.errors import UserError
     from lgx.initialization import initialize, initialize_library_model
     from lgx.methods.initializers import methods_for_any_model
 
+    if arch is None:
+        raise UserError("--arch: name the descendant (6-Small), or give a budget: --params, --macs or --latency")
     origin = initializer.origin()
     if not (head or num_classes) and origin.num_classes == 0:
         raise UserError(f"task {origin.task}: its images have no classes; give --num_classes")
@@ -229,8 +182,6 @@ def start_descendant(
         if not initializer.starts(model):
             others = " or ".join(methods_for_any_model())
             raise UserError(f"--arch {arch}: {initializer.method} initializes no such model; use --method {others}")
-        if out is not None:
-            check_torchvision_out(out, model)
         return model, initialize_library_model(model, initializer, head="new" if head else "keep")
     architecture = parse_for_source(arch, origin.architecture, origin.kind, classes)
     return architecture, initialize(architecture, initializer, head="new" if head else "keep")

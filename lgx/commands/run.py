@@ -4,6 +4,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from inspect import Parameter
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from docstring_parser import parse as parse_docstring
@@ -25,20 +26,22 @@ def run(command: str, argv: list[str]) -> None:
     """Parse ``argv`` for a command and run it.
 
     Args:
-        command: Name of a module in this package. The module has a function of the same name, or a dict ``COMMANDS`` of
-            functions by subcommand, or a function ``main`` that parses its arguments itself.
+        command: Name of a module in this package. The module has a function of the same name, and perhaps a function
+            ``further_options`` that lists options which no signature can list; or a dict ``COMMANDS`` of functions by
+            subcommand; or a function ``main`` that parses its arguments itself.
         argv: What follows the command's name.
 
     Raises:
         UserError: For whatever is wrong with the arguments.
     """
-    module = importlib.import_module(f"lgx.commands.{_MODULES.get(command, command)}")
-    if hasattr(module, "main"):  # a command whose options no signature can list
+    name = _MODULES.get(command, command)
+    module = importlib.import_module(f"lgx.commands.{name}")
+    if hasattr(module, "main"):
         module.main(argv)
         return
     functions: dict[str, Callable[..., None]] | None = getattr(module, "COMMANDS", None)
     if functions is None:
-        call(f"lgx {command}", getattr(module, command), argv)
+        call(f"lgx {command}", getattr(module, name), argv, _further(module))
     elif not argv or argv[0] in ("-h", "--help"):
         known = "\n".join(f"  {name:<12}{_summary(function)}" for name, function in functions.items())
         print(f"usage: lgx {command} COMMAND [options]\n\n{known}")
@@ -72,7 +75,12 @@ def call(
     parser = make_parser(program, function, options)
     names = [*parameters, *(option.name for option in options or ())]
     words = normalize(argv, _flags(function), names)
-    arguments: dict[str, Any] = vars(parse(parser, words))
+    parsed: dict[str, Any] = vars(parse(parser, words))
+    # The types of jsonargparse that limit numbers derive from int.
+    arguments = {
+        name: value + 0 if isinstance(value, int) and not isinstance(value, bool) else value
+        for name, value in parsed.items()
+    }
     if options is not None:
         arguments["options"] = {option.name: arguments[option.name] for option in options}
     function(**{name: arguments[name] for name in parameters})
@@ -116,7 +124,7 @@ def make_parser(
 def parsers_of(command: str) -> dict[str, list[ArgumentParser]]:
     """The parsers of a command by subcommand; the key of a command without subcommands is empty.
 
-    A module whose options no signature lists tells them by a function ``parsers``.
+    A module with a function ``main`` tells them by a function ``parsers``.
 
     Args:
         command: Name of the command.
@@ -126,7 +134,12 @@ def parsers_of(command: str) -> dict[str, list[ArgumentParser]]:
     if hasattr(module, "parsers"):
         return {"": module.parsers()}
     functions: dict[str, Callable[..., None]] = getattr(module, "COMMANDS", None) or {"": getattr(module, name)}
-    return {inner: [make_parser(f"lgx {command}", function)] for inner, function in functions.items()}
+    further = _further(module)
+    return {inner: [make_parser(f"lgx {command}", function, further)] for inner, function in functions.items()}
+
+
+def _further(module: ModuleType) -> "list[InitializerOption] | None":
+    return module.further_options() if hasattr(module, "further_options") else None
 
 
 def _flags(function: Callable[..., None]) -> dict[str, Parameter]:

@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from jsonargparse.typing import PositiveInt
+
+from lgx.errors import UserError
+
 if TYPE_CHECKING:
     from lgx.core.rows import Row
     from lgx.runs.executors import Executor
@@ -18,7 +22,7 @@ def sweep(
     results: str | None = None,
     dry_run: bool = False,
     overwrite: bool = False,
-    parallel: int = 1,
+    parallel: PositiveInt = 1,
     cluster: Literal["local", "slurm"] = "local",
     slurm: dict[str, Any] | None = None,
 ) -> None:
@@ -86,18 +90,22 @@ def run_pending(
     import shlex
 
     from lgx.core.rows import keep_rows
-    from lgx.errors import UserError
     from lgx.runs.jobs import jobs_folder
     from lgx.runs.pool import Pool
     from lgx.runs.progress import Progress
-    from lgx.runs.scheduler import run_sweep, sweep_jobs
+    from lgx.runs.scheduler import changed_runs, run_sweep, sweep_jobs, with_dependents
     from lgx.runs.sweeps import pending_runs
 
-    if how.parallel < 1:
-        raise UserError(f"--parallel: must be at least 1 run at a time, got {how.parallel}")
     if how.slurm is not None and how.cluster != "slurm":
         raise UserError("--slurm: needs --cluster slurm")
-    replaced = _replaced_runs(file, sweep, how.overwrite)
+    changed = changed_runs(sweep)
+    if changed and not how.overwrite:
+        first, change = next(iter(changed.items()))
+        raise UserError(
+            f"{file}: {len(changed)} finished run(s) have changed: {first} {change}; --overwrite runs them again, "
+            f"or give another experiment"
+        )
+    replaced = with_dependents(sweep, changed)
     pending = {spec.folder for spec in pending_runs(sweep, results)} | replaced
     specs = [spec for spec in sweep.runs if spec.folder in pending]
     jobs = sweep_jobs(sweep, specs, overwrite=how.overwrite)
@@ -112,25 +120,6 @@ def run_pending(
         executor = _executor(jobs_folder(sweep.runs_dir, sweep.experiment) / "submitit", how)
         in_process = how.parallel == 1 and how.cluster == "local"
         run_sweep(sweep, jobs, Pool(executor, Progress(len(jobs), shows_commands=in_process)), results, rows_of)
-
-
-def _replaced_runs(file: str, sweep: "Sweep", overwrite: bool) -> set[str]:
-    """Folders of the finished runs that have changed, and of the runs that need them.
-
-    Raises:
-        UserError: If there are any, and they may not be run again.
-    """
-    from lgx.errors import UserError
-    from lgx.runs.scheduler import changed_runs, with_dependents
-
-    changed = changed_runs(sweep)
-    if changed and not overwrite:
-        first, change = next(iter(changed.items()))
-        raise UserError(
-            f"{file}: {len(changed)} finished run(s) have changed: {first} {change}; --overwrite runs them again, "
-            f"or give another experiment"
-        )
-    return with_dependents(sweep, changed)
 
 
 def _executor(folder: Path, how: Execution) -> "Executor":

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from jsonargparse.typing import PositiveInt
+
 if TYPE_CHECKING:
     from lgx.runs.tuning import Tuning
 
@@ -9,7 +11,7 @@ SHOWN = 10
 """Rows of the table of trials."""
 
 
-def tune(file: str, runs_dir: str = "runs", parallel: int = 1) -> None:
+def tune(file: str, runs_dir: str = "runs", parallel: PositiveInt = 1) -> None:
     """Find the options with the best score on the validation split; the same command resumes a study that was stopped.
 
     A tuning file names an experiment, a configuration, the metric (val/acc), its direction (maximize or minimize), the
@@ -31,8 +33,6 @@ def tune(file: str, runs_dir: str = "runs", parallel: int = 1) -> None:
     from lgx.host.locks import locked
     from lgx.runs.tuning import load_tuning
 
-    if parallel < 1:
-        raise UserError(f"--parallel: must be at least 1 trial at a time, got {parallel}")
     tuning = load_tuning(file, runs_dir)
     with locked(Path(runs_dir) / tuning.experiment / "study") as lock:
         if lock is None:

@@ -1,6 +1,5 @@
 """``lgx analyze tasks`` and ``lgx analyze parameters``."""
 
-import json
 import re
 
 import pytest
@@ -11,6 +10,8 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.methods.hypernetworks.learngene_maps import map_learngene
+from lgx.results.parameters import compare_parameters
 from tests.support.command_line import ARCH, lgx
 from tests.support.task_maps import BASE, CONFIG, EMBEDDINGS, hypernet_of, points_and_words, save_learngene
 
@@ -34,18 +35,16 @@ def test_the_command_draws_the_papers_ten_descendants(learngene, tmp_path):
     assert {"circles", "dots", "dunes"} <= {word.strip() for word in words}
 
 
-def test_json_has_all_points_of_the_tasks_and_architectures_asked_for(learngene, tmp_path):
+def test_the_tasks_and_architectures_asked_for_are_mapped(learngene, tmp_path):
     archs = "depth=1,embed_dim=16,num_heads=2;2-Tiny;3-Tiny,patch_size=8"
-    result = analyze(
-        learngene, "--archs", archs, "--tasks=dunes,dots", "--json", "--heads=own", "--out", tmp_path / "m.svg"
-    )
-    assert result.code == 0, result.err
-    report = json.loads(result.out)
-    assert report["figure"] == "own"
-    assert [p["task"] for p in report["same"]["points"]] == ["dunes"] * 3 + ["dots"] * 3
-    assert "patch_size=4,img_size=16" in report["same"]["points"][0]["architecture"]
-    assert "patch_size=8,img_size=16" in report["same"]["points"][2]["architecture"]
-    assert report["same"]["silhouette"] != report["own"]["silhouette"]
+    result = analyze(learngene, "--archs", archs, "--tasks=dunes,dots", "--heads=own", "--out", tmp_path / "m.svg")
+    assert "2 tasks x 3 architectures, own heads" in result.out, result.err
+    maps, _ = map_learngene(str(learngene), None, ["dunes", "dots"], archs.split(";"), "own")
+    points = maps["same"].points
+    assert [point.task for point in points] == ["dunes"] * 3 + ["dots"] * 3
+    assert "patch_size=4,img_size=16" in points[0].architecture
+    assert "patch_size=8,img_size=16" in points[2].architecture
+    assert maps["same"].silhouette != maps["own"].silhouette
 
 
 def test_a_hypernetwork_that_ignores_the_task_is_reported(tmp_path):
@@ -97,19 +96,16 @@ def test_networks_of_every_file_form_can_be_compared(ancestor, tmp_path):
     assert lgx("init", "--arch", ARCH, "--num_classes=3", "--seed=1", "--out", tmp_path / "folder").code == 0
     others = f"{form},{tmp_path / 'folder'}"
     command = ["analyze", "parameters", "--start", start, "--trained", trained, "--other", others]
-    result = lgx(*command, "--json")
-    assert result.code == 0, result.err
-    report = json.loads(result.out)
+    found = compare_parameters(str(start), [str(trained), *others.split(",")], 0.01)
     state = load_checkpoint(trained)["state_dict"]
-    assert report["sparsity_trained"] == pytest.approx(
+    assert found.sparsity_trained == pytest.approx(
         sum(int((t.abs() < 0.01).sum()) for t in state.values()) / sum(t.numel() for t in state.values())
     )
-    assert report["change_magnitude"] > 0
-    assert len(report["trained"]) == 3
-    assert 0 < report["diversity"] < 1.2
+    assert found.change_magnitude > 0
+    assert 0 < found.diversity < 1.2
     table = lgx(*command, "--threshold=0.1").out
     assert re.search(r"\|w\| < 0\.1 \(%\)", table)
-    assert f"{report['change_magnitude']:.4f}" in table
+    assert f"{found.change_magnitude:.4f}" in table
     assert "diversity of 3" in table
 
 
@@ -119,7 +115,7 @@ def test_mistakes_of_analyze_parameters_end_with_one_sentence(learngene, tmp_pat
     zeros = tmp_path / "zeros.safetensors"
     save_file({"w": torch.zeros(3)}, zeros)
     for trained, words in (
-        (deeper, "blocks.4.attn.proj.bias is missing in the first and (16,) in the second"),
+        (deeper, "they differ in blocks.4.attn.proj.bias"),
         (learngene, "holds a hypernetwork"),
         (zeros, "all its parameters are zero"),
         (tmp_path / "none.safetensors", "no such file"),

@@ -97,11 +97,11 @@ def test_a_stalled_loader_process_ends_the_command(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--control", "random"], "--control: random needs at least two tasks; name them in --data"),
+        (["--control", "random"], "--data: name at least one data set or folder, and two for --control"),
         (["--tokenizer", "gpt2_vocab"], "--tokenizer: ancestor {ancestor} reads images; leave it out"),
         (["--in_chans", "2"], "in_chans: expected one of 1, 3"),
-        (["--batch_size", "0"], "--batch_size: expected at least 1, got 0"),
-        (["--worker_timeout", "-1"], "--worker_timeout: expected at least 0, got -1"),
+        (["--batch_size", "0"], "batch_size: expected a whole number of at least 1, got 0"),
+        (["--worker_timeout", "-1"], "worker_timeout: expected a whole number of at least 0, got -1"),
         (["--data", "{shapes},{shapes}"], "--data: two tasks are called shapes; embed them into two files"),
         (["--data", "cola"], "cola is a text set, an image set is needed here"),
     ],

@@ -117,7 +117,7 @@ def test_ctrl_c_stops_the_runs_with_one_message(sweep_file, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--parallel", "0"], "at least 1 run"),
+        (["--parallel", "0"], "parallel: expected a whole number of at least 1"),
         (["--slurm", "{partition: x}"], "needs --cluster slurm"),
         (["--cluster", "slurm"], "timeout_min is missing"),
         (["--cluster", "slurm", "--slurm", "{timeout_min: 5}"], "srun was not found"),

@@ -209,7 +209,7 @@ def test_a_malformed_tuning_file_is_explained(tuning_file, change, words):
 
 
 def test_wrong_options_and_a_missing_optuna_are_explained(tuning_file, monkeypatch, tmp_path):
-    assert "at least 1 trial" in lgx("tune", tuning_file(), "--parallel", 0).sentence
+    assert "parallel: expected a whole number of at least 1" in lgx("tune", tuning_file(), "--parallel", 0).sentence
     assert "no such file" in lgx("tune", tmp_path / "no.yaml").sentence
     monkeypatch.setitem(sys.modules, "optuna", None)
     monkeypatch.delitem(sys.modules, "lgx.runs.study")

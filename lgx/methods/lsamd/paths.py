@@ -1,11 +1,11 @@
 """The paths of several runs of LSAMD: which base blocks each data set uses, and what two runs have in common."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lgx.methods.lsamd.agreement import Agreement, Chance, against_chance, agreement, ranked_layers
 from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers
@@ -79,20 +79,6 @@ class RunPaths:
         if self.ranked:
             lines.append(f"layers from the one whose own block is needed least: {' '.join(map(str, self.ranked))}")
         return lines
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain types: usage, paths and swap profile of each run, and what two runs have in common."""
-        runs = {
-            run: {
-                "usage": found.usage,
-                "paths": found.paths,
-                "swap_rise": {task: list(rise) for task, rise in found.swap_rise.items()},
-                "chance": None if (chance := self.chance[run]) is None else asdict(chance),
-            }
-            for run, found in self.selections.items()
-        }
-        agreements = [{"runs": list(pair), **asdict(both)} for pair, both in self.agreements.items()]
-        return {"runs": runs, "common": self.common, "agreements": agreements, "ranked": self.ranked}
 
 
 def _parts(joined: str) -> list[str]:

@@ -1,7 +1,5 @@
 """The selections of LSAMD: gates, price, random paths, swaps, and whether two of them agree beyond chance."""
 
-import json
-
 import pytest
 import torch
 from hypothesis import given
@@ -16,6 +14,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods.lsamd.agreement import against_chance, agreement, ranked_layers
 from lgx.methods.lsamd.gating import Gating, swapped_paths
+from lgx.methods.lsamd.paths import RunPaths
 from lgx.methods.lsamd.selection import Selection, SelectionRun
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
 from tests.support.command_line import lgx
@@ -223,12 +222,10 @@ def test_analyze_compares_the_selections(selections, tmp_path, capsys):
     assert f"{runs[0]}: usage against coin flips: one kind of block alone" in text.out
     assert "Spearman's ρ of the swap profiles" in text.out
     assert "layers from the one whose own block is needed least: " in text.out
-    found = json.loads(
-        lgx("analyze", "paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}", "--json", "true").out
-    )
-    assert len(found["agreements"]) == 3
-    assert sorted(found["ranked"]) == [0, 1, 2]
-    assert found["runs"][runs[1]]["swap_rise"].keys() == {"pocket_digits", "pocket_persons"}
+    found = RunPaths.load(runs)
+    assert len(found.agreements) == 3
+    assert sorted(found.ranked) == [0, 1, 2]
+    assert found.selections[runs[1]].swap_rise.keys() == {"pocket_digits", "pocket_persons"}
 
 
 def test_a_checkpoint_without_swaps_is_read(selections, tmp_path):

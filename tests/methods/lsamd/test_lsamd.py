@@ -1,7 +1,6 @@
 """LSAMD: routing, selection of layers, extraction and expansion."""
 
 import dataclasses
-import json
 
 import pytest
 import torch
@@ -19,6 +18,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import SelectedExpansion
+from lgx.methods.lsamd.paths import RunPaths
 from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers, extract
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
 from tests.methods.lsamd.conftest import ARCH, arguments
@@ -314,14 +314,13 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, caps
         assert "selects" in capsys.readouterr().err
         assert not out.exists()
         return
-    main(["extract", *runs, f"--out={out}", f"--threshold={possible[0]}", "--json"])
-    assert json.loads(capsys.readouterr().out)["usage"] == usage
+    main(["extract", *runs, f"--out={out}", f"--threshold={possible[0]}"])
+    assert Learngene.load(out).selection["usage"] == usage
     main(["analyze", "paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}"])
     assert "usage" in capsys.readouterr().out
     assert "<svg" in (tmp_path / "p.svg").read_text()
-    main(["analyze", "paths", f"--runs={'+'.join(runs)}", f"--out={tmp_path / 'p.svg'}", "--json", "true"])
-    ((_, found),) = json.loads(capsys.readouterr().out)["runs"].items()
-    assert (list(found["paths"]), found["usage"]) == (["pocket_digits", "pocket_persons"], usage)
+    (found,) = RunPaths.load(["+".join(runs)]).selections.values()
+    assert (list(found.paths), found.usage) == (["pocket_digits", "pocket_persons"], usage)
     with pytest.raises(SystemExit):
         main(["analyze", "paths", f"--runs={runs[0]}+{runs[0]}", f"--out={tmp_path / 'p.svg'}"])
     assert "data set pocket_digits is in two runs" in capsys.readouterr().err
