@@ -72,8 +72,6 @@ def load_exported(source: str) -> ExportedModel:
 
 def _task_of(network: PretrainedNetwork) -> Task:
     """What a network reads and predicts; a model of timm that lgx cannot describe says it in its configuration."""
-    if not network.has_head:
-        raise UserError(f"{network.name}: has no trained head, so that it predicts nothing; train a descendant first")
     if network.architecture is not None:
         return About.of(network, network.architecture).task
     model: Any = network.model

@@ -9,12 +9,9 @@ if TYPE_CHECKING:
 
     from lgx.architectures import Architecture
     from lgx.architectures.library_models import LibraryModel
-    from lgx.artifacts.pretrained import PretrainedNetwork
     from lgx.artifacts.start_record import StartRecord
 
 _WRITER = "lgx export"
-_PROGRAMS = (".onnx", ".pt2")
-"""Suffixes of files that hold a network as a program, which runs without the network's own library."""
 
 
 def export(source: str, *, out: str, tokenizer: str | None = None, force: bool = False) -> None:
@@ -38,44 +35,30 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
     from lgx.architectures import name_of
     from lgx.artifacts.checkpoints import best_of_run
     from lgx.artifacts.export import check_model_place
+    from lgx.artifacts.export.about import About
+    from lgx.artifacts.export.onnx_file import write_onnx
+    from lgx.artifacts.export.program import write_pt2
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.artifacts.source_names import path_of
     from lgx.artifacts.sources import resolve
     from lgx.results.model_facts import model_facts
 
     found = resolve(best_of_run(source))
-    check_model_place(out, _WRITER, force, (source, path_of(found.place), tokenizer))
-    _check_tokenizer(out, tokenizer)
+    check_model_place(out, _WRITER, force, (source, path_of(found.place), tokenizer), tokenizer)
     network = load_pretrained(found.place)
     architecture = network.require_known("export")
     facts = model_facts(found)
-    if out.endswith(_PROGRAMS):
-        print(f"parity    {_write_program(out, network, architecture, facts)}")
+    if out.endswith((".onnx", ".pt2")):
+        write_program = write_onnx if out.endswith(".onnx") else write_pt2
+        difference = write_program(out, network.model, About.of(network, architecture, facts))
+        if difference is None:
+            print("parity    not checked: onnxruntime is not installed; pip install 'lgx[export]'")
+        else:
+            print(f"parity    logits differ by at most {difference:.1e} from those of the network")
     else:
         names = network.label_names or None
         write(out, network.model, architecture, network.mean, network.std, names, facts, tokenizer, _WRITER)
     print(f"written   {out}: {name_of(architecture)}, {architecture.num_classes} classes")
-
-
-def _check_tokenizer(out: str, tokenizer: str | None) -> None:
-
-    if tokenizer and out.endswith((".safetensors", *_PROGRAMS)):
-        raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; give a folder")
-
-
-def _write_program(out: str, network: "PretrainedNetwork", architecture: "Architecture", facts: dict[str, Any]) -> str:
-    """Write a program, and say how far its logits are from those of the network."""
-    from lgx.artifacts.export.about import About
-    from lgx.artifacts.export.onnx_file import write_onnx
-    from lgx.artifacts.export.program import write_pt2
-
-    if not network.has_head:
-        raise UserError(f"{network.name}: has no trained head; train a descendant first, or write a folder")
-    about = About.of(network, architecture, facts)
-    difference = (write_onnx if out.endswith(".onnx") else write_pt2)(out, network.model, about)
-    if difference is None:
-        return "not checked: onnxruntime is not installed; pip install 'lgx[export]'"
-    return f"logits differ by at most {difference:.1e} from those of the network"
 
 
 def write(
@@ -107,20 +90,18 @@ def write(
     Raises:
         UserError: If the tokenizer cannot be read, has another vocabulary, or cannot be written beside the model.
     """
-    from lgx.architectures import GPT2Architecture, name_of, vit_only
+    from lgx.architectures import GPT2Architecture, vit_only
     from lgx.architectures.library_models import LibraryModel
     from lgx.artifacts.export import write_descendant, write_text_descendant
 
     if isinstance(architecture, GPT2Architecture):
         from data_modules.tokens import load_tokenizer
 
-        _check_tokenizer(out, tokenizer)
         loaded = load_tokenizer(tokenizer, architecture.vocab_size, "--tokenizer") if tokenizer else None
         text_model: Any = model
         write_text_descendant(out, text_model, loaded, label_names, card, writer, record)
         return
     if tokenizer:
-        name = architecture.name if isinstance(architecture, LibraryModel) else name_of(architecture)
-        raise UserError(f"--tokenizer: is for text models, but {name} reads images; leave it out")
+        raise UserError("--tokenizer: is for text models, but this one reads images; leave it out")
     ours = architecture if isinstance(architecture, LibraryModel) else vit_only(architecture, "export")
     write_descendant(out, model, ours, mean, std, label_names, card, writer, record)

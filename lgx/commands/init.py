@@ -91,7 +91,7 @@ def init(
     budgets = parse_budgets(params, macs, latency)
     named, read = resolve_options({"source": source, **options})
     paths = [path_of(place) for place in read.values() if isinstance(place, str)]
-    check_model_place(out, "lgx init", force, [tokenizer, *paths])
+    check_model_place(out, "lgx init", force, [tokenizer, *paths], tokenizer)
     with non_finite_allowed(allow_non_finite):
         initializer = initializer_for(**read, seed=seed)
         arguments = {name: value for name, value in named.items() if name != "method" and value is not None}

@@ -57,7 +57,14 @@ class About:
             network: The network.
             architecture: Its architecture.
             origin: Facts on its training, in plain types.
+
+        Raises:
+            UserError: If the network has no trained head.
         """
+        if not network.has_head:
+            raise UserError(
+                f"{network.name}: has no trained head, so that it predicts nothing; train a descendant first"
+            )
         sizes: dict[str, Any] = {}
         pad_id = 0
         if isinstance(architecture, ViTArchitecture):
@@ -115,13 +122,8 @@ def described_task(texts: Mapping[str, str], place: str) -> Task:
     lists = {key: tuple(values[key]) for key in ("mean", "std", "class_names")}
     task = Task("", **values | lists)
     channels = 0 if task.kind == "text" else task.in_chans
-    if not len(task.mean) == len(task.std) == channels:
-        raise UserError(
-            f"{place}: has a mean and std of {len(task.mean)} and {len(task.std)} channels, expected {channels}; "
-            f"{_AGAIN}"
-        )
-    if len(task.class_names) not in (0, task.num_classes):
-        raise UserError(f"{place}: names {len(task.class_names)} classes, but has {task.num_classes}; {_AGAIN}")
+    if not len(task.mean) == len(task.std) == channels or len(task.class_names) not in (0, task.num_classes):
+        raise UserError(f"{place}: its mean, std or class names do not fit its channels and classes; {_AGAIN}")
     return task
 
 

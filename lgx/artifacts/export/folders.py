@@ -21,7 +21,13 @@ _FILES = frozenset({
 """Files of a model folder; those of the second line are a text model's."""
 
 
-def check_model_place(out: str | Path, writer: str, force: bool, reads: Iterable[str | Path | None] = ()) -> None:
+def check_model_place(
+    out: str | Path,
+    writer: str,
+    force: bool,
+    reads: Iterable[str | Path | None] = (),
+    tokenizer: str | None = None,
+) -> None:
     """Refuse to replace anything but a model that the same command wrote; an existing folder is replaced as a whole.
 
     Args:
@@ -30,9 +36,11 @@ def check_model_place(out: str | Path, writer: str, force: bool, reads: Iterable
         force: Whether models of other commands and programs may be replaced, and other files; a folder with files that
             no model folder has is never replaced.
         reads: Paths that the command reads.
+        tokenizer: The tokenizer that is written beside the model.
 
     Raises:
-        UserError: If the place is taken by something else, or the file has the suffix of a learngene.
+        UserError: If the place is taken by something else, the file has the suffix of a learngene, or a tokenizer has
+            no folder to be written into.
     """
     if str(out).endswith(LEARNGENE):
         raise UserError(f"--out {out}: {LEARNGENE} is the suffix of learngenes; give a folder or another suffix")
@@ -43,6 +51,8 @@ def check_model_place(out: str | Path, writer: str, force: bool, reads: Iterable
         return is_own_pt2(path) if path.suffix == ".pt2" else has_mark(path, writer)  # the producer of an ONNX file
 
     if Path(out).suffix in (".safetensors", ".onnx", ".pt2"):
+        if tokenizer:
+            raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; give a folder")
         check_file(out, writer, is_own, force=force, reads=reads)
     else:
         check_folder(
