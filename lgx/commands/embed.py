@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jsonargparse.typing import NonNegativeInt, PositiveInt
 
 if TYPE_CHECKING:
+    from lgx.artifacts.pretrained import PretrainedNetwork
     from lgx.artifacts.task_embeddings import TaskEmbeddings
     from lgx.commands.task_examples import TaskReader
 
@@ -58,12 +59,27 @@ def embed(
         accelerator: auto, cpu or gpu.
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
+    from lgx.commands.task_examples import TaskReader
+
+    network, names = _checked(ancestor, data, out, tokenizer, control, num_workers, force)
+    reader = TaskReader(network, root, img_size, in_chans, tokenizer, max_len, source, limit)
+    found = _embed_all(reader, names, batch_size, num_workers, worker_timeout, devices, accelerator)
+    if found is not None:
+        (found.control(control) if control else found).save(out)
+        for name, count in found.images.items():
+            print(f"embedded  {name}: {count:,} {'texts' if reader.reads_texts else 'images'}")
+        print(f"written   {out}: {len(found.tensors)} embeddings of {found.width} numbers by {found.ancestor}")
+
+
+def _checked(
+    ancestor: str, data: str, out: str, tokenizer: str | None, control: str | None, num_workers: int, force: bool
+) -> "tuple[PretrainedNetwork, list[str]]":
+    """The ancestor, and the names of the data sets; a place that is taken is refused before the ancestor is read."""
     from data_modules.loaders import check_workers
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.artifacts.source_names import path_of
     from lgx.artifacts.sources import resolve
     from lgx.artifacts.task_embeddings import holds_task_embeddings
-    from lgx.commands.task_examples import TaskReader
     from lgx.errors import UserError
     from lgx.host.outputs import check_file
     from lgx.host.startup import silence_known_warnings
@@ -75,14 +91,7 @@ def embed(
         raise UserError("--data: name at least one data set or folder, and two for --control")
     read = resolve(ancestor)
     check_file(out, "lgx embed", holds_task_embeddings, force=force, reads=[path_of(read.place), tokenizer, *names])
-    reader = TaskReader(load_pretrained(read.place), root, img_size, in_chans, tokenizer, max_len, source, limit)
-    found = _embed_all(reader, names, batch_size, num_workers, worker_timeout, devices, accelerator)
-    if found is None:
-        return
-    (found.control(control) if control else found).save(out)
-    for name, count in found.images.items():
-        print(f"embedded  {name}: {count:,} {'texts' if reader.reads_texts else 'images'}")
-    print(f"written   {out}: {len(found.tensors)} embeddings of {found.width} numbers by {found.ancestor}")
+    return load_pretrained(read.place), names
 
 
 def _embed_all(

@@ -5,11 +5,8 @@ from typing import TYPE_CHECKING, Any
 from lgx.errors import UserError
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from lgx.architectures import Architecture
     from lgx.architectures.library_models import LibraryModel
-    from lgx.artifacts.start_record import StartRecord
 
 _WRITER = "lgx export"
 
@@ -34,7 +31,7 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
     """
     from lgx.architectures import name_of
     from lgx.artifacts.checkpoints import best_of_run
-    from lgx.artifacts.export import check_model_place
+    from lgx.artifacts.export import check_model_place, write_descendant
     from lgx.artifacts.export.about import About
     from lgx.artifacts.export.onnx_file import write_onnx
     from lgx.artifacts.export.program import write_pt2
@@ -56,52 +53,28 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
         else:
             print(f"parity    logits differ by at most {difference:.1e} from those of the network")
     else:
-        names = network.label_names or None
-        write(out, network.model, architecture, network.mean, network.std, names, facts, tokenizer, _WRITER)
+        names, words = network.label_names or None, load_tokenizer_of(architecture, tokenizer)
+        inputs = network.mean, network.std
+        write_descendant(out, network.model, architecture, *inputs, names, facts, _WRITER, tokenizer=words)
     print(f"written   {out}: {name_of(architecture)}, {architecture.num_classes} classes")
 
 
-def write(
-    out: str,
-    model: "nn.Module",
-    architecture: "Architecture | LibraryModel",
-    mean: tuple[float, ...] | None = None,
-    std: tuple[float, ...] | None = None,
-    label_names: tuple[str, ...] | None = None,
-    card: dict[str, Any] | None = None,
-    tokenizer: str | None = None,
-    writer: str = "lgx",
-    record: "StartRecord | None" = None,
-) -> None:
-    """Write a model in the format of its own library.
+def load_tokenizer_of(architecture: "Architecture | LibraryModel", tokenizer: str | None) -> Any:
+    """The tokenizer that is written beside a text model; None without one.
 
     Args:
-        out: Folder, or file ending in .safetensors.
-        model: The model.
-        architecture: Its description.
-        mean: Per-channel mean of an image model's inputs.
-        std: Per-channel standard deviation of an image model's inputs.
-        label_names: Class names in index order.
-        card: Facts for the model card.
-        tokenizer: Folder or name of a text model's tokenizer, which is written beside the model.
-        writer: The command that writes the model.
-        record: What started the model.
+        architecture: The model's description.
+        tokenizer: Folder or name of the tokenizer.
 
     Raises:
-        UserError: If the tokenizer cannot be read, has another vocabulary, or cannot be written beside the model.
+        UserError: If the tokenizer cannot be read or has another vocabulary, or the model reads images.
     """
-    from lgx.architectures import GPT2Architecture, vit_only
-    from lgx.architectures.library_models import LibraryModel
-    from lgx.artifacts.export import write_descendant, write_text_descendant
+    from lgx.architectures import GPT2Architecture
 
-    if isinstance(architecture, GPT2Architecture):
-        from data_modules.tokens import load_tokenizer
-
-        loaded = load_tokenizer(tokenizer, architecture.vocab_size, "--tokenizer") if tokenizer else None
-        text_model: Any = model
-        write_text_descendant(out, text_model, loaded, label_names, card, writer, record)
-        return
-    if tokenizer:
+    if tokenizer is None:
+        return None
+    if not isinstance(architecture, GPT2Architecture):
         raise UserError("--tokenizer: is for text models, but this one reads images; leave it out")
-    ours = architecture if isinstance(architecture, LibraryModel) else vit_only(architecture, "export")
-    write_descendant(out, model, ours, mean, std, label_names, card, writer, record)
+    from data_modules.tokens import load_tokenizer
+
+    return load_tokenizer(tokenizer, architecture.vocab_size, "--tokenizer")

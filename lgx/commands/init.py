@@ -1,23 +1,30 @@
 """``lgx init``: write a descendant that plain timm or transformers loads."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
+import torch
 from jsonargparse.typing import PositiveInt
 
-if TYPE_CHECKING:
-    from lgx.architectures import Architecture
-    from lgx.architectures.library_models import LibraryModel
-    from lgx.artifacts.start_record import StartRecord
-    from lgx.initialization import Initialization, Initializer
-    from lgx.methods.initializers import InitializerOption
+from lgx.architectures import Architecture, ViTArchitecture, name_of, parse_for_source
+from lgx.architectures.describing import describe_timm_model
+from lgx.architectures.library_models import LIBRARIES, LibraryModel, parse_library_model
+from lgx.artifacts.export import check_model_place, write_descendant
+from lgx.artifacts.source_names import path_of, public_name
+from lgx.artifacts.sources import resolve_options
+from lgx.artifacts.start_record import StartRecord
+from lgx.commands.export import load_tokenizer_of
+from lgx.commands.size import choose_size
+from lgx.core.seed import check_seed
+from lgx.errors import UserError
+from lgx.host.safety import non_finite_allowed
+from lgx.initialization import Initialization, Initializer, initialize, initialize_library_model
+from lgx.initialization.sizing import parse_budgets
+from lgx.methods.initializers import initializer_for, initializer_options, methods_for_any_model
 
-
-def further_options() -> "list[InitializerOption]":
-    """``method`` and the options of all initializers."""
-    from lgx.methods.initializers import initializer_options
-
-    return initializer_options()
+further_options = initializer_options
+"""``method`` and the options of all initializers."""
 
 
 def init(
@@ -44,9 +51,6 @@ def init(
     ``AutoModelForSequenceClassification.from_pretrained("FOLDER")``. With ``--out FILE.safetensors`` the file holds the
     weights and, in its metadata, what started them.
 
-    Hypernetworks also initialize models of timm and torchvision, weight selection ConvNeXts of timm. Hypernetworks do
-    not predict the means and variances of batch norm: estimate these on data before you use such a model untrained.
-
     Args:
         out: Folder, or file ending in .safetensors.
         arch: The descendant: a name (6-Small), a specification (depth=6,embed_dim=384,num_heads=6,img_size=224), or a
@@ -72,21 +76,6 @@ def init(
     Raises:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
-    from dataclasses import replace
-
-    from lgx.architectures import ViTArchitecture, name_of
-    from lgx.architectures.library_models import LibraryModel
-    from lgx.artifacts.export import check_model_place
-    from lgx.artifacts.source_names import path_of, public_name
-    from lgx.artifacts.sources import resolve_options
-    from lgx.artifacts.start_record import StartRecord
-    from lgx.commands.export import write
-    from lgx.commands.size import choose_size
-    from lgx.core.seed import check_seed
-    from lgx.host.safety import non_finite_allowed
-    from lgx.initialization.sizing import parse_budgets
-    from lgx.methods.initializers import initializer_for
-
     check_seed(seed, "--seed")
     budgets = parse_budgets(params, macs, latency)
     named, read = resolve_options({"source": source, **options})
@@ -94,28 +83,59 @@ def init(
     check_model_place(out, "lgx init", force, [tokenizer, *paths], tokenizer)
     with non_finite_allowed(allow_non_finite):
         initializer = initializer_for(**read, seed=seed)
-        arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
-        record = initializer.record or StartRecord(initializer.method, type(initializer).__name__, arguments)
-        if not force:
-            _check_same_start(out, record)
+        record = _record(out, initializer, named, force)
         arch = choose_size(initializer, arch, head or num_classes, budgets, batch_size) if budgets else arch
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed)
-    source, origin = named["source"], initializer.origin()
+    _write(out, initializer, architecture, start, record, named["source"], seed, tokenizer, keep_names=not head)
+
+
+def _record(out: str, initializer: Initializer, named: Mapping[str, Any], force: bool) -> StartRecord:
+    """What the descendant will say of its start.
+
+    Raises:
+        UserError: If the place holds a descendant of another method or source, which a repeated ``--out`` easily loses.
+    """
+    arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
+    record = initializer.record or StartRecord(initializer.method, type(initializer).__name__, arguments)
+    there = None if force else StartRecord.read(out)
+    origin = there.arguments.get("source") if there else None
+    if there and (there.initializer, origin) != (record.initializer, record.arguments.get("source")):
+        raise UserError(
+            f"--out {out}: holds a descendant of method {there.method}{f' from {origin}' if origin else ''}; choose "
+            f"another place, or replace it with --force"
+        )
+    return record
+
+
+def _write(
+    out: str,
+    initializer: Initializer,
+    architecture: Architecture | LibraryModel,
+    start: Initialization,
+    record: StartRecord,
+    source: str | None,
+    seed: int,
+    tokenizer: str | None,
+    keep_names: bool,
+) -> None:
+    """Report what was built, and write it with what it inherits; the names of the classes only with the head."""
     if isinstance(architecture, LibraryModel):
         name, method = architecture.name, initializer.method
     else:
         name, method = name_of(architecture), initializer.named(architecture)
+    origin = initializer.origin()
     print(f"method    {method}{f' from {source}' if source else ''}")
-    print(f"built     {name}, {architecture.num_classes} classes")
-    print(start.describe())
+    print(f"built     {name}, {architecture.num_classes} classes\n{start.describe()}")
     if source is not None and isinstance(architecture, ViTArchitecture):
         print(
             f"normalize {f'{origin.normalization}, of {source}' if origin.normalization else _no_normalization(source)}"
         )
-    label_names = None if head else origin.label_names
+    label_names = origin.label_names if keep_names else None
     card = {"method": method, "source": source and public_name(source), "seed": seed, "task": origin.task}
     record = record if initializer.record else replace(record, method=method)
-    write(out, start.model, architecture, origin.mean, origin.std, label_names, card, tokenizer, "lgx init", record)
+    words = load_tokenizer_of(architecture, tokenizer)
+    inputs = origin.mean, origin.std
+    write_descendant(out, start.model, architecture, *inputs, label_names, card, "lgx init", record, words)
     print(f"written   {out}")
 
 
@@ -124,32 +144,16 @@ def _no_normalization(source: str) -> str:
     return f"mean 0.5, std 0.5, because {source} does not say its own; {remedy}"
 
 
-def _check_same_start(out: str, record: "StartRecord") -> None:
-    """Refuse to replace a descendant of another method or source, which is easily lost by a repeated ``--out``."""
-    from lgx.artifacts.start_record import StartRecord
-    from lgx.errors import UserError
-
-    there = StartRecord.read(out)
-    origin = there.arguments.get("source") if there else None
-    if there and (there.initializer, origin) != (record.initializer, record.arguments.get("source")):
-        raise UserError(
-            f"--out {out}: holds a descendant of method {there.method}{f' from {origin}' if origin else ''}; choose "
-            f"another place, or replace it with --force"
-        )
-
-
-def _is_vit(arch: str, initializer: "Initializer") -> bool:
+def _is_vit(arch: str, initializer: Initializer) -> bool:
     """Whether a model of timm is started as a ViT, whose sizes may be changed, and not as any model."""
-    from lgx.architectures.describing import describe_timm_model
-
     zoo, _, model = arch.split(",")[0].partition(":")
     known = describe_timm_model(model).architecture if zoo == "timm" else None
     return known is not None and (known.is_plain or initializer.is_random or not initializer.starts_any_model)
 
 
 def start_descendant(
-    arch: str | None, initializer: "Initializer", head: int | None, num_classes: int | None, seed: int
-) -> "tuple[Architecture | LibraryModel, Initialization]":
+    arch: str | None, initializer: Initializer, head: int | None, num_classes: int | None, seed: int
+) -> tuple[Architecture | LibraryModel, Initialization]:
     """Build the descendant and initialize it.
 
     Args:
@@ -162,14 +166,6 @@ def start_descendant(
     Raises:
         UserError: If none is named, the initializer does not start such a model, or the number of classes is not known.
     """
-    import torch
-
-    from lgx.architectures import parse_for_source
-    from lgx.architectures.library_models import LIBRARIES, parse_library_model
-    from lgx.errors import UserError
-    from lgx.initialization import initialize, initialize_library_model
-    from lgx.methods.initializers import methods_for_any_model
-
     if arch is None:
         raise UserError("--arch: name the descendant (6-Small), or give a budget: --params, --macs or --latency")
     origin = initializer.origin()

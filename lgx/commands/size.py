@@ -1,18 +1,23 @@
 """The size of a descendant by budget, for ``lgx init``."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lgx.initialization import Initializer
-    from lgx.initialization.sizing import Budget, Candidate
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from lgx.architectures import ViTArchitecture
+from lgx.core.provenance import hardware
+from lgx.initialization import Initializer
+from lgx.initialization.sizing import Budget, Candidate, amount, find_sizes
+from lgx.initialization.sizing.latency import Stopwatch
 
 
 def choose_size(
-    initializer: "Initializer",
+    initializer: Initializer,
     arch: str | None,
     num_classes: int | None,
-    budgets: "Sequence[Budget]",
+    budgets: Sequence[Budget],
     batch_size: int = 1,
 ) -> str:
     """Print the sizes that meet budgets, and return the first one.
@@ -33,13 +38,6 @@ def choose_size(
     Raises:
         UserError: If no size that the start can fill meets a budget.
     """
-    import torch
-
-    from lgx.architectures import ViTArchitecture
-    from lgx.core.provenance import hardware
-    from lgx.initialization.sizing import find_sizes
-    from lgx.initialization.sizing.latency import Stopwatch
-
     is_timed, on_gpu = any(budget.quantity == "latency" for budget in budgets), torch.cuda.is_available()
     classes = num_classes or initializer.origin().num_classes or ViTArchitecture().num_classes
     sizes = initializer.sizes().with_fixed(arch, classes)
@@ -54,13 +52,8 @@ def choose_size(
     return chosen
 
 
-def _print_sizes(found: "Sequence[Candidate]", caption: str) -> None:
+def _print_sizes(found: Sequence[Candidate], caption: str) -> None:
     """Print a row for each size, the best one first."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from lgx.initialization.sizing import amount
-
     heads = ("depth", "embed_dim", "num_heads", "mlp_ratio", "parameters", "MACs")
     table = Table(*heads, *(["latency (ms)"] if found[0].latency else []), caption=caption, caption_justify="left")
     for size in found:

@@ -3,14 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import numpy as np
+import torch
+
+from data_modules.catalog import open_set, open_text
+from data_modules.class_trees import read_flat
+from data_modules.images import Images, LabeledImages
+from data_modules.samplers import TransformedExamples
+from data_modules.splits import stratified_order
+from lgx.architectures import GPT2Architecture, ViTArchitecture
+from lgx.artifacts.pretrained import PretrainedNetwork
+from lgx.core.eval_transforms import eval_transform
+from lgx.core.task import Task
 from lgx.errors import UserError
-
-if TYPE_CHECKING:
-    from data_modules.images import Images
-    from lgx.artifacts.pretrained import PretrainedNetwork
-    from lgx.core.task import Task
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,7 @@ class Examples:
         is_described: Whether the task is known by more than images without classes.
     """
 
-    task: "Task"
+    task: Task
     examples: Any
     collate: Callable[[list[Any]], Any]
     is_described: bool = True
@@ -39,7 +46,7 @@ class TaskReader:
         root: See ``lgx embed``, like the following ones.
     """
 
-    ancestor: "PretrainedNetwork"
+    ancestor: PretrainedNetwork
     root: str
     img_size: int | None
     in_chans: Literal[1, 3] | None
@@ -69,11 +76,6 @@ class TaskReader:
         return self._texts(name) if self.reads_texts else self._images(name)
 
     def _texts(self, name: str) -> Examples:
-        import numpy as np
-
-        from data_modules.catalog import open_text
-        from lgx.architectures import GPT2Architecture
-
         module, architecture = open_text(name, self.root), self.ancestor.architecture
         assert isinstance(architecture, GPT2Architecture)
         module.tokenizer, module.source, module.limit_train = self.tokenizer, self.source, self.limit
@@ -87,10 +89,6 @@ class TaskReader:
         return Examples(module.task, ordered, lambda examples: module.collate(examples).inputs)
 
     def _images(self, name: str) -> Examples:
-        from data_modules.class_trees import read_flat
-        from data_modules.samplers import TransformedExamples
-        from lgx.core.eval_transforms import eval_transform
-
         folder = Path(name).resolve()
         flat = read_flat(Path(name), folder.name) if folder.is_dir() else None  # None for a folder with classes
         task, images = self._labeled(name) if flat is None else (self._unlabeled(folder.name, len(flat)), flat)
@@ -98,43 +96,30 @@ class TaskReader:
             images = _first(images, self.limit, task.name)
         return Examples(task, TransformedExamples(images, eval_transform(task)), _stack, flat is None)
 
-    def _labeled(self, name: str) -> tuple["Task", "Images"]:
-        from data_modules.catalog import open_set
-
+    def _labeled(self, name: str) -> tuple[Task, Images]:
         module = open_set(name, self.root)
         module.img_size, module.in_chans = self._form()
         module.prepare_data()
         module.setup("fit")
         return module.task, module.read("train")
 
-    def _unlabeled(self, name: str, count: int) -> "Task":
-        from lgx.core.task import Task
-
+    def _unlabeled(self, name: str, count: int) -> Task:
         size, channels = self._form()
         half = (0.5,) * channels
         return Task(name, 0, num_train=count, in_chans=channels, img_size=size, mean=half, std=half)
 
     def _form(self) -> tuple[int, Literal[1, 3]]:
         """Size in pixels and channels of the images."""
-        from lgx.architectures import ViTArchitecture
-
         own = self.ancestor.architecture
         own = own if isinstance(own, ViTArchitecture) else ViTArchitecture()
         return self.img_size or own.img_size, self.in_chans or (1 if own.in_chans == 1 else 3)
 
 
-def _first(images: "Images", count: int, where: str) -> "Images":
+def _first(images: Images, count: int, where: str) -> Images:
     """The first examples of a class-stratified draw with a fixed seed."""
-    import numpy as np
-
-    from data_modules.images import LabeledImages
-    from data_modules.splits import stratified_order
-
     chosen = stratified_order(images.labels, seed=0)[:count]
     return LabeledImages(images, np.asarray(images.labels)[chosen], where, chosen)
 
 
 def _stack(examples: list[tuple[Any, int]]) -> Any:
-    import torch
-
     return torch.stack([image for image, _ in examples])

@@ -206,15 +206,13 @@ def test_a_run_is_a_source_for_a_folder_and_a_run_without_a_best_checkpoint_is_n
     assert "broken: the run has no checkpoints/best.ckpt; train it with `lgx fit`" in refused.sentence
 
 
-def test_own_programs_are_replaced_and_foreign_files_are_kept(programs, ancestor, tmp_path):
-    out = tmp_path / "net.pt2"
-    shutil.copy(programs / "net.pt2", out)
-    assert lgx("export", ancestor, "--out", out).code == 0
-    torch.export.save(torch.export.export(nn.Linear(2, 2), (torch.zeros(1, 2),)), out)
-    before = out.read_bytes()
-    refused = lgx("export", ancestor, "--out", out)
-    assert "exists, and `lgx export` did not write it" in refused.sentence
-    assert out.read_bytes() == before
+def test_an_own_onnx_file_is_replaced_and_a_program_of_torch_with_force_only(programs, ancestor, tmp_path):
+    for name, code in (("net.onnx", 0), ("net.pt2", 2)):
+        out = tmp_path / name
+        shutil.copy(programs / name, out)
+        assert lgx("export", ancestor, "--out", out).code == code
+        assert out.read_bytes() == (programs / name).read_bytes() or code == 0
+        assert lgx("export", ancestor, "--out", out, "--force").code == 0
 
 
 def test_a_network_too_large_for_one_onnx_file_is_refused_before_it_is_traced(tmp_path):

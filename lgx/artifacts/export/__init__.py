@@ -2,6 +2,6 @@
 
 from lgx.artifacts.export.folders import check_model_place
 from lgx.artifacts.export.gpt2_folder import write_text_descendant
-from lgx.artifacts.export.timm_folder import check_torchvision_out, write_descendant
+from lgx.artifacts.export.timm_folder import write_descendant
 
-__all__ = ["check_model_place", "check_torchvision_out", "write_descendant", "write_text_descendant"]
+__all__ = ["check_model_place", "write_descendant", "write_text_descendant"]

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lgx.artifacts.export.card import is_card_of
-from lgx.artifacts.export.program import is_own_pt2
 from lgx.artifacts.safetensors_files import read_metadata
 from lgx.artifacts.source_names import LEARNGENE
 from lgx.artifacts.start_record import RECORD
@@ -48,7 +47,7 @@ def check_model_place(
     def is_own(path: Path) -> bool:
         if path.suffix == ".safetensors":
             return read_metadata(path).get(WRITER_KEY) == writer
-        return is_own_pt2(path) if path.suffix == ".pt2" else has_mark(path, writer)  # the producer of an ONNX file
+        return has_mark(path, writer)  # the producer of an ONNX file; programs of torch begin with other parts
 
     if Path(out).suffix in (".safetensors", ".onnx", ".pt2"):
         if tokenizer:

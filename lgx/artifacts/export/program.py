@@ -2,7 +2,6 @@
 
 import io
 import json
-import zipfile
 from pathlib import Path
 
 import torch
@@ -68,12 +67,3 @@ def write_pt2(out: str | Path, model: nn.Module, about: About) -> float:
         with temporary.open("rb") as file:
             written = torch.export.load(file).module()
         return check_parity(model, written, about, out)
-
-
-def is_own_pt2(path: Path) -> bool:
-    """Whether ``lgx export`` wrote a file."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return any(name.endswith(f"/extra/{_ABOUT}") for name in archive.namelist())
-    except (OSError, zipfile.BadZipFile):
-        return False

@@ -1,4 +1,4 @@
-"""Write image models as folders that timm loads, or as weights files."""
+"""Write models as folders that timm, for text transformers, loads, or as weights files."""
 
 import json
 from pathlib import Path
@@ -8,11 +8,12 @@ import timm
 from timm.models import save_for_hf
 from torch import Tensor, nn
 
-from lgx.architectures import ViTArchitecture, name_of
+from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of
 from lgx.architectures.describing import describe_vit
 from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.export.card import made, model_card, quoted
 from lgx.artifacts.export.folders import WRITER_KEY, check_model_place
+from lgx.artifacts.export.gpt2_folder import write_text_descendant
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.source_names import TimmSource
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
@@ -32,15 +33,16 @@ logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bi
 def write_descendant(
     out: str | Path,
     model: nn.Module,
-    architecture: ViTArchitecture | LibraryModel,
+    architecture: Architecture | LibraryModel,
     mean: tuple[float, ...] | None = None,
     std: tuple[float, ...] | None = None,
     label_names: tuple[str, ...] | None = None,
     card: dict[str, Any] | None = None,
     writer: str = "lgx",
     record: StartRecord | None = None,
+    tokenizer: Any = None,
 ) -> None:
-    """Write a model as a timm ``local-dir:`` folder, or its weights alone.
+    """Write a model as a timm ``local-dir:`` folder, or its weights alone; for text see :func:`write_text_descendant`.
 
     Layers of a ViT that share weights are written one by one, so the result is an ordinary ViT.
 
@@ -54,12 +56,20 @@ def write_descendant(
         card: Facts for the model card.
         writer: The command that writes the model, which the file or folder then names.
         record: What started the model, which the file or folder then says.
+        tokenizer: A text model's tokenizer, which is written beside it.
 
     Raises:
-        UserError: If the place is taken by something that is no model, or cannot be written.
+        UserError: If the place is taken by something that is no model, cannot be written, or is a folder for a model of
+            torchvision, which timm cannot load from one.
     """
+    if isinstance(architecture, GPT2Architecture):
+        text_model: Any = model
+        write_text_descendant(out, text_model, tokenizer, label_names, card, writer, record)
+        return
+    assert isinstance(architecture, ViTArchitecture | LibraryModel)
     out = Path(out)
-    check_torchvision_out(out, architecture)
+    if out.suffix != ".safetensors" and isinstance(architecture, LibraryModel) and architecture.library != "timm":
+        raise UserError(f"{out}: a folder is for timm's models; give a path ending in .safetensors for torchvision's")
     check_model_place(out, writer, force=True)
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
     if isinstance(architecture, ViTArchitecture):
@@ -77,17 +87,6 @@ def write_descendant(
     config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
     text = _card(out, architecture, plain, card or {}, writer)
     _save(out, plain, arguments, text, {**config, **_own_kind(architecture)}, record)
-
-
-def check_torchvision_out(out: str | Path, architecture: ViTArchitecture | LibraryModel) -> None:
-    """Refuse a folder for a model that timm cannot load from one.
-
-    Raises:
-        UserError: If the model is torchvision's and ``out`` is no ``.safetensors`` file.
-    """
-    of_torchvision = isinstance(architecture, LibraryModel) and architecture.library == "torchvision"
-    if of_torchvision and Path(out).suffix != ".safetensors":
-        raise UserError(f"{out}: a folder is for timm's models; give a path ending in .safetensors for torchvision's")
 
 
 def _own_kind(architecture: ViTArchitecture | LibraryModel) -> dict[str, str]:
