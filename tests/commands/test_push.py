@@ -151,7 +151,7 @@ def test_a_missing_or_refused_token_gives_one_sentence(hub, sws_file, monkeypatc
     assert refused.code == 2
     assert "Invalid" in refused.sentence or "401" in refused.sentence
     hub.add("other/theirs", {"a.txt": b""})
-    assert "check name and rights" in lgx("push", sws_file, "hf://other/theirs").sentence
+    assert "no right to write" in lgx("push", sws_file, "hf://other/theirs").sentence
     assert "hf_expired" not in refused.out + refused.err
 
 

@@ -96,7 +96,7 @@ def workplace(tmp_path, monkeypatch):
     unlabeled = Learngene("sws", headless, take_layers(headless.build().state_dict(), [0, 3, 6, 9]))
     unlabeled.save("runs/mine/unlabeled/seed0/best.learngene.safetensors")
     state = {f"network.{k}": v for k, v in seven.build().state_dict().items()}
-    about = {"architecture": seven.to_dict(), "task": {}, "epochs": 1, "method": "sws"}
+    about = {"architecture": seven.to_dict(), "task": {}, "epochs": 1, "method": "sws", "plain_network": True}
     (tmp_path / "runs/demo_sws/mine/seed0/checkpoints").mkdir(parents=True)
     torch.save({"lgx": about, "state_dict": state}, "runs/demo_sws/mine/seed0/checkpoints/best.ckpt")
     (tmp_path / "runs/demo_sws/mine/seed0/config.yaml").write_text(
