@@ -89,15 +89,14 @@ def declared_methods() -> list[str]:
 
 
 def _file(name: str) -> Path:
-    return cache_root() / "facts" / f"{name}-{_state()}.json"
+    return cache_root() / "facts" / f"{name}-{_state(os.environ.get('LGX_ALLOW_IMPORTS', ''))}.json"
 
 
 @cache
-def _state() -> str:
+def _state(admitted: str) -> str:
     """Hash of the places, sizes and times of the code, of versions, and of what other packages declare."""
     root = Path(__file__).parents[2]
     files = sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py"))
     stats = [(str(path), state.st_size, state.st_mtime_ns) for path in files for state in [path.stat()]]
-    admitted = os.environ.get("LGX_ALLOW_IMPORTS", "")
     facts = (stats, sys.version, [version(name) for name in _READ], declared_methods(), admitted)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:_DIGITS]

@@ -166,7 +166,7 @@ def test_what_the_parser_may_know_is_left_to_it(known, option):
 
 
 def test_names_are_collected_again_after_a_change_of_the_code(known, monkeypatch):
-    monkeypatch.setattr(cache, "_state", lambda: "another")
+    monkeypatch.setattr(cache, "_state", lambda admitted: "another")
     check_names("fit", ["--lerngene", "x"])  # nothing is known
     make_parser("fit").keep_names("fit")
     with pytest.raises(UserError, match="unknown option --lerngene"):
