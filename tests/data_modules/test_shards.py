@@ -182,11 +182,7 @@ def test_a_missing_index_a_url_and_a_pipe_are_refused(tmp_path: Path) -> None:
             ShardedData(name=place, root=str(tmp_path))
         with pytest.raises(UserError, match="not a URL or a pipe"):
             ShardedData(name="toy", root=place)
-    assert not (tmp_path / "owned").exists()
-
-
-def test_webdatasets_own_shell_pipes_are_switched_off(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="pipe"):
+    with pytest.raises(ValueError, match="pipe"):  # webdataset's own shell pipes are switched off
         list(wds.tariterators.url_opener([{"url": f"pipe:touch {tmp_path}/owned"}]))
     assert not (tmp_path / "owned").exists()
 
