@@ -20,7 +20,7 @@ from benchmarks.steps import (
 )
 from lgx.architectures import ViTArchitecture
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
-from lgx.hypernet.architecture_graph import clear_distance_cache
+from lgx.hypernet.architecture_graph import path_lengths
 from lgx.hypernet.functional_forward import functional_forward
 from lgx.hypernet.hypernet import add_class_token
 from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
@@ -105,7 +105,7 @@ def _steps(
 
 
 def _build_graph(architecture: ViTArchitecture) -> None:
-    clear_distance_cache()
+    path_lengths.cache_clear()
     computational_graph(architecture)
 
 

@@ -5,7 +5,6 @@ from lgx.hypernet.checkpoints import load
 from lgx.hypernet.config import HypernetConfig
 from lgx.hypernet.graph import Graph
 from lgx.hypernet.hypernet import Hypernet
-from lgx.hypernet.tiling import tiled_parameters
 from lgx.hypernet.tracing import trace
 
-__all__ = ["Graph", "Hypernet", "HypernetConfig", "computational_graph", "load", "tiled_parameters", "trace"]
+__all__ = ["Graph", "Hypernet", "HypernetConfig", "computational_graph", "load", "trace"]

@@ -4,16 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of
 from lgx.errors import UserError
-from lgx.hypernet.graph import Convention, Form, Graph, Node
-from lgx.hypernet.shortest_paths import shortest_paths
+from lgx.hypernet.graph import Convention, Form, Graph, Node, shortest_paths
 
 
-def computational_graph(architecture: Architecture, convention: Convention = "msa", cutoff: int = 50) -> Graph:
+def computational_graph(architecture: Architecture, convention: Convention = "msa") -> Graph:
     """Build the graph of a ViT or a GPT-2 (Knyazev et al., 2023).
 
     Each layer is ``ln -> qkv -> bias -> [msa] -> proj -> bias -> sum -> ln -> fc1 -> bias -> fc2 -> bias -> sum``; each
@@ -27,24 +25,21 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
         convention: ``msa`` puts an attention node between the qkv bias and the projection, as GHN-3 intends. The graph
             then has 13 L + 8 nodes for L layers, or 13 L + 6 for a GPT-2. ``plain`` leaves these L nodes out, as
             GHN-3's official tracer does with the fused attention of torch >= 2.1.
-        cutoff: Longest path with an edge feature, at most :data:`~lgx.hypernet.shortest_paths.MAX_PATH`; 50 in GHN-3.
 
     Returns:
         The graph. Its distances are cached and must not be changed.
 
     Raises:
-        UserError: If the convention is unknown, the cutoff is out of range, or the architecture is neither a ViT nor a
-            GPT-2, has no classification head, or has layers that share weights.
+        UserError: If the architecture is neither a ViT nor a GPT-2, has no classification head, or has layers that
+            share weights.
     """
     if not isinstance(architecture, ViTArchitecture | GPT2Architecture):
         raise UserError(
             f"architecture: expected a ViTArchitecture or GPT2Architecture, got {architecture!r}; "
             f"lgx.architectures.parse_architecture makes one from a name"
         )
-    if convention not in ("msa", "plain"):
-        raise UserError(f"convention must be msa or plain, got {convention!r}")
     if isinstance(architecture, GPT2Architecture):
-        distances = _distances(_GPT2_STEM, architecture.depth, 2, convention, cutoff)
+        distances = path_lengths(_GPT2_STEM, architecture.depth, 2, convention)
         return Graph(_gpt2_nodes(architecture, convention), distances)
     if not architecture.is_plain:
         raise UserError(
@@ -60,7 +55,7 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
             f"architecture {name_of(architecture)}: has no class head (num_classes 0), but hypernetworks predict one; "
             f"set num_classes to at least 1"
         )
-    distances = _distances(_VIT_STEM, architecture.depth, 3, convention, cutoff)
+    distances = path_lengths(_VIT_STEM, architecture.depth, 3, convention)
     return Graph(_vit_nodes(architecture, convention), distances)
 
 
@@ -129,7 +124,7 @@ _GPT2_STEM: Stem = ((), (0,), (), (1, 2))
 
 
 @lru_cache(maxsize=256)
-def _distances(stem: Stem, depth: int, tail: int, convention: Convention, cutoff: int) -> Tensor:
+def path_lengths(stem: Stem, depth: int, tail: int, convention: Convention) -> Tensor:
     """Path lengths of a transformer, int16, (N, N).
 
     Args:
@@ -137,7 +132,6 @@ def _distances(stem: Stem, depth: int, tail: int, convention: Convention, cutoff
         depth: Number of layers.
         tail: Number of nodes after the last layer, each with an edge to the next.
         convention: See :func:`computational_graph`.
-        cutoff: See :func:`computational_graph`.
     """
     attention = 6 if convention == "msa" else 5  # nodes between one sum and the next
     predecessors = list(stem)
@@ -147,9 +141,4 @@ def _distances(stem: Stem, depth: int, tail: int, convention: Convention, cutoff
             predecessors += [(skip + k,) for k in range(between)]
             predecessors.append((skip + between, skip))
     predecessors += [(len(predecessors) - 1 + k,) for k in range(tail)]
-    return torch.from_numpy(shortest_paths(predecessors, cutoff))
-
-
-def clear_distance_cache() -> None:
-    """Empty the cache of distances, so that the time to build a graph can be measured."""
-    _distances.cache_clear()
+    return shortest_paths(predecessors)

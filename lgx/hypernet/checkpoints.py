@@ -13,17 +13,10 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.safety import count_layers, is_weight
-from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.hypernet.config import HypernetConfig
 from lgx.hypernet.hypernet import Hypernet
 from lgx.hypernet.official_format import check_keys, rename_official_options, rename_official_weights
-
-_LARGEST = {
-    "width": 65_536, "layers": 1000, "rank": 65_536, "max_size": 2**24, "num_classes": 100_000, "task_width": 2**20,
-    "vocab_size": 2**24, "max_shape": 2**20, "kernels of max_shape": 255,
-}  # fmt: skip
-"""Largest accepted sizes: a file must not claim sizes that exhaust time or memory."""
 
 
 def load(
@@ -143,16 +136,6 @@ def read_config(values: Any, name: str) -> HypernetConfig:
             unneeded |= {"rank", "max_size", "layout"}
         check_keys(values, known, set(known) - unneeded, name)
     try:
-        config = HypernetConfig(**values)
+        return HypernetConfig(**values)
     except UserError as error:
         raise UserError(f"{name}: {' '.join(str(error).split())[:300]}") from error
-    if not config.class_position_std <= 1000:
-        raise UserError(f"{name}: hypernetwork: class_position_std must be at most 1000; 0.02 is usual")
-    if not 1e-3 <= config.attention_gain <= 1000:
-        raise UserError(f"{name}: hypernetwork: attention_gain must be between 0.001 and 1000; 1 is usual")
-    sizes = {"max_shape": max(config.max_shape[:2]), "kernels of max_shape": max(config.max_shape[2:])}
-    sizes |= {key: getattr(config, key, None) or 0 for key in _LARGEST.keys() - sizes.keys()}
-    for key, size in sizes.items():
-        if size > (most := _LARGEST[key]):
-            raise UserError(f"{name}: hypernetwork: {key} must be at most {most:,}, got {shortened(size)}")
-    return config

@@ -1,9 +1,9 @@
 """The configuration of a hypernetwork."""
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.hypernet.graph import Convention
 from lgx.hypernet.low_rank_decoder import Layout
@@ -38,9 +38,9 @@ class HypernetConfig:
         attention_gain: Factor g of :func:`~lgx.hypernet.attention_gain.apply_attention_gain`. 1 is as published.
 
     Raises:
-        UserError: If a size is not a positive integer, ``width`` is not a multiple of 4 and of ``heads``, a choice is
-            unknown, ``class_position_std`` or ``attention_gain`` is out of range, or ``vocab_size`` is given to a
-            decoder without token rows.
+        UserError: If a size is not a positive integer or too large, ``width`` is not a multiple of 4 and of ``heads``,
+            a choice is unknown, ``class_position_std`` or ``attention_gain`` is out of range, or ``vocab_size`` is
+            given to a decoder without token rows.
     """
 
     width: int = 128
@@ -60,30 +60,33 @@ class HypernetConfig:
     size_embedding: SizeEmbedding = "table"
 
     def __post_init__(self) -> None:
-        for key in ("width", "layers", "heads", "num_classes", "rank", "max_size"):
-            if not _is_size(getattr(self, key)):
-                raise UserError(f"hypernetwork: {key} must be at least 1, got {getattr(self, key)!r}")
-        for key in ("task_width", "vocab_size"):
-            if (value := getattr(self, key)) is not None and not _is_size(value):
-                raise UserError(f"hypernetwork: {key} must be at least 1 or none, got {value!r}")
+        if isinstance(self.max_shape, list):
+            object.__setattr__(self, "max_shape", tuple(self.max_shape))
+        if not isinstance(self.max_shape, tuple) or len(self.max_shape) != 4:
+            raise UserError(f"hypernetwork: max_shape must be four positive sizes, got {self.max_shape!r}")
+        sizes = {key: getattr(self, key) for key in _MOST if not key.startswith("max_shape")}
+        sizes |= {f"max_shape[{i}]": size for i, size in enumerate(self.max_shape)}
+        for key, size in sizes.items():
+            if size is None and key in ("task_width", "vocab_size"):
+                continue
+            if type(size) is not int or not 1 <= size <= _MOST[key]:
+                raise UserError(
+                    f"hypernetwork: {key} must be at least 1, at most {_MOST[key]:,}, got {shortened(size)}"
+                )
         if self.vocab_size is not None and (self.decoder == "conv" or self.layout == "official"):
             raise UserError(
                 "hypernetwork: vocab_size needs the low_rank decoder with layout residual or aligned; leave it out or "
                 "choose one of these layouts"
             )
-        shape = self.max_shape
-        if not isinstance(shape, list | tuple) or len(shape) != 4 or not all(map(_is_size, shape)):
-            raise UserError(f"hypernetwork: max_shape must be four positive sizes, got {shape!r}")
-        object.__setattr__(self, "max_shape", tuple(shape))
         for key, choices in _CHOICES.items():
             if getattr(self, key) not in choices:
                 raise UserError(f"hypernetwork: {key} must be {' or '.join(choices)}, got {getattr(self, key)!r}")
-        if not _is_finite(self.class_position_std) or self.class_position_std < 0:
-            raise UserError(
-                f"hypernetwork: class_position_std must be finite and not negative, got {self.class_position_std!r}"
-            )
-        if not _is_finite(self.attention_gain) or self.attention_gain <= 0:
-            raise UserError(f"hypernetwork: attention_gain must be finite and positive, got {self.attention_gain!r}")
+        for key, (least, most, usual) in _RANGES.items():
+            value = getattr(self, key)
+            if type(value) not in (int, float) or not least <= value <= most:
+                raise UserError(
+                    f"hypernetwork: {key} must be between {least} and {most}, got {shortened(value)}; {usual} is usual"
+                )
         if self.width % 4 or self.width % self.heads:
             raise UserError(
                 f"hypernetwork: width {self.width} must be a multiple of 4 and of heads {self.heads}; choose another"
@@ -100,17 +103,10 @@ _CHOICES = {
     "convention": get_args(Convention),
     "size_embedding": get_args(SizeEmbedding),
 }
-
-
-_LARGEST_INTEGER = 2**53
-"""Integers up to this one are exact as floats; far larger ones overflow."""
-
-
-def _is_size(value: Any) -> bool:
-    return type(value) is int and value > 0
-
-
-def _is_finite(value: Any) -> bool:
-    if type(value) is int:
-        return abs(value) <= _LARGEST_INTEGER
-    return type(value) is float and math.isfinite(value)
+_RANGES = {"class_position_std": (0, 1000, 0.02), "attention_gain": (0.001, 1000, 1)}
+_MOST = {
+    "width": 65_536, "layers": 1000, "heads": 65_536, "num_classes": 100_000, "rank": 65_536, "max_size": 2**24,
+    "task_width": 2**20, "vocab_size": 2**24, "max_shape[0]": 2**20, "max_shape[1]": 2**20, "max_shape[2]": 255,
+    "max_shape[3]": 255,
+}  # fmt: skip
+"""Largest accepted sizes: a file must not claim sizes that exhaust time or memory."""

@@ -13,13 +13,11 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lgx.hypernet.graph import PRIMITIVES
-from lgx.hypernet.graph_batch import GraphBatch
+from lgx.hypernet.graph import PRIMITIVES, GraphBatch
 from lgx.hypernet.shape_embedding import SizeEmbedding, shape_embedding
-from lgx.hypernet.shortest_paths import MAX_PATH
 
-MAX_DEGREE, MAX_INPUT_DISTANCE = 100, 1000
-"""Largest degree of a node, and largest distance from the input, with an embedding of its own, as in GHN-3."""
+MAX_DEGREE, MAX_INPUT_DISTANCE, MAX_PATH = 100, 1000, 254
+"""Largest degree of a node, distance from the input and path length with an embedding of its own, as in GHN-3."""
 
 
 class EdgeBias(nn.Module):

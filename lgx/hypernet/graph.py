@@ -4,11 +4,15 @@ Nodes are operations and edges follow the forward pass. Shortest-path lengths be
 features.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from lgx.errors import UserError
 
 PRIMITIVES = (
     "max_pool", "avg_pool", "sep_conv", "dil_conv", "conv", "msa", "cse", "sum", "concat", "input", "bias", "bn", "ln",
@@ -20,6 +24,8 @@ Every weight matrix of a ViT or GPT-2 is a ``conv``. A token embedding is one to
 vectors.
 """
 
+CUTOFF = 50
+"""Longest path that is an edge feature, as in GHN-3; longer ones count as missing."""
 Convention = Literal["msa", "plain"]
 """Whether graphs have a node for each attention (``msa``) or not (``plain``)."""
 Form = Literal["linear", "transposed", "table"]
@@ -62,7 +68,7 @@ class Graph:
     Attributes:
         nodes: The N operations; node 0 is the input.
         distances: Length of the shortest path from the node of the row to the node of the column, int16, (N, N),
-            strictly upper triangular; 0 if there is no path or it is longer than the cutoff.
+            strictly upper triangular; 0 if there is no path or it is longer than :data:`CUTOFF`.
     """
 
     nodes: tuple[Node, ...]
@@ -72,3 +78,77 @@ class Graph:
     def ops(self) -> Tensor:
         """Index of each node's operation in :data:`PRIMITIVES`, int64, (N,)."""
         return torch.tensor([PRIMITIVES.index(node.op) for node in self.nodes])
+
+
+def shortest_paths(predecessors: Sequence[Sequence[int]]) -> Tensor:
+    """Lengths of the shortest paths between all pairs of nodes of a directed acyclic graph.
+
+    One pass in topological order suffices: the distance to a node is one more than the smallest distance to any of its
+    predecessors.
+
+    Args:
+        predecessors: For each of the N nodes the nodes with an edge to it; all have a lower index.
+
+    Returns:
+        int16, (N, N), from the node of the row to the node of the column; 0 if there is no path, or one that is longer
+        than :data:`CUTOFF`.
+    """
+    count, far = len(predecessors), np.iinfo(np.int16).max - 1
+    lengths = np.full((count, count), far, dtype=np.int16)
+    for node, before in enumerate(predecessors):
+        for other in before:
+            np.minimum(lengths[:, node], lengths[:, other] + 1, out=lengths[:, node])
+        lengths[node, node] = 0
+    lengths[lengths > CUTOFF] = 0
+    return torch.from_numpy(lengths)
+
+
+@dataclass(frozen=True)
+class GraphBatch:
+    """G graphs, padded to N nodes.
+
+    Attributes:
+        ops: Operation of each node, int64, (G, N).
+        shapes: (out, in, kernel height, kernel width) of each node's parameter, int64, (G, N, 4); zeros without one.
+        distances: Path lengths, int64, (G, N, N).
+        mask: True for nodes, False for padding, (G, N).
+    """
+
+    ops: Tensor
+    shapes: Tensor
+    distances: Tensor
+    mask: Tensor
+
+    @classmethod
+    def from_graphs(cls, graphs: Sequence[Graph]) -> "GraphBatch":
+        """Pad graphs to a batch.
+
+        Args:
+            graphs: G graphs; N is the number of nodes of the largest.
+
+        Raises:
+            UserError: If the list is empty.
+        """
+        if not graphs:
+            raise UserError("a hypernetwork needs at least one architecture, got an empty list")
+        count, most = len(graphs), max(len(graph.nodes) for graph in graphs)
+        ops = torch.zeros(count, most, dtype=torch.long)
+        shapes = torch.zeros(count, most, 4, dtype=torch.long)
+        distances = torch.zeros(count, most, most, dtype=torch.long)
+        mask = torch.zeros(count, most, dtype=torch.bool)
+        for g, graph in enumerate(graphs):
+            n = len(graph.nodes)
+            ops[g, :n] = graph.ops
+            shapes[g, :n] = torch.tensor([_four_sizes(node.shape) for node in graph.nodes])
+            distances[g, :n, :n] = graph.distances
+            mask[g, :n] = True
+        return cls(ops, shapes, distances, mask)
+
+    def to(self, device: torch.device) -> "GraphBatch":
+        """Copy the batch to a device."""
+        return GraphBatch(*(t.to(device) for t in (self.ops, self.shapes, self.distances, self.mask)))
+
+
+def _four_sizes(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape as (out, in, kernel height, kernel width); a vector has one input channel."""
+    return (*shape, 1, 1, 1)[:4] if shape else (0, 0, 0, 0)

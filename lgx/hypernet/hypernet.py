@@ -11,15 +11,13 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, ViTArchitecture
 from lgx.errors import UserError
 from lgx.hypernet.architecture_graph import computational_graph
-from lgx.hypernet.attention_gain import apply_attention_gain
 from lgx.hypernet.config import HypernetConfig
 from lgx.hypernet.conv_decoder import ConvDecoder
 from lgx.hypernet.decoder import Decoder, Target, TargetKind
 from lgx.hypernet.encoder import Encoder
-from lgx.hypernet.graph import Graph, Node, is_token_embedding
-from lgx.hypernet.graph_batch import GraphBatch
+from lgx.hypernet.graph import Graph, GraphBatch, Node, is_token_embedding
 from lgx.hypernet.low_rank_decoder import LowRankDecoder
-from lgx.hypernet.postprocessing import postprocess
+from lgx.hypernet.postprocessing import apply_attention_gain, postprocess
 
 
 class Hypernet(nn.Module):
@@ -198,6 +196,18 @@ class Hypernet(nn.Module):
         if self.config.attention_gain != 1:
             predicted = [apply_attention_gain(parameters, self.config.attention_gain) for parameters in predicted]
         return predicted
+
+    def tiled_parameters(self, graph: Graph) -> list[str]:
+        """Names of the parameters that are tiled because they have more outputs or inputs than ``max_shape``.
+
+        Kernels that are larger than ``max_shape`` are not tiled: GHN-3 interpolates them, LoGAH predicts their full
+        size. The name of a norm's weight also stands for its bias.
+
+        Raises:
+            UserError: If the vocabulary is too large for the decoder.
+        """
+        own = ((node.parameter, node) for node in graph.nodes if node.parameter is not None)
+        return [name for name, node in own if self._target(node, 1).shape[:2] != node.shape[:2]]
 
     def _target(self, node: Node, count: int) -> Target:
         """The target of nodes like this one, cropped to ``max_shape``."""

@@ -7,8 +7,13 @@ attention is always one ``msa`` node, no matter how the model computes it, and a
 node. The bias of a norm has no node of its own.
 """
 
+import logging
+import operator
+import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
+from io import StringIO
 from math import isqrt
 from typing import Any
 
@@ -16,9 +21,7 @@ import torch
 from torch import fx, nn
 
 from lgx.errors import UserError
-from lgx.hypernet.graph import Convention, Graph, Node
-from lgx.hypernet.shortest_paths import shortest_paths
-from lgx.hypernet.torch_export import export_forward
+from lgx.hypernet.graph import Convention, Graph, Node, shortest_paths
 
 TRACEABLE = "convolutions, linear layers, batch and layer norms, position embeddings and class tokens"
 _POOLS = {
@@ -34,7 +37,6 @@ def trace(
     image: tuple[int, int, int],
     convention: Convention = "msa",
     name: str | None = None,
-    cutoff: int = 50,
 ) -> Graph:
     """Trace the graph of a model in eval mode.
 
@@ -47,7 +49,6 @@ def trace(
         image: (C, H, W) of its images.
         convention: ``msa`` gives attention a node, ``plain`` does not.
         name: The model's name for error messages; by default its class.
-        cutoff: Longest path with an edge feature; see :func:`~lgx.hypernet.architecture_graph.computational_graph`.
 
     Returns:
         The graph. Each parameter belongs to one node, except norm biases and class tokens, which have none.
@@ -61,14 +62,14 @@ def trace(
     if repeated:
         raise UserError(f"{name}: cannot be traced: several layers share {_listing(repeated)}")
     builder = _Builder(convention)
-    builder.read(export_forward(model, image, name))
+    builder.read(_exported(model, image, name))
     known = {node.parameter for node in builder.nodes} | builder.without_node
     unused = [p for p, _ in model.named_parameters() if p not in known and p not in builder.refused]
     builder.refused.update(dict.fromkeys(unused, "unused in the forward pass"))
     if builder.refused:
         uses = _listing([f"{parameter} ({op})" for parameter, op in builder.refused.items()])
         raise UserError(f"{name}: cannot be traced: unsupported use of {uses}; supported are {TRACEABLE}")
-    return Graph(tuple(_with_head(builder)), torch.from_numpy(shortest_paths(builder.predecessors, cutoff)))
+    return Graph(tuple(_with_head(builder)), shortest_paths(builder.predecessors))
 
 
 @dataclass(frozen=True)
@@ -283,3 +284,53 @@ def _repeated(model: nn.Module) -> list[str]:
 def _listing(names: list[str], most: int = 3) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def _exported(model: nn.Module, image: tuple[int, int, int], name: str) -> torch.export.ExportedProgram:
+    """Record a forward pass in eval mode, without computing it.
+
+    Args:
+        model: Takes images (B, C, H, W); it may be on any device, ``meta`` included. It is not changed.
+        image: (C, H, W) of its images.
+        name: The model's name for error messages.
+
+    Returns:
+        The recorded program for one image.
+
+    Raises:
+        UserError: If the forward pass fails or depends on the image's values.
+    """
+    first = next(model.parameters(), None)
+    example = torch.empty(1, *image, device=None if first is None else first.device)
+    training = {module: module.training for module in model.modules()}
+    try:
+        with torch.enable_grad(), _silence():  # without gradients some layers take opaque fast paths
+            program = torch.export.export(model.eval(), (example,), strict=False)
+            if any(_writes_in_place(node) for node in program.graph.nodes):
+                program = program.run_decompositions({})
+    except Exception as error:  # any error of the model or of the exporter means that the model cannot be traced
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        reason = "its operations depend on the image's values" if "data-dependent" in lines[0] else lines[0][:200]
+        raise UserError(f"{name}: cannot be traced at {'x'.join(map(str, image))}: {reason}") from error
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+    return program
+
+
+def _writes_in_place(node: fx.Node) -> bool:
+    """Whether a call only writes into a view of another tensor. The graph has no edge to readers of that tensor."""
+    return node.op == "call_function" and not node.users and node.target is not operator.getitem
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Suppress the exporter's log lines, warnings and listings; a failure is raised as an error anyway."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stderr(StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

@@ -13,7 +13,7 @@ from lgx.architectures import (
     parse_architecture,
 )
 from lgx.errors import UserError
-from lgx.hypernet import HypernetConfig, computational_graph, tiled_parameters
+from lgx.hypernet import HypernetConfig, computational_graph
 from lgx.hypernet.functional_forward import functional_forward, functional_forward_with_features
 from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
 from lgx.hypernet.meta_batch import guided_meta_batch_loss, meta_batch_loss
@@ -156,8 +156,8 @@ def test_tokens_share_embeddings_only_where_they_are_tiled():
 
 def test_tables_larger_than_max_shape_are_reported_as_tiled():
     graph = computational_graph(GPT2)
-    assert "transformer.wte.weight" in tiled_parameters(graph, hypernet(layout="aligned").config)
-    assert "transformer.wte.weight" not in tiled_parameters(graph, hypernet(layout="aligned", vocab_size=101).config)
+    assert "transformer.wte.weight" in hypernet(layout="aligned").tiled_parameters(graph)
+    assert "transformer.wte.weight" not in hypernet(layout="aligned", vocab_size=101).tiled_parameters(graph)
 
 
 def test_the_size_of_the_vocabulary_is_checked():

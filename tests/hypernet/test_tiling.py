@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from lgx.architectures import parse_architecture
-from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, tiled_parameters, trace
+from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, trace
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "rank": 4, "max_size": 1024}
 VIT = "depth=3,embed_dim=12,num_heads=3,patch_size=4,img_size=16"
@@ -24,8 +24,9 @@ def test_tiled_parameters_are_the_repeated_ones(decoder, convolutional):
         graph = trace(model, (3, 16, 16))
     else:
         graph = computational_graph(parse_architecture(VIT, num_classes=18))
+    hypernet = Hypernet(config)
     with torch.no_grad():
-        predicted = Hypernet(config).predict_graphs([graph])[0]
+        predicted = hypernet.predict_graphs([graph])[0]
 
     def repeats(name: str) -> bool:
         tensor = predicted[name]
@@ -36,6 +37,6 @@ def test_tiled_parameters_are_the_repeated_ones(decoder, convolutional):
         )
 
     norm_biases = {n.parameter.replace("weight", "bias") for n in graph.nodes if n.op in ("bn", "ln")}
-    named = tiled_parameters(graph, config)
+    named = hypernet.tiled_parameters(graph)
     assert set(named) == {name for name in predicted if name not in norm_biases and repeats(name)}
     assert 0 < len(named) < len(predicted) - len(norm_biases)

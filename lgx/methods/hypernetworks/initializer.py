@@ -15,7 +15,7 @@ from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
 from lgx.host.safety import read_json
-from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, tiled_parameters, trace
+from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, trace
 from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.shape_embedding import ShapeEmbedding
 from lgx.initialization import Head, Initializer, Origin, Sizes
@@ -251,12 +251,11 @@ class HypernetPrediction(Initializer):
 
     def tiled(self, graph: Graph, taken: Collection[str]) -> tuple[str, ...]:
         """One line on the weights that are larger than the hypernetwork's ``max_shape``; none where all fit."""
-        config = self.loaded.config
-        names = [name for name in tiled_parameters(graph, config) if name in taken]
+        names = [name for name in self.loaded.tiled_parameters(graph) if name in taken]
         if not names:
             return ()
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        largest = "x".join(map(str, config.max_shape))
+        largest = "x".join(map(str, self.loaded.config.max_shape))
         what = "weight or bias" if len(names) == 1 else "weights and biases"
         return (
             f"tiled     {len(names)} {what} larger than the hypernetwork's max_shape {largest}: "
