@@ -107,7 +107,7 @@ class Architecture(ABC):
 
     @abstractmethod
     def example_input(self, device: str = "meta") -> Tensor:
-        """One input of the largest size, as a batch of one."""
+        """One input of the largest size, as a batch of one: (1, C, H, W) or (1, N)."""
 
     @property
     def head_prefixes(self) -> tuple[str, ...]:

@@ -51,6 +51,7 @@ def cost_of(architecture: Architecture, way: Way = "whole") -> Cost:
     macs = 0
 
     def add(module: nn.Module, _: Any, output: Tensor) -> None:
+        """Count the MACs of a module from its output, (B, ..., D)."""
         nonlocal macs
         per_element = 4 if isinstance(module, nn.LayerNorm) else module.get_parameter("weight")[0].numel()
         macs += output.numel() * per_element

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Literal
 from lgx.errors import UserError
 
 if TYPE_CHECKING:
-    from lgx.methods.hypernetworks.learngene_maps import Heads
-    from lgx.methods.hypernetworks.task_map import TaskMap
+    from lgx.methods.hypernetworks.task_map import Heads, TaskMap
 
 
 def tasks(
@@ -44,8 +43,7 @@ def tasks(
         UserError: If the learngene has no task conditioning, there are fewer than two tasks, or the place is taken.
     """
     from lgx.components.figures import write_svg
-    from lgx.methods.hypernetworks.learngene_maps import map_learngene
-    from lgx.methods.hypernetworks.task_figure import task_figure
+    from lgx.methods.hypernetworks.task_map import map_learngene, task_figure
 
     _check_svg(out, "lgx analyze tasks", force)
     members = None if archs is None else _parts(archs, ";" if "=" in archs else ",")

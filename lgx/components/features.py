@@ -43,6 +43,7 @@ def read_features(model: Any, images: Tensor) -> tuple[Features, Tensor]:
 
 
 def _patches(model: Any, tokens: Tensor) -> Tensor:
+    """Patch tokens (B, P + N, D) or a feature map, as (B, D, rows, columns)."""
     if tokens.ndim == 4:
         return rearrange(tokens, "b h w d -> b d h w") if getattr(model, "output_fmt", "") == "NHWC" else tokens
     patches = tokens[:, getattr(model, "num_prefix_tokens", 0) :]

@@ -102,5 +102,5 @@ def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -
 
 
 def _are_several(targets: Tensor) -> bool:
-    """Whether targets say for each label whether an example has it; probabilities of one class are floating-point."""
+    """Whether targets are (B, K), each label by itself; shares of one class are floating-point."""
     return targets.ndim == 2 and not targets.is_floating_point()

@@ -179,10 +179,12 @@ class Teacher:
         return other
 
     def _answer(self, part: str, inputs: Tensor, compute: Callable[[Any, Tensor], Answer]) -> Answer:
+        """What the network computes of inputs (B, ...), or what the cache holds of it."""
         model, own = self._model_on(inputs.device), self._renormalized(inputs)
         return self.cache.answer(part, own, partial(compute, model)) if self.cache else compute(model, own)
 
     def _renormalized(self, inputs: Tensor) -> Tensor:
+        """Inputs (B, ...) as the network was trained to read them."""
         return renormalize(inputs, self._task, self._mean, self._std)
 
     def _model_on(self, device: torch.device) -> Any:
@@ -192,6 +194,7 @@ class Teacher:
 
 
 def _before_head(model: Any, images: Tensor) -> Answer:
+    """Features (B, T) of images (B, C, H, W), which the head reads."""
     return (model.forward_head(model.forward_features(images), pre_logits=True),)
 
 

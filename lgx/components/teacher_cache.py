@@ -124,7 +124,7 @@ def _fingerprint(model: nn.Module) -> str:
 
 
 def _keys(part: str, inputs: Tensor) -> list[bytes]:
-    """What identifies the answer to each input: its content, and the precision of the computation."""
+    """What identifies the answer to each of B inputs (B, ...): its content, and the precision of the computation."""
     kind = inputs.device.type
     precision = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else inputs.dtype
     start = hashlib.sha256(f"{part} {kind} {precision} {inputs.dtype} {tuple(inputs.shape[1:])}".encode())

@@ -46,6 +46,7 @@ class ConvDecoder(Decoder):
         return [self._decode(part, target) for part, target in zip(parts, targets, strict=True)]
 
     def _decode(self, x: Tensor, target: Target) -> Tensor:
+        """The raw parameters of one target, (n, ...), from the embeddings of its nodes, (n, D)."""
         match target.kind, target.shape:
             case "head", (classes, inputs, *_):
                 return rearrange(self._head_weights(x, classes, inputs), "n out inp -> n out inp 1 1")

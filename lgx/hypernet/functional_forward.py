@@ -105,6 +105,7 @@ class _Layer(nn.Module):
         return x + cast(Tensor, self.mlp(self.norm2(x)))
 
     def _attention(self, x: Tensor) -> Tensor:
+        """The attention output of all tokens: (B, N, D) -> (B, N, D)."""
         parts = self.attn.qkv(x).chunk(3, dim=-1)
         q, k, v = (rearrange(part, "b n (h d) -> b h n d", h=self.attn.num_heads) for part in parts)
         attended: Tensor = F.scaled_dot_product_attention(q, k, v)
@@ -127,6 +128,7 @@ class _Layer(nn.Module):
 
 
 def _thirds(weight: Tensor) -> list[Tensor]:
+    """The weights of queries, keys and values, (D, D) each, in a fused weight (3 D, D)."""
     if isinstance(weight, LowRankTensor):
         return [LowRankTensor(a, weight.b) for a in weight.a.chunk(3)]
     return list(weight.chunk(3))
@@ -152,11 +154,13 @@ class _ViTWithFeatures(nn.Module):
         self.network = network
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (B, K) of images (B, C, H, W), and the class token (B, D)."""
         tokens = self.network.forward_features(inputs)
         return self.network.forward_head(tokens), tokens[:, 0]
 
 
 class _GPT2WithFeatures(_ViTWithFeatures):
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (B, K) of token ids (B, N), and the features of the last token (B, D)."""
         features = self.network.features(inputs)
         return self.network.score(features), features

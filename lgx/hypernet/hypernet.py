@@ -229,6 +229,7 @@ class Hypernet(nn.Module):
         return Target("head" if node.head else "matrix", (out, inputs, height, width), count)
 
     def _check_task(self, task_embedding: Tensor | None) -> None:
+        """Refuse an embedding that is missing, not expected, or not of shape (T,)."""
         wanted = self.config.task_width
         if (wanted is None) != (task_embedding is None):
             raise UserError(

@@ -84,6 +84,7 @@ class LowRankDecoder(Decoder):
         return self._official(hidden, targets) if self.layout == "official" else self._residual(hidden, targets)
 
     def _residual(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
+        """Layouts ``residual`` and ``aligned``, from hidden features (N, 8 D)."""
         small = rearrange(self.fc3(hidden), "n (two r s) -> two n r s", two=2, r=self.rank)
         small = self.scale * (small + torch.eye(self.rank, dtype=small.dtype, device=small.device))
         counts = [target.count for target in targets]
@@ -98,10 +99,12 @@ class LowRankDecoder(Decoder):
         return decoded
 
     def _tokens(self, target: Target, x_a: Tensor, b: Tensor) -> Factors:
+        """T as A, and B (I + X₁)ᵀ as B, from ``x_a`` (n, r, r) and B (n, columns, r)."""
         a = self.basis_tokens[: target.shape[0]].expand(target.count, -1, -1)
         return _factors(target, a, einsum(b, x_a, "n inp s, n r s -> n inp r"))
 
     def _official(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
+        """Layout ``official``, from hidden features (N, 8 D)."""
         spans = [self._spans_a(target) for target in targets] + [[_span_b(target)] for target in targets]
         # Row i of a factor is the range i r ... (i + 1) r - 1 of the map's outputs, of which each input m has max_size.
         wanted = [
@@ -180,10 +183,12 @@ def _span_b(target: Target) -> Span:
 
 
 def _rows(basis: Tensor, span: Span, mixing: Tensor) -> Tensor:
+    """Rows of a basis (max_size, r), mixed for each node by (n, r, r): (n, rows, r)."""
     return einsum(basis[slice(*span)], mixing, "rows r, n r s -> n rows s")
 
 
 def _factors(target: Target, a: Tensor, b: Tensor) -> Factors:
+    """Factors (n, rows, r) and (n, columns, r) of a matrix."""
     return Factors(a, b, (target.shape[2], target.shape[3]))
 
 

@@ -63,6 +63,7 @@ class LowRankTensor(Tensor):
 
         @cache
         def norms(differentiable: bool) -> tuple[Tensor, ...]:
+            """The norms, a scalar for each matrix; kept apart with and without gradients."""
             together: Tensor = _FrobeniusNorm.apply(a, b)
             return together.unbind()
 
@@ -153,6 +154,7 @@ def _only_last(args: Sequence[Any]) -> bool:
 
 
 def _is_dense_faster(x: Tensor, weight: LowRankTensor) -> bool:
+    """Whether the product is faster for inputs (..., in)."""
     return dense_is_faster(x.numel() // x.shape[-1], weight.a.shape[0], weight.b.shape[1], weight.a.shape[1])
 
 

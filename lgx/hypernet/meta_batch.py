@@ -100,6 +100,7 @@ def guided_meta_batch_loss(
 
 
 def _mean_norms(predicted: Sequence[Mapping[str, Tensor]]) -> Tensor:
+    """Mean over the networks of their sums of norms, a scalar."""
     norms = [torch.stack([frobenius_norm(p) for p in parameters.values()]).sum() for parameters in predicted]
     return torch.stack(norms).mean()
 

@@ -48,12 +48,12 @@ def weight_scale(shape: tuple[int, ...]) -> float:
 
 
 def normalize_norm_weight(raw: Tensor) -> Tensor:
-    """Map raw weights of a norm to values between 0 and 2, element by element (GHN-3)."""
+    """Map raw weights of norms, (n, size), to values between 0 and 2, element by element (GHN-3)."""
     return 2 * torch.sigmoid(0.5 * raw)
 
 
 def normalize_bias(raw: Tensor) -> Tensor:
-    """Map raw biases to values between -1 and 1, element by element (GHN-3)."""
+    """Map raw biases, (n, size), to values between -1 and 1, element by element (GHN-3)."""
     return torch.tanh(0.2 * raw)
 
 
@@ -103,6 +103,7 @@ def postprocess(
 
 
 def _dense(decoded: Tensor | Factors) -> Tensor:
+    """The decoder's output, (n, ...), with factors multiplied."""
     return decoded.to_dense() if isinstance(decoded, Factors) else decoded
 
 
@@ -163,6 +164,7 @@ def apply_attention_gain(parameters: Mapping[str, Tensor], gain: float) -> dict[
 
 
 def _multiplied(tensor: Tensor, factor: float | None) -> Tensor:
+    """A parameter of any shape times a factor, which a low-rank one applies to A."""
     if factor is None:
         return tensor
     return LowRankTensor(tensor.a * factor, tensor.b) if isinstance(tensor, LowRankTensor) else tensor * factor

@@ -74,6 +74,7 @@ class ShapeEmbedding(nn.Module):
 
     @staticmethod
     def _look_up(rows: Tensor, table: nn.Embedding, sizes: Tensor) -> Tensor:
+        """Rows (..., D / 4) of a table for sizes (...), by the row of each size, (largest + 1,)."""
         known = rows[sizes.clamp(max=len(rows) - 1)]
         none = table.num_embeddings - 1
         embedded: Tensor = table(torch.where(sizes > 0, known, none))

@@ -148,12 +148,15 @@ def _runs(start: int, stop: int, size: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _unbind(inputs: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+    """The rows, (n, in) each, of every input (n, rows, in)."""
     return [x.unbind(1) for x in inputs]
 
 
 def _piece_views(slices: Sequence[Tensor], widths: Sequence[Sequence[int]]) -> list[Sequence[Tensor]]:
+    """Views (n, width) of the pieces of every slice (n, stop - start)."""
     return [part.split(list(own), dim=1) for part, own in zip(slices, widths, strict=True)]
 
 
 def _split(joined: Tensor, pieces: Sequence[_Piece], inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The rows of each piece, (n, ...), in what was computed for all of them, (Σ n, ...)."""
     return cast(Sequence[Tensor], joined.split([len(inputs[piece.slice]) for piece in pieces]))

@@ -40,6 +40,7 @@ def narrow(
 
 
 def _narrowed(tensor: Tensor, name: str, source: ViTArchitecture, target: ViTArchitecture, choose: Choice) -> Tensor:
+    """One parameter, any shape, with the chosen elements of each axis of the width."""
     pairs = zip(axes_of(source, name), axes_of(target, name), strict=True)
     for dim, (ours, theirs) in enumerate(pairs):
         if ours is None or theirs is None or ours == theirs:
@@ -71,14 +72,24 @@ def heads_whole(source: Axis, target: Axis) -> list[int]:
     """
     if source.kind != "heads":
         return evenly_spaced(source.size, target.size)
-    widths = source.size // source.heads, target.size // target.heads
-    if target.heads > source.heads or widths[1] > widths[0]:
-        raise UserError(
-            f"{source.owner}: the source has {source.heads} heads of width {widths[0]}, the descendant {target.heads} "
-            f"of {widths[1]}; it must not have more heads or wider ones"
-        )
+    widths = head_widths(source, target)
     within = evenly_spaced(*widths)
     return [head * widths[0] + element for head in evenly_spaced(source.heads, target.heads) for element in within]
+
+
+def head_widths(source: Axis, target: Axis) -> tuple[int, int]:
+    """Width of a head in the source and in the target.
+
+    Raises:
+        UserError: If the target has more heads, or wider ones.
+    """
+    own, wanted = source.size // source.heads, target.size // target.heads
+    if target.heads > source.heads or wanted > own:
+        raise UserError(
+            f"{source.owner}: the source has {source.heads} heads of width {own}, the descendant {target.heads} of "
+            f"{wanted}; it must not have more heads or wider ones"
+        )
+    return own, wanted
 
 
 def evenly_spaced(source: int, target: int) -> list[int]:

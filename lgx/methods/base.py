@@ -26,7 +26,7 @@ from lgx.core.seed import run_seed, seed_step
 from lgx.core.task import Kind, Normalization, Task
 from lgx.errors import UserError
 from lgx.host.failures import blame
-from lgx.methods.checks import check_optimizers, check_resumable, check_share, stored_normalization
+from lgx.methods.checks import check_resumable, check_share, stored_normalization
 from lgx.methods.evaluation import EvaluatedModule
 from lgx.methods.planned_step import PlannedStep
 from lgx.methods.spec import MethodSpec
@@ -130,7 +130,6 @@ class Method(EvaluatedModule):
         self.step_losses: dict[str, Tensor] = {}
         self.epochs_trained, self.start_flops, self.skips_start = 0, 0.0, False
         self.assumed: list[str] | None = None
-        self.resumed_optimizers: list[str] | None = None
         self._label, self._printed = label, {""}
 
     # -- what a subclass provides -------------------------------------------------------------------------------
@@ -321,14 +320,13 @@ class Method(EvaluatedModule):
         """Optimizer over :meth:`trained_groups`; the schedule is stepped after every update.
 
         Raises:
-            UserError: If the run is resumed with another optimizer, or one of its options is refused.
+            UserError: If the optimizer or the schedule refuses one of its options.
         """
         groups, place = self.trained_groups(), "model.optimizer or model.scheduler: a value is refused"
         with blame(place):
             optimizer = self.optimizer(groups)
         if self.trainer.precision != "16-mixed":  # Lightning does not clip the gradients of fused optimizers there
             fuse(optimizer)
-        check_optimizers(self.resumed_optimizers, [type(optimizer).__name__])
         if self.scheduler is None:
             return optimizer
         steps = self.total_steps()
@@ -380,8 +378,7 @@ class Method(EvaluatedModule):
         # An epoch that has begun counts: 0 means untrained, and nothing else.
         fits = self.trainer.state.fn == "fit" and self.global_step > 0
         begun = self.trainer.fit_loop.epoch_progress.current.started if fits else 0  # type: ignore[attr-defined]
-        optimizers = [type(optimizer).__name__ for optimizer in self.trainer.optimizers]
-        checkpoint["lgx"] = self.describe() | {"epochs": max(begun, self.epochs_trained), "optimizers": optimizers}
+        checkpoint["lgx"] = self.describe() | {"epochs": max(begun, self.epochs_trained)}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take over how long the network was trained, and how its images were normalized.
@@ -391,7 +388,6 @@ class Method(EvaluatedModule):
         """
         about = checkpoint.get("lgx", {})
         check_resumable(about, self.method, self.architecture)
-        self.resumed_optimizers = about.get("optimizers")  # compared later, when this run's optimizers are made
         self.epochs_trained = int(about["epochs"])
         if self.follows_normalization and self._trainer is not None and (own := stored_normalization(about)):
             self._follow(own, "the checkpoint's network")

@@ -70,23 +70,6 @@ def check_resumable(about: Mapping[str, Any], method: str, architecture: Archite
         )
 
 
-def check_optimizers(stored: list[str] | None, ours: list[str]) -> None:
-    """Refuse to resume with another optimizer.
-
-    Args:
-        stored: Class names of the checkpoint's optimizers; None where the run begins.
-        ours: Those of the run.
-
-    Raises:
-        UserError: If they differ.
-    """
-    if stored not in (None, ours):
-        raise UserError(
-            f"--ckpt_path: the run was trained with {', '.join(stored)}, not {', '.join(ours)}; resume with the same "
-            f"optimizer"
-        )
-
-
 def stored_normalization(about: Mapping[str, Any]) -> Normalization | None:
     """How the images of a checkpoint's network were normalized; None where unknown, and for texts.
 
@@ -98,19 +81,3 @@ def stored_normalization(about: Mapping[str, Any]) -> Normalization | None:
     schema = {key: TASK[key] for key in ("mean", "std")}
     own = check_fields(about["normalization"], schema, "--ckpt_path: normalization", complete=True)
     return Normalization(tuple(own["mean"]), tuple(own["std"]))
-
-
-def check_same_options(what: str, stored: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint whose network has other options.
-
-    Args:
-        what: Kind of network, for the message.
-        stored: Options in the checkpoint.
-        ours: Options of the run.
-
-    Raises:
-        UserError: If an option differs; the message names all options that differ.
-    """
-    differ = [f"{key} {stored.get(key)} instead of {value}" for key, value in ours.items() if stored.get(key) != value]
-    if differ:
-        raise UserError(f"--ckpt_path: holds {what} with other options: {', '.join(differ)}")

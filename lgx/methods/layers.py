@@ -87,13 +87,8 @@ class LayerExpansion(Initializer):
         """
         architecture = vit_only(architecture, self.method)
         own = vit_only(self.loaded.architecture, self.source)
-        if (ours := _width(architecture)) == (theirs := _width(own)):
+        if _width(architecture) == _width(own):
             return self.loaded.tensors
-        if any(a > b for a, b in zip(ours, theirs, strict=True)):
-            raise UserError(
-                f"{self.source}: its layers have {_words(own)}; the descendant has {_words(architecture)}: only the "
-                f"depth may differ, and width, heads, width of a head and MLP be smaller"
-            )
         return narrow(self.loaded.tensors, own, architecture, heads_whole)
 
 

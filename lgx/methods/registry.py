@@ -138,10 +138,3 @@ def _of_other_packages() -> Iterator[tuple[str, MethodSpec]]:
 def _declared_in(module: Any) -> list[MethodSpec]:
     """The specs that a module holds."""
     return [value for value in getattr(module, "__dict__", {}).values() if isinstance(value, MethodSpec)]
-
-
-__all__ = [
-    "GROUP", "class_path", "find_spec", "imported", "initializer_class", "initializer_classes", "load_all",
-    "looks", "method_class", "method_classes",
-    "names_with_initializer", "spec_of", "specs",
-]  # fmt: skip

@@ -10,7 +10,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.methods.hypernetworks.learngene_maps import map_learngene
+from lgx.methods.hypernetworks.task_map import map_learngene
 from lgx.results.parameters import compare_parameters
 from tests.support.command_line import ARCH, lgx
 from tests.support.task_maps import BASE, CONFIG, EMBEDDINGS, hypernet_of, points_and_words, save_learngene

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lgx.components.losses import distillation_loss
-from lgx.methods.hypernetworks.guidance import feature_divergence, official_feature_divergence
+from lgx.methods.hypernetworks.tal import feature_divergence, official_feature_divergence
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])

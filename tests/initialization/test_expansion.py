@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lgx.errors import UserError
 from lgx.initialization.expansion import cyclic, first_of_stages, random_assigned
 from lgx.initialization.width import evenly_spaced
-from lgx.methods.lsamd.expansion import selected
+from lgx.methods.lsamd.initializer import selected
 
 sizes = st.tuples(st.integers(1, 8), st.integers(0, 12)).map(lambda t: (t[0], t[0] + t[1]))
 orders = st.sampled_from(["front_mid_last", "front_last_mid"])

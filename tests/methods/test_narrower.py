@@ -46,7 +46,7 @@ def test_results_name_the_selected_width(initializer):
 
 @pytest.mark.parametrize("wider", [{"embed_dim": 32}, {"num_heads": 4}, {"num_heads": 1}, {"mlp_ratio": 5.0}])
 def test_a_wider_descendant_is_refused(initializer, wider):
-    with pytest.raises(UserError, match=r"its layers have embed_dim 16, num_heads 2.* be smaller"):
+    with pytest.raises(UserError, match=r"must not (be wider|have more heads)"):
         initialize(NETWORK.replace(**wider), initializer)
 
 

@@ -48,6 +48,7 @@ class Stopwatch:
 
 @torch.inference_mode()
 def _timed(model: torch.nn.Module, images: torch.Tensor) -> float:
+    """Seconds of one forward pass of images (B, C, H, W)."""
     start = time.perf_counter()
     model(images)
     if images.is_cuda:

@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from lgx.architectures import Architecture
+from lgx.architectures import Architecture, ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.errors import UserError
 from lgx.initialization import Initializer, Origin
@@ -24,6 +24,27 @@ class FromSource(Initializer):
         return load_pretrained(self.source)
 
     @property
+    def vit(self) -> ViTArchitecture:
+        """Architecture of the trained network.
+
+        Raises:
+            UserError: If it is no ViT.
+        """
+        return self.loaded.require_vit(self.method)
+
+    def check_depth(self, depth: int) -> None:
+        """Refuse a descendant with more layers than the source.
+
+        Raises:
+            UserError: If ``depth`` is larger.
+        """
+        if depth > self.vit.depth:
+            raise UserError(
+                f"{self.method}: the descendant has {depth} layers, but {self.source} only {self.vit.depth}; choose at "
+                f"most {self.vit.depth}, or a larger source"
+            )
+
+    @property
     def stored_parameters(self) -> int:
         """All parameters of the source."""
         return sum(p.numel() for p in self.loaded.model.parameters())
@@ -43,11 +64,15 @@ class FromSource(Initializer):
             architecture=known,
         )
 
+    def check_heads(self, architecture: Architecture, of_source: Architecture | None = None) -> None:
+        """Refuse another number of heads than the source's: shapes do not depend on it, but attention does.
 
-def check_heads(method: str, source: str, of_source: Architecture, architecture: Architecture) -> None:
-    """Refuse another number of heads: shapes do not depend on it, but the result of attention does."""
-    if of_source.num_heads != architecture.num_heads:
-        raise UserError(
-            f"{method}: {source} has {of_source.num_heads} attention heads, the descendant {architecture.num_heads}; "
-            f"write num_heads={of_source.num_heads} in the architecture"
-        )
+        Raises:
+            UserError: If the descendant's number differs.
+        """
+        heads = (of_source or self.vit).num_heads
+        if heads != architecture.num_heads:
+            raise UserError(
+                f"{self.method}: {self.source} has {heads} attention heads, the descendant {architecture.num_heads}; "
+                f"write num_heads={heads} in the architecture"
+            )

@@ -17,7 +17,7 @@ from lgx.errors import UserError
 from lgx.host.safety import parse_json
 from lgx.initialization import Origin, Sizes
 from lgx.methods.baselines import PRETRAINED
-from lgx.methods.baselines.from_source import FromSource, check_heads
+from lgx.methods.baselines.from_source import FromSource
 
 
 class Pretrained(FromSource):
@@ -106,7 +106,7 @@ class Pretrained(FromSource):
                 f"pretrained: {self.source} has {of_source.depth} layers, the descendant {architecture.depth}; "
                 f"choose the same depth, or weight_selection for a shallower descendant"
             )
-        check_heads("pretrained", self.source, of_source, architecture)
+        self.check_heads(architecture, of_source)
 
 
 def _numbers(metadata: Mapping[str, str], key: str, place: str) -> tuple[float, ...] | None:

@@ -11,14 +11,11 @@ from lgx.initialization import Head, Initializer, Sizes
 class RandomStart(Initializer):
     """The random initialization of timm or transformers."""
 
+    method = "random"
+
     starts_any_model = True
     is_random = True
     reads_source = False
-
-    @property
-    def method(self) -> str:
-        """``random``."""
-        return "random"
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """Nothing: every parameter keeps its random start."""

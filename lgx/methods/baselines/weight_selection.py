@@ -1,9 +1,9 @@
 """Weight selection: evenly spaced elements of a larger network."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import cast
 
-from timm.models.convnext import ConvNeXt
+from timm.models.convnext import ConvNeXt, ConvNeXtStage
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, vit_only
@@ -12,9 +12,101 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Head, Sizes
 from lgx.initialization.expansion import take_layers
-from lgx.initialization.width import evenly, narrow
-from lgx.methods.baselines.convnext_selection import select_convnext, stages_note
+from lgx.initialization.width import evenly, narrow, take_evenly
 from lgx.methods.baselines.from_source import FromSource
+
+
+def select_convnext(source: nn.Module, model: nn.Module, names: tuple[str, str], head: Head) -> dict[str, Tensor]:
+    """Evenly spaced elements of every parameter of the first blocks of each stage.
+
+    Xu et al., "Initializing Models with Larger Ones", ICLR 2024, Sec. 3: in networks of stages, first-N layer selection
+    applies to each stage. timm's ConvNeXts have an MLP of linear layers or of 1 x 1 convolutions, which are the same
+    matrix; one is selected from the other.
+
+    Args:
+        source: The trained ConvNeXt.
+        model: The ConvNeXt to initialize.
+        names: What the user called the source, and the model.
+        head: ``new`` leaves out the classifier.
+
+    Returns:
+        Parameters under the model's names.
+
+    Raises:
+        UserError: If one of them is no ConvNeXt, they are of different kinds, the model is deeper or wider, or a kept
+            head has another number of classes.
+    """
+    larger, smaller = (_convnext(each, name) for each, name in zip((source, model), names, strict=True))
+    _check_depths(larger, smaller, names)
+    tensors, expected = dict(larger.named_parameters()), dict(smaller.named_parameters())
+    classifier: nn.Module = smaller.get_classifier()
+    prefixes = tuple(f"{prefix}." for prefix, module in smaller.named_modules() if module is classifier)
+    if head == "new":
+        expected = {key: parameter for key, parameter in expected.items() if not key.startswith(prefixes)}
+    elif larger.num_classes != smaller.num_classes:
+        raise UserError(
+            f"weight_selection: the head of {names[0]} has {larger.num_classes} classes, {names[1]} "
+            f"{smaller.num_classes}; ask for a new head (`--head {smaller.num_classes}`)"
+        )
+    return _selected(tensors, expected, names, prefixes)
+
+
+def _convnext(model: nn.Module, name: str) -> ConvNeXt:
+    if not isinstance(model, ConvNeXt):
+        raise UserError(
+            f"weight_selection: selects for ViTs, and for timm's ConvNeXts from their own family, but {name} is a "
+            f"{type(model).__name__}; choose a source and an architecture of one family"
+        )
+    return model
+
+
+def _selected(
+    tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], names: tuple[str, str], head: tuple[str, ...]
+) -> dict[str, Tensor]:
+    name, target = names
+    blocks = {key.split(".", 4)[-1] for key in expected if ".blocks." in key}
+    missing = [key for key in expected if key not in tensors]
+    left = [k for k in tensors if k not in expected and not k.startswith(head) and k.split(".", 4)[-1] not in blocks]
+    if missing or left:
+        raise UserError(
+            f"weight_selection: {target} is of another kind of ConvNeXt than {name}: only one of them has "
+            f"{(missing + left)[0]}; choose two of one kind, e.g. convnext_tiny and convnext_atto"
+        )
+    selected = {}
+    for key, parameter in expected.items():
+        tensor = tensors[key].detach()
+        if {tensor.ndim, parameter.ndim} == {2, 4}:  # a linear layer and a 1 x 1 convolution
+            tensor = tensor[:, :, None, None] if tensor.ndim == 2 else tensor.flatten(1)
+        if tensor.ndim != parameter.ndim or any(a < b for a, b in zip(tensor.shape, parameter.shape, strict=True)):
+            raise UserError(
+                f"weight_selection: {target} is wider than {name}: {key} is {tuple(parameter.shape)}, in the source "
+                f"{tuple(tensor.shape)}; choose a narrower model or a larger source"
+            )
+        selected[key] = take_evenly(tensor, tuple(parameter.shape))
+    return selected
+
+
+def _check_depths(source: ConvNeXt, model: ConvNeXt, names: tuple[str, str]) -> None:
+    ours, theirs = depths(model), depths(source)
+    if len(ours) != len(theirs) or any(a > b for a, b in zip(ours, theirs, strict=True)):
+        raise UserError(
+            f"weight_selection: {names[1]} has stages of {_listed(ours)} blocks, but {names[0]} only of "
+            f"{_listed(theirs)}; choose a shallower model or a deeper source"
+        )
+
+
+def depths(model: ConvNeXt) -> list[int]:
+    """Number of blocks of each stage."""
+    return [len(cast(ConvNeXtStage, stage).blocks) for stage in model.stages]
+
+
+def stages_note(source: ConvNeXt, model: ConvNeXt) -> str:
+    """One line on the blocks that were taken."""
+    return f"layers    the first {_listed(depths(model))} blocks of the stages of {_listed(depths(source))}"
+
+
+def _listed(numbers: list[int]) -> str:
+    return "-".join(map(str, numbers))
 
 
 class WeightSelection(FromSource):
@@ -38,26 +130,17 @@ class WeightSelection(FromSource):
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
     """
 
-    @property
-    def method(self) -> str:
-        """``weight_selection``."""
-        return "weight_selection"
+    method = "weight_selection"
 
     def sizes(self) -> Sizes:
         """Neither deeper nor wider than the source."""
-        return Sizes.within(self.loaded.require_vit("weight_selection"))
+        return Sizes.within(self.vit)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """Selected elements of every parameter whose layer exists in the descendant."""
-        of_source = self.loaded.require_vit("weight_selection")
-        architecture = vit_only(architecture, "weight_selection")
-        if architecture.depth > of_source.depth or architecture.embed_dim > of_source.embed_dim:
-            raise UserError(
-                f"weight_selection: {self.source} has {of_source.depth} layers of width {of_source.embed_dim}; "
-                f"the descendant ({architecture.depth} of {architecture.embed_dim}) must not be deeper or wider"
-            )
+        self.check_depth(architecture.depth)
         first = take_layers(self.loaded.tensors, range(architecture.depth))
-        return narrow(first, of_source, architecture, evenly)
+        return narrow(first, self.vit, vit_only(architecture, self.method), evenly)
 
     def starts(self, described: LibraryModel) -> bool:
         """Whether the model is a ConvNeXt of timm."""
@@ -79,7 +162,7 @@ class WeightSelection(FromSource):
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers of the source were taken."""
-        depth = self.loaded.require_vit("weight_selection").depth
+        depth = self.vit.depth
         return (f"layers    {first_layers(vit_only(architecture, 'weight_selection').depth, depth)}",)
 
 

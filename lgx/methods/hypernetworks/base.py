@@ -21,12 +21,17 @@ from lgx.core.seed import run_seed
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.meta_batch import meta_batch_loss
 from lgx.hypernet.shape_embedding import SizeEmbedding
-from lgx.methods.checks import check_at_least, check_same_options
+from lgx.methods.checks import check_at_least
 from lgx.methods.hypernetworks.panel_evaluation import PanelEvaluation
 from lgx.methods.hypernetworks.planned_step import PlannedMetaBatch
+
+MAX_BAD_STEPS = 10
+"""Updates in a row whose gradients are not finite, each of which is skipped, that end a run.
+
+``train/bad_steps`` counts them; an update with finite gradients resets it to 0.
+"""
 
 
 class HypernetMethod(PanelEvaluation):
@@ -49,8 +54,6 @@ class HypernetMethod(PanelEvaluation):
         test_panel: Held-out architectures that the test evaluates; those of ``panel`` by default.
         meta_batch: Architectures per step and process, m.
         gamma: Weight γ of the norms.
-        max_bad_steps: An update whose gradients are not finite is skipped. This many in a row end the run.
-            ``train/bad_steps`` counts them and is reset to 0 by an update with finite gradients.
         width: Embedding width D.
         layers: Graphormer blocks.
         heads: Attention heads of the Graphormer.
@@ -72,7 +75,6 @@ class HypernetMethod(PanelEvaluation):
         test_panel: tuple[str, ...] | None = None,
         meta_batch: int = 1,
         gamma: float = 3e-5,
-        max_bad_steps: int = 10,
         width: int = 128,
         layers: int = 5,
         heads: int = 16,
@@ -82,10 +84,8 @@ class HypernetMethod(PanelEvaluation):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        for option, value, least in (
-            ("meta_batch", meta_batch, 1), ("max_bad_steps", max_bad_steps, 1), ("gamma", gamma, 0),
-        ):  # fmt: skip
-            check_at_least(option, value, least)
+        check_at_least("meta_batch", meta_batch, 1)
+        check_at_least("gamma", gamma, 0)
         if self.drop_rate:
             raise UserError(
                 "model.drop_path_rate, model.dropout: predicted networks have neither stochastic depth nor dropout; "
@@ -93,8 +93,9 @@ class HypernetMethod(PanelEvaluation):
             )
         self._set, self._set_size = set, set_size
         self.panel, self.test_panel = panel, panel if test_panel is None else test_panel
-        self.meta_batch, self.gamma, self.max_bad_steps = meta_batch, gamma, max_bad_steps
+        self.meta_batch, self.gamma = meta_batch, gamma
         self.bad_steps = 0
+        self.decoder_options: dict[str, Any] = {}  # beside max_shape
         self._config_options: dict[str, Any] = {
             "width": width, "layers": layers, "heads": heads, "max_shape": max_shape, "attention_gain": attention_gain,
             "size_embedding": size_embedding,
@@ -139,15 +140,11 @@ class HypernetMethod(PanelEvaluation):
         """The configuration that the constructor's arguments describe."""
         base = self.architecture
         config = HypernetConfig(
-            num_classes=base.num_classes, decoder=self.decoder, **self._config_options, **self.decoder_options()
+            num_classes=base.num_classes, decoder=self.decoder, **self._config_options, **self.decoder_options
         )
         if isinstance(base, GPT2Architecture) and self.decoder == "low_rank" and config.layout != "official":
             config = replace(config, vocab_size=base.vocab_size)
         return config
-
-    def decoder_options(self) -> dict[str, Any]:
-        """Options of the decoder beside ``max_shape``."""
-        return {}
 
     def planned_step(self) -> PlannedMetaBatch:
         """Counts some architectures of the set."""
@@ -204,7 +201,7 @@ class HypernetMethod(PanelEvaluation):
         return Hypernet(self.config)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """A hypernetwork has no logits of its own.
+        """A hypernetwork has no logits for inputs (B, ...) of its own.
 
         Raises:
             UserError: Always; `lgx predict` calls this.
@@ -240,7 +237,7 @@ class HypernetMethod(PanelEvaluation):
         """Skip an update whose gradients are not finite, on all ranks alike; end the run after too many in a row.
 
         Raises:
-            UserError: After ``max_bad_steps`` such updates in a row.
+            UserError: After :data:`MAX_BAD_STEPS` such updates in a row.
         """
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         finite = bool(torch.stack(torch._foreach_norm(gradients)).isfinite().all())
@@ -251,7 +248,7 @@ class HypernetMethod(PanelEvaluation):
         if not finite:
             for parameter in self.parameters():
                 parameter.grad = None
-        if self.bad_steps >= self.max_bad_steps:
+        if self.bad_steps >= MAX_BAD_STEPS:
             raise UserError(
                 f"{self.method}: {self.bad_steps} updates in a row had gradients that are not finite; lower the "
                 f"learning rate, set trainer.gradient_clip_val, or use bf16 instead of fp16"
@@ -278,9 +275,9 @@ class HypernetMethod(PanelEvaluation):
             UserError: If the checkpoint is of another configuration; the sentence names what differs.
         """
         super().on_load_checkpoint(checkpoint)
-        # Read as a configuration, so that options that later versions added have the value that they had then.
-        stored = read_config(checkpoint["lgx"].get("hypernet", {}), "--ckpt_path")
-        check_same_options("a hypernetwork", stored.to_dict(), self.config.to_dict())
+        stored, own = checkpoint["lgx"].get("hypernet", {}), self.config.to_dict()
+        if differ := [f"{key} {stored.get(key)}, not {own[key]}" for key in own if stored.get(key) != own[key]]:
+            raise UserError(f"--ckpt_path: holds a hypernetwork with other options: {', '.join(differ)}")
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The hypernetwork."""

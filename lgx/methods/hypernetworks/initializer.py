@@ -1,9 +1,10 @@
 """The start that a hypernetwork predicts."""
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,60 @@ from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, l
 from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.shape_embedding import ShapeEmbedding
 from lgx.initialization import Head, Initializer, Origin, Sizes
-from lgx.methods.hypernetworks.adjusted_weights import Spectrum, with_noise, with_random_spectrum
+
+Spectrum = Literal["predicted", "random"]
+_IN_A_BLOCK = re.compile(r"(?:^|\.)(?:blocks|layers|h)\..*weight$")
+"""Names of the weights of blocks, as timm, torchvision and transformers write them: no embeddings, no heads."""
+
+
+def with_noise(predicted: Mapping[str, Tensor], share: float, seed: int = 0) -> dict[str, Tensor]:
+    """Add Gaussian noise to every weight of two or more dimensions.
+
+    Args:
+        predicted: Parameters by name.
+        share: Standard deviation of the noise, as a share of each weight's own standard deviation; 0 for none.
+        seed: Seed of the noise.
+    """
+    if not share:
+        return dict(predicted)
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: tensor + share * tensor.std() * torch.randn(tensor.shape, generator=generator)
+        if name.endswith("weight") and tensor.ndim > 1
+        else tensor
+        for name, tensor in predicted.items()
+    }
+
+
+def with_random_spectrum(predicted: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
+    """Give every matrix (rows, columns) of the blocks the singular values of a random start; keep its singular vectors.
+
+    A hypernetwork predicts matrices of low rank: few directions carry almost all of a matrix, and where it repeats its
+    output, some carry nothing; for these the singular vectors are arbitrary. Such a start trains badly. This is ours;
+    the papers train predictions as they are.
+
+    Args:
+        predicted: Parameters by name.
+        seed: Seed of the random start, whose weights follow a truncated normal distribution of deviation 0.02.
+
+    Raises:
+        UserError: If the network has no matrices in blocks, as convolutional ones, or one of them is not finite.
+    """
+    matrices = {name for name, tensor in predicted.items() if _IN_A_BLOCK.search(name) and tensor.ndim == 2}
+    if not matrices:
+        raise UserError("spectrum: this network has no matrices in blocks; leave it out")
+    if wrong := next((name for name in sorted(matrices) if not predicted[name].isfinite().all()), None):
+        raise UserError(f"spectrum: the prediction of {wrong} holds values that are not finite; leave it out")
+    generator = torch.Generator().manual_seed(seed)
+    return {name: _flattened(t, generator) if name in matrices else t for name, t in predicted.items()}
+
+
+def _flattened(matrix: Tensor, generator: torch.Generator) -> Tensor:
+    """The matrix (rows, columns) with the singular values of a random one."""
+    random = nn.init.trunc_normal_(torch.empty_like(matrix, dtype=torch.float64), std=0.02, generator=generator)
+    left, _, right = torch.linalg.svd(matrix.double(), full_matrices=False)
+    flattened: Tensor = (left * torch.linalg.svdvals(random)) @ right
+    return flattened.to(matrix.dtype)
 
 
 class HypernetPrediction(Initializer):
@@ -128,25 +182,33 @@ class HypernetPrediction(Initializer):
         Raises:
             UserError: If no task is named, or its embedding is in neither file or of another width.
         """
-        width = self.loaded.config.task_width
-        if width is None:
+        if self.loaded.config.task_width is None:
             if self.task or self.task_embeddings:
                 raise UserError(f"{self.source}: takes no task embedding; leave out task and task_embeddings")
             return None
-        where, known = self.task_embeddings or self.source, self.known_tasks
-        name = self.task or (task.name if task else None)
-        if name is None and len(known.tensors) == 1:
-            (name,) = known.tensors
+        known, name = self.known_tasks.tensors, self.task or (task.name if task else None)
+        if name is None and len(known) == 1:
+            (name,) = known
+        if name is None and known:
+            where = self.task_embeddings or self.source
+            raise UserError(f"{where}: name the task (--task), one of {', '.join(sorted(known))}")
+        return self.embedding_of(name or "")
+
+    def embedding_of(self, task: str) -> Tensor:
+        """The embedding, (T,), of a task by its name.
+
+        Raises:
+            UserError: If it is unknown or of another width.
+        """
+        width, where, known = self.loaded.config.task_width, self.task_embeddings or self.source, self.known_tasks
         if not known.tensors:
             raise UserError(f"{where}: stores no task embeddings; give a file of `lgx embed` (--task_embeddings)")
-        if name is None:
-            raise UserError(f"{where}: name the task (--task), one of {', '.join(sorted(known.tensors))}")
         if known.width != width:
             raise UserError(
                 f"{where}: has embeddings of {known.width} numbers, but {self.source} was tuned with {width}; make "
                 f"them with the same ancestor"
             )
-        return known.of(name, where)
+        return known.of(task, where)
 
     @property
     def stored_parameters(self) -> int:

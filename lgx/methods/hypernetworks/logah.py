@@ -26,11 +26,7 @@ class LoGAH(HypernetMethod):
 
     def __init__(self, rank: int = 90, max_size: int = 32768, layout: Layout = "official", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
-
-    def decoder_options(self) -> dict[str, Any]:
-        """Rank, size and layout."""
-        return self._decoder_options
+        self.decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
 
     @property
     def method(self) -> str:

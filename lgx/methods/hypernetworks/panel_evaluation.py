@@ -7,19 +7,47 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import torch
 from torch import Tensor
 
-from lgx.architectures import Architecture, name_of
+from lgx.architectures import Architecture, ViTArchitecture, name_of, parse_like
 from lgx.components.metrics import was_measured
 from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
 from lgx.core.task import shared_metric
+from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.functional_forward import functional_forward
 from lgx.methods.base import Method
-from lgx.methods.hypernetworks.panel import make_panel
-from lgx.methods.hypernetworks.task_map import DEPTHS, TaskMap, task_map
+from lgx.methods.hypernetworks.task_map import DEPTHS, TaskMap, task_figure, task_map
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def make_panel(option: str, texts: tuple[str, ...], base: Architecture) -> list[Architecture]:
+    """The architectures of a panel.
+
+    Args:
+        option: Name of the option, for messages.
+        texts: Names or specs.
+        base: Gives classes and the size of the inputs.
+
+    Raises:
+        UserError: If a text is no architecture, reads other inputs than the base, or is given twice.
+    """
+    members: list[Architecture] = []
+    for text in texts:
+        try:
+            member = parse_like(text, base)
+        except UserError as error:
+            raise UserError(f"model.{option}: {error}") from error
+        what, one, other = ("texts", "max_len", "vocab_size")
+        if isinstance(base, ViTArchitecture):
+            what, one, other = ("images", "img_size", "in_chans")
+        if any(getattr(member, key) != getattr(base, key) for key in (one, other)):
+            raise UserError(f"model.{option}: {text} takes other {what} than model.arch; leave out {one} and {other}")
+        members.append(member)
+    if not members or len({name_of(member) for member in members}) < len(members):
+        raise UserError(f"model.{option}: expected at least one architecture, each only once")
+    return members
 
 
 class PanelEvaluation(Method):
@@ -124,8 +152,6 @@ class PanelEvaluation(Method):
         """The map of the tasks after the last validation, where the hypernetwork reads two task embeddings or more."""
         if self._task_map is None:
             return {}
-        from lgx.methods.hypernetworks.task_figure import task_figure
-
         return {"task_map": task_figure(self._task_map)}
 
     def on_test_epoch_end(self) -> None:

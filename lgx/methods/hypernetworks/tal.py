@@ -5,25 +5,102 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lgx.artifacts.learngene import EMBEDDING_PREFIX, Learngene
+from lgx.architectures import Architecture
+from lgx.artifacts.learngene import EMBEDDING_PREFIX, SUFFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.losses import distillation_loss
 from lgx.components.teacher import TeacherRequest
 from lgx.core.batch import Batch
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.low_rank_decoder import Layout
 from lgx.hypernet.meta_batch import Projection, guided_meta_batch_loss
 from lgx.methods.checks import check_positive, check_share
 from lgx.methods.hypernetworks import TAL as SPEC
 from lgx.methods.hypernetworks.base import HypernetMethod
-from lgx.methods.hypernetworks.guidance import feature_divergence, official_feature_divergence
-from lgx.methods.hypernetworks.start import EarlierStage, earlier_stage
+
+
+def feature_divergence(student: Tensor, teacher: Tensor) -> Tensor:
+    """Divergence of a student's projected features from the teacher's features (TAL, Eq. 4).
+
+    ``KL(softmax(E M) ‖ softmax(E_anc))`` over the T features, averaged over the batch.
+
+    Args:
+        student: Projected features E M, (B, T).
+        teacher: Features E_anc of the ancestor, (B, T).
+
+    Returns:
+        Scalar, at least 0.
+    """
+    return F.kl_div(_log_softmax(teacher), _log_softmax(student), log_target=True, reduction="batchmean")
+
+
+def official_feature_divergence(student: Tensor, teacher: Tensor, num_classes: int, temperature: float = 3.0) -> Tensor:
+    """The loss that TAL's official code computes in place of Eq. 4.
+
+    ``τ² Σ KL(softmax(E_anc / τ) ‖ softmax(E M / τ)) / (B K)``. Compared with :func:`feature_divergence`, the two
+    arguments are swapped, a temperature is added, and the sum is divided by the number of logits, B K, which makes the
+    loss negligible for large K.
+
+    Args:
+        student: Projected features E M, (B, T).
+        teacher: Features E_anc of the ancestor, (B, T).
+        num_classes: K.
+        temperature: τ > 0.
+
+    Returns:
+        Scalar, at least 0.
+    """
+    log_probabilities = _log_softmax(student / temperature), _log_softmax(teacher / temperature)
+    total = F.kl_div(*log_probabilities, log_target=True, reduction="sum")
+    return total * temperature**2 / (len(student) * num_classes)
+
+
+def _log_softmax(features: Tensor) -> Tensor:
+    """Log-softmax over the T features, (B, T), in float32."""
+    return features.float().log_softmax(dim=-1)
+
+
+class EarlierStage(NamedTuple):
+    """What a stage needs to know of the one that it starts from.
+
+    Attributes:
+        config: Configuration of its hypernetwork.
+        trained_widths: Widths of the networks that it was trained on; empty where unknown.
+    """
+
+    config: HypernetConfig
+    trained_widths: tuple[int, ...]
+
+
+def earlier_stage(start: str, architecture: Architecture) -> EarlierStage:
+    """The stage that left a learngene file.
+
+    Args:
+        start: Learngene file of a hypernetwork.
+        architecture: Whose inputs the new stage reads.
+
+    Raises:
+        UserError: If the file is no such learngene, or was trained on other inputs.
+    """
+    if not start.endswith(SUFFIX):
+        raise UserError(f"model.start: expected a learngene file (*{SUFFIX}) of TAL, LoGAH or GHN-3, got {start}")
+    learngene = Learngene.load(start)
+    if learngene.hypernet is None:
+        raise UserError(f"model.start: {start} is a learngene of {learngene.method}, not a hypernetwork")
+    own, trained = (getattr(network, "vocab_size", None) for network in (architecture, learngene.architecture))
+    if own != trained:
+        read = ["images" if size is None else f"texts of {size} tokens" for size in (trained, own)]
+        raise UserError(f"model.start: {start} was trained on {read[0]}, but model.arch reads {read[1]}")
+    return EarlierStage(read_config(learngene.hypernet, start), learngene.trained_widths)
+
 
 Guidance = Literal["features", "official", "logits"]
 USUAL_WIDTH = 768
@@ -115,7 +192,7 @@ class TAL(HypernetMethod):
                 f"parameters; give [64, 64, 16, 16], as GHN-3 has"
             )
         self.decoder = decoder
-        self._decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
+        self.decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
         self.ancestor, self.alpha, self.guidance, self.temperature = ancestor, alpha, guidance, temperature
         self.start, self.freeze_encoder, self.loss_temperature = start, freeze_encoder, loss_temperature
         self.task_embeddings, self.cache_ancestor = task_embeddings, cache_ancestor
@@ -177,10 +254,6 @@ class TAL(HypernetMethod):
             return own
         return tuple(sorted({*own, *self.earlier.trained_widths})) if self.earlier.trained_widths else ()
 
-    def decoder_options(self) -> dict[str, Any]:
-        """Rank, size and layout."""
-        return self._decoder_options
-
     @property
     def method(self) -> str:
         """``tal``, or the label, which the learngene and its descendants keep: ``tal_plus``, ``tal_st``."""
@@ -241,6 +314,7 @@ class TAL(HypernetMethod):
         wanted = teacher(batch.inputs) if self.guidance == "logits" else teacher.features(batch.inputs)
 
         def parts(logits: Tensor, features: Tensor) -> Tensor:
+            """Both losses, (2,), of logits (B, K) and features (B, T)."""
             if self.guidance == "logits":
                 guidance = distillation_loss(logits, wanted, self.temperature)
             elif self.guidance == "official":

@@ -11,8 +11,8 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.initialization.expansion import take_layers
-from lgx.methods.baselines.from_source import FromSource, check_heads
-from lgx.methods.lsamd.expansion import Repeat, selected
+from lgx.methods.baselines.from_source import FromSource
+from lgx.methods.lsamd.initializer import Repeat, selected
 
 Rule = Literal["first", "last", "even", "random"]
 
@@ -34,6 +34,8 @@ class LayerChoice(FromSource):
         repeat: ``neighbor`` repeats a stage's last layer, ``cyclic`` the stage's layers in order.
     """
 
+    method = "layer_choice"
+
     def __init__(
         self,
         source: str,
@@ -48,11 +50,6 @@ class LayerChoice(FromSource):
         self.priority: str = priority
         self.repeat: Repeat = repeat
 
-    @property
-    def method(self) -> str:
-        """``layer_choice``."""
-        return "layer_choice"
-
     def named(self, architecture: Architecture) -> str:
         """``layer_choice_even``; ``layer_choice`` for a list."""
         return f"{self.method}_{self.choice}" if self._is_rule else self.method
@@ -64,14 +61,13 @@ class LayerChoice(FromSource):
     @property
     def stored_parameters(self) -> int:
         """Parameters of the layers (without a count all), and of everything outside the layers but the head."""
-        taken = self.chosen(self.loaded.require_vit(self.method).depth)
+        taken = self.chosen(self.vit.depth)
         tensors = take_layers(self.loaded.tensors, taken)
         return sum(tensor.numel() for name, tensor in tensors.items() if not name.startswith("head."))
 
     def sizes(self) -> Sizes:
         """Any depth from the number of layers."""
-        of_source = self.loaded.require_vit(self.method)
-        return Sizes.of_any_depth(of_source, 1 if self._is_rule and self.count is None else len(self.chosen(1)))
+        return Sizes.of_any_depth(self.vit, 1 if self._is_rule and self.count is None else len(self.chosen(1)))
 
     def chosen(self, depth: int) -> list[int]:
         """The ancestor's layers for a descendant of ``depth`` layers, increasing.
@@ -79,7 +75,7 @@ class LayerChoice(FromSource):
         Raises:
             UserError: If they do not exist, or are more than the descendant has.
         """
-        of_source = self.loaded.require_vit(self.method).depth
+        of_source = self.vit.depth
         if not self._is_rule:
             return _listed(self.choice, of_source)
         count = min(depth, of_source) if self.count is None else self.count
@@ -91,7 +87,7 @@ class LayerChoice(FromSource):
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The layers, expanded to the descendant's depth."""
-        check_heads(self.method, self.source, self.loaded.require_vit(self.method), architecture)
+        self.check_heads(architecture)
         layers = self.chosen(architecture.depth)
         places = selected(layers, architecture.depth, self.priority, self.repeat)
         return take_layers(self.loaded.tensors, [layers[place] for place in places])

@@ -1,15 +1,85 @@
 """Expansion of selected layers: LSAMD."""
 
+from collections.abc import Sequence
 from functools import cached_property
+from typing import Literal
 
 from torch import Tensor
 
 from lgx.architectures import Architecture
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.initialization.expansion import take_layers
+from lgx.initialization.expansion import check_depth, take_layers
 from lgx.methods.layers import LayerExpansion
-from lgx.methods.lsamd.expansion import Repeat, selected
+
+Repeat = Literal["neighbor", "cyclic"]
+
+
+def _adjacent_stages(layers: Sequence[int]) -> list[list[int]]:
+    """Stages of selected layers: groups of layers that are adjacent in the ancestor (LSAMD, Fig. 3a).
+
+    Args:
+        layers: Indices of the selected layers in the ancestor, increasing.
+
+    Returns:
+        For each stage the positions in ``layers``, e.g. (0, 3, 4, 6, 7) -> [[0], [1, 2], [3, 4]].
+    """
+    stages: list[list[int]] = []
+    for position, layer in enumerate(layers):
+        if stages and layer == layers[position - 1] + 1:
+            stages[-1].append(position)
+        else:
+            stages.append([position])
+    return stages
+
+
+def selected(
+    layers: Sequence[int], depth: int, priority: str = "last_middle_first", repeat: Repeat = "neighbor"
+) -> list[int]:
+    """Expansion of selected layers (LSAMD, "Building Variable-Sized Des-Nets").
+
+    Every learngene layer is used once, in the ancestor's order. The other ``depth - len(layers)`` layers go to the
+    stages one by one, in the order of ``priority``, which is repeated as often as needed. The paper shows three stages
+    and two rounds. With more stages the middle ones come back to front, as in last-middle-first.
+
+    Args:
+        layers: Indices of the selected layers in the ancestor, increasing.
+        depth: Layers of the descendant, at least ``len(layers)``.
+        priority: Which stages grow, in this order: some of ``first``, ``middle`` and ``last``, joined by ``_``. A
+            single stage is both first and last.
+        repeat: ``neighbor`` repeats a stage's last layer, ``cyclic`` the stage's layers in order.
+
+    Returns:
+        Position in ``layers`` of each layer's source, length ``depth``.
+
+    Raises:
+        UserError: If ``depth`` is below the number of layers, or ``priority`` names no existing stage.
+    """
+    check_depth(len(layers), depth)
+    stages = _adjacent_stages(layers)
+    turn = _turns(priority, len(stages))
+    if not turn and depth > len(layers):
+        raise UserError(
+            f"priority {priority}: the learngene has {len(stages)} stage(s), none in the middle; name first or last"
+        )
+    sizes = [len(stage) for stage in stages]
+    for extra in range(depth - len(layers)):
+        sizes[turn[extra % len(turn)]] += 1
+    if repeat == "cyclic":
+        return [stage[i % len(stage)] for stage, size in zip(stages, sizes, strict=True) for i in range(size)]
+    return [stage[min(i, len(stage) - 1)] for stage, size in zip(stages, sizes, strict=True) for i in range(size)]
+
+
+def _turns(priority: str, num_stages: int) -> list[int]:
+    """Stages in the order in which they grow, each once."""
+    places = {"first": [0], "middle": list(range(num_stages - 2, 0, -1)), "last": [num_stages - 1]}
+    names = priority.split("_")
+    if not set(names) <= places.keys() or len(set(names)) < len(names):
+        raise UserError(
+            f"priority {priority!r}: expected some of first, middle and last, each once, joined by _, e.g. "
+            f"last_middle_first"
+        )
+    return list(dict.fromkeys(stage for name in names for stage in places[name]))
 
 
 class SelectedExpansion(LayerExpansion):

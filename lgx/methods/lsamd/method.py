@@ -26,11 +26,10 @@ from lgx.methods.baselines.pretrained import Pretrained
 from lgx.methods.checks import check_at_least
 from lgx.methods.evaluation import refuse_pixels
 from lgx.methods.lsamd import SPEC
-from lgx.methods.lsamd.gating import Gating, swapped_paths
+from lgx.methods.lsamd.gating import Gating, Preference, SwapRise, swapped_paths
 from lgx.methods.lsamd.planned_step import PlannedSelection
-from lgx.methods.lsamd.preference import Preference, SwapRise
 from lgx.methods.lsamd.selection import SelectionRun, extract
-from lgx.methods.lsamd.super_ancestor import Gate, Routing, SuperAncestor, Token, with_swap_rises_of
+from lgx.methods.lsamd.super_ancestor import Gate, Routing, SuperAncestor, Token
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -118,7 +117,7 @@ class LSAMD(Method):
 
     def figures(self) -> dict[str, "Figure"]:
         """P(h^B|x) by layer and data set in the last validation."""
-        from lgx.methods.lsamd.figure import routing_figure
+        from lgx.methods.lsamd.paths import routing_figure
 
         return {"routing": routing_figure({f"P(base), routed by {self.routing}": self.probabilities})}
 
@@ -290,7 +289,6 @@ class LSAMD(Method):
                 f"--ckpt_path: holds a selection over {', '.join(stored)}, this run is over {', '.join(self.tasks)}; "
                 f"give the same data sets in the same order"
             )
-        checkpoint["state_dict"] = with_swap_rises_of(self.state_dict(), checkpoint["state_dict"])
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene | None:
         """The selected base blocks and all parameters outside the layers; None where τ selects none or all."""

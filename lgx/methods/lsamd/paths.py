@@ -1,17 +1,113 @@
 """The paths of several runs of LSAMD: which base blocks each data set uses, and what two runs have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
-from lgx.methods.lsamd.agreement import Agreement, Chance, against_chance, agreement, ranked_layers
+import numpy as np
+from scipy import stats
+
 from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Whether some layers are used by more data sets, and others by fewer, than if each choice were a coin flip.
+
+    Attributes:
+        statistic: χ² of the usage of the layers against a binomial with the mean share of base blocks.
+        p: Its p-value.
+    """
+
+    statistic: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What two runs have in common.
+
+    Attributes:
+        kappa: Cohen's κ of their paths over all data sets and layers that both have: 1 where all agree, 0 as by chance;
+            None where a run takes one kind of block alone in all layers.
+        rho: Spearman's ρ of their swap profiles, mean over the data sets; None where one did not measure them.
+    """
+
+    kappa: float | None
+    rho: float | None
+
+
+def against_chance(selection: Selection) -> Chance | None:
+    """Compare the usage of layers with a binomial; None where all or no layers use base blocks."""
+    sets, usage = len(selection.paths), np.asarray(selection.usage, float)
+    share = float(usage.mean()) / sets
+    if not 0 < share < 1:
+        return None
+    statistic = float(((usage - sets * share) ** 2).sum() / (sets * share * (1 - share)))
+    return Chance(statistic, float(stats.chi2.sf(statistic, len(usage) - 1)))
+
+
+def agreement(one: Selection, other: Selection) -> Agreement:
+    """Compare two runs over the data sets that both have."""
+    common = [name for name in one.paths if name in other.paths]
+    first, second = ([used for name in common for used in selection.paths[name]] for selection in (one, other))
+    ranked = [name for name in common if name in one.swap_rise and name in other.swap_rise]
+    rhos = [float(stats.spearmanr(one.swap_rise[name], other.swap_rise[name]).statistic) for name in ranked]
+    return Agreement(_kappa(first, second), fmean(rhos) if rhos else None)
+
+
+def _kappa(first: Sequence[bool], second: Sequence[bool]) -> float | None:
+    if len(set(first)) < 2 or len(set(second)) < 2:
+        return None
+    equal = fmean(a == b for a, b in zip(first, second, strict=True))
+    share, other = fmean(first), fmean(second)
+    by_chance = share * other + (1 - share) * (1 - other)
+    return (equal - by_chance) / (1 - by_chance)
+
+
+def ranked_layers(selections: Sequence[Selection]) -> list[int]:
+    """The layers, from the one whose own block is needed least: by the mean rank of their rises over sets and runs.
+
+    Args:
+        selections: Runs that measured swaps; empty gives no layers.
+    """
+    profiles = [stats.rankdata(rise) for selection in selections for rise in selection.swap_rise.values()]
+    return [int(layer) for layer in np.argsort(np.mean(profiles, axis=0), kind="stable")] if profiles else []
+
+
+def routing_figure(preferences: Mapping[str, Mapping[str, Sequence[float]]]) -> "Figure":
+    """Draw a heat map for each selection: a row for each data set, a column for each layer (LSAMD, Fig. 7).
+
+    Args:
+        preferences: Title -> data set -> preference of the base block in each layer, in [0, 1]. Values of at least 0.5,
+            where the base block is used, are marked with a dot.
+    """
+    from matplotlib.figure import Figure
+
+    from lgx.components.figures import plain
+
+    first = next(iter(preferences.values()))
+    layers, height = len(next(iter(first.values()))), max(map(len, preferences.values()))
+    size = (2.2 + 0.32 * layers * len(preferences), 1.3 + 0.32 * height)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(1, len(preferences), squeeze=False)[0]
+    for axes, (title, rows) in zip(panels, preferences.items(), strict=True):
+        image = axes.imshow(list(rows.values()), vmin=0, vmax=1, cmap="RdBu", aspect="equal")
+        used = [(x, y) for y, values in enumerate(rows.values()) for x, value in enumerate(values) if value >= 0.5]
+        axes.scatter([x for x, _ in used], [y for _, y in used], s=9, color="white")
+        axes.set_yticks(range(len(rows)), [plain(task) for task in rows])
+        axes.set_xticks(range(layers))
+        axes.set_xlabel("layer of the ancestor")
+        axes.set_title(plain(title), fontsize="medium")
+    figure.colorbar(image, ax=list(panels), label="base block preferred", shrink=0.8)
+    return figure
 
 
 @dataclass(frozen=True)
@@ -45,8 +141,6 @@ class RunPaths:
 
     def figure(self) -> "Figure":
         """Draw the preferences of all runs side by side (LSAMD, Fig. 7)."""
-        from lgx.methods.lsamd.figure import routing_figure
-
         short = {_title(run): selection for run, selection in self.selections.items()}
         titled = short if len(short) == len(self.selections) else self.selections
         return routing_figure({f"{name} ({s.routing})": s.base_share for name, s in titled.items()})

@@ -33,4 +33,5 @@ class PlannedSelection(PlannedStep):
 
 class _OwnBlocks(SuperAncestor):
     def _majority(self, prefers_base: Tensor) -> bool:
+        """The own block, whatever the images prefer, (B,)."""
         return False

@@ -171,7 +171,7 @@ class SelectionRun:
         for i, task in enumerate(self.about["tasks"]):
             for what in ("base_share", "probability", "swap_rise"):
                 measured = self.state.get(f"branches.{i}.{what}")
-                if measured is None and what == "swap_rise":  # checkpoints of earlier versions
+                if measured is None and what == "swap_rise":  # measured on request
                     continue
                 if measured is None or measured.shape != (architecture.depth,) or layers != architecture.depth:
                     raise UserError(f"{place}: lacks the {what} of {task} in {architecture.depth} layers; {AGAIN}")

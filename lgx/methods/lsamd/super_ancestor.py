@@ -1,7 +1,7 @@
 """The super ancestor of LSAMD: an ancestor whose every layer has a second block for each data set."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, cast
 
@@ -179,7 +179,7 @@ class SuperAncestor(nn.Module):
         return routed + (chosen_p - chosen_p.detach())[:, None, None].to(routed.dtype) * (routed - x).detach()
 
     def _majority(self, prefers_base: Tensor) -> bool:
-        """Whether at least half of the batch prefers the base block; in training, of all processes' batch."""
+        """Whether at least half of the batch prefers the base block, (B,); in training, of all processes' batch."""
         lead = 2 * prefers_base.sum() - len(prefers_base)
         if self.training and dist.is_available() and dist.is_initialized():
             dist.all_reduce(lead)  # in evaluation some processes have fewer batches, so that each counts its own
@@ -196,9 +196,3 @@ def _each_through_its_own(x: Tensor, prefers_base: Tensor, base: Layer, own: Lay
     for chosen, block in ((prefers_base, base), (~prefers_base, own)):
         routed[chosen] = block(x[chosen]).to(x.dtype)
     return routed
-
-
-def with_swap_rises_of(network: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A stored state dict with the swap rises that a network has: missing ones are its own, others go."""
-    own = {name: value for name, value in network.items() if name.endswith(".swap_rise")}
-    return own | {name: value for name, value in stored.items() if name in own or not name.endswith(".swap_rise")}

@@ -39,6 +39,8 @@ class Mimetic(Initializer):
         positions: ``sinusoidal``, or timm's ``random`` start of the position embedding.
     """
 
+    method = "mimetic"
+
     reads_source = False
 
     def __init__(
@@ -56,11 +58,6 @@ class Mimetic(Initializer):
                 raise UserError(f"{option}: expected a number in [0, 1], got {value}")
         self.of_queries, self.of_values = (alpha_qk, beta_qk), (alpha_vo, -beta_vo)
         self.positions: Positions = positions
-
-    @property
-    def method(self) -> str:
-        """``mimetic``."""
-        return "mimetic"
 
     def sizes(self) -> Sizes:
         """Any size."""

@@ -11,7 +11,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from lgx.initialization.expansion import first_of_stages
 from lgx.methods.mini_deit import SPEC
-from lgx.methods.mini_deit.network import MultiplexedAttention, MultiplexedMlp, unknown_part
+from lgx.methods.mini_deit.network import MultiplexedAttention, MultiplexedMlp, is_known
 from lgx.methods.sws.method import SWS
 
 
@@ -54,8 +54,8 @@ class MiniDeiT(SWS):
         """
         network = self.architecture.replace(stages=None).build(drop_rate=self.drop_rate)
         blocks = [cast(Block, block) for block in network.blocks]
-        if (part := unknown_part(blocks[0])) is not None:
-            raise UserError(f"model MiniDeiT: cannot transform {part} of {self.architecture.form}; use SWS or TLEG")
+        if not is_known(blocks[0]):
+            raise UserError(f"model MiniDeiT: cannot transform layers of {self.architecture.form}; use SWS or TLEG")
         prefix = self.architecture.num_prefix_tokens
         for first, size in zip(first_of_stages(self.stages), self.stages, strict=True):
             attention, mlp = cast(Attention, blocks[first].attn), cast(Mlp, blocks[first].mlp)

@@ -53,7 +53,7 @@ class MultiplexedMlp(nn.Module):
         nn.init.zeros_(self.local.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Transform, then the shared layers."""
+        """Transform the tokens, then the shared layers: (B, P + g², D) -> (B, P + g², D)."""
         side = isqrt(x.shape[1] - self.prefix)
         image = rearrange(x[:, self.prefix :], "b (g h) d -> b d g h", g=side)
         moved = rearrange(self.local(image), "b d g h -> b (g h) d")
@@ -62,22 +62,14 @@ class MultiplexedMlp(nn.Module):
         return out
 
 
-def unknown_part(block: nn.Module) -> str | None:
-    """The part of a layer that the transformations do not know, in words; None where they know all.
-
-    They know timm's ``Block`` with ``Attention`` and ``Mlp``, without norms in these.
-    """
+def is_known(block: nn.Module) -> bool:
+    """Whether the transformations know a layer: timm's, whose attention and MLP have no gates and norms."""
     attention, mlp = getattr(block, "attn", None), getattr(block, "mlp", None)
-    if type(block) is not Block or type(attention) is not Attention:
-        return f"the layer {type(block).__name__} with the attention {type(attention).__name__}"
-    if type(mlp) is not Mlp or not isinstance(mlp.fc1, nn.Linear) or not isinstance(mlp.norm, nn.Identity):
-        return f"the MLP {type(mlp).__name__}"
-    if getattr(attention, "gate", None) is not None:
-        return "the gate of the attention"
-    norms = (getattr(attention, name, None) for name in ("q_norm", "k_norm", "norm"))
-    if not all(norm is None or isinstance(norm, nn.Identity) for norm in norms):
-        return "the norms of queries and keys"
-    return None
+    if type(block) is not Block or type(attention) is not Attention or type(mlp) is not Mlp:
+        return False
+    inner = [getattr(attention, name, None) for name in ("q_norm", "k_norm", "norm")] + [mlp.norm]
+    is_plain = all(norm is None or isinstance(norm, nn.Identity) for norm in inner)
+    return is_plain and isinstance(mlp.fc1, nn.Linear) and getattr(attention, "gate", None) is None
 
 
 def _mixed(attention: Tensor, deviation: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from lgx.host.extras import extra
 from lgx.initialization import Sizes
 from lgx.initialization.expansion import take_layers
 from lgx.initialization.width import evenly_spaced
-from lgx.methods.baselines.from_source import FromSource, check_heads
+from lgx.methods.baselines.from_source import FromSource
 
 
 class StructuredPruning(FromSource):
@@ -33,25 +33,17 @@ class StructuredPruning(FromSource):
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
     """
 
-    @property
-    def method(self) -> str:
-        """``structured_pruning``."""
-        return "structured_pruning"
+    method = "structured_pruning"
 
     def sizes(self) -> Sizes:
         """Neither deeper nor wider than the source; of its width, where torch-pruning does not know its parts."""
-        own = self.loaded.require_vit(self.method)
+        own = self.vit
         return Sizes.within(own) if can_be_pruned(own) else Sizes.of_any_depth(own, 1, own.depth)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The parameters that pruning leaves."""
-        own, wanted = self.loaded.require_vit(self.method), vit_only(architecture, self.method).unshared()
-        if wanted.depth > own.depth or wanted.embed_dim > own.embed_dim or wanted.num_heads > own.num_heads:
-            raise UserError(
-                f"{self.method}: {self.source} has {own.depth} layers of width {own.embed_dim} with {own.num_heads} "
-                f"heads; the descendant must have no more, but has {wanted.depth} of {wanted.embed_dim} with "
-                f"{wanted.num_heads}"
-            )
+        own, wanted = self.vit, vit_only(architecture, self.method).unshared()
+        self.check_depth(wanted.depth)
         head = own.embed_dim // own.num_heads
         if wanted.embed_dim != wanted.num_heads * head:
             raise UserError(
@@ -60,7 +52,7 @@ class StructuredPruning(FromSource):
             )
         kept = take_layers(self.loaded.tensors, evenly_spaced(own.depth, wanted.depth))
         if wanted.embed_dim == own.embed_dim and wanted.mlp_ratio == own.mlp_ratio:
-            check_heads(self.method, self.source, own, wanted)
+            self.check_heads(wanted)
             return kept
         if not can_be_pruned(own):
             raise UserError(

@@ -46,7 +46,7 @@ class SWS(Distill):
         return base.replace(depth=sum(self.stages), stages=self.stages)
 
     def ancestor_shares(self, depth: int) -> Tensor:
-        """Every layer of a stage starts from the same ancestor layers, those at the stage's place."""
+        """Every layer of a stage starts from the same ancestor layers, those at the stage's place: (L, depth)."""
         return stage_shares(self.stages, depth, cast(Start, self.start)).repeat_interleave(
             torch.tensor(self.stages), dim=0
         )

@@ -38,7 +38,7 @@ class _LinearlyExpanded:
     """Runs a network of timm whose layers are computed from two."""
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits of the whole network."""
+        """Logits (B, K) of the whole network, of images (B, C, H, W)."""
         return self._run("forward", images, True)
 
     def forward_features(self, images: Tensor) -> Tensor:
@@ -46,11 +46,11 @@ class _LinearlyExpanded:
         return self._run("forward_features", images, True)
 
     def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
-        """Logits of tokens, or what the head reads; no layer is computed for it."""
+        """Logits (B, K) of tokens (B, P + N, D), or what the head reads, (B, D); no layer is computed for it."""
         return self._run("forward_head", x, False, pre_logits=pre_logits)
 
     def _run(self: Any, part: str, inputs: Tensor, layers: bool, **options: bool) -> Tensor:
-        """Run a method of the whole network with its layers computed from the two."""
+        """Run a method of the whole network, (B, ...) -> (B, ...), with its layers computed from the two."""
         (whole,) = self._whole
         if whole.training != self.training:  # train() does not reach a hidden module
             whole.train(self.training)
@@ -73,6 +73,6 @@ class _Parts(nn.Module):
         self.whole = whole
 
     def forward(self, part: str, inputs: Tensor, **options: bool) -> Tensor:
-        """The result of the network's method."""
+        """The result of the network's method, (B, ...) -> (B, ...)."""
         found: Tensor = getattr(self.whole, part)(inputs, **options)
         return found

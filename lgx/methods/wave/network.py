@@ -35,13 +35,13 @@ class FromTemplates(nn.Module):
             self.register_buffer("templates", templates)
 
     def forward(self, scalers: Tensor) -> Tensor:
-        """The matrix."""
+        """The matrix: (T, a, b) -> (a·h, b·w)."""
         blocks = torch.einsum("tab,thw->ahbw", scalers, self.templates)
         matrix: Tensor = rearrange(blocks, "a h b w -> (a h) (b w)")
         return matrix
 
     def right_inverse(self, matrix: Tensor) -> Tensor:
-        """The scalers whose matrix is nearest to the given one, in the Frobenius norm."""
+        """The scalers (T, a, b) whose matrix is nearest to the given one (a·h, b·w), in the Frobenius norm."""
         height, width = self.templates.shape[1:]
         blocks = rearrange(matrix, "(a h) (b w) -> (h w) (a b)", h=height, w=width)
         basis = rearrange(self.templates.detach(), "t h w -> (h w) t")

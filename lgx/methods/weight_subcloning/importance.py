@@ -94,7 +94,7 @@ def on_images(model: nn.Module, architecture: ViTArchitecture, images: Tensor, m
 def _scores(
     seen: Mapping[tuple[str, str], list[Tensor]], outputs: Tensor, measure: Measure
 ) -> dict[tuple[str, str], list[Tensor]]:
-    """Activations, or activations times gradients of the loss."""
+    """Activations (B, N, D), or activations times gradients of the loss of outputs (B, K)."""
     plain = {key: [value.detach() for value in values] for key, values in seen.items()}
     if measure == "activation":
         return plain
@@ -129,6 +129,7 @@ def _recorder(
     seen: dict[tuple[str, str], list[Tensor]], key: tuple[str, str]
 ) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
     def record(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        """Keep what the layer reads, (B, N, D)."""
         seen.setdefault(key, []).append(inputs[0])
 
     return record

@@ -7,7 +7,7 @@ from timm.models.convnext import ConvNeXt
 
 from lgx.errors import UserError
 from lgx.initialization.width import evenly_spaced
-from lgx.methods.baselines.convnext_selection import select_convnext
+from lgx.methods.baselines.weight_selection import select_convnext
 from tests.support.command_line import lgx
 
 NAMES = ("source", "target")

@@ -18,4 +18,3 @@ def test_distillation_reports_its_parts(fit, ancestor, tmp_path):
     assert len(loss) == 3
     assert loss == pytest.approx([0.75 * a + 0.25 * b for a, b in zip(labels, distilled, strict=True)], rel=1e-5)
     assert "val/acc" in events.Tags()["scalars"]
-    assert events.Tensors("config/text_summary")

@@ -17,8 +17,8 @@ from lgx.core.eval_transforms import eval_transform
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.meta_batch import predict_with_projections
 from lgx.hypernet.functional_forward import functional_forward, functional_forward_with_features
+from lgx.hypernet.meta_batch import predict_with_projections
 from lgx.methods import TAL
 from tests.support.command_line import arguments, lgx, python
 from tests.support.images import write_images

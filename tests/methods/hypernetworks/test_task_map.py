@@ -7,8 +7,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.figures import to_svg
 from lgx.core.rows import read_rows
-from lgx.methods.hypernetworks.task_figure import task_figure
-from lgx.methods.hypernetworks.task_map import embed_graphs, project, task_map
+from lgx.methods.hypernetworks.task_map import embed_graphs, project, task_figure, task_map
 from tests.support.command_line import arguments, lgx
 from tests.support.images import write_images
 from tests.support.task_maps import BASE, CLASSES, EMBEDDINGS, FOUR, hypernet_of, points_and_words

@@ -12,9 +12,8 @@ from lgx.architectures import parse_architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.methods.lsamd.agreement import against_chance, agreement, ranked_layers
 from lgx.methods.lsamd.gating import Gating, swapped_paths
-from lgx.methods.lsamd.paths import RunPaths
+from lgx.methods.lsamd.paths import RunPaths, against_chance, agreement, ranked_layers
 from lgx.methods.lsamd.selection import Selection, SelectionRun
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
 from tests.support.command_line import lgx
@@ -226,16 +225,3 @@ def test_analyze_compares_the_selections(selections, tmp_path, capsys):
     assert len(found.agreements) == 3
     assert sorted(found.ranked) == [0, 1, 2]
     assert found.selections[runs[1]].swap_rise.keys() == {"pocket_digits", "pocket_persons"}
-
-
-def test_a_checkpoint_without_swaps_is_read(selections, tmp_path):
-    file = selections / "dear/seed0/checkpoints/best.ckpt"
-    checkpoint = torch.load(file, weights_only=True)
-    for name in [name for name in checkpoint["state_dict"] if name.endswith("swap_rise")]:
-        del checkpoint["state_dict"][name]
-    old = tmp_path / "old.ckpt"
-    torch.save(checkpoint, old)
-    assert SelectionRun.load(old).selection.swap_rise == {}
-    config = selections / "dear/seed0/config.yaml"
-    tested = lgx("validate", f"--config={config}", f"--ckpt_path={old}")
-    assert tested.code == 0, tested.err

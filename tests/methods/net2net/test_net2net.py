@@ -10,8 +10,7 @@ from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization import initialize
-from lgx.methods.net2net.growth import copied_layers
-from lgx.methods.net2net.initializer import Net2Net
+from lgx.methods.net2net.initializer import Net2Net, copied_layers
 from tests.support.command_line import lgx
 
 SMALL = ViTArchitecture(2, 16, 2, patch_size=4, img_size=16, num_classes=5, mlp_ratio=2.0)
