@@ -19,6 +19,7 @@ from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, load
 from lgx.methods import GHN3, HypernetPrediction, LoGAH
 from lgx.methods.hypernetworks.initializer import with_random_spectrum
+from lgx.methods.initializers import initializer_for
 from tests.support.command_line import ARCH, arguments, lgx
 
 PANEL = ["depth=2,embed_dim=16,num_heads=2", "depth=3,embed_dim=24,num_heads=3"]
@@ -157,6 +158,8 @@ def test_a_hypernetwork_file_that_does_not_fit_is_refused(logah, sws, tmp_path):
             load(learngene.tensors, {k: value for k, value in learngene.hypernet.items() if k != key})
     with pytest.raises(UserError, match="does not store the hypernetwork's configuration"):
         load(learngene.tensors)
+    with pytest.raises(UserError, match="a learngene of logah, not of ghn3"):
+        initializer_for(str(logah / "best.learngene.safetensors"), "ghn3")
     with pytest.raises(UserError, match="a learngene of sws, not a hypernetwork"):
         load(sws / "best.learngene.safetensors")
     assert load(learngene.tensors, HypernetConfig(**{**learngene.hypernet, "max_shape": (32, 32, 4, 4)}))
@@ -289,13 +292,6 @@ def test_the_configuration_of_bare_weights_is_read_from_a_file(tmp_path):
     assert result.code == 0, result.err
     (tmp_path / "config.json").write_text(json.dumps({**config.to_dict(), "rank": "four"}))
     assert "rank must be at least 1" in lgx(*init, "--config", tmp_path / "config.json").sentence
-
-
-def test_a_ghn3_file_is_refused_as_logah(logah, tmp_path):
-    learngene = logah / "best.learngene.safetensors"
-    result = lgx("init", "--source", learngene, "--method=ghn3", "--arch=1-Tiny", "--out", tmp_path / "d")
-    assert result.code == 2
-    assert "a learngene of logah, not of ghn3" in result.sentence
 
 
 def test_no_dense_weights_are_held_while_training(images, tmp_path):

@@ -11,7 +11,6 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import LayerChoice, registry
 from lgx.methods.layer_choice.initializer import Rule
-from tests.support.command_line import lgx
 
 ARCH = "depth={},embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 
@@ -83,16 +82,6 @@ def test_everything_outside_the_layers_is_the_ancestors(ancestor):
 def test_impossible_layers_are_refused(ancestor, options, sentence):
     with pytest.raises(UserError, match=sentence):
         layers_of(LayerChoice(ancestor, **options), 2)
-
-
-def test_the_command_line_names_layers(ancestor, tmp_path):
-    out = tmp_path / "descendant"
-    result = lgx(
-        "init", "--method", "layer_choice", "--source", ancestor, "--choice", "0 3 5", "--arch", ARCH.format(3),
-        "--out", out,
-    )  # fmt: skip
-    assert result.code == 0, result.err
-    assert (out / "model.safetensors").is_file()
 
 
 @pytest.mark.parametrize("rule", get_args(Rule))

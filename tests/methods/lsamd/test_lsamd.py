@@ -114,15 +114,6 @@ def test_a_gate_gets_the_gradient_of_its_block_alone_in_image_routing():
     assert gradient[[0, 2, 3]].abs().sum() == 0
 
 
-def test_an_untrained_super_ancestor_computes_the_ancestor():
-    base = parse_architecture(ARCH, num_classes=3).build().eval()
-    net = SuperAncestor(base, [Task("a", 3)], "batch").eval()
-    features = base.forward_head(base.forward_features(images()), pre_logits=True)
-    logits, probabilities = net(images(), 0)
-    assert (probabilities == 0.5).all()
-    torch.testing.assert_close(logits, net.branches[0].head(features))
-
-
 def test_noise_is_drawn_in_training_only():
     adapter, tokens = DatasetAdapter(16), torch.randn(64, 3, 16)
     torch.manual_seed(0)
@@ -274,14 +265,6 @@ def test_a_descendant_gets_the_expanded_layers(learngene, ancestor, options, lay
         name = "attn.qkv.weight"
         assert torch.equal(state[f"blocks.{target}.{name}"], source[f"blocks.{layer}.{name}"])
     assert torch.equal(state["pos_embed"], source["pos_embed"])
-
-
-def test_init_expands_a_learngene_of_selected_layers(learngene, tmp_path, capsys):
-    arch = ARCH.replace("depth=4", "depth=6")
-    out = tmp_path / "d.safetensors"
-    main(["init", f"--source={learngene}", f"--arch={arch}", "--head=5", "--priority=last", f"--out={out}"])
-    assert "lsamd_last" in capsys.readouterr().out
-    assert out.exists()
 
 
 def test_a_learngene_whose_layers_contradict_its_tensors_is_refused(learngene, tmp_path):
