@@ -26,7 +26,7 @@ from lgx.core.seed import run_seed, seed_step
 from lgx.core.task import Kind, Normalization, Task
 from lgx.errors import UserError
 from lgx.host.failures import blame
-from lgx.methods.checks import check_resumable, check_share, stored_normalization
+from lgx.methods.checks import check_option, check_resumable, stored_normalization
 from lgx.methods.evaluation import EvaluatedModule
 from lgx.methods.planned_step import PlannedStep
 from lgx.methods.spec import MethodSpec
@@ -111,7 +111,7 @@ class Method(EvaluatedModule):
         for option, share in (
             ("label_smoothing", label_smoothing), ("drop_path_rate", drop_path_rate), ("dropout", dropout),
         ):  # fmt: skip
-            check_share(option, share)
+            check_option(option, share, 0 <= share < 1, "a share in [0, 1)")
         self.parsed_architecture = parse_for(arch, kind, num_classes)
         if self.parsed_architecture.kind not in self.spec.kinds:
             raise UserError(

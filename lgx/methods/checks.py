@@ -10,39 +10,20 @@ from lgx.core.task import Normalization
 from lgx.errors import UserError
 
 
-def check_share(option: str, value: float, closed: bool = False) -> None:
-    """Refuse a value outside [0, 1), or outside [0, 1] where ``closed``.
+def check_option(option: str, value: float, holds: bool, words: str) -> None:
+    """Refuse a value of an option.
 
     Args:
         option: Name of the option, for the message.
         value: Its value.
-        closed: Whether 1 is allowed.
+        holds: Whether it is accepted.
+        words: What is accepted, e.g. ``a share in [0, 1]``.
 
     Raises:
-        UserError: If the value is out of range.
+        UserError: If it is not accepted.
     """
-    if not (0 <= value < 1 or (closed and value == 1)):
-        raise UserError(f"model.{option}: expected a share in [0, 1{']' if closed else ')'}, got {value}")
-
-
-def check_at_least(option: str, value: float, least: float) -> None:
-    """Refuse a value below ``least``.
-
-    Raises:
-        UserError: If the value is too small.
-    """
-    if value < least:
-        raise UserError(f"model.{option}: expected at least {least:g}, got {value:g}")
-
-
-def check_positive(option: str, value: float | None) -> None:
-    """Refuse zero and negative values; None counts as not given.
-
-    Raises:
-        UserError: If the value is not positive.
-    """
-    if value is not None and value <= 0:
-        raise UserError(f"model.{option}: expected a positive number, got {value:g}")
+    if not holds:
+        raise UserError(f"model.{option}: expected {words}, got {value:g}")
 
 
 def check_resumable(about: Mapping[str, Any], method: str, architecture: Architecture) -> None:

@@ -17,7 +17,7 @@ from lgx.core.batch import Batch
 from lgx.core.task import AGREEMENT, Normalization, Task
 from lgx.errors import UserError
 from lgx.methods.base import Method
-from lgx.methods.checks import check_positive, check_share
+from lgx.methods.checks import check_option
 from lgx.methods.distillation import SPEC
 from lgx.methods.distillation.guidance import (
     add_projection,
@@ -83,8 +83,8 @@ class Distill(Method):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_share("alpha", alpha, closed=True)
-        check_positive("temperature", temperature)
+        check_option("alpha", alpha, 0 <= alpha <= 1, "a share in [0, 1]")
+        check_option("temperature", temperature, temperature > 0, "a positive number")
         self.ancestor, self.alpha, self.temperature, self.guidance = ancestor, alpha, temperature, guidance
         self.cache_ancestor = cache_ancestor
         self.has_labels = self.parsed_architecture.num_classes > 0

@@ -23,7 +23,7 @@ from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.meta_batch import meta_batch_loss
 from lgx.hypernet.shape_embedding import SizeEmbedding
-from lgx.methods.checks import check_at_least
+from lgx.methods.checks import check_option
 from lgx.methods.hypernetworks.panel_evaluation import PanelEvaluation
 from lgx.methods.hypernetworks.planned_step import PlannedMetaBatch
 
@@ -84,8 +84,8 @@ class HypernetMethod(PanelEvaluation):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_at_least("meta_batch", meta_batch, 1)
-        check_at_least("gamma", gamma, 0)
+        check_option("meta_batch", meta_batch, meta_batch >= 1, "at least 1")
+        check_option("gamma", gamma, gamma >= 0, "at least 0")
         if self.drop_rate:
             raise UserError(
                 "model.drop_path_rate, model.dropout: predicted networks have neither stochastic depth nor dropout; "
@@ -212,6 +212,7 @@ class HypernetMethod(PanelEvaluation):
 
     def draw(self, step: int, rank: int) -> list[Architecture]:
         """The architectures of a step."""
+        # The 7 keeps this draw apart from other draws with the same seed, step and rank; a stored run depends on it.
         words = np.random.SeedSequence((run_seed(), step, rank, 7)).generate_state(2)
         rng = random.Random(int(words[0]) << 32 | int(words[1]))
         return [rng.choice(self.set) for _ in range(self.meta_batch)]

@@ -22,7 +22,7 @@ from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.low_rank_decoder import Layout
 from lgx.hypernet.meta_batch import Projection, guided_meta_batch_loss
-from lgx.methods.checks import check_positive, check_share
+from lgx.methods.checks import check_option
 from lgx.methods.hypernetworks import TAL as SPEC
 from lgx.methods.hypernetworks.base import HypernetMethod
 
@@ -180,9 +180,10 @@ class TAL(HypernetMethod):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_share("alpha", alpha, closed=True)
-        check_positive("temperature", temperature)
-        check_positive("loss_temperature", loss_temperature)
+        check_option("alpha", alpha, 0 <= alpha <= 1, "a share in [0, 1]")
+        check_option("temperature", temperature, temperature > 0, "a positive number")
+        if loss_temperature is not None:
+            check_option("loss_temperature", loss_temperature, loss_temperature > 0, "a positive number")
         if freeze_encoder and start is None:
             raise UserError("model.freeze_encoder: a random encoder would stay random; give model.start")
         largest = self._config_options["max_shape"]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from lgx.methods.checks import check_at_least, check_share
+from lgx.methods.checks import check_option
 from lgx.methods.lsamd.super_ancestor import Gate, Token
 
 
@@ -29,8 +29,8 @@ class Gating:
     random_paths: float = 0.0
 
     def __post_init__(self) -> None:
-        check_at_least("price", self.price, 0)
-        check_share("random_paths", self.random_paths)
+        check_option("price", self.price, self.price >= 0, "at least 0")
+        check_option("random_paths", self.random_paths, 0 <= self.random_paths < 1, "a share in [0, 1)")
 
     def random_path(self, step: int, steps: int, depth: int, seed: int) -> list[bool] | None:
         """The block of each layer in one step, True for the base block; None where the adapters choose.

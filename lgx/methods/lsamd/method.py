@@ -23,7 +23,7 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods.base import Method
 from lgx.methods.baselines.pretrained import Pretrained
-from lgx.methods.checks import check_at_least
+from lgx.methods.checks import check_option
 from lgx.methods.evaluation import refuse_pixels
 from lgx.methods.lsamd import SPEC
 from lgx.methods.lsamd.gating import Gating, Preference, SwapRise, swapped_paths
@@ -84,7 +84,7 @@ class LSAMD(Method):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_at_least("threshold", 0.0 if threshold is None else threshold, 0)
+        check_option("threshold", threshold or 0, threshold is None or threshold >= 0, "at least 0")
         if self.mix is not None:
             raise UserError("model.mixup, model.cutmix: mixed images have no data set's own path; leave them at 0")
         if self.drop_rate:

@@ -26,6 +26,7 @@ def linearly_expanded(architecture: ViTArchitecture, drop_path_rate: float = 0.0
     for name, parameter in network.named_parameters():
         if name.startswith(SLOPE) and parameter.ndim == 1:
             nn.init.zeros_(parameter)
+    # A subclass of timm's own class: whatever calls the network's methods (features, heads, export) gets all layers.
     network.__class__ = type("LinearlyExpandedViT", (_LinearlyExpanded, type(network)), {})
     network.depth = architecture.depth
     # A tuple hides it from nn.Module: its parameters have shapes only, and must not be trained, saved or moved.

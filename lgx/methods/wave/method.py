@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from lgx.architectures import ViTArchitecture, vit_only
 from lgx.artifacts.learngene import TEMPLATES, Learngene
 from lgx.errors import UserError
-from lgx.methods.checks import check_positive
+from lgx.methods.checks import check_option
 from lgx.methods.distillation.guidance import without_projection
 from lgx.methods.distillation.method import Distill
 from lgx.methods.wave import SPEC
@@ -47,8 +47,8 @@ class WAVE(Distill):
 
     def __init__(self, templates: str | None = None, number: int = 16, size: int = 64, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_positive("number", number)
-        check_positive("size", size)
+        check_option("number", number, number > 0, "a positive number")
+        check_option("size", size, size > 0, "a positive number")
         self.templates, self.number, self.size = templates, number, size
 
     @cached_property

@@ -82,7 +82,7 @@ def on_images(model: nn.Module, architecture: ViTArchitecture, images: Tensor, m
         for key, values in _scores(seen, outputs, measure).items():
             for value in values:
                 mean = value.abs().double().flatten(0, -2).mean(0)
-                share = mean / mean.mean().clamp_min(1e-300) * len(batch)
+                share = mean / mean.mean().clamp_min(1e-300) * len(batch)  # of an axis without activations 0, not NaN
                 sums[key] = sums.get(key, torch.zeros_like(share)) + share
         stream = [value.detach().double() for value in seen[STREAM]]
         for layer, (before, after) in enumerate(pairwise(stream)):
