@@ -190,5 +190,5 @@ def test_two_processes_train_the_same_as_one(images, tmp_path):
 
 
 def test_its_two_layers_are_refused_as_a_whole_network(learngene_file):
-    with pytest.raises(UserError, match="holds layers of tleg, not a whole network"):
+    with pytest.raises(UserError, match="layers of tleg, not a whole network"):
         load_pretrained(learngene_file)
