@@ -155,6 +155,8 @@ def _prepare_text(module: "TextSet", source: str | None) -> None:
     from data_modules.prepare import link
 
     name, folder = module.info.name, module.folder
+    if source is not None and not Path(source).is_dir():
+        raise UserError(f"--source {source}: is not a folder; give the folder that holds the files of {name}")
     linked = source is not None and not folder.exists()
     if source is None:
         module.prepare_data()
