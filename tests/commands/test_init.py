@@ -120,7 +120,7 @@ MISTAKES = [
     (["--params", "9M"], ("--params 9M",)),
     (["--batch_size", 0], ("batch_size", "at least 1")),
     (["--arch", "depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16"], ("depth 1", "2 layers")),
-    (["--arch", "6-Small"], ("embed_dim 16", "only the depth may differ, and width")),
+    (["--arch", "6-Small"], ("has 384 of embed_dim, the source 16", "choose a narrower")),
     (["--num_classes", 9], ("3 classes", "--head 9")),
     (["--method", "weight_selection"], ("not a whole network",)),
     (["--noise", "0.1"], ("--noise: method sws does not take it; use --method ghn3 or logah",)),
@@ -162,9 +162,7 @@ def test_init_reaches_every_option_of_an_initializer(sws, ancestor, tmp_path):
         assert lgx(*eight, learngene, "--seed", seed, "--out", tmp_path / f"{seed}.safetensors").code == 0
     assert (tmp_path / "1.safetensors").read_bytes() != (tmp_path / "2.safetensors").read_bytes()
     whole = ancestor / "best.learngene.safetensors"
-    result = lgx(
-        *base, whole, "--method", "vanilla_lg", "--layers", 1, "--position", "back", "--num_classes", 3, "--force"
-    )
+    result = lgx(*base, whole, "--method", "vanilla_lg", "--layers", 1, "--num_classes", 3, "--force")
     assert "blocks.2" in next(line for line in result.out.splitlines() if line.startswith("taken"))
     for options, words in [
         ((whole, "--method", "weight_selection", "--layers", 1), "does not take it"),
