@@ -39,12 +39,10 @@ def completion(shell: Literal["bash", "zsh"]) -> None:
 def _copy(parsers: Sequence[argparse.ArgumentParser], target: argparse.ArgumentParser) -> None:
     """Add the options of parsers to a plain one; jsonargparse's own script of all classes takes many minutes."""
     from lgx.training.lightning_internals import option_strings
-    from lgx.training.parser_messages import subclasses
-    from lgx.training.run_parser import BASES
 
-    options = dict.fromkeys(option for parser in parsers for option in option_strings(parser))
-    for option in options:
-        if option not in ("-h", "--help"):
-            kinds = subclasses(BASES[option[2:]]) if option[2:] in BASES else []
-            words: dict[str, Any] = {"choices": sorted(kind.__name__ for kind in kinds)} if kinds else {}
-            target.add_argument(option, **words)
+    for parser in parsers:
+        classes = parser.names()["classes"] if hasattr(parser, "names") else {}
+        for option in option_strings(parser):
+            if option not in ("-h", "--help"):
+                words: dict[str, Any] = {"choices": sorted(classes[option[2:]])} if option[2:] in classes else {}
+                target.add_argument(option, **words)

@@ -8,10 +8,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from docstring_parser import parse as parse_docstring
-from jsonargparse import ArgumentParser
+from jsonargparse import ActionYesNo, ArgumentParser
 
 from lgx.errors import UserError
-from lgx.training.flags import add_flag, normalize
 from lgx.training.parsing import parse
 
 if TYPE_CHECKING:
@@ -73,9 +72,7 @@ def call(
     """
     parameters = inspect.signature(function).parameters
     parser = make_parser(program, function, options)
-    names = [*parameters, *(option.name for option in options or ())]
-    words = normalize(argv, _flags(function), names)
-    parsed: dict[str, Any] = vars(parse(parser, words))
+    parsed: dict[str, Any] = vars(parse(parser, argv))
     # The types of jsonargparse that limit numbers derive from int.
     arguments = {
         name: value + 0 if isinstance(value, int) and not isinstance(value, bool) else value
@@ -115,7 +112,7 @@ def make_parser(
     further = () if options is None else ("options",)
     parser.add_function_arguments(function, as_group=False, skip={*positional, *flags, *further})
     for name, parameter in flags.items():
-        add_flag(parser, name, parameter.default, helps.get(name))
+        parser.add_argument(f"--{name}", action=ActionYesNo, default=parameter.default, help=helps.get(name))
     for option in options or ():
         parser.add_argument(f"--{option.name}", type=option.type, default=None, help=option.help)
     return parser

@@ -29,15 +29,8 @@ KNOWN = (
 )
 """The same, in words."""
 
-_admitted: set[str] = set()
-"""What ``LGX_ALLOW_IMPORTS`` has named so far in this process."""
-_in_force: list[Any] = []
-"""What jsonargparse was given last: whether classes are known, and the packages of ``LGX_ALLOW_IMPORTS``."""
-
-
-def user_packages() -> list[str]:
-    """Packages in ``LGX_ALLOW_IMPORTS=mypackage,other``, as the environment has them now."""
-    return [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
+_in_force: list[str] = []
+"""What jsonargparse was given last, with the packages of ``LGX_ALLOW_IMPORTS``; again takes a tenth of a short run."""
 
 
 def restrict_imports() -> None:
@@ -50,42 +43,20 @@ def restrict_imports() -> None:
     Raises:
         UserError: If that variable is not a list of packages.
     """
-    if _is_in_force(True):
+    own = [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
+    if _in_force == ["*", *own]:
         return
-    allowed, denied = [], ["*"]
+    allowed, denied = [], ["*", *{*_in_force} - {*own}]  # jsonargparse keeps what an earlier call has allowed
     for written, known in _known_classes().items():
         names = known.__module__.split(".")
         # Any package above the module may export the class: a saved configuration has the shortest of these paths.
         allowed += [written, *(".".join([*names[:depth], known.__qualname__]) for depth in range(1, len(names) + 1))]
         denied += [f"{allowed[-1]}.{name}" for name, value in vars(known).items() if _is_function(value)]
-    _restrict(allowed, denied)
-    _in_force[:] = [True, user_packages()]
-
-
-def _is_in_force(with_classes: bool) -> bool:
-    """Whether jsonargparse has what it would be given now; giving it anew takes a tenth of a short run."""
-    return _in_force == [with_classes, user_packages()]
-
-
-def forbid_imports() -> None:
-    """Let no option name a class, except those of the packages in ``LGX_ALLOW_IMPORTS``.
-
-    Raises:
-        UserError: If that variable is not a list of packages.
-    """
-    if not _is_in_force(False):
-        _restrict([], ["*"])
-        _in_force[:] = [False, user_packages()]
-
-
-def _restrict(allowed: list[str], denied: list[str]) -> None:
-    own = user_packages()
-    denied += _admitted - set(own)  # jsonargparse keeps what an earlier call has allowed
     try:
         set_parsing_settings(import_path_denylist=denied, import_path_allowlist=[*allowed, *own])
     except ValueError as error:
         raise UserError(f"LGX_ALLOW_IMPORTS: {' '.join(str(error).split())}") from error
-    _admitted.update(own)
+    _in_force[:] = ["*", *own]
 
 
 @cache

@@ -28,21 +28,18 @@ from lgx.methods.base import Method
 from lgx.training.callbacks import SaveConfig, TrainingHealth
 from lgx.training.callbacks.report import end_of_run
 from lgx.training.configuration import (
+    REFUSED,
     configuration_text,
-    explained,
     instantiate,
     make_parser,
-    method_arguments,
     parse_configuration,
-    refused_values,
 )
 from lgx.training.folder_claim import FolderClaim
 from lgx.training.lightning_internals import find_unused_parameters
 from lgx.training.loggers import RunLoggers
-from lgx.training.run_folder import find_checkpoint, run_place
-from lgx.training.same_run import RunIdentity, StoreIdentity, check_data, package_versions
+from lgx.training.run_folder import find_checkpoint, run_place, write_summary
+from lgx.training.same_run import RunIdentity, check_data, package_versions
 from lgx.training.sources import resolve_sources
-from lgx.training.summary import write_summary
 from lgx.training.trainer_parts import as_list, every_callback, every_plugin
 
 _EVALUATED: dict[str, Loader] = {"validate": "val", "test": "test", "predict": "predict"}
@@ -61,8 +58,10 @@ def run(argv: list[str]) -> None:
     """
     check_job()
     try:
-        with ExitStack() as held, STOP.requeue_noted(), _command_line(argv), explained():
+        with ExitStack() as held, STOP.requeue_noted(), _command_line(argv):
             LgxCLI(argv[0], argv[1:], held).run()
+    except MisconfigurationException as error:  # of Lightning's checks of its arguments
+        raise UserError(" ".join(str(error).split())) from error
     except SystemExit as end:
         if isinstance(end.__context__, KeyboardInterrupt):  # Lightning ends an interrupted run with exit(1)
             raise KeyboardInterrupt from end
@@ -111,20 +110,18 @@ class LgxCLI(LightningCLI):
             keep_freed_memory()
         config.trainer.precision = config.trainer.precision or ("bf16-mixed" if on_gpu else "32-true")
         self.sources = resolve_sources(config, download=self.command == "fit" or config.untrained)
-        self.text = configuration_text(self.run_parser, config)
         versions = {"commit": commit(), **package_versions()}
         files = self.sources.digests() if self.command == "fit" else {}
-        self.identity = StoreIdentity(RunIdentity(self.text, versions=versions, files=files))
+        self.identity = RunIdentity(configuration_text(self.run_parser, config), versions, files)
         self.held.enter_context(non_finite_allowed(config.allow_non_finite))
         writes = self.command == "fit" and not config.trainer.fast_dev_run and _is_first_process()
-        self.claim = self.held.enter_context(
-            FolderClaim(self.run_dir, resumes=config.ckpt_path == "last", overwrite=config.overwrite, writes=writes)
-        )
+        self.claim = FolderClaim(self.run_dir, config.ckpt_path == "last", config.overwrite, writes)
+        self.held.enter_context(self.claim.held())
         self.checkpoint = find_checkpoint(
             self.run_dir, self.command, config.ckpt_path, config.untrained, config.overwrite
         )
         if self.command == "fit":
-            self.checkpoint = self.claim.check(self.checkpoint, self.identity.identity)
+            self.checkpoint = self.claim.check(self.checkpoint, self.identity, self.sources.weights())
 
     def instantiate_classes(self) -> None:
         """Build the data module, the method and the trainer."""
@@ -139,13 +136,14 @@ class LgxCLI(LightningCLI):
         self._monitor(built.checkpoint)
         options: Any = built.trainer
         plugins, self.checkpoint_io = every_plugin(options.plugins)
-        own = [self.identity, self.claim, SaveConfig(self.text, resumed is not None)] if self.command == "fit" else []
+        self.saved = SaveConfig(self.identity, resumed is not None)
+        own = [self.saved, self.claim] if self.command == "fit" else []
         callbacks = every_callback(self.command, self.config, built, self.run_dir, self.health, self.checkpoint_io)
         changed = {
             "default_root_dir": str(self.run_dir), "plugins": plugins, "callbacks": [*own, *callbacks],
             "logger": bool(wanted) and bool(options.fast_dev_run),  # they start when the folder is claimed
         }  # fmt: skip
-        with refused_values():
+        with blame(REFUSED):
             self.trainer = Trainer(**{**options, **changed})
         if self.model.varying_graph:
             find_unused_parameters(self.trainer)
@@ -168,8 +166,7 @@ class LgxCLI(LightningCLI):
         Raises:
             UserError: For a user's mistake, and if the disk is full.
         """
-        arguments: dict[str, Any] = {name: self.config[name] for name in method_arguments(self.command)}
-        arguments["ckpt_path"] = self.checkpoint.path if self.checkpoint else None
+        arguments: dict[str, Any] = {"ckpt_path": self.checkpoint.path if self.checkpoint else None}
         if self.command in ("validate", "test"):
             arguments["verbose"] = False  # Report prints the scores
         started = time.perf_counter()
@@ -210,8 +207,6 @@ class LgxCLI(LightningCLI):
 
     def _before_fit(self) -> None:
         """Read the data, so that mistakes show before anything is replaced; test the start of a new run."""
-        if self.claim.writes:
-            self.loggers.check()
         tested = self.config.test_start or self.config.test_end
         if _is_first_process():
             self.datamodule.prepare_data()
@@ -221,11 +216,12 @@ class LgxCLI(LightningCLI):
             needed: dict[Loader, Any] = {"train": True, "val": self.trainer.limit_val_batches, "test": tested}
             self._check_own_data([loader for loader, needs in needed.items() if needs])
         if self.claim.writes:
-            data, batch = self.datamodule.fingerprint(), self.datamodule.batch_size * self.trainer.world_size
-            if self.claim.resumed is not None:
-                check_data(self.claim.resumed, data, batch, self.run_dir)
+            batch = self.datamodule.batch_size * self.trainer.world_size
+            data = {**self.datamodule.fingerprint(), "data.batch_size x processes": str(batch)}
             # Only this process writes checkpoints, so that the others need no complete identity.
-            self.identity.identity = replace(self.identity.identity, data=data, batch=batch)
+            self.saved.identity = replace(self.identity, data=data)
+            if self.claim.resumed is not None:
+                check_data(self.claim.resumed, self.saved.identity, self.run_dir)
         resumed = self.loggers.step is not None
         if resumed:
             self.held.enter_context(self.loggers.started(self.trainer))  # if one cannot start, the run stays finished

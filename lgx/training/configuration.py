@@ -1,34 +1,50 @@
 """Parse the configuration of a training command, and build the objects that it describes."""
 
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from importlib import resources
+from operator import attrgetter
+from typing import Any, ClassVar
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
-from jsonargparse import ActionConfigFile, ArgumentError, Namespace
+from jsonargparse import ActionConfigFile, ActionYesNo, ArgumentParser, Namespace
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.cli import LightningArgumentParser
+from lightning.pytorch.loggers import Logger
 
-from data_modules import TaskDataModule
+from data_modules import TaskDataModule  # importing the package makes every data module known by its short name
+from data_modules.module_checks import check_options, check_task
 from lgx.components.probes import NEIGHBORS, ProbeName
-from lgx.core.task import Kind
+from lgx.core.names import check_line, check_name
+from lgx.core.seed import check_seed
 from lgx.errors import UserError
+from lgx.host.cache import recall, remember
 from lgx.host.failures import blame
 from lgx.host.startup import silence_known_warnings
+from lgx.initialization import Initializer
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.allowed_imports import restrict_imports
-from lgx.training.flags import normalize
 from lgx.training.lightning_internals import option_strings
-from lgx.training.parser_messages import explain
-from lgx.training.parsing import check_values, use_checked_yaml
-from lgx.training.run_parser import BASES, RunParser
-from lgx.training.value_checks import check_parsed
+from lgx.training.loggers import UNSET
+from lgx.training.option_names import check_names
+from lgx.training.parsing import parse
+
+_RATES = ("model.optimizer.", "model.scheduler.")
+REFUSED = "the configuration holds a value that is refused"
+BASES: dict[str, type] = {
+    "model": Method,
+    "data": TaskDataModule,
+    "model.initializer": Initializer,
+    "trainer.logger": Logger,
+}
+"""Key -> class whose subclasses may be its value."""
 
 _FLAGS = {
     "overwrite": "Replace the run that the folder already holds.",
@@ -39,11 +55,56 @@ _FLAGS = {
 }
 """Boolean options -> help."""
 
-_GIVEN = {
-    "self", "model", "datamodule", "dataloaders", "train_dataloaders", "val_dataloaders", "return_predictions",
-    "verbose",
-}  # fmt: skip
-"""Arguments of the trainer's methods that are no options."""
+
+class RunParser(LightningArgumentParser):
+    """Lightning's parser with flags, and loggers that follow the run. It keeps the errors of classes that it builds.
+
+    Attributes:
+        refused: Classes with their errors, in order; whoever builds clears it.
+        key: By which the names of its options are kept.
+    """
+
+    key: str
+
+    refused: ClassVar[list[tuple[type, Exception]]] = []  # of all: jsonargparse makes further parsers for classes
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.add_instantiator(self._build, object)
+        self.add_instantiator(_wanted, Logger, prepend=True)
+
+    def add_flag(self, name: str, default: bool = False, help: str | None = None) -> None:
+        """Add a boolean option: ``--name``, ``--name=false``, ``--no_name``."""
+        self.add_argument(f"--{name}", action=ActionYesNo, nargs="?", default=default, help=help)
+
+    def add_class_arguments(self, class_type: type, nested_key: str | None = None, *args: Any, **kwargs: Any) -> Any:
+        """Add the arguments of a class; those of Lightning's loggers that name a place have no value of their own."""
+        added = super().add_class_arguments(class_type, nested_key, *args, **kwargs)
+        if issubclass(class_type, Logger):
+            self.set_defaults({key: UNSET[name] for key in added if (name := key.rpartition(".")[2]) in UNSET})
+        return added
+
+    def names(self) -> dict[str, Any]:
+        """Names of all options, with those of every class that may be chosen, and of these classes."""
+        classes = {root: {kind.__name__: kind for kind in _subclasses(base)} for root, base in BASES.items()}
+        options = dict.fromkeys(option.removesuffix("+") for option in option_strings(self))
+        for root, kinds in classes.items():
+            for kind in kinds.values() if root != "trainer.logger" else ():  # whose signatures import their libraries
+                inner = ArgumentParser(exit_on_error=False).add_class_arguments(kind, None, sub_configs=True)
+                options |= dict.fromkeys(f"--{root}.{name}" for name in inner)
+        return {"options": [*options], "classes": {root: [*kinds] for root, kinds in classes.items()}}
+
+    def _build(self, kind: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
+        """Build an object; a data module is checked, which may be of another package."""
+        try:
+            built = kind(*arguments, **options)
+            if isinstance(built, TaskDataModule):
+                check_task(type(built).__name__, built.task)
+                check_options(built)
+            return built
+        except Exception as error:
+            self.refused.append((kind, error))  # type: ignore[arg-type]
+            raise
 
 
 def make_parser(command: str, extra: type | None = None) -> RunParser:
@@ -58,7 +119,6 @@ def make_parser(command: str, extra: type | None = None) -> RunParser:
     """
     silence_known_warnings()
     registry.load_all()
-    use_checked_yaml()
     restrict_imports()
     return _new_parser(command, extra)
 
@@ -73,6 +133,7 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
         exit_on_error=False,
         allow_abbrev=False,  # an abbreviation would let a misspelt option pass
     )
+    parser.key = command if extra is None else f"{command}-{extra.__name__}"
     parser.add_argument("-c", "--config", action=ActionConfigFile, help="Configuration file in YAML.")
     parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of the run; false sets none.")
     parser.add_lightning_class_args(Trainer, "trainer")
@@ -84,9 +145,6 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
     if extra is not None:
         _add_fields(parser, extra)
     _link(parser)
-    parser.add_method_arguments(Trainer, command, skip=_GIVEN)
-    if extra is None:
-        parser.keep_names(command)
     return parser
 
 
@@ -100,11 +158,11 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     Raises:
         UserError: For any mistake in them, in one sentence.
     """
-    check_values(argv)
-    words = normalize(argv, parser.flags)
-    with explained(parser):
-        config: Namespace = parser.parse_args(words)
-    check_parsed(config)
+    if recall(f"options-{parser.key}") is None:
+        remember(f"options-{parser.key}", parser.names())
+    check_names(parser.key, argv)
+    config = parse(parser, argv)
+    _check_values(config)
     return config
 
 
@@ -123,7 +181,7 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
         UserError: If a value is refused.
     """
     parser.refused.clear()
-    with refused_values():
+    with blame(REFUSED):
         try:
             built: Namespace = parser.instantiate_classes(config)
             return built
@@ -150,41 +208,6 @@ def configuration_text(parser: RunParser, config: Namespace) -> str:
     return str(parser.dump(config, skip_unset=False, skip_validation=True))
 
 
-def method_arguments(command: str) -> list[str]:
-    """Arguments of the trainer's method that a configuration gives."""
-    return [name for name in inspect.signature(getattr(Trainer, command)).parameters if name not in _GIVEN]
-
-
-@contextmanager
-def explained(parser: RunParser | None = None) -> Iterator[None]:
-    """Turn the messages of jsonargparse and of Lightning's checks of its arguments into one sentence.
-
-    Args:
-        parser: Whose options are suggested in place of unknown ones.
-
-    Raises:
-        UserError: In place of their errors.
-    """
-    try:
-        yield
-    except ArgumentError as error:
-        options = option_strings(parser) if parser else []
-        raise UserError(explain(str(error), BASES, options, "--help-all")) from error
-    except MisconfigurationException as error:
-        raise UserError(explain(str(error))) from error
-
-
-@contextmanager
-def refused_values() -> Iterator[None]:
-    """Attribute every error to the configuration: its values are given to classes of other packages.
-
-    Raises:
-        UserError: In place of any other error.
-    """
-    with blame("the configuration holds a value that is refused"), explained():
-        yield
-
-
 def _add_run_options(parser: RunParser) -> None:
     """Add lgx's own options: the run's folder, flags and best checkpoint."""
     parser.add_argument("--runs_dir", type=str, default="runs", help="Folder of all experiments.")
@@ -192,6 +215,8 @@ def _add_run_options(parser: RunParser) -> None:
     parser.add_argument("--name", type=str | None, default=None, help="Name of the run; the method's by default.")
     for name, text in _FLAGS.items():
         parser.add_flag(name, help=text)
+    text = "Checkpoint to resume or to evaluate: best or last of the run, or a file."
+    parser.add_argument("--ckpt_path", type=str | None, default=None, help=text)
     parser.add_argument("--save_every", type=int | None, default=None, help="Save last.ckpt every so many steps, too.")
     parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
 
@@ -212,21 +237,67 @@ def _add_fields(parser: RunParser, extra: type) -> None:
         parser.add_flag(field.name, field.default is True, helps.get(field.name))
 
 
+def _subclasses(base: type) -> list[type]:
+    """All subclasses of a class in lgx and Lightning, at any depth, that users can choose.
+
+    Those of other packages may change while lgx does not. Lightning has some that it does not export.
+    """
+    exported = vars(sys.modules[base.__module__.rpartition(".")[0]])
+    found: list[type] = []
+    kinds: list[type] = base.__subclasses__()
+    for kind in kinds:
+        package = kind.__module__.split(".")[0]
+        is_known = package in ("lgx", "data_modules") or (package == "lightning" and kind.__name__ in exported)
+        is_open = not inspect.isabstract(kind) and not kind.__name__.startswith("_")
+        found += [*([kind] if is_known and is_open else []), *_subclasses(kind)]
+    return found
+
+
 def _link(parser: RunParser) -> None:
     """Tell the data of the run's seed, and the method of the data."""
     parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=_seed)
-    parser.link_arguments("data", "model.init_args.num_classes", compute_fn=_num_classes, apply_on="instantiate")
-    parser.link_arguments("data", "model.init_args.kind", compute_fn=_kind, apply_on="instantiate")
+    parser.link_arguments(
+        "data", "model.init_args.num_classes", compute_fn=attrgetter("num_classes"), apply_on="instantiate"
+    )
+    parser.link_arguments("data", "model.init_args.kind", compute_fn=attrgetter("task.kind"), apply_on="instantiate")
+
+
+def _check_values(config: Namespace) -> None:
+    """Refuse values that would fail later, without their key, or write outside the run's folder.
+
+    Raises:
+        UserError: If there is one; the message names its key.
+    """
+    if not isinstance(config.seed_everything, bool):
+        check_seed(config.seed_everything, "--seed_everything")
+    check_line(config.runs_dir, "--runs_dir")
+    check_name(config.experiment, "--experiment")
+    if config.name is not None:
+        check_name(config.name, "--name")
+    for place, value in _values(config.as_dict()):
+        if place.endswith((".filename", ".sub_dir")) and isinstance(value, str):
+            check_name(value, place)
+        elif isinstance(value, float) and (math.isnan(value) or (math.isinf(value) and place.startswith(_RATES))):
+            raise UserError(f"{place}: expected a finite number, got {value}")
+
+
+def _values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """All values with their keys as the command line spells them."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _values(inner, place if key == "init_args" else f"{place}.{key}" if place else str(key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _values(inner, place)
+    else:
+        yield place, value
+
+
+def _wanted(kind: type[Logger], /, **options: Any) -> "partial[Logger]":
+    """A logger that is built later, because some write or connect when they are built."""
+    return partial(kind, **options)
 
 
 def _seed(seed: int | bool) -> int:
     """The seed; ``true`` and ``false`` are Lightning's words for 0 and for none."""
     return 0 if isinstance(seed, bool) else seed
-
-
-def _num_classes(data: TaskDataModule) -> int:
-    return data.num_classes
-
-
-def _kind(data: TaskDataModule) -> Kind:
-    return data.task.kind

@@ -6,11 +6,9 @@ before, for whatever reason, the earlier run is moved back.
 
 import re
 import shutil
-import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
@@ -18,11 +16,10 @@ from lgx.artifacts.learngene import SUFFIX
 from lgx.errors import UserError
 from lgx.host.locks import run_lock
 from lgx.host.safety import load_plain
-from lgx.training.run_folder import Checkpoint
-from lgx.training.same_run import RunIdentity, check_configuration, check_optimizer, flat_options
-from lgx.training.summary import SUMMARY, is_complete
+from lgx.training.run_folder import SUMMARY, Checkpoint, is_complete
+from lgx.training.same_run import RunIdentity, check_configuration, check_optimizer
 
-_OLD, _TRASH = ".old", ".tmp"
+_ASIDE, _TRASH = ".old", ".old.tmp"
 """Ends of the names of a whole folder that was moved aside, and of one that is being deleted."""
 
 _WRITTEN = re.compile(
@@ -32,10 +29,6 @@ _WRITTEN = re.compile(
     r"|(.*/)?\.[^/]*\.(tmp|lock)(/.*)?|lightning_logs/.*"
 )
 """Files of a run folder that lgx, Lightning or a logger has written."""
-
-
-_NO_INPUTS = ("ckpt_path", "trainer.logger")
-"""Beginnings of the keys that name no files that the new run reads."""
 
 
 class FolderClaim(Callback):
@@ -54,33 +47,29 @@ class FolderClaim(Callback):
     def __init__(self, folder: Path, resumes: bool, overwrite: bool, writes: bool) -> None:
         self.folder, self.resumes, self.overwrite, self.writes = folder, resumes, overwrite, writes
         self.resumed: RunIdentity | None = None
-        self._aside: _Aside | None = None
-        self._held = ExitStack()
         self._replaces = False
         self._is_unchanged = False
 
-    def __enter__(self) -> Self:
-        with ExitStack() as held:
-            if self.writes:
-                held.enter_context(run_lock(self.folder))
-                held.callback(self._restore)
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder in the block; an earlier run that is still aside at its end is put back."""
+        if not self.writes:
+            yield
+            return
+        with run_lock(self.folder):
+            recover(self.folder)
+            try:
+                yield
+            finally:
                 recover(self.folder)
-            self._held = held.pop_all()
-        return self
 
-    def __exit__(self, *error: Any) -> None:
-        self._held.__exit__(*error)
-
-    def _restore(self) -> None:
-        if self._aside is not None:
-            self._aside.restore()
-
-    def check(self, checkpoint: Checkpoint | None, now: RunIdentity) -> Checkpoint | None:
+    def check(self, checkpoint: Checkpoint | None, now: RunIdentity, inputs: Mapping[str, Path]) -> Checkpoint | None:
         """Compare the run with its configuration, or the folder with a new run; nothing is changed yet.
 
         Args:
             checkpoint: The checkpoint that training is to start from.
             now: What identifies the run that is configured now, as far as it is known without its data.
+            inputs: Option -> the file of weights that it names.
 
         Returns:
             The checkpoint; None if the run in the folder is another one and may be replaced.
@@ -93,10 +82,10 @@ class FolderClaim(Callback):
                 return checkpoint
             checkpoint = None
         elif checkpoint is not None and checkpoint.identity is not None:
-            check_optimizer(checkpoint.identity, now.config, checkpoint.path)
+            check_optimizer(checkpoint.identity, now, checkpoint.path)
         if self.writes:
             check_claim(self.folder, self.overwrite, self.resumes)
-            check_inputs(self.folder, flat_options(load_plain(now.config)))
+            check_inputs(self.folder, inputs)
             self._replaces = True
         return checkpoint
 
@@ -127,16 +116,30 @@ class FolderClaim(Callback):
         return is_complete(self.folder) and (tested or not test_end)
 
     def begin(self) -> None:
-        """Move an earlier run aside, or mark the resumed run as unfinished."""
-        if self.writes and self._replaces:
-            self._aside = _Aside(self.folder)
-        elif self.writes:
+        """Move an earlier run aside, or mark the resumed run as unfinished.
+
+        Raises:
+            UserError: If it cannot be moved.
+        """
+        if not self.writes:
+            return
+        if not self._replaces:
             (self.folder / SUMMARY).unlink(missing_ok=True)
+        elif self.folder.is_dir():
+            folder = self.folder.resolve()  # the target of a symbolic link moves, and the link stays
+            try:
+                folder.rename(_beside(folder, _ASIDE))
+                folder.mkdir()
+            except OSError as error:
+                raise UserError(f"{folder}: cannot be replaced ({error.strerror}); give another --name") from error
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Delete the run that was replaced."""
-        if self._aside is not None:
-            self._aside.delete()
+        folder = self.folder.resolve()
+        if self._replaces and _beside(folder, _ASIDE).is_dir():
+            # In one step, because a folder that is deleted in part must not be put back.
+            _beside(folder, _ASIDE).rename(_beside(folder, _TRASH))
+            shutil.rmtree(_beside(folder, _TRASH), ignore_errors=True)
 
 
 def check_claim(folder: Path, overwrite: bool, resumes: bool) -> None:
@@ -166,84 +169,33 @@ def check_claim(folder: Path, overwrite: bool, resumes: bool) -> None:
         )
 
 
-def check_inputs(folder: Path, options: Mapping[str, Any]) -> None:
+def check_inputs(folder: Path, inputs: Mapping[str, Path]) -> None:
     """Refuse options that name files of the run that is to be replaced.
 
     Args:
         folder: The run's folder.
-        options: Key -> value of the configuration.
+        inputs: Option -> file.
 
     Raises:
-        UserError: If a value is a path in the folder.
+        UserError: If a file lies in the folder.
     """
-    place = folder.resolve()
-    for key, value in options.items():
-        if key.startswith(_NO_INPUTS):
-            continue
-        if isinstance(value, str) and "\0" not in value and len(value) < 4096:
-            path = Path(value).resolve()
-            if path != place and place in path.parents:
-                raise UserError(f"{key}: {value} belongs to the run that --overwrite replaces; copy it, or give --name")
-
-
-class _Aside:
-    """The earlier content of a run folder, moved aside.
-
-    Args:
-        folder: The run's folder; nothing happens if it does not exist.
-
-    Raises:
-        UserError: If it cannot be moved.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder.resolve()  # the target of a symbolic link moves, and the link stays
-        self._old: Path | None = None
-        if self.folder.is_dir():
-            old = self.folder.parent / f".{self.folder.name}.{uuid.uuid4().hex[:8]}{_OLD}"
-            try:
-                self.folder.rename(old)
-                self.folder.mkdir()
-            except OSError as error:
-                raise UserError(f"{folder}: cannot be replaced ({error.strerror}); give another --name") from error
-            self._old = old
-
-    def restore(self) -> None:
-        """Move the earlier content back, unless it was deleted."""
-        if self._old is not None:
-            _put_back(self._old, self.folder)
-            self._old = None
-
-    def delete(self) -> None:
-        """Delete the earlier content."""
-        if self._old is not None:
-            trash = self._old.with_suffix(_TRASH)
-            self._old.rename(trash)  # in one step, because a folder that is deleted in part must not be restored
-            self._old = None
-            shutil.rmtree(trash, ignore_errors=True)
-            if trash.exists():
-                print(f"note       {trash} could not be deleted; remove it")
+    for option, file in inputs.items():
+        if folder.resolve() in file.resolve().parents:
+            raise UserError(f"{option}: {file} belongs to the run that --overwrite replaces; copy it, or give --name")
 
 
 def recover(folder: Path) -> None:
-    """Finish what a killed process left: put back a run that was moved aside, and delete what was being deleted.
+    """Put back a run that was moved aside, and delete what was being deleted, also by a process that was killed.
 
     Args:
         folder: The run's folder, whose lock this process holds.
     """
     folder = folder.resolve()
-    for trash in _siblings(folder, _TRASH):
-        shutil.rmtree(trash, ignore_errors=True)
-    for old in _siblings(folder, _OLD):
-        _put_back(old, folder)
+    shutil.rmtree(_beside(folder, _TRASH), ignore_errors=True)
+    if (aside := _beside(folder, _ASIDE)).is_dir():
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.rename(folder)
 
 
-def _put_back(old: Path, folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    old.rename(folder)
-
-
-def _siblings(folder: Path, suffix: str) -> Iterator[Path]:
-    if folder.parent.is_dir():
-        pattern = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]{{8}}{re.escape(suffix)}")
-        yield from [path for path in folder.parent.iterdir() if pattern.fullmatch(path.name) and path.is_dir()]
+def _beside(folder: Path, suffix: str) -> Path:
+    return folder.with_name(f".{folder.name}{suffix}")

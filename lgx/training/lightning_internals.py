@@ -5,17 +5,10 @@ Each function says why there is no public way, and what happens if the member is
 """
 
 from argparse import ArgumentParser
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # commands that do not train read command lines with this module, and need no Lightning
-    from lightning.pytorch import LightningModule, Trainer
-    from lightning.pytorch.callbacks import StochasticWeightAveraging
-
-try:
-    from jsonargparse._util import config_load_stack
-except ImportError:
-    config_load_stack = ContextVar("config_load_stack", default=())
+    from lightning.pytorch import Trainer
 
 
 def place_evaluation(trainer: "Trainer", step: int, epochs: int) -> None:
@@ -50,30 +43,6 @@ def find_unused_parameters(trainer: "Trainer") -> None:
         trainer.strategy._ddp_kwargs["find_unused_parameters"] = True
 
 
-def averaging_schedule(average: "StochasticWeightAveraging") -> Any | None:
-    """The schedule of Lightning's averaging of weights; None before averaging begins.
-
-    Its checkpoints hold neither this schedule nor the rates that it sets, so that a run which resumes within an epoch
-    would train the rest of it at other rates. Without the member it does.
-
-    Args:
-        average: The callback.
-    """
-    return getattr(average, "_swa_scheduler", None)
-
-
-def begin_averaging(average: "StochasticWeightAveraging", trainer: "Trainer", module: "LightningModule") -> Any | None:
-    """Let Lightning's averaging of weights make its schedule in the middle of an epoch, and return it.
-
-    Args:
-        average: The callback, restored.
-        trainer: The trainer.
-        module: What it trains.
-    """
-    average.on_train_epoch_start(trainer, module)  # the epoch's weights are already in the average
-    return averaging_schedule(average)
-
-
 def option_strings(parser: ArgumentParser) -> list[str]:
     """All options of a parser with their dashes; argparse does not list them. Without the member there is none.
 
@@ -82,12 +51,3 @@ def option_strings(parser: ArgumentParser) -> list[str]:
     """
     actions = getattr(parser, "_actions", ())
     return [option for action in actions for option in action.option_strings if option.startswith("-")]
-
-
-def loading_file() -> str | None:
-    """The file that jsonargparse is just loading: a value of an option may name one, and be any file by mistake.
-
-    Messages must not quote what such a file holds, but its reader of YAML gets no more than the text. Without the
-    member they quote it.
-    """
-    return next((str(file) for file, *_ in config_load_stack.get()[-1:]), None)

@@ -8,31 +8,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
 from lightning.pytorch.loggers.logger import DummyLogger
 
 from lgx.errors import UserError
-from lgx.host.extras import extra
 from lgx.host.failures import foreign_errors, reason_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 UNSET: dict[str, Any] = {"save_dir": "", "experiment_name": "", "name": None}
 """Options of Lightning's loggers that follow the run -> the default that stands for this in a configuration."""
 
-_LIBRARIES: dict[type, str] = {WandbLogger: "wandb", MLFlowLogger: "mlflow"}
-_REMEDIES: dict[type, str] = {
-    WandbLogger: "`wandb login` stores your key, and WANDB_MODE=offline logs without an account",
-    MLFlowLogger: "a tracking_uri is sqlite:///FILE or the address of a server, and a run_id is one of its runs",
-}
+_REMEDY = "check its options; pip install 'lgx[loggers]' brings wandb and mlflow"
 _TAG = "lgx.run"
 """Tag by which a run is found in MLflow."""
-_BEST = "hp_metric"
-"""Lightning's name of the score that TensorBoard's table of hyper-parameters shows."""
 
 
 @dataclass(frozen=True)
@@ -72,30 +62,22 @@ class RunLoggers:
         place: The run.
         step: Step of the checkpoint from which the run's logs go on, of an evaluation too; None for new logs.
         overwrite: Whether a run of W&B with the run's id may be replaced.
+
+    Raises:
+        UserError: If an address holds a password.
     """
 
     def __init__(
         self, wanted: "list[partial[Logger]]", place: RunPlace, step: int | None, overwrite: bool = False
     ) -> None:
         self.wanted, self.place, self.step, self.overwrite = wanted, place, step, overwrite
-
-    def check(self) -> None:
-        """Import the libraries that the loggers need.
-
-        Raises:
-            UserError: If one is not installed, or an address holds a password, which records of the run would store.
-        """
-        for logger in self.wanted:
+        for logger in wanted:
             uri = str(logger.keywords.get("tracking_uri") or "")
             if "@" in uri.partition("://")[2].partition("/")[0]:
                 raise UserError(
                     "trainer.logger.tracking_uri: holds a user or password, which records would store; set "
                     "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD instead"
                 )
-            for kind, library in _LIBRARIES.items():
-                if logger.func is kind:
-                    with extra("loggers", kind.__name__):
-                        __import__(library)
 
     @contextmanager
     def started(self, trainer: Trainer) -> Iterator[None]:
@@ -114,14 +96,13 @@ class RunLoggers:
             trainer.loggers = [DummyLogger() for _ in self.wanted]
             yield
             return
-        self.check()
         before = _wandb_run()
         try:
             trainer.loggers = [self._start(logger) for logger in self.wanted]
             yield
         except Exception as error:
             library = type(error).__module__.split(".")[0]
-            if library not in _LIBRARIES.values():
+            if library not in ("wandb", "mlflow"):
                 raise
             raise UserError(f"{library}: cannot log ({reason_of(error)}); --ckpt_path last resumes the run") from error
         finally:
@@ -136,7 +117,7 @@ class RunLoggers:
         kind: Any = wanted.func
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # MLflow would ask an absent server for minutes
         with (
-            foreign_errors(kind.__name__, "cannot start", _REMEDIES.get(kind, "check its options")),
+            foreign_errors(kind.__name__, "cannot start", _REMEDY),
             _environment_kept("WANDB_MODE", "MLFLOW_TRACKING_URI"),  # both libraries change them for later runs
         ):
             logger: Logger = kind(**self._options(kind, wanted.keywords))
@@ -196,46 +177,6 @@ class RunLoggers:
             rows = [row for row in whole if row["step"].isdecimal() and int(row["step"]) < self.step]
         logger.experiment.metrics += [{key: value for key, value in row.items() if value} for row in rows]
         logger.save()
-
-
-def log_options(logger: Logger, options: dict[str, Any], resumed: bool) -> None:
-    """Log the configuration as hyper-parameters.
-
-    Args:
-        logger: The logger.
-        options: The flattened configuration.
-        resumed: Whether the run goes on; MLflow refuses to change a parameter.
-    """
-    if not (resumed and isinstance(logger, MLFlowLogger)):
-        logger.log_hyperparams(options)
-
-
-def log_best_score(logger: Logger, score: float, step: int) -> None:
-    """Log the best validation score, which TensorBoard's table of hyper-parameters shows.
-
-    Args:
-        logger: The logger.
-        score: The score.
-        step: The step at which the run has ended.
-    """
-    logger.log_metrics({_BEST: score}, step=step)
-
-
-def show_figure(logger: Logger, name: str, figure: "Figure", step: int) -> None:
-    """Show a figure in a logger that can show one.
-
-    Args:
-        logger: The logger.
-        name: Name of the figure.
-        figure: The figure.
-        step: The step at which it was drawn.
-    """
-    if isinstance(logger, TensorBoardLogger):
-        logger.experiment.add_figure(name, figure, step, close=False)
-    elif isinstance(logger, MLFlowLogger):
-        logger.experiment.log_figure(logger.run_id, figure, f"{name}/step_{step:08d}.png")
-    elif callable(log_image := getattr(logger, "log_image", None)):  # WandbLogger, and others after its example
-        log_image(name, [figure], step=step)
 
 
 def _wandb_run() -> Any | None:

@@ -2,7 +2,8 @@
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,8 @@ from lgx.errors import UserError
 from lgx.host.cache import declared_methods, recall
 from lgx.host.safety import LONGEST, MOST_OPTIONS, read_yaml
 
-_ELSEWHERE = {
-    "learning_rate": "--model.optimizer.lr", "lr": "--model.optimizer.lr",
-    "weight_decay": "--model.optimizer.weight_decay", "epochs": "--trainer.max_epochs",
-    "max_epochs": "--trainer.max_epochs", "batch_size": "--data.batch_size", "img_size": "--data.img_size",
-}  # fmt: skip
-"""Option that many give to the method -> the right one."""
+_OTHER_WORDS = {"learning_rate": "model.optimizer.lr", "lr": "model.optimizer.lr", "epochs": "trainer.max_epochs"}
+"""Last part of an option that many try -> the right one."""
 
 
 def check_names(command: str, argv: Sequence[str]) -> None:
@@ -34,66 +31,48 @@ def check_names(command: str, argv: Sequence[str]) -> None:
     kept: dict[str, Any] | None = recall(f"options-{command}")
     if kept is None:
         return
-    options, chosen = kept["options"], dict[str, str]()
+    options, classes = kept["options"], kept["classes"]
+    left = {*classes} if os.environ.get("LGX_ALLOW_IMPORTS") or declared_methods() else set[str]()
     for place, name, value in _given(argv):
-        root, _, rest = name.partition(".")
-        if root in kept["classes"]:
-            known, argument = kept["classes"][root], rest.removeprefix("init_args.").partition(".")[0]
-            if rest in ("", "class_path") and isinstance(value, str):
-                others = os.environ.get("LGX_ALLOW_IMPORTS") or declared_methods()
-                if value.isidentifier() and value not in known and not others:
-                    raise UserError(f"{place}{root}: class {value!r} is unknown{suggest(value, known)}")
-                own = value.isidentifier() or value.startswith(("lgx.", "data_modules."))
-                chosen[root] = value.rpartition(".")[2] if own else ""
-            elif rest and (of := known.get(chosen.get(root, ""))) is not None:
-                if argument not in (*of, "class_path", "init_args", "dict_kwargs", "help"):
-                    raise UserError(f"{place}{root}: {no_option_of(argument, chosen[root], of, root)}")
-        elif not _is_known(name, options):
+        root = name.removesuffix(".class_path")
+        if root in classes and isinstance(value, str) and value not in ("true", "false", "null"):
+            if value.isidentifier() and value not in classes[root] and root not in left:
+                raise UserError(f"{place}{root}: class {value!r} is unknown{suggest(value, classes[root])}")
+            if not value.isidentifier() and not value.startswith(("lgx.", "data_modules.")):
+                left.add(root)
+        elif root not in classes and not name.startswith(tuple(left)) and not _is_known(name, options):
             raise UserError(f"{place}{unknown_option(f'--{name}', options)}")
 
 
-def unknown_option(shown: str, options: Sequence[str], help: str = "--help-all") -> str:
-    """The sentence on an option of the command line that no command has.
+def unknown_option(option: str, options: Sequence[str], help: str = "--help-all") -> str:
+    """The sentence on an option that a command does not have.
 
     Args:
-        shown: The option, perhaps with its value.
-        options: All options of the command.
+        option: The option with its dashes.
+        options: All options of the command, with theirs.
         help: The option that lists them.
     """
-    close = difflib.get_close_matches(shown.replace("=", " ").split(" ")[0], options, n=2, cutoff=0.8)
-    return f"unknown option {shown}; " + (f"did you mean {' or '.join(close)}?" if close else f"see {help}")
+    name = option.partition("=")[0]
+    last = name.rpartition(".")[2]
+    alike = [known for known in options if "." in known and known.rpartition(".")[2] == last]
+    likely = [f"--{_OTHER_WORDS[last]}"] if last in _OTHER_WORDS else alike[:1]
+    return f"unknown option {name}{suggest(name, options, help, likely)}"
 
 
-def no_option_of(name: str, owner: str, known: Sequence[str], root: str, help: str = "--help-all") -> str:
-    """The sentence on an argument that a class does not have.
-
-    Args:
-        name: The argument.
-        owner: Name of the class.
-        known: Its arguments.
-        root: Option that names the class, ``model`` or ``data``.
-        help: The option that lists all options.
-    """
-    elsewhere = f"; it is {_ELSEWHERE[name]}" if root == "model" and name in _ELSEWHERE else None
-    return f"unknown option {name!r} of {owner}{elsewhere or suggest(name, known, help)}"
-
-
-def suggest(word: str, known: Sequence[str] | Mapping[str, Any], help: str = "--help-all") -> str:
-    """The end of a sentence on an unknown word: similar known words, or all of them, or the option that lists them."""
-    if close := difflib.get_close_matches(word, known, n=2):
-        return f"; did you mean {' or '.join(close)}?"
-    return f"; known are {', '.join(sorted(known))}" if known else f"; see {help}"
+def suggest(word: str, known: Sequence[str], help: str = "--help-all", likely: Sequence[str] = ()) -> str:
+    """The end of a sentence on an unknown word: similar known words, or the option that lists them."""
+    close = likely or difflib.get_close_matches(word, known, n=2, cutoff=0.7)
+    return f"; did you mean {' or '.join(close)}?" if close else f"; see {help}"
 
 
 def _is_known(name: str, options: Sequence[str]) -> bool:
-    if {f"--{name}", f"--{name.replace('-', '_')}"} & {*options}:
-        return True
-    below = [option for option in options if not option.endswith((".help", "+"))]
-    if any(option.startswith(f"--{name}.") for option in below):
-        return True  # a group of options
+    option = f"--{name}"
+    if option in options or any(known.startswith(f"{option}.") for known in options):
+        return True  # itself, or a group of options
     # The options of a class are known once the class is; a group has no others.
-    parents = ["--" + name.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1)]
-    return any(parent in options and not any(o.startswith(f"{parent}.") for o in below) for parent in parents)
+    parents = [option.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1)]
+    below = [known for known in options if not known.endswith(".help")]
+    return any(parent in options and not any(k.startswith(f"{parent}.") for k in below) for parent in parents)
 
 
 def _given(argv: Sequence[str]) -> Iterator[tuple[str, str, Any]]:
@@ -104,16 +83,20 @@ def _given(argv: Sequence[str]) -> Iterator[tuple[str, str, Any]]:
         if not equals and words and not words[0].startswith("--"):
             value = words.pop(0)
         if option in ("-c", "--config") and value:
-            yield from _of_file(value)
+            content = read_yaml(Path(value), "give a configuration file", MOST_OPTIONS, LONGEST)
+            if not isinstance(content, dict):
+                raise UserError(f"{value}: holds no mapping from keys to values; give a configuration file")
+            yield from ((f"{value}: ", _plain(name), inner) for name, inner in _nested(content, 3))
         elif option.startswith("--"):
-            yield "", option[2:].removesuffix("+"), value
+            yield "", _plain(option[2:].replace("-", "_")), value
 
 
-def _of_file(file: str) -> Iterator[tuple[str, str, Any]]:
-    content = read_yaml(Path(file), "give a configuration file", MOST_OPTIONS, LONGEST)
-    for key, value in content.items() if isinstance(content, dict) else ():
-        yield f"{file}: ", str(key).removesuffix("+"), value
-        for inner, below in value.items() if isinstance(value, dict) else ():
-            yield f"{file}: ", f"{key}.{inner}".removesuffix("+"), below
-            for argument in below if inner == "init_args" and isinstance(below, dict) else ():
-                yield f"{file}: ", f"{key}.{inner}.{argument}".removesuffix("+"), None
+def _nested(content: dict[Any, Any], depth: int, above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in content.items():
+        yield f"{above}{key}", value
+        if isinstance(value, dict) and depth > 1:
+            yield from _nested(value, depth - 1, f"{above}{key}.")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\.init_args\b", "", name).removesuffix("+")

@@ -1,40 +1,56 @@
-"""Parse command lines with jsonargparse, whose reader of YAML is the one door for files and values."""
+"""Parse command lines with jsonargparse: bounded YAML, flags, and one sentence for any mistake."""
 
 import itertools
+import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
 from jsonargparse import ArgumentError, Namespace, get_loader, set_dumper, set_loader
 
 from lgx.errors import UserError
-from lgx.host.safety import DEEPEST, LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml, read_yaml
-from lgx.training.allowed_imports import forbid_imports
-from lgx.training.lightning_internals import loading_file, option_strings
-from lgx.training.parser_messages import NO_CONFIGURATION, explain
+from lgx.host.safety import DEEPEST, LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml
+from lgx.training.allowed_imports import KNOWN
+from lgx.training.lightning_internals import option_strings
+from lgx.training.option_names import unknown_option
 
 _jsonargparse_yaml = get_loader("yaml")
 
 
-def parse(parser: Any, argv: list[str]) -> Namespace:
-    """Parse the arguments of a command that takes no class, with a parser that was made with ``exit_on_error=False``.
+def parse(parser: Any, argv: Sequence[str]) -> Namespace:
+    """Parse a command line with a parser that was made with ``exit_on_error=False``.
 
     Args:
         parser: The parser.
-        argv: The arguments.
+        argv: The arguments; options may have hyphens in place of underscores.
 
     Raises:
         UserError: For any mistake in them, in one sentence.
     """
-    use_checked_yaml()
-    forbid_imports()
-    check_values(argv)
+    set_loader("yaml", _load_yaml, (yaml.YAMLError,))
+    set_dumper("yaml", _dump_yaml)
+    for before, word in itertools.pairwise(["", *argv]):  # jsonargparse reads some values past its loader
+        option, equals, value = word.partition("=")
+        try:
+            check_text(value if equals else word, MOST_OPTIONS, LONGEST)
+        except TooLarge as error:
+            raise UserError(f"{(option if equals else before)[:100]}: {error}; give a shorter value") from error
     try:
-        arguments: Namespace = parser.parse_args(argv)
+        arguments: Namespace = parser.parse_args(underscored(argv))
         return arguments
     except ArgumentError as error:
-        raise UserError(explain(str(error), options=option_strings(parser))) from error
+        raise UserError(explain(str(error), option_strings(parser))) from error
+
+
+def underscored(argv: Sequence[str]) -> list[str]:
+    """A command line whose options have underscores: ``--img-size 64``; positional arguments follow ``--``."""
+    words = list(argv)
+    end = words.index("--") if "--" in words else len(words)
+    for number, word in enumerate(words[:end]):
+        option, equals, value = word.partition("=")
+        if option.startswith("--"):
+            words[number] = f"--{option[2:].replace('-', '_')}{equals}{value}"
+    return words
 
 
 def config_files(argv: Sequence[str]) -> list[str]:
@@ -43,30 +59,60 @@ def config_files(argv: Sequence[str]) -> list[str]:
     return given + [option.removeprefix("--config=") for option in argv if option.startswith("--config=")]
 
 
-def check_values(argv: Sequence[str]) -> None:
-    """Refuse values and files of a command line that would exhaust the parser, or that it could not name.
+def explain(message: str, options: Sequence[str] = ()) -> str:
+    """Turn a message of jsonargparse, which lists every alternative that it tried, into one sentence.
 
     Args:
-        argv: The command line.
+        message: The message.
+        options: All options of the command, for suggestions.
 
-    Raises:
-        UserError: If one has too many values or levels, or a file is no YAML with a mapping.
+    Returns:
+        One line: which key, what was wrong, what would be right.
     """
-    for before, word in itertools.pairwise(["", *argv]):
-        option, equals, value = word.partition("=")
-        try:
-            check_text(value if equals else word, MOST_OPTIONS, LONGEST)
-        except TooLarge as error:
-            raise UserError(f"{(option if equals else before)[:100]}: {error}; give a shorter value") from error
-    for file in config_files(argv):
-        if not isinstance(read_yaml(Path(file), "give a configuration file", MOST_OPTIONS, LONGEST), dict):
-            raise UserError(f"{file}: holds no mapping from keys to values; give a configuration file")
+    if found := re.search(r"unrecognized arguments: (\S+)", message):
+        return unknown_option(found[1], options, "--help")
+    keys = re.findall(r'Parser key "([^"]*)"', message)
+    key = ".".join(key for key, _ in itertools.groupby(keys))  # each type that was tried names the key again
+    if found := re.search(r"the following arguments are required: ([\w.]+(?:, [\w.]+)*)", message):
+        names = ", ".join(f"--{key}.{name}" if key else f"--{name}" for name in found[1].split(", "))
+        return f"{names}: missing; give it on the command line or in a --config file"
+    reason = _wrong_name(message, key) or _wrong_value(re.split(r'Parser key "[^"]*"', message)[-1])
+    if reason is None:
+        lines = [re.sub(r"\s+", " ", line).strip(" -") for line in message.splitlines()]
+        return "; ".join(line for line in lines if line)[:400]
+    return f"{key}: {reason}" if key else reason
 
 
-def use_checked_yaml() -> None:
-    """Let jsonargparse check the YAML that it reads, and write texts that are enumerations."""
-    set_loader("yaml", _load_yaml, (yaml.YAMLError,))
-    set_dumper("yaml", _dump_yaml)
+def _wrong_name(message: str, key: str) -> str | None:
+    """What is wrong with the name of a class, or of one of its options."""
+    if found := re.search(r"Importing '([^']*)' is not allowed", message):
+        package = found[1].split(".")[0]
+        return (
+            f"importing {found[1]} is not allowed; a class path names a class of {KNOWN}; LGX_ALLOW_IMPORTS={package} "
+            f"also admits {package}, if you wrote it or trust it"
+        )
+    if found := re.search(r"Option '([^']*)' is not accepted", message):
+        owner = re.findall(r"class_path='?([\w.]+)|class_path '([\w.]+)'", message)[-1]
+        name = "".join(owner).rpartition(".")[2]
+        return f"unknown option {found[1]!r} of {name}; see --{key}.help {name}"
+    if "<class 'float'>" not in message and (found := re.search(r"dot import path string: (\S+)", message)):
+        return f"class {found[1]!r} is unknown; see --{key}.help"
+    return None
+
+
+def _wrong_value(message: str) -> str | None:
+    """What is wrong with a value, of which each type that the option may have was tried."""
+    if found := re.search(r"Expected a (?:typing\.Literal\[(.*)\]|<class '([\w.]+)'>)\. Got value: (.+)", message):
+        return f"expected {f'one of {found[1]}' if found[1] else found[2]}, got {found[3][:200]}"
+    if number := re.search(r"Not of type (Positive|NonNegative)Int: (?:.*'(.*)'|(\S+) does)?", message):
+        return f"expected a whole number of at least {int(number[1] == 'Positive')}, got {number[2] or number[3]}"
+    if found := re.search(r"(\S+) \S+ .*instantiatable class, but is abstract", message):
+        return f"{found[1]} lacks what every class of its kind defines, see its docstring"
+    types = dict.fromkeys(re.findall(r"Expected a <class '([\w.]+)'>", message.partition("Given value")[0]))
+    given = re.search(r"Given value: (.*?)(?:\. Got value: .*)?$", message, re.MULTILINE)
+    if types and given:
+        return f"expected {' or '.join('null' if t == 'NoneType' else t for t in types)}, got {given[1][:200]}"
+    return None
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
@@ -82,20 +128,9 @@ def _dump_yaml(data: Any) -> str:
 
 
 def _load_yaml(text: str) -> Any:
-    if len(text) > DEEPEST:  # a file that a value names; shorter texts can stand for little, and are read often
+    if len(text) > DEEPEST:  # shorter texts can stand for little, and are read often
         check_yaml(text, MOST_OPTIONS, LONGEST)
     try:
-        value = _jsonargparse_yaml(text)
+        return _jsonargparse_yaml(text)
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits
         raise yaml.YAMLError(str(error)) from error
-    if not isinstance(value, dict | list) and (file := loading_file()) is not None and _holds(file, text):
-        raise yaml.YAMLError(f"{file} {NO_CONFIGURATION}")  # as a value it would stand in a message
-    return value
-
-
-def _holds(file: str, text: str) -> bool:
-    """Whether a text is the whole of a file, and no value in it."""
-    try:
-        return Path(file).stat().st_size == len(text.encode()) and Path(file).read_text(encoding="utf-8") == text
-    except (OSError, ValueError):
-        return False

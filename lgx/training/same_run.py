@@ -5,14 +5,12 @@ and listed, because it does not change what is learned from the steps that are d
 """
 
 import platform
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lgx.core.schema import MAPPING, Field, check_fields, mapping_of, shortened
 from lgx.core.version import __version__
@@ -30,7 +28,7 @@ _LISTED = 6
 
 _WITHOUT_INFLUENCE = (
     "ckpt_path", "overwrite", "runs_dir", "experiment", "name", "save_every", "untrained", "test_start",
-    "test_end", "weights_only", "allow_non_finite", "data.root", "data.num_workers",
+    "test_end", "allow_non_finite", "data.root", "data.num_workers",
     "data.worker_timeout", "data.cache_gib", "trainer.logger", "trainer.enable_", "trainer.log_every_n_steps",
     "trainer.default_root_dir", "trainer.profiler", "trainer.num_sanity_val_steps", "trainer.barebones",
 )  # fmt: skip
@@ -58,21 +56,19 @@ class RunIdentity:
 
     Attributes:
         config: The configuration, as ``config.yaml`` holds it.
-        data: The data module's fingerprint; empty if unknown.
-        batch: Training examples of a step on all processes; None if unknown.
         versions: Versions and commit of the code.
         files: Key of an option -> digest of the file of weights that it names.
+        data: The data module's fingerprint, and the training examples of a step on all processes; empty if unknown.
     """
 
     config: str
-    data: dict[str, str] = field(default_factory=dict)
-    batch: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    data: dict[str, str] = field(default_factory=dict)
 
 
 _TEXT = Field(lambda value: isinstance(value, str), "a text")
-_FIELDS = {"config": _TEXT, **dict.fromkeys(("data", "versions", "files"), mapping_of(_TEXT))}
+_FIELDS = {"config": _TEXT, **dict.fromkeys(("versions", "files", "data"), mapping_of(_TEXT))}
 
 
 def identity_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunIdentity | None:
@@ -90,8 +86,7 @@ def identity_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunIdentity 
     place = f"{path}: its record of the run is damaged"
     check_fields({IDENTITY: found}, {IDENTITY: MAPPING}, place)
     check_fields(found, _FIELDS, place, complete=True)
-    batch = found.get("batch") if type(found.get("batch")) is int else None
-    return RunIdentity(found["config"], found["data"], batch, found["versions"], found["files"])
+    return RunIdentity(**{name: found[name] for name in _FIELDS})
 
 
 @cache
@@ -101,27 +96,12 @@ def package_versions() -> dict[str, str]:
     return {"lgx": __version__, "python": platform.python_version(), **versions}
 
 
-class StoreIdentity(Callback):
-    """Store the identity of the run in every checkpoint.
-
-    Args:
-        identity: On the first process it must be complete before training begins.
-    """
-
-    def __init__(self, identity: RunIdentity) -> None:
-        self.identity = identity
-
-    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Add it."""
-        checkpoint[IDENTITY] = asdict(self.identity)
-
-
 def check_configuration(record: RunIdentity, now: RunIdentity, folder: Path) -> tuple[list[str], list[str]]:
     """Compare a run's configuration, and the files of weights that it names, with those that are given now.
 
     Args:
         record: The run's identity.
-        now: What is given now, without data and batch.
+        now: What is given now.
         folder: The run's folder, for the message.
 
     Returns:
@@ -130,79 +110,69 @@ def check_configuration(record: RunIdentity, now: RunIdentity, folder: Path) -> 
     Raises:
         UserError: If a difference would change what the run has learned.
     """
-    same_code = record.versions == now.versions
-    changes = _changes(record.config, now.config, same_code)
+    changes = _changes(record, now)
     refused = [change for key, change in changes.items() if not _is_applied(key)]
-    refused += [
-        f"the file of {key} has changed"
-        for key, digest in record.files.items()
-        if key not in changes and now.files.get(key, digest) != digest
-    ]
-    if refused:
-        raise UserError(f"{folder}: the run was started with other options: {_listed(refused)}; {_REMEDY}")
-    names = [name for name in record.versions if record.versions[name] != now.versions.get(name, "")]
-    code = [f"{name} was {record.versions[name]}, is {now.versions[name]}" for name in names if name in now.versions]
-    return list(changes.values()), code
+    refused += _differences(
+        *({f"the file of {option}": digest for option, digest in run.files.items()} for run in (record, now))
+    ).values()
+    _refuse(refused, f"{folder}: the run was started with other options", _REMEDY)
+    return list(changes.values()), list(_differences(record.versions, now.versions).values())
 
 
-def check_optimizer(record: RunIdentity, config: str, path: str) -> None:
+def check_optimizer(record: RunIdentity, now: RunIdentity, path: str) -> None:
     """Refuse optimizer options that a checkpoint would silently replace by its own.
 
     Args:
         record: The identity of the run that wrote the checkpoint.
-        config: The configuration of the run that continues from it in another folder.
+        now: The identity of the run that continues from it in another folder.
         path: The checkpoint, for the message.
 
     Raises:
         UserError: If options of the optimizer or of its schedule differ.
     """
-    changes = _changes(record.config, config, same_code=True)
-    if refused := [change for key, change in changes.items() if key.startswith(_OPTIMIZER)]:
-        raise UserError(
-            f"--ckpt_path {path}: a checkpoint restores its optimizer, but {_listed(refused)}; give the former values, "
-            f"or start a new optimizer from these weights: --model Finetune --model.initializer Pretrained "
-            f"--model.initializer.source {path}"
-        )
+    changes = [change for key, change in _changes(record, now).items() if key.startswith(_OPTIMIZER)]
+    remedy = (
+        f"give the former values, or start a new optimizer from these weights: --model Finetune --model.initializer "
+        f"Pretrained --model.initializer.source {path}"
+    )
+    _refuse(changes, f"--ckpt_path {path}: a checkpoint restores its optimizer", remedy)
 
 
-def check_data(record: RunIdentity, data: Mapping[str, str], batch: int | None, folder: Path) -> None:
+def check_data(record: RunIdentity, now: RunIdentity, folder: Path) -> None:
     """Compare a run's data and batch with the present ones.
 
     Args:
         record: The run's identity.
-        data: The present fingerprint; only names that both have are compared.
-        batch: Training examples of a step on all processes.
+        now: The present one.
         folder: The run's folder, for the message.
 
     Raises:
         UserError: If they differ.
     """
-    refused = [
-        f"data: {name} was {former}, is {data[name]}"
-        for name, former in record.data.items()
-        if name in data and data[name] != former
-    ]
-    if record.batch is not None and batch is not None and record.batch != batch:
-        refused.append(f"data.batch_size x processes was {record.batch}, is {batch}")
-    if refused:
-        raise UserError(f"{folder}: the run was started with other data: {_listed(refused)}; {_REMEDY}")
+    changes = list(_differences(record.data, now.data).values())
+    _refuse(changes, f"{folder}: the run was started with other data", _REMEDY)
 
 
-def _changes(former: str, config: str, same_code: bool) -> dict[str, str]:
-    """Key -> its change in words, of all keys that influence what is learned.
+def _refuse(changes: Sequence[str], what: str, remedy: str) -> None:
+    if changes:
+        more = f", and {len(changes) - _LISTED} more" if len(changes) > _LISTED else ""
+        raise UserError(f"{what}: {'; '.join(changes[:_LISTED])}{more}; {remedy}")
 
-    A key that only one of two versions of the code knows is not compared.
-    """
-    old, new = (flat_options(load_plain(text)) for text in (former, config))
-    if not same_code:
-        shared = old.keys() & new.keys()
-        old, new = ({key: value for key, value in flat.items() if key in shared} for flat in (old, new))
-    keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
-    return {
-        key: f"{key} was {_shown(old.get(key))}, is {_shown(new.get(key))}"
-        for key in keys
-        if not key.startswith(_WITHOUT_INFLUENCE)
-    }
+
+def _changes(record: RunIdentity, now: RunIdentity) -> dict[str, str]:
+    """Key -> its change in words, of all options that influence what is learned."""
+    former, options = (flat_options(load_plain(identity.config)) for identity in (record, now))
+    if record.versions == now.versions:  # otherwise one of the two versions may not know an option
+        every = dict.fromkeys([*former, *options])
+        former, options = every | former, every | options
+    changes = _differences(former, options)
+    return {key: change for key, change in changes.items() if not key.startswith(_WITHOUT_INFLUENCE)}
+
+
+def _differences(former: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Key -> the difference in words, of the keys that both have."""
+    keys = [key for key in former if key in now and former[key] != now[key]]
+    return {key: f"{key} was {_shown(former[key])}, is {_shown(now[key])}" for key in keys}
 
 
 def _is_applied(key: str) -> bool:
@@ -234,12 +204,6 @@ def flat_options(config: Any, prefix: str = "") -> dict[str, Any]:
 
 def _class_name(path: object) -> str:
     return str(path).rsplit(".", 1)[-1]
-
-
-def _listed(changes: Iterable[str]) -> str:
-    found = list(changes)
-    more = f", and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-    return "; ".join(found[:_LISTED]) + more
 
 
 def _shown(value: Any) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from jsonargparse import Namespace
@@ -23,13 +24,16 @@ class ResolvedSources:
     config: Namespace
     by_option: dict[str, Source]
 
+    def weights(self) -> dict[str, Path]:
+        """The files of weights: option -> file."""
+        return {option: file for option, source in self.by_option.items() if (file := source.weights) is not None}
+
     def digests(self) -> dict[str, str]:
         """Digests of the files of weights: option -> SHA-256, 16 digits."""
         found = {}
-        for option, source in self.by_option.items():
-            if (file := source.weights) is not None:
-                with file.open("rb") as content:
-                    found[option] = hashlib.file_digest(content, "sha256").hexdigest()[:16]
+        for option, file in self.weights().items():
+            with file.open("rb") as content:
+                found[option] = hashlib.file_digest(content, "sha256").hexdigest()[:16]
         return found
 
 

@@ -27,7 +27,6 @@ from lgx.training.callbacks import (
     PrintProgress,
     Report,
     Resume,
-    ResumeAveraging,
     RunProbe,
     SaveLearngene,
     SavePredictions,
@@ -64,7 +63,7 @@ def every_callback(
     given = as_list(trainer.callbacks)
     # Lightning's averaging of weights over epochs needs the network in its setup.
     averages = [callback for callback in given if isinstance(callback, StochasticWeightAveraging)]
-    callbacks: list[Callback] = [*(BuildNetwork() for _ in averages), *given, *map(ResumeAveraging, averages)]
+    callbacks: list[Callback] = [*(BuildNetwork() for _ in averages), *given]
     callbacks += [health, FinalWeights(checkpoints), results, PrintProgress(results), Report(command)]
     if not any(isinstance(callback, ProgressBar) for callback in given):
         trainer.enable_progress_bar = trainer.enable_progress_bar is not False and sys.stdout.isatty()

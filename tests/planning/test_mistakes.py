@@ -21,7 +21,7 @@ from tests.support.command_line import lgx
         ([*BASE, "--trainer.max_epochs=-1"], "trainer.max_epochs or trainer.max_steps"),
         ([*BASE, "--gpus=8", "--nodes=500"], "data.batch_size: 64 x 4000 processes exceeds the 45000 training"),
         ([*BASE, "--model.arch=6-Small"], "model.arch: reads 3 channels of 224 px"),
-        ([*BASE, "--gpu=8"], "unknown option --gpu=8"),
+        ([*BASE, "--gpu=8"], "unknown option --gpu; did you mean --gpus"),
         ([*BASE, "--gpus=many"], "gpus: expected .*got many"),
         ([*BASE, "--model.optimizer=torch.optim.Muon"], "model.optimizer: Muon only supports 2D parameters"),
         (["--model=TLEG", *BASE[1:], "--trainer.strategy=sharded"], "the network of TLEG cannot be sharded; use ddp"),

@@ -145,15 +145,16 @@ def replaced(tmp_path):
     folder.mkdir()
     (folder / "results.csv").write_text("1")
     claim = FolderClaim(folder, resumes=False, overwrite=True, writes=True)
-    claim.__enter__()
-    claim.check(None, RunIdentity("{}"))
+    claim.end = contextlib.ExitStack()
+    claim.end.enter_context(claim.held())
+    claim.check(None, RunIdentity("{}"), {})
     claim.begin()
     (folder / "config.yaml").write_text("new")
     return claim
 
 
 def test_a_run_that_ends_before_its_first_step_puts_the_earlier_one_back(replaced):
-    replaced.__exit__(None, None, None)
+    replaced.end.close()
     assert contents(replaced.folder).keys() == {"results.csv"}
 
 
@@ -165,7 +166,7 @@ def test_a_run_that_a_killed_process_moved_aside_is_put_back(replaced):
 
 def test_a_run_is_deleted_when_its_successor_trains(replaced, tmp_path):
     replaced.on_train_start(None, None)
-    (tmp_path / ".seed0.12345678.tmp").mkdir()  # what a killed process was deleting
+    (tmp_path / ".seed0.old.tmp").mkdir()  # what a killed process was deleting
     recover(replaced.folder)
     assert contents(replaced.folder).keys() == {"config.yaml"}
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["seed0"]
@@ -179,9 +180,9 @@ def test_the_lock_is_released_if_the_earlier_run_cannot_be_put_back(replaced, mo
     assert is_locked(replaced.folder)
     monkeypatch.setattr(Path, "rename", _refuse)
     with pytest.raises(PermissionError):
-        replaced.__exit__(None, None, None)
+        replaced.end.close()
     assert not is_locked(replaced.folder)
-    with pytest.raises(PermissionError), FolderClaim(replaced.folder, resumes=False, overwrite=True, writes=True):
+    with pytest.raises(PermissionError), replaced.held():
         pass
     assert not is_locked(replaced.folder)
 

@@ -7,10 +7,8 @@ from pathlib import Path
 import jsonargparse
 import lightning.pytorch
 import pytest
-from lightning.pytorch.callbacks import StochasticWeightAveraging
 from lightning.pytorch.trainer.connectors.logger_connector import logger_connector
 from torch import nn
-from torch.optim import SGD
 
 from lgx.training import lightning_internals as internals
 from lgx.training.configuration import make_parser
@@ -111,36 +109,12 @@ def test_ddp_can_expect_unused_parameters():
     assert trainer.strategy._ddp_kwargs == {"find_unused_parameters": True}
 
 
-def test_averaging_keeps_its_schedule_where_it_is_read():
-    average = StochasticWeightAveraging(0.1)
-    assert internals.averaging_schedule(average) is None
-    average._swa_scheduler = "schedule"  # set by Lightning when an epoch starts
-    assert internals.averaging_schedule(average) == "schedule"
-    assert "_swa_scheduler = " in Path(lightning.pytorch.callbacks.stochastic_weight_avg.__file__).read_text()
-
-
 def test_all_options_of_a_parser_are_listed():
     parser = jsonargparse.ArgumentParser()
     parser.add_argument("name")
     parser.add_argument("--count", type=int)
     assert internals.option_strings(parser)[-1] == "--count"
     assert "--trainer.max_epochs" in internals.option_strings(make_parser("fit"))
-
-
-def test_the_file_that_is_loaded_is_known(tmp_path):
-    seen = []
-    loader = jsonargparse.get_loader("yaml")
-    (tmp_path / "c.yaml").write_text("lr: 1\n")
-    parser = jsonargparse.ArgumentParser(exit_on_error=False)
-    parser.add_argument("--config", action="config")
-    parser.add_class_arguments(SGD, "sgd", skip={"params"})
-    jsonargparse.set_loader("yaml", lambda text: (seen.append(internals.loading_file()), loader(text))[1])
-    try:
-        parser.parse_args([f"--sgd={tmp_path}/c.yaml"])
-    finally:
-        jsonargparse.set_loader("yaml", loader)
-    assert any(file is not None and Path(file).name == "c.yaml" for file in seen)
-    assert internals.loading_file() is None
 
 
 def test_without_the_members_lgx_does_without_them(monkeypatch):
@@ -150,7 +124,6 @@ def test_without_the_members_lgx_does_without_them(monkeypatch):
     bare = nn.Module()
     bare.fit_loop = Bare()
     internals.place_evaluation(bare, 7, 3)
-    assert internals.averaging_schedule(object()) is None
     assert internals.option_strings(object()) == []
 
 

@@ -64,7 +64,7 @@ def test_a_change_of_what_the_run_learns_is_refused_by_name(run, option, sentenc
 @pytest.mark.parametrize("name", ["last.ckpt", "best.ckpt"])
 def test_every_checkpoint_names_the_data_and_the_batch(finished, name):
     record = load_checkpoint(finished / "test/r/seed0/checkpoints" / name)["lgx_run"]
-    assert record["batch"] == 16
+    assert record["data"]["data.batch_size x processes"] == "16"
     assert record["data"]["train split"].startswith("48 examples")
 
 

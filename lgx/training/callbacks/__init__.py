@@ -1,22 +1,19 @@
 """Callbacks: those that every run of lgx has, and ``GradientNorms`` for those who ask for it."""
 
-from lgx.training.callbacks.averaging import BuildNetwork, FinalWeights, ResumeAveraging
-from lgx.training.callbacks.checkpoints import AtomicCheckpointIO, LastCheckpoint
+from lgx.training.callbacks.checkpoints import AtomicCheckpointIO, BuildNetwork, FinalWeights, LastCheckpoint
 from lgx.training.callbacks.figures import DrawFigures
-from lgx.training.callbacks.gradient_norms import GradientNorms
-from lgx.training.callbacks.health import TrainingHealth
+from lgx.training.callbacks.health import GradientNorms, TrainingHealth
 from lgx.training.callbacks.learngene import SaveLearngene
 from lgx.training.callbacks.predictions import SavePredictions
 from lgx.training.callbacks.preemption import Preemption
 from lgx.training.callbacks.probe import RunProbe
-from lgx.training.callbacks.progress import PrintProgress
-from lgx.training.callbacks.report import Report
+from lgx.training.callbacks.report import PrintProgress, Report
 from lgx.training.callbacks.results import SaveResults
 from lgx.training.callbacks.resume import Resume
 from lgx.training.callbacks.save_config import SaveConfig
 
 __all__ = [
     "AtomicCheckpointIO", "BuildNetwork", "DrawFigures", "FinalWeights", "GradientNorms", "LastCheckpoint",
-    "Preemption", "PrintProgress", "Report", "Resume", "ResumeAveraging", "RunProbe", "SaveConfig", "SaveLearngene",
+    "Preemption", "PrintProgress", "Report", "Resume", "RunProbe", "SaveConfig", "SaveLearngene",
     "SavePredictions", "SaveResults", "TrainingHealth",
 ]  # fmt: skip

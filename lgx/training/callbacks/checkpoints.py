@@ -1,4 +1,4 @@
-"""Write checkpoints in one step, and save the one that a run resumes from."""
+"""Write checkpoints in one step; save the one that a run resumes from, and the weights that it ends with."""
 
 import os
 from pathlib import Path
@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
-from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.callbacks import Checkpoint
-from torch import Tensor
-from torch.distributed.tensor import DTensor
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint, StochasticWeightAveraging, WeightAveraging
 
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
 from lgx.training.run_folder import FINAL, LAST
@@ -66,14 +65,16 @@ class LastCheckpoint(Checkpoint):
         self.path, self.final, self.every = folder / LAST, folder / FINAL, every
         self._waiting = folder / ".last.ckpt.waiting.tmp"
         self._started_at = self._saved_at = 0
-        self._sums: Tensor | None = None
+        self._is_waiting = False
 
     def may_save(self, trainer: Trainer, batch_idx: int) -> bool:
         """Whether a run that resumes after this batch continues exactly as this run does.
 
         False while gradients accumulate, because a checkpoint does not hold them, and before a validation, because the
-        resumed run would skip it.
+        resumed run would skip it. Lightning's averaging over epochs makes its schedule when an epoch starts.
         """
+        if self._averages(trainer, StochasticWeightAveraging):
+            return False
         by_total = trainer.check_val_every_n_epoch is None
         batches = 1 + (trainer.fit_loop.epoch_loop.total_batch_idx if by_total else batch_idx)
         validates = trainer.is_last_batch or batches % (trainer.val_check_batch or float("inf")) == 0
@@ -105,20 +106,60 @@ class LastCheckpoint(Checkpoint):
             self.save(trainer)
             return
         trainer.save_checkpoint(self._waiting, weights_only=False)
-        self._saved_at, self._sums = trainer.global_step, _sums(pl_module)
+        self._saved_at, self._is_waiting = trainer.global_step, True
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Save the final weights if a callback has changed them; save if ``max_steps`` ends the run within an epoch."""
-        if self._sums is None:
+        """Save the final weights if they are averages; save if ``max_steps`` ends the run within an epoch."""
+        if not self._is_waiting:
             if trainer.global_step != self._saved_at:
                 self.save(trainer)
             return
-        changed = not torch.equal(self._sums, _sums(pl_module))
-        if trainer.strategy.reduce_boolean_decision(changed, all=False):
+        if self._averages(trainer, StochasticWeightAveraging, WeightAveraging):
             trainer.save_checkpoint(self.final, weights_only=True)
         if trainer.is_global_zero:
             os.replace(self._waiting, self.path)
         trainer.strategy.barrier()
+
+    def _averages(self, trainer: Trainer, *kinds: type[Callback]) -> bool:
+        callbacks = trainer.callbacks  # type: ignore[attr-defined]
+        return any(isinstance(callback, kinds) for callback in callbacks)
+
+
+class BuildNetwork(Callback):
+    """Build the network before the setup of the callbacks that follow."""
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Build it; Lightning's own call then finds it built."""
+        pl_module.configure_model()
+
+
+class FinalWeights(Callback):
+    """Restore the final weights of a run whose training is done, before its learngene is saved and it is tested.
+
+    Callbacks that average weights put the average into the network when training ends. A run that is resumed after that
+    moment does not train, so that these callbacks do nothing, and its checkpoint holds the weights before averaging.
+
+    Args:
+        folder: The run's folder of checkpoints.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._trained = False
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Note that this process trains."""
+        self._trained = True
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Load the weights that a test of the last checkpoint would load."""
+        if self._trained or trainer.ckpt_path is None:
+            return
+        final = self.folder / FINAL
+        checkpoint = load_checkpoint(final if final.is_file() else trainer.ckpt_path)
+        # Without final weights only Lightning's averaging callback, which keeps both, has changed the network.
+        if final.is_file() or "current_model_state" in checkpoint:
+            pl_module.load_state_dict(checkpoint["state_dict"])
 
 
 def _is_last_epoch(trainer: Trainer) -> bool:
@@ -128,10 +169,3 @@ def _is_last_epoch(trainer: Trainer) -> bool:
     done = trainer.fit_loop.done
     progress.completed = completed
     return done
-
-
-def _sums(module: LightningModule) -> Tensor:
-    """Sum of every parameter of this process, in double precision."""
-    own = (part.to_local() if isinstance(part, DTensor) else part for part in module.parameters())
-    parts = [part.detach() for part in own]
-    return torch.stack([part.double().sum() for part in parts]) if parts else torch.zeros(0)

@@ -1,10 +1,15 @@
 """Figures of the network while it trains."""
 
+from typing import TYPE_CHECKING
+
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.loggers import Logger, MLFlowLogger, TensorBoardLogger
 
 from lgx.methods.base import Method
-from lgx.training.loggers import show_figure
 from lgx.training.run_folder import run_folder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class DrawFigures(Callback):
@@ -22,5 +27,14 @@ class DrawFigures(Callback):
 
         for name, figure in figures.items():
             for logger in trainer.loggers:
-                show_figure(logger, name, figure, trainer.global_step)
+                _show(logger, name, figure, trainer.global_step)
             write_svg(figure, folder / f"{name}.svg", name)
+
+
+def _show(logger: Logger, name: str, figure: "Figure", step: int) -> None:
+    if isinstance(logger, TensorBoardLogger):
+        logger.experiment.add_figure(name, figure, step, close=False)
+    elif isinstance(logger, MLFlowLogger):
+        logger.experiment.log_figure(logger.run_id, figure, f"{name}/step_{step:08d}.png")
+    elif callable(log_image := getattr(logger, "log_image", None)):  # WandbLogger, and others after its example
+        log_image(name, [figure], step=step)

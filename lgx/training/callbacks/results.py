@@ -10,14 +10,18 @@ from lgx.core.rows import Row, add_rows
 from lgx.core.seed import run_seed
 from lgx.methods.base import Method
 from lgx.training.callbacks.save_config import SaveConfig
-from lgx.training.loggers import log_best_score
 from lgx.training.run_folder import best_checkpoint, run_folder
+
+_BEST = "hp_metric"
+"""Lightning's name of the score that TensorBoard's table of hyper-parameters shows."""
 
 
 def origin(trainer: Trainer) -> dict[str, str]:
     """Commit, hash of the configuration, and hardware, as rows of a trainer's results name them."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
-    config = next((config_hash(callback.text) for callback in callbacks if isinstance(callback, SaveConfig)), "")
+    config = next(
+        (config_hash(callback.identity.config) for callback in callbacks if isinstance(callback, SaveConfig)), ""
+    )
     on_gpu = trainer.strategy.root_device.type == "cuda"
     return {"commit": commit(), "config": config, "hardware": hardware(on_gpu)}
 
@@ -150,7 +154,7 @@ class SaveResults(Callback):
         best = best_checkpoint(trainer)
         if best is not None and best.best_model_score is not None:
             for logger in trainer.loggers:
-                log_best_score(logger, float(best.best_model_score), trainer.global_step)
+                logger.log_metrics({_BEST: float(best.best_model_score)}, step=trainer.global_step)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Add rows of the test split."""

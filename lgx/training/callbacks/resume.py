@@ -25,8 +25,8 @@ class Resume(Callback):
     - Rows of ``results.csv`` after the checkpoint go: the resumed run writes them again, or ends earlier.
     - A run whose folder was copied or moved knows its best checkpoint in the present folder. Lightning stores absolute
       paths, and forgets the best score if the folder is another one.
-    - Errors from the reading of the checkpoint to the end of the first step, except those of the network's own passes,
-      are errors of the checkpoint: ``io.is_restoring`` says so, see ``LgxCLI.run``.
+    - Errors from the reading of the checkpoint until training starts are errors of the checkpoint: ``io.is_restoring``
+      says so, see ``LgxCLI.run``.
     - ``lgx test`` and ``lgx validate`` log at the step of the checkpoint, where Lightning logs at step 0.
 
     Args:
@@ -34,7 +34,7 @@ class Resume(Callback):
     """
 
     def __init__(self, io: AtomicCheckpointIO) -> None:
-        self._io, self._has_stepped = io, True
+        self._io = io
         self._evaluated = (0, 0)  # step and finished epochs of the checkpoint that is evaluated
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
@@ -59,18 +59,7 @@ class Resume(Callback):
         for optimizer in trainer.optimizers if self._io.is_restoring else ():
             if wrong := _mistake(optimizer):
                 raise UserError(f"--ckpt_path: the checkpoint is not of this run, or is damaged: {wrong}")
-        self._has_stepped = not self._io.is_restoring
         self._io.is_restoring = False
-
-    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
-        """The first step of a resumed run uses the restored state of the optimizers and schedules."""
-        self._io.is_restoring = not self._has_stepped
-
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        """It has."""
-        self._has_stepped, self._io.is_restoring = True, False
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log at the step of the checkpoint."""
