@@ -110,6 +110,8 @@ def _wrong_value(message: str) -> str | None:
         return f"{found[1]} lacks what every class of its kind defines, see its docstring"
     types = dict.fromkeys(re.findall(r"Expected a <class '([\w.]+)'>", message.partition("Given value")[0]))
     given = re.search(r"Given value: (.*?)(?:\. Got value: .*)?$", message, re.MULTILINE)
+    if (choices := re.search(r"Expected a typing\.Literal\[(.*)\]", message)) and given:
+        return f"expected one of {choices[1]}, got {given[1][:200]}"
     if types and given:
         return f"expected {' or '.join('null' if t == 'NoneType' else t for t in types)}, got {given[1][:200]}"
     return None
