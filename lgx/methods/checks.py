@@ -23,7 +23,7 @@ def check_option(option: str, value: float, holds: bool, words: str) -> None:
         UserError: If it is not accepted.
     """
     if not holds:
-        raise UserError(f"model.{option}: expected {words}, got {value:g}")
+        raise UserError(f"model.{option}: expected {words}, got {value}")
 
 
 def check_resumable(about: Mapping[str, Any], method: str, architecture: Architecture) -> None:
