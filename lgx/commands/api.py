@@ -14,7 +14,7 @@ from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.commands.init import start_descendant
 from lgx.commands.push import push as push_to_hub
-from lgx.commands.size import choose_size
+from lgx.commands.size import choose_size, data_for_sizes
 from lgx.components.task_features import sum_features
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
@@ -61,10 +61,12 @@ def init(
     Raises:
         UserError: If an option is wrong, or the source does not suit the descendant.
     """
-    _, read = resolve_options({"source": None if source is None else str(source), "method": method, **options})
+    budgets = parse_budgets(params, macs, latency)
+    data, options = data_for_sizes({"method": method, **options}, budgets)
+    _, read = resolve_options({"source": None if source is None else str(source), **options})
     initializer = initializer_for(**read, seed=seed)
-    if budgets := parse_budgets(params, macs, latency):
-        arch = choose_size(initializer, arch, head or num_classes, budgets)
+    if budgets:
+        arch = choose_size(initializer, arch, head or num_classes, budgets, data=data, seed=seed)
     architecture, start = start_descendant(arch, initializer, head, num_classes, seed)
     normalization = initializer.origin().normalization
     if isinstance(architecture, ViTArchitecture):

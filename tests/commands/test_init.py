@@ -1,6 +1,7 @@
 """``lgx init`` writes files that plain timm reads, or none."""
 
 import json
+import shutil
 
 import pytest
 import timm
@@ -115,7 +116,32 @@ def test_a_budget_of_a_learngene_or_a_random_start_needs_no_architecture(sws, tm
     assert "random" in result.out
 
 
+def test_of_sizes_that_meet_a_budget_the_start_with_the_best_features_is_written(ancestor, images, tmp_path):
+    base = ["init", "--source", ancestor / "best.learngene.safetensors", "--method", "weight_selection"]
+    given = [*base, "--params", "8k", "--head", 3, "--out", tmp_path / "a.safetensors"]
+    result = lgx(*given, "--data", images)
+    assert result.code == 0, result.err
+    lines = [line.split("│") for line in result.out.splitlines() if line.startswith("│")]
+    rows = [[cell.strip() for cell in cells[1:-1]] for cells in lines]
+    scores = [float(row[-1]) for row in rows]
+    assert len(scores) > 1
+    assert scores == sorted(scores, reverse=True)
+    assert f"--arch depth={rows[0][0]},embed_dim={rows[0][1]}," in result.out
+    (tmp_path / "bare").mkdir()
+    for image in images.glob("test/*/00*.png"):
+        shutil.copy(image, tmp_path / "bare")
+    given[-1] = tmp_path / "b.safetensors"
+    subcloned = lgx(*given, "--data", tmp_path / "bare", "--method", "weight_subcloning")  # ranks parts by the images
+    assert subcloned.code == 0, subcloned.err
+    assert "k-NN" not in subcloned.out
+    given[-1] = tmp_path / "a.safetensors"
+    result = lgx(*given, "--data", tmp_path / "bare")
+    assert result.code == 2
+    assert "no folder train/" in result.sentence
+
+
 MISTAKES = [
+    (["--data", "fashion_mnist"], ("--data", "--params")),
     (["--params", "9Q"], ("--params 9Q", "such as 9M")),
     (["--params", "9M"], ("--params 9M",)),
     (["--batch_size", 0], ("batch_size", "at least 1")),
@@ -193,3 +219,12 @@ def test_help_lists_every_method_and_every_option_of_an_initializer():
     ):
         assert f"{option} {option.strip('-').upper()} " in text
     assert "--name" not in text
+
+
+def test_images_go_to_the_method_that_measures_on_them_and_to_a_budget(ancestor, images, tmp_path):
+    base = ["init", "--source", ancestor / "best.learngene.safetensors", "--data", images]
+    measured = [*base, "--method", "weight_subcloning", "--out"]
+    assert lgx(*measured, tmp_path / "a", "--arch", ARCH.replace("depth=4", "depth=3")).code == 0
+    assert "k-NN" in lgx(*measured, tmp_path / "b", "--params", "10k").out
+    refused = lgx(*base, "--out", tmp_path / "c", "--arch", ARCH)
+    assert "--data: orders the sizes that meet a budget" in refused.sentence
