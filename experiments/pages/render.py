@@ -16,7 +16,7 @@ import jinja2
 from experiments.pages import tables, values
 from experiments.pages.sources import ArenaPage, Sources, selections
 from experiments.pages.values import Refuted
-from lgx.methods.lsamd import agreement
+from lgx.methods.lsamd import paths
 
 TEMPLATES = Path("experiments/pages")
 SUFFIX = ".j2"
@@ -40,7 +40,7 @@ class Pages:
             own.rows, own.cells, own.mean, own.span, own.claim, own.paper, own.verdicts, own.counts, own.judged,
         ]  # fmt: skip
         self._jinja.globals |= {function.__name__: function for function in functions}
-        self._jinja.globals |= {"recipes": own.recipes, "agreement": agreement, "arena": partial(ArenaPage, own)}
+        self._jinja.globals |= {"recipes": own.recipes, "paths": paths, "arena": partial(ArenaPage, own)}
 
     def names(self) -> list[str]:
         """Paths of all pages."""

@@ -65,8 +65,7 @@ def init(
     data, options = data_for_sizes({"method": method, **options}, budgets)
     _, read = resolve_options({"source": None if source is None else str(source), **options})
     initializer = initializer_for(**read, seed=seed)
-    if budgets:
-        arch = choose_size(initializer, arch, head or num_classes, budgets, data=data, seed=seed)
+    arch = choose_size(initializer, arch, head or num_classes, budgets, data=data, seed=seed)
     architecture, start = start_descendant(arch, initializer, head, num_classes, seed)
     normalization = initializer.origin().normalization
     if isinstance(architecture, ViTArchitecture):

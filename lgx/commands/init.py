@@ -16,7 +16,6 @@ from lgx.artifacts.sources import resolve_options
 from lgx.artifacts.start_record import StartRecord
 from lgx.commands.export import load_tokenizer_of
 from lgx.commands.size import choose_size, data_for_sizes
-from lgx.core.seed import check_seed
 from lgx.errors import UserError
 from lgx.host.safety import non_finite_allowed
 from lgx.initialization import Initialization, Initializer, initialize, initialize_library_model
@@ -60,8 +59,8 @@ def init(
             timm:vit_small_patch14_dinov2,img_size=56.
         source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file, a URL, or
             zoo:NAME, each with #sha256=… if wanted; without it the start is random, or a --method that needs none.
-        params: Budget of parameters, e.g. 9M: chooses depth, width and MLP ratio among those that the start can fill;
-            with --data (train/<class>/<image>) the start whose untrained features classify best (k-NN).
+        params: Budget of parameters, e.g. 9M: chooses depth, width and MLP ratio; with --data (train/<class>/<image>)
+            the start whose untrained features classify best (k-NN).
         macs: Budget of multiply-accumulates of one example, e.g. 1.2G.
         latency: Budget of time of a forward pass on this machine, e.g. 5ms; chooses depth and width.
         batch_size: Images of the pass whose latency is measured.
@@ -77,17 +76,14 @@ def init(
     Raises:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
-    check_seed(seed, "--seed")
-    budgets = parse_budgets(params, macs, latency)
-    data, options = data_for_sizes(options, budgets)
+    data, options = data_for_sizes(options, budgets := parse_budgets(params, macs, latency))
     named, read = resolve_options({"source": source, **options})
-    paths = [path_of(place) for place in read.values() if isinstance(place, str)]
-    check_model_place(out, "lgx init", force, [tokenizer, *paths], tokenizer)
+    reads = [path_of(place) for place in read.values() if isinstance(place, str)]
+    check_model_place(out, "lgx init", force, [tokenizer, *reads], tokenizer)
     with non_finite_allowed(allow_non_finite):
         initializer = initializer_for(**read, seed=seed)
         record = _record(out, initializer, named, force)
-        if budgets:
-            arch = choose_size(initializer, arch, head or num_classes, budgets, batch_size, data, seed)
+        arch = choose_size(initializer, arch, head or num_classes, budgets, batch_size, data, seed)
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed)
     _write(out, initializer, architecture, start, record, named["source"], seed, tokenizer, keep_names=not head)
 

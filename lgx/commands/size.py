@@ -26,8 +26,8 @@ def choose_size(
     batch_size: int = 1,
     data: str | None = None,
     seed: int = 0,
-) -> str:
-    """Print the sizes that meet budgets, and return the first one.
+) -> str | None:
+    """Print the sizes that meet budgets, and return the first one; without a budget, what the user names.
 
     Depth, width and MLP ratio are chosen among the sizes that the start can fill. Of the sizes that meet the budgets,
     the one closest to the source's ratios of depth to width and of MLP to width comes first; with ``data`` the one
@@ -35,19 +35,21 @@ def choose_size(
 
     Args:
         initializer: The start.
-        arch: The sizes that are fixed.
+        arch: The architecture, or with budgets the sizes that are fixed.
         num_classes: Classes of the head; None for the source's.
-        budgets: Upper limits, at least one.
+        budgets: Upper limits.
         batch_size: Images of a pass whose latency is measured, on a GPU where there is one.
         data: Data set by name, or folder with ``train/<class>/<image>``.
         seed: Seed of random parameters of the starts that ``data`` compares.
 
     Returns:
-        The specification of an architecture.
+        The name or the specification of an architecture; None without budgets and ``arch``.
 
     Raises:
         UserError: If no size that the start can fill meets a budget, or the data cannot be read.
     """
+    if not budgets:
+        return arch
     is_timed, on_gpu = any(budget.quantity == "latency" for budget in budgets), torch.cuda.is_available()
     classes = num_classes or initializer.origin().num_classes or ViTArchitecture().num_classes
     sizes = initializer.sizes().with_fixed(arch, classes)

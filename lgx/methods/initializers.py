@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, get_type_hints
 from docstring_parser import parse as parse_docstring
 
 from lgx.artifacts.learngene import SUFFIX, read_maker
+from lgx.core.seed import check_seed
 from lgx.errors import UserError
 from lgx.initialization import Initializer
 from lgx.methods.baselines import PRETRAINED, RANDOM
@@ -79,12 +80,15 @@ def initializer_for(
             :class:`~lgx.artifacts.sources.Source`; None for a start that reads none.
         method: Name of the method; by default what the learngene file says, pretrain-finetune for other sources, and a
             random start without one.
-        seed: Seed for initializers that draw; others ignore it.
+        seed: Seed of all random parameters; initializers that draw take it.
         options: Further arguments of the initializer; those that are None count as not given.
 
     Raises:
-        UserError: If the method is unknown or does not take an option, or the source is missing or of another method.
+        UserError: If the method is unknown or does not take an option, the source is missing or of another method, or
+            the seed is not one that NumPy takes.
     """
+    if seed is not None:
+        check_seed(seed, "seed")
     given = {name: value for name, value in options.items() if value is not None}
     if source is None:
         method = method or RANDOM.name

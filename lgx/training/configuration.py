@@ -242,7 +242,7 @@ def _subclasses(base: type) -> list[type]:
 
     Those of other packages may change while lgx does not. Lightning has some that it does not export.
     """
-    exported = vars(sys.modules[base.__module__.rpartition(".")[0]])
+    exported = vars(sys.modules[base.__module__.rpartition(".")[0] or base.__module__])
     found: list[type] = []
     kinds: list[type] = base.__subclasses__()
     for kind in kinds:

@@ -104,12 +104,13 @@ def _wrong_value(message: str) -> str | None:
     """What is wrong with a value, of which each type that the option may have was tried."""
     if found := re.search(r"Expected a (?:typing\.Literal\[(.*)\]|<class '([\w.]+)'>)\. Got value: (.+)", message):
         return f"expected {f'one of {found[1]}' if found[1] else found[2]}, got {found[3][:200]}"
+    given = re.search(r"Given value: (.*?)(?:\. Got value: .*)?$", message, re.MULTILINE)
     if number := re.search(r"Not of type (Positive|NonNegative)Int: (?:.*'(.*)'|(\S+) does)?", message):
-        return f"expected a whole number of at least {int(number[1] == 'Positive')}, got {number[2] or number[3]}"
+        value = given[1][:200] if given else number[2] or number[3]
+        return f"expected a whole number of at least {int(number[1] == 'Positive')}, got {value}"
     if found := re.search(r"(\S+) \S+ .*instantiatable class, but is abstract", message):
         return f"{found[1]} lacks what every class of its kind defines, see its docstring"
     types = dict.fromkeys(re.findall(r"Expected a <class '([\w.]+)'>", message.partition("Given value")[0]))
-    given = re.search(r"Given value: (.*?)(?:\. Got value: .*)?$", message, re.MULTILINE)
     if (choices := re.search(r"Expected a typing\.Literal\[(.*)\]", message)) and given:
         return f"expected one of {choices[1]}, got {given[1][:200]}"
     if types and given:

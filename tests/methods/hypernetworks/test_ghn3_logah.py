@@ -69,7 +69,7 @@ def test_init_says_that_a_width_was_never_trained(logah, tmp_path):
     replace(learngene, tensors=Hypernet(config).state_dict(), hypernet=config.to_dict()).save(smooth)
     for path, width, warned in ((source, 40, True), (source, trained[0], False), (smooth, 40, False)):
         arch = f"depth=1,embed_dim={width},num_heads=1,patch_size=4,img_size=16"
-        result = lgx("init", "--source", path, "--arch", arch, "--out", tmp_path / "d", "--force", "true")
+        result = lgx("init", "--source", path, "--arch", arch, "--out", tmp_path / "d", "--force")
         assert result.code == 0, result.err
         assert (f"check     width {width}: the hypernetwork was trained on" in result.out) == warned
 
