@@ -20,9 +20,10 @@ _DECODED = 16
 def fingerprint(examples: Any) -> str:
     """Number of the examples of a split, and a digest of what identifies them.
 
-    The digest covers the labels and, for image files, the names of all and the sizes of at most 2,000, evenly spread;
-    for images inside larger files, their positions and the pixels of 16, evenly spread; for shards, their checksums;
-    for texts, all tokens. Two splits with the same digest may therefore differ in images that it does not cover.
+    The digest covers the labels and, for :class:`ImageFiles`, all names and the sizes of at most 2,000, evenly spread;
+    for streamed shards, only their checksums; for texts, all tokens; for all other examples, the pixels of 16, evenly
+    spread. It covers the positions of examples that are taken from image files or shards, and no masks. Two splits with
+    the same digest may therefore differ in images that it does not cover.
 
     Args:
         examples: Examples of one split, as a data module holds them.
@@ -50,10 +51,12 @@ def _parts(examples: Any) -> Iterable[bytes]:
 
 
 def _images(examples: Any) -> Iterable[bytes]:
+    """Names and sizes of files, or some pixels; of a choice, its positions and then the whole source."""
     if isinstance(examples, ImageFiles):
         yield examples.names.tobytes()
         for index in _spread(len(examples), _SIZES):
             path = examples.path(index)
+            # -1: a missing file gets its own message when it is read.
             yield str(path.stat().st_size if path.is_file() else -1).encode()
     elif isinstance(examples, LabeledImages) and isinstance(examples.source, ImageFiles | LabeledImages | ShardImages):
         yield examples.indices.tobytes()
@@ -64,6 +67,6 @@ def _images(examples: Any) -> Iterable[bytes]:
 
 
 def _spread(size: int, most: int) -> list[int]:
-    """At most so many positions, evenly spread."""
+    """At most ``most`` positions from 0 to ``size - 1``, evenly spread."""
     positions: list[int] = np.unique(np.linspace(0, size - 1, min(size, most)).astype(int)).tolist()
     return positions

@@ -50,16 +50,16 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
 
     Args:
         path: The file, UTF-8, with commas.
-        known: All labels in index order. By default they are the columns or, in the first form, the labels of the
-            training images in the order of the alphabet.
+        known: All labels in index order: the lines of ``classes.txt``. None takes the columns or, in the first form,
+            the labels of the training images, sorted by name.
 
     Raises:
-        UserError: If the table cannot be read, or a row is wrong; the sentence names file and line.
+        UserError: If the table cannot be read or is wrong; the sentence names the file and, for a wrong cell, the line.
     """
     rows = _rows(path)
-    header = next(rows, (0, []))[1]
+    header_line, header = next(rows, (1, []))
     columns = [name for name in header if name not in (FILE, SPLIT)]
-    _check_header(path, header, columns)
+    _check_header(f"{path}, line {header_line}", header, columns)
     at = {name: header.index(name) for name in header}
     files: list[str] = []
     splits: list[str] = []
@@ -78,7 +78,7 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
     if times > 1:
         raise UserError(f"{path}: names {file} {times} times; give one row per image")
     if columns == [LABELS]:
-        given = [(number, _named(of_row[0])) for number, of_row in cells]
+        given = [(number, _names_in(of_row[0])) for number, of_row in cells]
         found = {name for (_, names), split in zip(given, splits, strict=True) if split == "train" for name in names}
         classes = tuple(known or sorted(found))
         _check_classes(path, classes)
@@ -106,13 +106,13 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise UserError(f"{path}, line {reader.line_num}: {error}; separate the cells by commas") from error
 
 
-def _check_header(path: Path, header: list[str], columns: list[str]) -> None:
+def _check_header(place: str, header: list[str], columns: list[str]) -> None:
     expected = f"expected {FILE},{LABELS} or {FILE} and a column for each label, and perhaps {SPLIT}"
     if FILE not in header or not columns:
-        raise UserError(f"{path}, line 1: the header is {shortened(','.join(header))}; {expected}")
+        raise UserError(f"{place}: the header is {shortened(','.join(header))}; {expected}")
     if len(set(header)) < len(header):
         twice = Counter(header).most_common(1)[0][0]
-        raise UserError(f"{path}, line 1: the header has {shortened(twice)} twice; {expected}")
+        raise UserError(f"{place}: the header has {shortened(twice)} twice; {expected}")
 
 
 def _check_classes(path: Path, classes: tuple[str, ...]) -> None:
@@ -137,11 +137,12 @@ def _split(name: str, place: str) -> str:
     return name
 
 
-def _named(cell: str) -> list[str]:
+def _names_in(cell: str) -> list[str]:
     return [name for part in cell.split(";") if (name := part.strip())]
 
 
-def _empty(path: Path, images: int, labels: int) -> NDArray[np.uint8]:
+def _zeros(path: Path, images: int, labels: int) -> NDArray[np.uint8]:
+    """Labels (images, labels), all 0; refused above :data:`_MOST_ENTRIES`."""
     if images * labels > _MOST_ENTRIES:
         raise UserError(f"{path}: {images:,} images x {labels:,} labels are more than {_MOST_ENTRIES:,} entries")
     return np.zeros((images, labels), np.uint8)
@@ -150,19 +151,19 @@ def _empty(path: Path, images: int, labels: int) -> NDArray[np.uint8]:
 def _from_names(
     path: Path, given: Sequence[tuple[int, list[str]]], classes: Sequence[str], which: str
 ) -> NDArray[np.uint8]:
-    labels, index = _empty(path, len(given), len(classes)), {name: number for number, name in enumerate(classes)}
-    for row, (number, names) in enumerate(given):
+    labels, index = _zeros(path, len(given), len(classes)), {name: k for k, name in enumerate(classes)}
+    for row, (line, names) in enumerate(given):
         for name in names:
             if name not in index:
                 close = difflib.get_close_matches(name, classes, n=1)
                 hint = f"; did you mean {close[0]}?" if close else ""
-                raise UserError(f"{path}, line {number}: the label {shortened(name)} is not among the {which}{hint}")
+                raise UserError(f"{path}, line {line}: the label {shortened(name)} is not among the {which}{hint}")
             labels[row, index[name]] = 1
     return labels
 
 
 def _from_columns(path: Path, cells: Sequence[tuple[int, list[str]]], columns: Sequence[str]) -> NDArray[np.uint8]:
-    labels = _empty(path, len(cells), len(columns))
+    labels = _zeros(path, len(cells), len(columns))
     for row, (number, of_row) in enumerate(cells):
         if wrong := next((name for name, cell in zip(columns, of_row, strict=True) if cell not in ("0", "1")), None):
             found = of_row[columns.index(wrong)]

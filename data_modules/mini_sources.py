@@ -20,6 +20,8 @@ SHORT_SIDE = 64
 
 Named = list[tuple[PurePosixPath, bytes]]
 """Path within the archive and encoded image, sorted by path."""
+_KEPT = (".jpg", ".jpeg", ".png")
+"""Suffixes of files whose bytes may be stored unchanged."""
 
 
 class EncodedImages:
@@ -54,12 +56,12 @@ class EncodedImages:
         return image, int(self.labels[index])
 
     def encoded(self, index: int) -> tuple[bytes, str]:
-        """Bytes and suffix of the stored image. JPEG remains JPEG; without resizing the bytes are unchanged."""
+        """Bytes and suffix of the stored image; a JPEG or PNG that is neither resized nor converted stays as it is."""
         path, data = self.examples[index]
         image, _ = self[index]
         suffix = "jpg" if path.suffix.lower() in (".jpg", ".jpeg") else "png"
         with open_undecoded(data) as original:
-            if (original.size, original.mode) == (image.size, image.mode) and path.suffix.lower() != ".ppm":
+            if (original.size, original.mode) == (image.size, image.mode) and path.suffix.lower() in _KEPT:
                 return data, suffix
         buffer = io.BytesIO()
         if suffix == "jpg":
@@ -171,7 +173,7 @@ def _is_image(name: PurePosixPath) -> bool:
 
 
 def _official(train: EncodedImages, test: EncodedImages, val: EncodedImages | None = None) -> Splits:
-    """Keep all test images, and drop their copies from train and val."""
+    """Drop copies of test from val, and of both from train; without ``val`` hold a stratified tenth of train out."""
     if val is not None:
         val = without_repeats(val, [test])
         return {"train": without_repeats(train, [test, val]), "val": val, "test": test}
@@ -181,11 +183,16 @@ def _official(train: EncodedImages, test: EncodedImages, val: EncodedImages | No
 
 
 def _hold_out(images: EncodedImages, split: Callable[[Indices, Indices, float], tuple[Indices, Indices]]) -> Splits:
-    """Make a fifth test and a tenth val; ``split`` takes labels, positions and a share."""
+    """Make a fifth test and a tenth val.
+
+    Args:
+        images: All images.
+        split: (labels (N,), positions in ``images`` (N,), share) -> indices from 0 to N - 1: kept, held out.
+    """
     images = without_repeats(images, [])
     everything = np.arange(len(images))
     rest, test = split(images.labels, everything, 0.2)
-    kept, held = split(images.labels[rest], rest, 0.1 / 0.8)
+    kept, held = split(images.labels[rest], rest, 0.1 / 0.8)  # a tenth of all, of the four fifths left
     return {"train": images.take(rest[kept]), "val": images.take(rest[held]), "test": images.take(test)}
 
 

@@ -68,7 +68,7 @@ def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Sha
         directory: The folder.
 
     Returns:
-        The facts of the set, and the shards of every complete split.
+        The facts of the set, and the shards of every split that the index names.
 
     Raises:
         UserError: If there is no readable index, or a split is incomplete.
@@ -90,8 +90,8 @@ def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Sha
         )
     splits: dict[Split, list[Shard]] = {}
     for split, entry in index["splits"].items():
-        if any(Path(s["file"]).name != s["file"] for s in entry["shards"]):
-            raise UserError(f"{directory / INDEX}: names a file outside its folder; do not trust it")
+        if bad := next((s["file"] for s in entry["shards"] if Path(s["file"]).name != s["file"]), None):
+            raise UserError(f"{directory / INDEX}: shard {bad!r} is a file outside its folder; write the shards again")
         splits[split] = [
             Shard(directory / s["file"], s["count"], s["sha256"], info.num_classes) for s in entry["shards"]
         ]
@@ -101,7 +101,11 @@ def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Sha
 
 
 def is_complete(directory: Path) -> bool:
-    """Whether a folder holds shards of all three splits."""
+    """Whether the index of a folder names all three splits; False without an index.
+
+    Raises:
+        UserError: If the index is damaged, or a split that it names is incomplete.
+    """
     return (directory / INDEX).exists() and set(read_index(directory)[1]) == set(SPLITS)
 
 

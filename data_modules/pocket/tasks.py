@@ -20,6 +20,7 @@ from data_modules.shards import write_shards
 from data_modules.splits import Indices, stratified_split
 from lgx.errors import UserError
 
+# The order is part of the seeds of draw_task: append new tasks, never reorder.
 PocketTask = Literal[
     "digits", "glyphs", "textures", "signs", "clutter", "silhouettes", "persons", "roses", "motions", "world"
 ]
@@ -32,7 +33,7 @@ class Drawing:
 
     Attributes:
         classes: Names of the classes, in index order.
-        per_class: Images per class of (train, val, test).
+        per_class: Images per class of (train, val, test); of the real digits, which are split by share, about so many.
         draw: (rng, class name, n) -> images (n, 32, 32, 3) of bytes; None for the real digits.
         stands_for: The part of the Visual Decathlon that the task mirrors.
     """
@@ -96,7 +97,7 @@ def draw_task(task: PocketTask, seed: int = 0) -> dict[Split, tuple[Array, Indic
         seed: The same seed gives the same images.
 
     Returns:
-        Per split, images (N, 32, 32, 3) of bytes and labels (N,); no image occurs twice.
+        Per split, images (N, 32, 32, 3) of bytes and labels (N,). A drawn image that occurred before is dropped.
     """
     drawing, number = DRAWINGS[task], POCKET_TASKS.index(task)
     if drawing.draw is None:
@@ -158,7 +159,7 @@ def make_task(root: str | Path, task: PocketTask, seed: int = 0) -> Path:
 
 
 class _Pictures:
-    """Gives images stored as bytes (N, 32, 32, 3) as PIL images."""
+    """PIL images from bytes (N, 32, 32, 3). Their label is -1: LabeledImages has the labels."""
 
     def __init__(self, images: Array) -> None:
         self.images = images

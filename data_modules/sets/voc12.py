@@ -43,13 +43,13 @@ class VOC12(SegmentationSet):
     meanings: ClassVar[Mapping[int, int]] = {value: value for value in range(21)} | {IGNORE: IGNORE}
 
     def files(self, folder: Path, split: Split) -> list[tuple[Path, Path]]:
-        """The paths that torchvision's reader lists."""
+        """Image and mask paths, as torchvision lists them: test is the official val, all else the official train."""
         source = datasets.VOCSegmentation(str(folder), image_set="val" if split == "test" else "train")
         return [(Path(image), Path(mask)) for image, mask in zip(source.images, source.masks, strict=True)]
 
     def unpack(self, folder: Path) -> None:
-        """Unpack the archive."""
-        datasets.VOCSegmentation(str(folder), download=True)
+        """Unpack the archive that is already there, and delete it."""
+        datasets.VOCSegmentation(str(folder), download=True)  # checks the md5 of the file, then only unpacks it
         (folder / self.archives[0].filename).unlink()
 
 
@@ -92,7 +92,7 @@ class VOC12Aug(VOC12):
         listed = base / "ImageSets" / "Segmentation" / "trainaug.txt"
         if not listed.is_file():
             raise UserError(f"{self.info.name} {split}: {listed} is missing; expected one image name per line")
-        names = " ".join(read_lines(listed)).split()
+        names = [name for line in read_lines(listed) if (name := line.strip())]
         if outside := next((name for name in names if Path(name).name != name), None):
             raise UserError(f"{listed}: names {outside!r}, expected image names without folders")
         tested = {image.stem for image, _ in super().files(folder, "test")}

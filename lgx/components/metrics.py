@@ -45,7 +45,7 @@ METRICS: dict[str, Callable[[int, int | None], Metric]] = {
 Larger values are better.
 """
 
-_OF_SEVERAL_LABELS: dict[str, Callable[[int, int | None], Metric]] = {
+_MULTILABEL_METRICS: dict[str, Callable[[int, int | None], Metric]] = {
     "acc": lambda labels, ignored: MultilabelAccuracy(labels, average="micro"),
     "map": lambda labels, ignored: MultilabelAveragePrecision(labels, average="macro"),
 }
@@ -64,16 +64,17 @@ def metrics_for(task: Task) -> MetricCollection:
         task: Decides the metric names, the number of classes, and whether unlabeled pixels are ignored.
 
     Returns:
-        The metrics by name. :func:`update_metrics` updates them; those of a task without labels are means, which the
-        method updates.
+        The metrics by name, updated by :func:`update_metrics`. Without labels they are ``agreement``, ``loss`` (means)
+        and ``n`` (sum), which the method updates itself.
 
     Raises:
         UserError: If the task's main metric is unknown.
     """
+    # No compute groups: update_metrics updates each metric by itself, so none may share its state with another.
     if not task.is_labeled:
         means: dict[str, Metric] = {name: MeanMetric() for name in metric_names(task)}
         return MetricCollection({**means, "n": SumMetric()}, compute_groups=False)
-    known = _OF_SEVERAL_LABELS if task.kind == "multilabel" else METRICS
+    known = _MULTILABEL_METRICS if task.kind == "multilabel" else METRICS
     if task.metric not in known:
         raise UserError(f"task {task.name}: metric {task.metric!r} is unknown; known are {', '.join(known)}")
     ignored = IGNORE if task.kind == "segmentation" else None
@@ -83,7 +84,7 @@ def metrics_for(task: Task) -> MetricCollection:
 
 
 def was_measured(metrics: MetricCollection) -> bool:
-    """Whether any process updated the metrics of a task; their values are 0 otherwise."""
+    """Whether any process updated the metrics of a task. Call it on all processes: it sums over them."""
     return bool(metrics["n"].compute() > 0)
 
 

@@ -109,7 +109,7 @@ def _headline(standing: Standing, chance: float | None) -> str:
 def _ties(standing: Standing, best: str, rival: str) -> str:
     """Which further methods the best one is ahead of."""
     others = [method for method in standing.ranking if method not in (best, rival)]
-    equal = [label_of(method) for method in standing.equals(best) if method != rival]
+    equal = [label_of(method) for method in standing.not_distinguished(best) if method != rival]
     if not others:
         return ""
     if not equal:

@@ -37,15 +37,15 @@ def heading(metric: str) -> str:
 
 
 def with_unit(value: float, metric: str) -> str:
-    """A value as shown, with its unit: ``45.20 %``."""
+    """A value that :func:`scale_of` has scaled, with its unit: ``45.20 %``."""
     return f"{number(value, metric)} %" if is_share(metric) else number(value, metric)
 
 
 def lower_is_better(metric: str) -> bool:
-    """Whether the smaller of two values is the better one."""
+    """Whether the smaller of two values is the better one. The end counts: ``train_loss``, ``top5_error``."""
     return metric.endswith(_LOWER_IS_BETTER)
 
 
 def number(value: float, metric: str) -> str:
-    """A value as shown: two decimals for percent, four for others."""
+    """A value that :func:`scale_of` has scaled, in words: two decimals for percent, four for others."""
     return f"{value:.2f}" if is_share(metric) else f"{value:.4f}"

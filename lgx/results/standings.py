@@ -49,11 +49,11 @@ class Standing:
         return summarize([self.values[method][seed] for seed in sorted(self.values[method])])
 
     def lead(self, method: str, other: str) -> Difference | None:
-        """By how much a method is above another one, paired by seed; None without a common seed."""
+        """``method`` minus ``other``, paired by seed; None without a common seed. Of a loss, negative is better."""
         return paired_difference(self.values[method], self.values[other])
 
-    def equals(self, method: str) -> list[str]:
-        """Methods that do not differ from a method significantly, the best first."""
+    def not_distinguished(self, method: str) -> list[str]:
+        """Methods without a significant difference from a method, or without a common seed, the best first."""
         leads = {other: self.lead(method, other) for other in self.ranking if other != method}
         return [other for other, lead in leads.items() if lead is None or not lead.claimable]
 

@@ -32,15 +32,18 @@ def check_names(command: str, argv: Sequence[str]) -> None:
     if kept is None:
         return
     options, classes = kept["options"], kept["classes"]
-    left = {*classes} if os.environ.get("LGX_ALLOW_IMPORTS") or declared_methods() else set[str]()
-    for place, name, value in _given(argv):
+    unchecked = {*classes} if os.environ.get("LGX_ALLOW_IMPORTS") or declared_methods() else set[str]()
+    # Classes first: one of another package decides that its options are not checked.
+    for place, name, value in sorted(
+        _given(argv), key=lambda given: given[1].removesuffix(".class_path") not in classes
+    ):
         root = name.removesuffix(".class_path")
         if root in classes and isinstance(value, str) and value not in ("true", "false", "null"):
-            if value.isidentifier() and value not in classes[root] and root not in left:
+            if value.isidentifier() and value not in classes[root] and root not in unchecked:
                 raise UserError(f"{place}{root}: class {value!r} is unknown{suggest(value, classes[root])}")
             if not value.isidentifier() and not value.startswith(("lgx.", "data_modules.")):
-                left.add(root)
-        elif root not in classes and not name.startswith(tuple(left)) and not _is_known(name, options):
+                unchecked.add(root)
+        elif root not in classes and not name.startswith(tuple(unchecked)) and not _is_known(name, options):
             raise UserError(f"{place}{unknown_option(f'--{name}', options)}")
 
 
@@ -49,7 +52,7 @@ def unknown_option(option: str, options: Sequence[str], help: str = "--help-all"
 
     Args:
         option: The option with its dashes.
-        options: All options of the command, with theirs.
+        options: All options of the command, with their dashes.
         help: The option that lists them.
     """
     name = option.partition("=")[0]
@@ -66,10 +69,11 @@ def suggest(word: str, known: Sequence[str], help: str = "--help-all", likely: S
 
 
 def _is_known(name: str, options: Sequence[str]) -> bool:
+    """Whether an option is listed, is a group of listed options, or belongs to an option that takes a class."""
     option = f"--{name}"
     if option in options or any(known.startswith(f"{option}.") for known in options):
-        return True  # itself, or a group of options
-    # The options of a class are known once the class is; a group has no others.
+        return True
+    # Below an option that takes a class only .help is listed: its options depend on the class, so all are accepted.
     parents = [option.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1)]
     below = [known for known in options if not known.endswith(".help")]
     return any(parent in options and not any(k.startswith(f"{parent}.") for k in below) for parent in parents)
@@ -80,12 +84,13 @@ def _given(argv: Sequence[str]) -> Iterator[tuple[str, str, Any]]:
     words = list(argv)
     while words and (word := words.pop(0)) != "--":
         option, equals, value = word.partition("=")
-        if not equals and words and not words[0].startswith("--"):
+        if not equals and words and not words[0].startswith(("--", "-c")):  # a flag has no value
             value = words.pop(0)
         if option in ("-c", "--config") and value:
             content = read_yaml(Path(value), "give a configuration file", MOST_OPTIONS, LONGEST)
             if not isinstance(content, dict):
                 raise UserError(f"{value}: holds no mapping from keys to values; give a configuration file")
+            # 3 levels: model.init_args.NAME. Deeper keys are options of nested classes, which the parser checks.
             yield from ((f"{value}: ", _plain(name), inner) for name, inner in _nested(content, 3))
         elif option.startswith("--"):
             yield "", _plain(option[2:].replace("-", "_")), value

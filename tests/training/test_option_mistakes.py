@@ -163,6 +163,15 @@ def test_what_the_parser_may_know_is_left_to_it(known, option):
     check_names("fit", [*known[1:], option])
 
 
+def test_a_file_behind_a_flag_is_checked_and_a_class_may_stand_after_its_options(known, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("modle: {}\n")
+    with pytest.raises(UserError, match=r"run\.yaml: unknown option --modle"):
+        check_names("fit", ["--overwrite", "-c", str(file)])
+    file.write_text("model: {init_args: {foo: 1}, class_path: other.Method}\n")
+    check_names("fit", ["-c", str(file)])
+
+
 def test_names_are_collected_again_after_a_change_of_the_code(known, collected, monkeypatch):
     monkeypatch.setattr(cache, "_state", lambda admitted: "another")
     check_names("fit", ["--lerngene", "x"])  # nothing is known
