@@ -242,12 +242,14 @@ def _subclasses(base: type) -> list[type]:
 
     Those of other packages may change while lgx does not. Lightning has some that it does not export.
     """
-    exported = vars(sys.modules[base.__module__.rpartition(".")[0] or base.__module__])
+    package_of_base = sys.modules.get(base.__module__.rpartition(".")[0])
     found: list[type] = []
     kinds: list[type] = base.__subclasses__()
     for kind in kinds:
         package = kind.__module__.split(".")[0]
-        is_known = package in ("lgx", "data_modules") or (package == "lightning" and kind.__name__ in exported)
+        is_known = package in ("lgx", "data_modules") or (
+            package == "lightning" and hasattr(package_of_base, kind.__name__)
+        )
         is_open = not inspect.isabstract(kind) and not kind.__name__.startswith("_")
         found += [*([kind] if is_known and is_open else []), *_subclasses(kind)]
     return found

@@ -108,8 +108,9 @@ def _wrong_value(message: str) -> str | None:
     if number := re.search(r"Not of type (Positive|NonNegative)Int: (?:.*'(.*)'|(\S+) does)?", message):
         value = given[1][:200] if given else number[2] or number[3]
         return f"expected a whole number of at least {int(number[1] == 'Positive')}, got {value}"
-    if found := re.search(r"(\S+) \S+ .*instantiatable class, but is abstract", message):
-        return f"{found[1]} lacks what every class of its kind defines, see its docstring"
+    if "instantiatable class, but is abstract" in message and given:
+        name = re.search(r"class_path\W+([\w.]+)", given[1])
+        return f"{name[1] if name else given[1][:200]} lacks what every class of its kind defines, see its docstring"
     types = dict.fromkeys(re.findall(r"Expected a <class '([\w.]+)'>", message.partition("Given value")[0]))
     if (choices := re.search(r"Expected a typing\.Literal\[(.*)\]", message)) and given:
         return f"expected one of {choices[1]}, got {given[1][:200]}"

@@ -172,7 +172,7 @@ def test_a_task_is_embedded_from_a_few_unlabeled_images(tasks, ancestor, tmp_pat
     [
         (["--data", "cifra10"], ("cifra10", "cifar10")),
         (["--data", ","], ("--data", "at least one")),
-        (["--data", "pocket_digits", "--limit", "0"], ("--limit", "at least 1")),
+        (["--data", "pocket_digits", "--limit", "0"], ("limit", "at least 1")),
         (["--data", "pocket_digits", "--ancestor", "nowhere.learngene.safetensors"], ("nowhere", "no such file")),
     ],
     ids=["name", "none", "limit", "ancestor"],
