@@ -57,7 +57,7 @@ def _help() -> str:
     return f"""lgx {__version__} - give models of many sizes a good start from one learngene
 
 usage: lgx COMMAND [options]        lgx COMMAND --help for its options
-                                    lgx completion bash|zsh|fish for the Tab key
+                                    lgx completion bash|zsh for the Tab key
 
 train and evaluate (configuration files with --config):
 {lines(TRAINING)}

@@ -1,6 +1,7 @@
 """Read from and write to the Hugging Face hub; what was read stays in the cache of its own client."""
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -10,12 +11,13 @@ from typing import Self
 from huggingface_hub import CommitOperationAdd, HfApi, constants, get_token, hf_hub_download, snapshot_download
 from huggingface_hub.errors import (
     HfHubHTTPError,
+    HFValidationError,
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
 
-from lgx.artifacts.safety import check_digest, check_intact
+from lgx.artifacts.safety import check_digest, check_intact, check_size
 from lgx.artifacts.source_names import HUB, LEARNGENE, SAFETENSORS
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -36,6 +38,10 @@ _HUB_NAME = re.compile(
 _MAIN = "main"
 _LISTED = 5
 _LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
+
+
+class _OutOfReach(UserError):
+    """The hub does not answer, or fails."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,8 @@ class HubName:
 def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, HubName]:
     """Find a learngene, a weights file or a model folder in the client's cache, or download it.
 
-    A file at a whole commit that the cache holds asks no server. Without a network the cached version is read.
+    A file at a whole commit that the cache holds asks no server. Where the hub is out of reach, or
+    fails, the cached version is read.
 
     Args:
         name: Without a file it is the repository's only learngene, else the repository must be a model folder.
@@ -97,14 +104,12 @@ def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, 
         raise UserError(f"{place}: only safetensors files are read from elsewhere; give one that ends in .safetensors")
     is_final = name.is_commit and name.inside.endswith(SAFETENSORS)
     path = None
-    if is_final or not download:
-        with suppress(LocalEntryNotFoundError, UserError):
-            path = _kept(name)
+    with suppress(LocalEntryNotFoundError, UserError):
+        path = _kept(name)
     if path is None and not download:
         raise UserError(f"{place}: has not been downloaded yet; `lgx init --source {place} …` does")
-    if path is None:
-        with hub_or_cache(place, "give a local file"), _hub_errors(place):
-            path = _kept(name) if constants.HF_HUB_OFFLINE else _downloaded(name, place)
+    if path is None or (download and not is_final):
+        path = _newest(name, place, path)
     weights = path if path.is_file() else path / WEIGHTS
     check_intact(weights, place)
     check_digest(weights, sha256, place)
@@ -149,9 +154,26 @@ def _api() -> HfApi:
     return HfApi(library_name="lgx", library_version=__version__)
 
 
+def _newest(name: HubName, place: str, kept: Path | None) -> Path:
+    """The version on the hub; the kept one, if there is one, where the hub is out of reach or fails."""
+    try:
+        with hub_or_cache(place, "give a local file") as reason, _hub_errors(place):
+            if reason and kept:
+                raise _OutOfReach(f"{place}: the Hugging Face hub cannot be reached ({reason})")
+            return _kept(name) if reason else _downloaded(name, place)
+    except _OutOfReach as error:
+        if kept is None:
+            raise
+        print(f"{error}; the cached copy is read", file=sys.stderr)
+        return kept
+
+
 def _downloaded(name: HubName, place: str) -> Path:
-    info = _api().model_info(name.repository, revision=name.revision, timeout=SECONDS)
-    first, *others = _chosen(name, [entry.rfilename for entry in info.siblings or ()], place)
+    info = _api().model_info(name.repository, revision=name.revision, timeout=SECONDS, files_metadata=True)
+    sizes = {entry.rfilename: entry.size for entry in info.siblings or ()}
+    first, *others = _chosen(name, [*sizes], place)
+    for file in (first, *others):
+        check_size(sizes[file], f"{place}: {file}")
     # The first file is asked for by the revision's name: the client then remembers its commit.
     path = Path(hf_hub_download(name.repository, first, revision=name.revision or _MAIN, library_name="lgx"))
     commit = _name_in_cache(name, path).revision
@@ -216,6 +238,16 @@ def _hub_errors(place: str) -> Iterator[None]:
         if isinstance(error, RevisionNotFoundError):
             raise UserError(f"{place}: the repository has no such revision; give a branch or commit after @") from error
         reason = (isinstance(error, HfHubHTTPError) and error.server_message) or reason_of(error)
+        if _is_failure(error):
+            raise _OutOfReach(f"{place}: the Hugging Face hub fails ({reason}); try again later") from error
         raise UserError(
-            f"{place}: the hub refuses it, or stalls ({reason}); check the name; for what is private {_LOG_IN}"
+            f"{place}: the hub refuses it ({reason}); check the name; for what is private {_LOG_IN}"
         ) from error
+
+
+def _is_failure(error: Exception) -> bool:
+    """Whether the hub or the connection to it fails; otherwise the hub refuses, or this machine cannot write."""
+    if isinstance(error, HfHubHTTPError):
+        return error.response.status_code >= 500 or error.response.status_code == 429
+    is_connection = isinstance(error, ConnectionError | TimeoutError) or getattr(error, "errno", None) is None
+    return is_connection and not isinstance(error, HFValidationError)

@@ -38,6 +38,8 @@ from lgx.host.failures import foreign_errors, safetensors_errors
 
 AGAIN = "save it again"
 """Remedy for a file that contradicts itself."""
+LARGEST = 16 * 2**30
+"""Most bytes of a file that is downloaded."""
 LARGEST_HEADER = 2**24
 """Most bytes of a safetensors header, which takes many times its size in memory; 10,000 tensors have one million."""
 LARGEST_TUPLE = 10**6
@@ -101,6 +103,16 @@ def described_architecture(values: Any, place: str) -> Architecture:
 
 
 # -- files --------------------------------------------------------------------------------------------------------
+
+
+def check_size(size: int | None, place: str) -> None:
+    """Refuse a file that is too large to download; None stands for a size that the server does not say.
+
+    Raises:
+        UserError: If it is larger than :data:`LARGEST`.
+    """
+    if (size or 0) > LARGEST:
+        raise UserError(f"{place}: is larger than {LARGEST:,} bytes; download it, and give its path")
 
 
 def digest_of(path: Path) -> str:

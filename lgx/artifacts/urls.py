@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from fsspec.callbacks import Callback
 from fsspec.core import url_to_fs
 
-from lgx.artifacts.safety import check_digest, check_intact, digest_of
+from lgx.artifacts.safety import check_digest, check_intact, check_size, digest_of
 from lgx.artifacts.source_names import SAFETENSORS
 from lgx.errors import UserError
 from lgx.host.cache import cache_root, make_room
@@ -20,9 +20,6 @@ from lgx.host.failures import is_full_memory, reason_of
 from lgx.host.files import atomic_path
 from lgx.host.hub import SECONDS
 from lgx.host.locks import changing
-
-LARGEST = 16 * 2**30
-"""Most bytes of a file that is downloaded."""
 
 _SECRET = re.compile(r"signature|^sig$|token|secret|password|credential|api_?key|access_?key", re.IGNORECASE)
 _VERSIONS = ("ETag", "etag", "Last-Modified", "LastModified", "last_modified", "mtime", "created", "md5", "checksum")
@@ -89,8 +86,7 @@ def _download(url: str, path: Path, expected: str | None, kept: tuple[str | None
     class Limit(Callback):
         def relative_update(self, inc: int = 1) -> None:
             super().relative_update(inc)
-            if self.value > LARGEST:
-                raise UserError(f"{url}: is larger than {LARGEST:,} bytes; download it, and give its path")
+            check_size(self.value, url)
 
     try:
         system, inner = _opened(url)
@@ -98,6 +94,7 @@ def _download(url: str, path: Path, expected: str | None, kept: tuple[str | None
         version = next((f"{key} {info[key]}" for key in _VERSIONS if info.get(key)), "")
         if kept[0] is not None and expected is None and kept[1] == version != "":
             return kept[0]
+        check_size(info.get("size"), url)  # file systems of this machine do not call the limit
         with atomic_path(path) as temporary:
             system.get_file(inner, str(temporary), callback=Limit())
             digest = check_digest(temporary, expected, url)

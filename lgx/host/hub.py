@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from threading import Thread
 from typing import Any
 
 from huggingface_hub import constants, get_session
@@ -21,20 +22,31 @@ _STALLED = 30.0
 @cache
 def failure_of(address: str, minute: int) -> str:
     """Why the hub at an address does not answer a request of a few bytes, asked once a minute; empty if it answers."""
-    try:
-        get_session().head(address, timeout=SECONDS)
-    except Exception as error:  # those of the client's HTTP library, which is not the same in all of its versions
-        return reason_of(error)
-    return ""
+    reasons = [f"no answer from {address} within {SECONDS:.0f} s"]
+
+    def ask() -> None:
+        try:
+            get_session().head(address, timeout=SECONDS)
+            reasons.append("")
+        except Exception as error:  # those of the client's HTTP library, which is not the same in all of its versions
+            reasons.append(reason_of(error))
+
+    asking = Thread(target=ask, daemon=True)  # in a thread, because no timeout ends the resolution of a name
+    asking.start()
+    asking.join(SECONDS)
+    return reasons[-1]
 
 
 @contextmanager
-def hub_or_cache(what: str, remedy: str) -> Iterator[None]:
+def hub_or_cache(what: str, remedy: str) -> Iterator[str]:
     """Use the hub's clients inside the block: where the hub is out of reach, they are in offline mode.
 
     Args:
         what: What the block loads, for the message.
         remedy: What a user without a network can do.
+
+    Yields:
+        Why the hub is out of reach; empty if it answers.
 
     Raises:
         UserError: If the hub is out of reach and the block fails. Errors of a hub that answers are passed on.
@@ -52,7 +64,7 @@ def hub_or_cache(what: str, remedy: str) -> Iterator[None]:
     for module in modules if reason else ():
         module.HF_HUB_OFFLINE = True
     try:
-        yield
+        yield reason
     except Exception as error:  # each client has errors of its own for what its cache lacks
         if isinstance(error, UserError) or not reason:
             raise

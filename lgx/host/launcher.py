@@ -29,9 +29,11 @@ def check_job() -> None:
     """Refuse variables of SLURM that contradict each other, as outside of srun; a run would wait without end.
 
     Raises:
-        UserError: If a variable is missing beside another; the message names both.
+        UserError: If a variable is missing beside another, or too large; the message names both.
     """
     variables = os.environ
+    if "SLURM_ARRAY_JOB_ID" in variables and "SLURM_ARRAY_TASK_ID" not in variables:
+        raise UserError(f"SLURM_ARRAY_JOB_ID is set, but SLURM_ARRAY_TASK_ID is not; {_REMEDY}")
     ignored = variables.get("SLURM_JOB_NAME") in ("bash", "interactive")  # as in Lightning
     if "SLURM_NTASKS" not in variables or ignored or "TORCHELASTIC_RUN_ID" in variables:
         return
@@ -43,6 +45,8 @@ def check_job() -> None:
         raise UserError(f"SLURM_NTASKS={tasks} needs SLURM_NTASKS_PER_NODE: give --ntasks-per-node to srun or sbatch")
     if tasks > 1 and "SLURM_STEP_ID" not in variables:
         raise UserError(f"SLURM_NTASKS={tasks}, but srun did not start this process; start lgx with srun")
+    if int(variables["SLURM_PROCID"]) >= tasks:
+        raise UserError(f"SLURM_PROCID={variables['SLURM_PROCID']} must be below SLURM_NTASKS={tasks}; {_REMEDY}")
 
 
 def rank() -> int:

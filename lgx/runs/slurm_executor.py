@@ -59,6 +59,12 @@ class SlurmExecutor:
         self.limit = sys.maxsize  # every job that can start is queued
         self._states = SlurmStates()
         delay = parameters.get("signal_delay_s", 90)
+        minutes = parameters.get("timeout_min", parameters.get("time"))
+        if isinstance(minutes, int | float) and isinstance(delay, int | float) and minutes * 60 <= delay:
+            raise UserError(
+                f"--slurm: timeout_min must be longer than the {delay} seconds of signal_delay_s, got {minutes}; "
+                f"SLURM would end every run when it starts"
+            )
         # lgx runs handle SIGUSR1; submitit's default is another signal.
         flags = {"requeue": True, "signal": f"USR1@{delay}", **parameters.get("additional_parameters", {})}
         given = {"name": "lgx", "array_parallelism": limit, **parameters, "additional_parameters": flags}

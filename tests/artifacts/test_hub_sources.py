@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
 
 import lgx as lgx_package
+from lgx.artifacts import hub_files, safety
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.sources import resolve, resolve_kept
@@ -88,13 +90,46 @@ def test_a_model_folder_is_read_with_its_record_and_without_its_pickles(hub, des
     assert (tmp_path / "again/model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
 
 
-def test_without_a_network_the_cached_version_is_read(hub, commit, descendant, monkeypatch, tmp_path):
+def test_without_a_network_the_cached_version_is_read(hub, commit, descendant, monkeypatch, tmp_path, capsys):
     hub.add("lab/des", descendant)
     names = ["hf://lab/vit", "hf://lab/vit/" + FILE, "hf://lab/des"]
     online = [resolve(name) for name in names]
     use_hub(monkeypatch, f"http://127.0.0.1:{free_port()}", str(tmp_path / "hub"))
-    assert [resolve(name) for name in names] == online == [resolve(name, download=False) for name in names]
+    capsys.readouterr()
+    assert [resolve(name) for name in names] == online
+    assert capsys.readouterr().err.count("; the cached copy is read\n") == 3
+    assert [resolve(name, download=False) for name in names] == online
+    assert capsys.readouterr().err == ""
     assert resolve_kept("hf://lab/unknown").place == "hf://lab/unknown"
+
+
+@pytest.mark.parametrize("status", [503, 429, 0])
+def test_the_cached_version_is_read_where_the_hub_fails(hub, commit, status, capsys):
+    kept = resolve("hf://lab/vit")
+    hub.add("lab/new", {FILE: b""})
+    hub.fails = status
+    assert resolve("hf://lab/vit") == kept
+    assert capsys.readouterr().err.count("hf://lab/vit: the Hugging Face hub fails (") == 1
+    with pytest.raises(UserError, match=r"hf://lab/new: the Hugging Face hub fails \(.*\); try again later"):
+        resolve("hf://lab/new")
+
+
+def test_a_file_that_the_hub_sends_no_more_is_read_from_the_cache(hub, commit, monkeypatch, capsys):
+    kept = resolve("hf://lab/vit")
+
+    def stalls(*_, **__):
+        raise LocalEntryNotFoundError("no connection")
+
+    monkeypatch.setattr(hub_files, "hf_hub_download", stalls)
+    assert resolve("hf://lab/vit") == kept
+    assert "fails (no connection); try again later; the cached copy is read" in capsys.readouterr().err
+
+
+def test_a_file_that_is_too_large_is_refused_before_its_download(hub, commit, monkeypatch):
+    monkeypatch.setattr(safety, "LARGEST", 100)
+    with pytest.raises(UserError, match=f"hf://lab/vit: {FILE}: is larger than 100 bytes"):
+        resolve("hf://lab/vit")
+    assert not [path for path in hub.requests if "/resolve/" in path or "/storage/" in path]
 
 
 def test_the_python_functions_read_the_hub(commit):

@@ -15,8 +15,9 @@ from threading import Thread
 
 import fsspec
 import pytest
+from fsspec.implementations.http import HTTPFileSystem
 
-from lgx.artifacts import urls
+from lgx.artifacts import safety
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import resolve
 from lgx.errors import UserError
@@ -170,8 +171,16 @@ def test_each_mistake_gives_one_sentence(web, source, sentence, tmp_path):
     assert not list((cache_root() / "sources").rglob("*.safetensors"))
 
 
-def test_a_file_that_is_too_large_is_refused(web, monkeypatch):
-    monkeypatch.setattr(urls, "LARGEST", 100)
+@pytest.mark.parametrize("source", ["{web}/", "file://{folder}/", "simplecache::file://{folder}/"])
+def test_a_file_that_is_too_large_is_refused(web, source, monkeypatch):
+    monkeypatch.setattr(safety, "LARGEST", 100)
+    with pytest.raises(UserError, match="is larger than 100 bytes"):
+        resolve(source.format(web=web.url, folder=web.folder) + FILE)
+
+
+def test_a_download_ends_where_the_server_sends_more_than_allowed(web, monkeypatch):
+    monkeypatch.setattr(safety, "LARGEST", 100)
+    monkeypatch.setattr(HTTPFileSystem, "info", lambda *_, **__: {"size": None})
     with pytest.raises(UserError, match="is larger than 100 bytes"):
         resolve(f"{web.url}/{FILE}")
 

@@ -162,7 +162,7 @@ def test_a_hub_that_answers_once_and_then_stalls_is_not_waited_for_without_an_en
     result = lgx("push", sws_file, "hf://lab/new")
     assert time.monotonic() - began < 8
     assert result.code == 2
-    assert "the hub refuses it, or stalls (timed out)" in result.sentence
+    assert "the Hugging Face hub fails (timed out)" in result.sentence
 
 
 @pytest.mark.parametrize(

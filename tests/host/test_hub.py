@@ -1,5 +1,6 @@
 """Whether the Hugging Face hub answers is known within seconds; without it, its clients read the cache."""
 
+import socket
 import time
 
 import pytest
@@ -35,6 +36,14 @@ def test_a_hub_that_never_answers_is_waited_for_once(monkeypatch):
         began = time.monotonic()
         assert hub.failure_of(address, 0)
         assert time.monotonic() - began < 0.5
+
+
+def test_a_name_that_is_not_resolved_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(hub, "SECONDS", 0.2)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(3))
+    began = time.monotonic()
+    assert hub.failure_of("http://hub.invalid", 0) == "no answer from http://hub.invalid within 0 s"
+    assert time.monotonic() - began < 2
 
 
 def test_without_the_hub_its_clients_are_offline_and_a_failure_is_one_sentence(monkeypatch):

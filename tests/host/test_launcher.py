@@ -54,9 +54,11 @@ def test_lightning_is_not_imported_before_its_variables_are_checked():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
+        ({"SLURM_ARRAY_JOB_ID": "7"}, "SLURM_ARRAY_JOB_ID is set, but SLURM_ARRAY_TASK_ID is not"),
         ({"SLURM_NTASKS": "1"}, "SLURM_NTASKS is set, but SLURM_PROCID is not, as in a shell of salloc"),
         (WITHIN | {"SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}, "give --ntasks-per-node to srun or sbatch"),
         (WITHIN | {"SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "2"}, "srun did not start this process"),
+        (WITHIN | {"SLURM_PROCID": "1"}, "SLURM_PROCID=1 must be below SLURM_NTASKS=1"),
     ],
 )
 def test_variables_that_contradict_each_other_are_explained(variables, values, words):

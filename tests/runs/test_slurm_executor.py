@@ -189,6 +189,8 @@ def test_wrong_parameters_of_slurm_are_explained(cluster, tmp_path):
         SlurmExecutor(tmp_path, 1, {"timeout_min": 5, "partion": "x"})
     with pytest.raises(UserError, match='--slurm: Parameter "timeout_min" expected type'):
         SlurmExecutor(tmp_path, 1, {"timeout_min": "x"})
+    with pytest.raises(UserError, match="timeout_min must be longer than the 90 seconds of signal_delay_s, got 1"):
+        SlurmExecutor(tmp_path, 1, {"timeout_min": 1})
     (cluster / "sbatch").write_text("#!/bin/sh\necho 'invalid partition' >&2\nexit 1\n")
     with pytest.raises(UserError, match="sbatch refused the jobs: invalid partition"):
         SlurmExecutor(tmp_path, 1, {"timeout_min": 5}).submit([Job("a", str(tmp_path / "a"), ("--version",), "x.log")])

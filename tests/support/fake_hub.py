@@ -49,6 +49,7 @@ class FakeHub:
         self.stored: dict[str, bytes] = {}  # LFS: SHA-256 -> content
         self.requests: list[str] = []
         self.url = self.storage = ""
+        self.fails: int | None = None  # status of each answer to GET; 0 closes the connection instead
 
     def add(self, name: str, files: dict[str, bytes], **options: bool) -> str:
         """Put files into the main branch of a repository; the commit."""
@@ -114,7 +115,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.content.requests.append(f"{self.command} {path}")
         self.body = self._read_body()
         asked = f"{self.command.replace('HEAD', 'GET')} {path}"
+        if self.content.fails == 0 and self.command == "GET":
+            self.close_connection = True
+            return
         try:
+            if self.content.fails and self.command == "GET":
+                raise _Refused(self.content.fails, "", "busy")
             for pattern, answer in _ROUTES.items():
                 if found := re.fullmatch(pattern, asked):
                     answer(self, **found.groupdict())

@@ -21,6 +21,16 @@ def test_random_start_is_timms_own():
     assert all(torch.equal(expected[k], v) for k, v in start.model.state_dict().items())
 
 
+@pytest.mark.parametrize(("position", "places"), [("front", (0, 1)), ("back", (3, 4))])
+def test_vanilla_lg_takes_only_the_last_layers(ancestor_file, position, places):
+    start = initialize(BIG.replace(depth=5), VanillaLG(ancestor_file, layers=2, position=position))
+    source = Learngene.load(ancestor_file).tensors
+    for place, layer in zip(places, (4, 5), strict=True):
+        assert torch.equal(start.model.blocks[place].mlp.fc2.bias, source[f"blocks.{layer}.mlp.fc2.bias"])
+    assert {int(name.split(".")[1]) for name in start.taken} == set(places)
+    assert "head.weight" in start.random
+
+
 def test_weight_selection_says_which_layers_it_took(ancestor_file):
     start = initialize(BIG.replace(depth=4), WeightSelection(ancestor_file))
     assert start.notes == ("layers    the first 4 of the source's 6",)
