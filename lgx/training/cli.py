@@ -29,6 +29,7 @@ from lgx.training.callbacks import SaveConfig, TrainingHealth
 from lgx.training.callbacks.report import end_of_run
 from lgx.training.configuration import (
     REFUSED,
+    all_values,
     configuration_text,
     instantiate,
     make_parser,
@@ -121,7 +122,10 @@ class LgxCLI(LightningCLI):
             self.run_dir, self.command, config.ckpt_path, config.untrained, config.overwrite
         )
         if self.command == "fit":
-            self.checkpoint = self.claim.check(self.checkpoint, self.identity, self.sources.weights())
+            data = all_values(config.data.as_dict(), "data")
+            folders = [(key, Path(text)) for key, text in data if isinstance(text, str) and os.path.exists(text)]
+            inputs = [*self.sources.weights().items(), *folders]
+            self.checkpoint = self.claim.check(self.checkpoint, self.identity, inputs)
 
     def instantiate_classes(self) -> None:
         """Build the data module, the method and the trainer."""
@@ -132,6 +136,8 @@ class LgxCLI(LightningCLI):
         given, step = built.trainer.logger, resumed.step if resumed else None
         wanted = [] if given is False or self.command == "predict" else as_list(True if given is None else given)
         self.loggers = RunLoggers(wanted, self.place, step if self.command == "fit" else _ALL, self.config.overwrite)
+        if self.claim.writes:
+            self.loggers.check_tables()
         self.health = TrainingHealth(self.config.allow_non_finite)
         self._monitor(built.checkpoint)
         options: Any = built.trainer

@@ -276,21 +276,21 @@ def _check_values(config: Namespace) -> None:
     check_name(config.experiment, "--experiment")
     if config.name is not None:
         check_name(config.name, "--name")
-    for place, value in _values(config.as_dict()):
+    for place, value in all_values(config.as_dict()):
         if place.endswith((".filename", ".sub_dir")) and isinstance(value, str):
             check_name(value, place)
         elif isinstance(value, float) and (math.isnan(value) or (math.isinf(value) and place.startswith(_RATES))):
             raise UserError(f"{place}: expected a finite number, got {value}")
 
 
-def _values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+def all_values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
     """All values with their keys as the command line spells them."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _values(inner, place if key == "init_args" else f"{place}.{key}" if place else str(key))
+            yield from all_values(inner, place if key == "init_args" else f"{place}.{key}" if place else str(key))
     elif isinstance(value, list):
         for inner in value:
-            yield from _values(inner, place)
+            yield from all_values(inner, place)
     else:
         yield place, value
 

@@ -6,7 +6,7 @@ before, for whatever reason, the earlier run is moved back.
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -63,13 +63,15 @@ class FolderClaim(Callback):
             finally:
                 recover(self.folder)
 
-    def check(self, checkpoint: Checkpoint | None, now: RunIdentity, inputs: Mapping[str, Path]) -> Checkpoint | None:
+    def check(
+        self, checkpoint: Checkpoint | None, now: RunIdentity, inputs: Iterable[tuple[str, Path]]
+    ) -> Checkpoint | None:
         """Compare the run with its configuration, or the folder with a new run; nothing is changed yet.
 
         Args:
             checkpoint: The checkpoint that training is to start from.
             now: What identifies the run that is configured now, as far as it is known without its data.
-            inputs: Option -> the file of weights that it names.
+            inputs: Options, and the files or folders that they name.
 
         Returns:
             The checkpoint; None if the run in the folder is another one and may be replaced.
@@ -169,17 +171,17 @@ def check_claim(folder: Path, overwrite: bool, resumes: bool) -> None:
         )
 
 
-def check_inputs(folder: Path, inputs: Mapping[str, Path]) -> None:
+def check_inputs(folder: Path, inputs: Iterable[tuple[str, Path]]) -> None:
     """Refuse options that name files of the run that is to be replaced.
 
     Args:
         folder: The run's folder.
-        inputs: Option -> file.
+        inputs: Options and files.
 
     Raises:
         UserError: If a file lies in the folder.
     """
-    for option, file in inputs.items():
+    for option, file in inputs:
         if folder.resolve() in file.resolve().parents:
             raise UserError(f"{option}: {file} belongs to the run that --overwrite replaces; copy it, or give --name")
 

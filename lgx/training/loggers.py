@@ -12,10 +12,13 @@ from typing import Any
 
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.loggers.logger import DummyLogger
 
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, reason_of
+from lgx.host.files import atomic_path
+from lgx.host.locks import changing
 
 UNSET: dict[str, Any] = {"save_dir": "", "experiment_name": "", "name": None}
 """Options of Lightning's loggers that follow the run -> the default that stands for this in a configuration."""
@@ -54,6 +57,50 @@ class RunPlace:
         return "-".join([*parts, self.name.replace("/", "-"), self.version])
 
 
+class MetricsTable(ExperimentWriter):
+    """Lightning's writer of ``metrics.csv``, which keeps the rows and columns that the file has.
+
+    Lightning's own deletes a file that exists, and writes it again in place for every new column. A test may add
+    columns while the run trains.
+    """
+
+    def read(self) -> list[dict[str, str]]:
+        """The rows of the file, if it exists, but those in which a killed process has left out columns."""
+        path = Path(self.metrics_file_path)
+        if not path.is_file():
+            return []
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if None not in row and None not in row.values()]
+        return [row for row in rows if row.get("step", "").isdecimal()]
+
+    def columns(self) -> list[str]:
+        """The columns of the file; none of a file that does not exist."""
+        path = Path(self.metrics_file_path)
+        if not path.is_file():
+            return []
+        with path.open(newline="", encoding="utf-8") as file:
+            return next(csv.reader(file), [])
+
+    def write(self, columns: list[str], rows: list[dict[str, str]]) -> None:
+        """Replace the file in one step."""
+        with atomic_path(self.metrics_file_path) as temporary, temporary.open("w", newline="", encoding="utf-8") as new:
+            writer = csv.DictWriter(new, columns)
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def save(self) -> None:
+        """Add the rows that were logged; one process at a time."""
+        with changing(Path(self.log_dir)):
+            self.metrics_keys = self.columns()
+            super().save()
+
+    def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
+        self.write(fieldnames, self.read())
+
+    def _check_log_dir_exists(self) -> None:
+        """Delete nothing."""
+
+
 class RunLoggers:
     """The loggers of a run; they start after its folder is claimed. Other processes than the first log nothing.
 
@@ -78,6 +125,19 @@ class RunLoggers:
                     "trainer.logger.tracking_uri: holds a user or password, which records would store; set "
                     "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD instead"
                 )
+
+    def check_tables(self) -> None:
+        """Refuse to replace a table outside of the run's folder, which another run may own.
+
+        Raises:
+            UserError: If there is one, and neither an own run is resumed nor ``--overwrite`` is given.
+        """
+        for wanted in self.wanted if self.step is None and not self.overwrite else ():
+            if wanted.func is CSVLogger:
+                logger = CSVLogger(**self._options(CSVLogger, wanted.keywords))
+                path = Path(logger.log_dir, ExperimentWriter.NAME_METRICS_FILE)
+                if path.is_file() and self.place.folder.resolve() not in path.resolve().parents:
+                    raise UserError(f"{path} exists; give trainer.logger.version, or --overwrite to replace it")
 
     @contextmanager
     def started(self, trainer: Trainer) -> Iterator[None]:
@@ -133,14 +193,21 @@ class RunLoggers:
         """The arguments of a logger; what the user does not give follows the run."""
         if kind not in (TensorBoardLogger, CSVLogger, WandbLogger, MLFlowLogger):
             return dict(given)
-        own = {key: value for key, value in given.items() if value is not None and value != ""}
+        own = {key: value for key, value in given.items() if value is not None and value != UNSET.get(key)}
         place, folder = self.place, str(self.place.folder)
         if kind is WandbLogger:
-            os.makedirs(own.get("save_dir", folder), exist_ok=True)  # W&B writes elsewhere if it does not exist
             resume = "allow" if self.step is not None else None if self.overwrite else "never"
-            project = os.environ.get("WANDB_PROJECT", place.experiment)
-            names = {"project": project, "name": place.joined(), "group": place.name.replace("/", "-")}
-            return {**names, "save_dir": folder, "id": place.joined(place.experiment), "resume": resume, **own}
+            options = {
+                "project": os.environ.get("WANDB_PROJECT", place.experiment),
+                "name": os.environ.get("WANDB_NAME", place.joined()),
+                "group": os.environ.get("WANDB_RUN_GROUP", place.name.replace("/", "-")),
+                "save_dir": os.environ.get("WANDB_DIR", folder),
+                "id": os.environ.get("WANDB_RUN_ID", place.joined(place.experiment)),
+                "resume": resume,
+                **own,
+            }
+            os.makedirs(options["save_dir"], exist_ok=True)  # W&B writes elsewhere if it does not exist
+            return options
         if kind is MLFlowLogger:
             return self._options_of_mlflow(own)
         return {"save_dir": place.runs, "name": place.name, "version": place.version, **own}
@@ -159,7 +226,8 @@ class RunLoggers:
         options = {"experiment_name": name, "run_name": place.joined(), "tracking_uri": served, **own}
         run = place.joined(place.experiment)
         options["tags"] = {_TAG: run, **own.get("tags", {})}
-        if self.step is not None and "run_id" not in own:
+        options.setdefault("run_id", os.environ.get("MLFLOW_RUN_ID"))
+        if self.step is not None and not options["run_id"]:
             client = MlflowClient(options["tracking_uri"])
             experiment = client.get_experiment_by_name(options["experiment_name"])
             found = experiment and client.search_runs([experiment.experiment_id], f"tags.`{_TAG}` = '{run}'")
@@ -167,16 +235,20 @@ class RunLoggers:
         return options
 
     def _keep_rows(self, logger: CSVLogger) -> None:
-        """Write the rows of ``metrics.csv`` before the checkpoint's step again: Lightning's logger deletes the file."""
-        path = Path(logger.log_dir, "metrics.csv")
-        rows: list[Any] = []
-        if self.step is not None and path.is_file():
-            with path.open(newline="", encoding="utf-8") as file:
-                # The last row of a killed process may lack columns.
-                whole = [row for row in csv.DictReader(file) if None not in row.values()]
-            rows = [row for row in whole if row["step"].isdecimal() and int(row["step"]) < self.step]
-        logger.experiment.metrics += [{key: value for key, value in row.items() if value} for row in rows]
-        logger.save()
+        """Start the table anew, or without the rows that a resumed run writes again; it does not repeat tests."""
+        table = MetricsTable(logger.log_dir)
+        logger._experiment = table
+        with changing(Path(logger.log_dir)):
+            if self.step is None:
+                Path(table.metrics_file_path).unlink(missing_ok=True)
+            elif columns := table.columns():
+                table.write(columns, [row for row in table.read() if _stays(row, self.step)])
+
+
+def _stays(row: Mapping[str, str], step: int) -> bool:
+    """Whether a row of ``metrics.csv`` was logged before the step, or holds a test of the checkpoint of the step."""
+    measured = {name for name, value in row.items() if value and name not in ("step", "epoch")}
+    return int(row["step"]) < step or (int(row["step"]) == step and all("test/" in name for name in measured))
 
 
 def _wandb_run() -> Any | None:

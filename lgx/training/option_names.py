@@ -26,17 +26,16 @@ def check_names(command: str, argv: Sequence[str]) -> None:
         argv: The command line without the command.
 
     Raises:
-        UserError: For the first of them, with the most similar names.
+        UserError: For the first of them, with the most similar names; for a file that cannot be read within bounds.
     """
+    names = [*_given(argv)]  # first: here alone files are read within bounds, also where nothing can be kept
     kept: dict[str, Any] | None = recall(f"options-{command}")
     if kept is None:
         return
     options, classes = kept["options"], kept["classes"]
     unchecked = {*classes} if os.environ.get("LGX_ALLOW_IMPORTS") or declared_methods() else set[str]()
     # Classes first: one of another package decides that its options are not checked.
-    for place, name, value in sorted(
-        _given(argv), key=lambda given: given[1].removesuffix(".class_path") not in classes
-    ):
+    for place, name, value in sorted(names, key=lambda given: given[1].removesuffix(".class_path") not in classes):
         root = name.removesuffix(".class_path")
         if root in classes and isinstance(value, str) and value not in ("true", "false", "null"):
             if value.isidentifier() and value not in classes[root] and root not in unchecked:

@@ -86,6 +86,14 @@ def test_a_run_that_is_the_ancestor_of_its_successor_is_not_replaced(fit, run):
     assert contents(run) == before
 
 
+def test_data_in_a_run_is_not_replaced(fit, run):
+    before = contents(run)
+    result = fit("Ancestor", "--name=a", "--overwrite", f"--data.root={run / 'checkpoints'}")
+    assert result.code == 2
+    assert f"data.root: {run}/checkpoints belongs to the run that --overwrite replaces" in result.sentence
+    assert contents(run) == before
+
+
 def test_overwrite_with_a_folder_of_checkpoints_that_cannot_be_written_replaces_it_whole(fit, run):
     (run / "checkpoints").chmod(0o500)
     assert fit("Ancestor", "--name=a", "--overwrite", "--model.optimizer.lr=0.01").code == 0
@@ -147,7 +155,7 @@ def replaced(tmp_path):
     claim = FolderClaim(folder, resumes=False, overwrite=True, writes=True)
     claim.end = contextlib.ExitStack()
     claim.end.enter_context(claim.held())
-    claim.check(None, RunIdentity("{}"), {})
+    claim.check(None, RunIdentity("{}"), [])
     claim.begin()
     (folder / "config.yaml").write_text("new")
     return claim

@@ -8,6 +8,7 @@ import yaml
 
 from lgx.core.rows import read_rows
 from lgx.training.folder_claim import check_claim
+from lgx.training.loggers import MetricsTable
 from tests.support.command_line import arguments, lgx, python
 from tests.support.runs import kill_and_resume
 from tests.support.wandb_runs import forget
@@ -67,7 +68,7 @@ def test_metrics_go_into_a_table_that_a_resumed_run_continues(fit, tmp_path):
     resumed = fit("Ancestor", "--name=c", *CSV, "--test_start=true", "--trainer.max_epochs=2", "--ckpt_path=last")
     assert resumed.code == 0, resumed.err
     assert steps(run, "train/loss") == [0, 1, 2, 3, 4, 5]
-    assert (steps(run, "val/acc"), steps(run, "test/acc")) == ([2, 5], [0])  # later rows are logged anew
+    assert (steps(run, "val/acc"), steps(run, "test/acc")) == ([2, 5], [0, 3])  # later rows are logged anew
     kept = [{name: row.get(name, "") for name in first[0]} for row in rows(run)]
     assert kept[: len(first) - 1] == first[:-1]  # the last one holds the best score
     assert steps(run, "hp_metric") == [6]
@@ -122,6 +123,48 @@ def test_the_first_of_several_processes_logs(images, tmp_path):
     done = python("-m", "lgx", *arguments("fit", "Ancestor", images, tmp_path, *words), OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr[-2000:]
     assert steps(tmp_path / "test/d/seed0", "train/loss") == [0, 1, 2]
+
+
+def test_an_empty_name_stands_for_no_folder(fit, tmp_path):
+    options = ["--trainer.logger.save_dir", tmp_path / "logs", "--trainer.logger.name="]
+    assert fit("Ancestor", "--name=a", *CSV, *options).code == 0
+    assert (tmp_path / "logs/seed0/metrics.csv").is_file()
+
+
+def test_a_file_that_another_run_may_own_is_replaced_on_request_alone(fit, tmp_path):
+    place = ["--trainer.logger.save_dir", tmp_path / "logs", "--trainer.logger.name=x", "--trainer.logger.version=y"]
+    options = [*CSV, *place]
+    assert fit("Ancestor", "--name=a", *options).code == 0
+    before = rows(tmp_path / "logs/x/y")
+    refused = fit("Ancestor", "--name=b", *options)
+    assert refused.code == 2
+    assert refused.sentence == (
+        f"lgx fit: {tmp_path}/logs/x/y/metrics.csv exists; give trainer.logger.version, or --overwrite to replace it"
+    )
+    assert rows(tmp_path / "logs/x/y") == before
+    assert not (tmp_path / "runs/test/b").exists()
+    assert fit("Ancestor", "--name=b", *options, "--overwrite", "--seed_everything=1").code == 0
+    assert rows(tmp_path / "logs/x/y") != before
+
+
+def test_a_table_is_never_half_written(tmp_path, monkeypatch):
+    def log(step, **metrics):
+        table = MetricsTable(str(tmp_path))
+        table.log_metrics(metrics, step)
+        table.save()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    log(0, loss=3.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(csv.DictWriter, "writerows", killed)
+        with pytest.raises(KeyboardInterrupt):
+            log(1, acc=0.5)
+    log(1, acc=0.5)
+    log(2, loss=2.0)
+    found = [(row["step"], row["loss"], row["acc"]) for row in rows(tmp_path)]
+    assert found == [("0", "3.0", ""), ("1", "", "0.5"), ("2", "2.0", "")]
 
 
 MISTAKES = {

@@ -1,5 +1,6 @@
 """A mistake on the command line or in a configuration ends ``lgx fit`` with one sentence."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -185,6 +186,15 @@ def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("LGX_CACHE", str(tmp_path / "blocked"))
     cache.remember("x", 1)
     assert cache.recall("x") is None
+
+
+@pytest.mark.parametrize("file", ["pipe", "large.yaml"])
+def test_files_are_bounded_also_where_no_names_can_be_kept(tmp_path, monkeypatch, file):
+    monkeypatch.setenv("LGX_CACHE", "/proc/nope")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large.yaml").write_text(f"trainer: {{devices: [{'0, ' * 4000}0]}}")
+    with pytest.raises(UserError, match=file):
+        check_names("fit", [f"--config={tmp_path / file}"])
 
 
 def test_old_facts_that_cannot_be_removed_change_nothing(tmp_path, monkeypatch):

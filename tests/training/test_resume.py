@@ -9,6 +9,7 @@ import torch
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
 from lgx.training.callbacks import LastCheckpoint
+from lgx.training.callbacks.resume import _mistake
 from tests.support.command_line import arguments, lgx
 from tests.support.runs import kill_and_resume, last_checkpoint
 
@@ -132,6 +133,14 @@ def test_a_run_that_is_resumed_in_a_copy_of_its_folder_keeps_its_best_score(imag
 def _state_of_best(checkpoint):
     (state,) = [state for key, state in checkpoint["callbacks"].items() if key.startswith("ModelCheckpoint")]
     return state
+
+
+def test_a_whole_number_as_default_of_a_learning_rate_is_a_number():
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1)
+    optimizer.param_groups[0]["lr"] = 0.5
+    assert _mistake(optimizer) is None
+    optimizer.param_groups[0]["lr"] = "x"
+    assert "lr of the optimizer is 'x'" in _mistake(optimizer)
 
 
 def saved_steps(monkeypatch):

@@ -156,11 +156,16 @@ def test_wandb_follows_its_environment_and_ends_no_run_of_others(images, tmp_pat
     import wandb
 
     monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_PROJECT", "mine")
+    for name in ("PROJECT", "NAME", "RUN_GROUP", "RUN_ID"):
+        monkeypatch.setenv(f"WANDB_{name}", f"my-{name}")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path / "mine"))
     words = arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=w", "--trainer.logger=WandbLogger")
     assert lgx(*words).code == 0
-    (folder,) = (tmp_path / "runs/test/w/seed0/wandb").glob("offline-run-*")
-    assert read_run(folder)["project"] == "mine"
+    (folder,) = (tmp_path / "mine/wandb").glob("offline-run-*")
+    found = read_run(folder)
+    assert [found[name] for name in ("project", "name", "group", "id")] == [
+        "my-PROJECT", "my-NAME", "my-RUN_GROUP", "my-RUN_ID",
+    ]  # fmt: skip
     assert wandb.run is None
     with wandb.init(dir=tmp_path) as own:
         assert lgx(*words, "--overwrite").code == 0

@@ -25,8 +25,8 @@ class Resume(Callback):
     - Rows of ``results.csv`` after the checkpoint go: the resumed run writes them again, or ends earlier.
     - A run whose folder was copied or moved knows its best checkpoint in the present folder. Lightning stores absolute
       paths, and forgets the best score if the folder is another one.
-    - Errors from the reading of the checkpoint until training starts are errors of the checkpoint: ``io.is_restoring``
-      says so, see ``LgxCLI.run``.
+    - Errors from the reading of the checkpoint to the end of the first step, in which the optimizer uses its state, are
+      errors of the checkpoint: ``io.is_restoring`` says so, see ``LgxCLI.run``.
     - ``lgx test`` and ``lgx validate`` log at the step of the checkpoint, where Lightning logs at step 0.
 
     Args:
@@ -36,6 +36,7 @@ class Resume(Callback):
     def __init__(self, io: AtomicCheckpointIO) -> None:
         self._io = io
         self._evaluated = (0, 0)  # step and finished epochs of the checkpoint that is evaluated
+        self._start = 0  # step at which training starts
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Drop rows and follow a moved folder; of an evaluated checkpoint note the step."""
@@ -59,7 +60,12 @@ class Resume(Callback):
         for optimizer in trainer.optimizers if self._io.is_restoring else ():
             if wrong := _mistake(optimizer):
                 raise UserError(f"--ckpt_path: the checkpoint is not of this run, or is damaged: {wrong}")
-        self._io.is_restoring = False
+        self._start = trainer.global_step
+
+    def on_train_batch_end(self, trainer: Trainer, *args: Any) -> None:
+        """The optimizer has used its state, unless gradients are still accumulated."""
+        if trainer.global_step > self._start:
+            self._io.is_restoring = False
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log at the step of the checkpoint."""
@@ -89,7 +95,7 @@ def _mistake(optimizer: Any) -> str | None:
     for group in inner.param_groups:
         for key, default in inner.defaults.items():
             value = group.get(key, default)
-            is_number = isinstance(default, float) and isinstance(value, int | float | Tensor)
+            is_number = _is_number(default) and _is_number(value)
             if default is not None and not is_number and not isinstance(value, type(default)):
                 return f"{key} of the optimizer is {shortened(value)}, expected a value like {default}"
         for parameter in group["params"]:
@@ -101,6 +107,10 @@ def _mistake(optimizer: Any) -> str | None:
                 if name in _MOMENTS and value is not None and shape != tuple(parameter.shape):
                     return f"{name} has shape {shape}, its parameter {tuple(parameter.shape)}"
     return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Tensor) and not isinstance(value, bool)
 
 
 def _moved(value: Any, former: str, now: str) -> Any:
