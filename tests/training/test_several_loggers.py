@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from lightning.pytorch.loggers import MLFlowLogger
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.training.folder_claim import check_claim
+from lgx.training.loggers import RunLoggers, RunPlace
 from tests.support.command_line import arguments, free_port, lgx
 from tests.support.images import write_images
 from tests.support.mlflow_server import served
@@ -170,6 +172,13 @@ def test_wandb_follows_its_environment_and_ends_no_run_of_others(images, tmp_pat
     with wandb.init(dir=tmp_path) as own:
         assert lgx(*words, "--overwrite").code == 0
         assert wandb.run is own
+
+
+def test_mlflow_continues_the_run_that_its_environment_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_RUN_ID", "mine")
+    for step in (None, 3):
+        loggers = RunLoggers([], RunPlace(str(tmp_path), "a", "seed0"), step)
+        assert loggers._options(MLFlowLogger, {})["run_id"] == "mine"
 
 
 def _mlflow_runs(uri):
