@@ -108,9 +108,12 @@ def _wrong_value(message: str) -> str | None:
     if number := re.search(r"Not of type (Positive|NonNegative)Int: (?:.*'(.*)'|(\S+) does)?", message):
         value = given[1][:200] if given else number[2] or number[3]
         return f"expected a whole number of at least {int(number[1] == 'Positive')}, got {value}"
-    if "instantiatable class, but is abstract" in message and given:
-        name = re.search(r"class_path\W+([\w.]+)", given[1])
-        return f"{name[1] if name else given[1][:200]} lacks what every class of its kind defines, see its docstring"
+    if found := re.search(r"(class, but is abstract|not correspond to a subclass of (\w+))", message):
+        named = given and re.search(r"(?:class_path\W+)?([\w.]+)", given[1])
+        name = named[1] if named else "the class"
+        if found[2] is None:
+            return f"{name} lacks what every class of its kind defines, see its docstring"
+        return f"{name} is not a subclass of {found[2]}; derive it from {found[2]}"
     types = dict.fromkeys(re.findall(r"Expected a <class '([\w.]+)'>", message.partition("Given value")[0]))
     if (choices := re.search(r"Expected a typing\.Literal\[(.*)\]", message)) and given:
         return f"expected one of {choices[1]}, got {given[1][:200]}"
