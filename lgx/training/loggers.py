@@ -19,6 +19,7 @@ from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, reason_of
 from lgx.host.files import atomic_path
 from lgx.host.locks import changing
+from lgx.training.lightning_internals import set_table
 
 UNSET: dict[str, Any] = {"save_dir": "", "experiment_name": "", "name": None}
 """Options of Lightning's loggers that follow the run -> the default that stands for this in a configuration."""
@@ -237,7 +238,7 @@ class RunLoggers:
     def _keep_rows(self, logger: CSVLogger) -> None:
         """Start the table anew, or without the rows that a resumed run writes again; it does not repeat tests."""
         table = MetricsTable(logger.log_dir)
-        logger._experiment = table
+        set_table(logger, table)
         with changing(Path(logger.log_dir)):
             if self.step is None:
                 Path(table.metrics_file_path).unlink(missing_ok=True)
