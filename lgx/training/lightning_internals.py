@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # commands that do not train read command lines with this module, and need no Lightning
     from lightning.pytorch import Trainer
-    from lightning.pytorch.loggers import CSVLogger
 
 
 def place_evaluation(trainer: "Trainer", step: int, epochs: int) -> None:
@@ -52,16 +51,3 @@ def option_strings(parser: ArgumentParser) -> list[str]:
     """
     actions = getattr(parser, "_actions", ())
     return [option for action in actions for option in action.option_strings if option.startswith("-")]
-
-
-def set_table(logger: "CSVLogger", table: Any) -> None:
-    """Let Lightning's logger of tables write into one that lgx has opened.
-
-    The logger's own one deletes the file that is there; Lightning has no way to continue it. Without the member it
-    does so again.
-
-    Args:
-        logger: The logger.
-        table: An ``ExperimentWriter``.
-    """
-    logger._experiment = table

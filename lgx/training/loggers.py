@@ -3,7 +3,7 @@
 import csv
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Trainer
+from lightning.pytorch.core.saving import save_hparams_to_yaml
 from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.loggers.logger import DummyLogger
+from torch import Tensor
 
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, reason_of
 from lgx.host.files import atomic_path
 from lgx.host.locks import changing
-from lgx.training.lightning_internals import set_table
 
 UNSET: dict[str, Any] = {"save_dir": "", "experiment_name": "", "name": None}
 """Options of Lightning's loggers that follow the run -> the default that stands for this in a configuration."""
@@ -58,48 +59,86 @@ class RunPlace:
         return "-".join([*parts, self.name.replace("/", "-"), self.version])
 
 
-class MetricsTable(ExperimentWriter):
-    """Lightning's writer of ``metrics.csv``, which keeps the rows and columns that the file has.
+class MetricsTable:
+    """The file ``metrics.csv`` of a run.
 
-    Lightning's own deletes a file that exists, and writes it again in place for every new column. A test may add
-    columns while the run trains.
+    It takes the place of Lightning's ``ExperimentWriter``, which deletes a file that exists. A test may add rows and
+    columns while the run trains. A kill can cut the last row short, which is then left out.
+
+    Args:
+        folder: Folder of the file.
     """
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.path = Path(folder), Path(folder, ExperimentWriter.NAME_METRICS_FILE)
+        self.metrics: list[dict[str, Any]] = []
+        self.folder.mkdir(parents=True, exist_ok=True)
 
     def read(self) -> list[dict[str, str]]:
         """The rows of the file, if it exists, but those in which a killed process has left out columns."""
-        path = Path(self.metrics_file_path)
-        if not path.is_file():
+        if not self.path.is_file():
             return []
-        with path.open(newline="", encoding="utf-8") as file:
+        with self.path.open(newline="", encoding="utf-8") as file:
             rows = [row for row in csv.DictReader(file) if None not in row and None not in row.values()]
         return [row for row in rows if row.get("step", "").isdecimal()]
 
     def columns(self) -> list[str]:
         """The columns of the file; none of a file that does not exist."""
-        path = Path(self.metrics_file_path)
-        if not path.is_file():
+        if not self.path.is_file():
             return []
-        with path.open(newline="", encoding="utf-8") as file:
+        with self.path.open(newline="", encoding="utf-8") as file:
             return next(csv.reader(file), [])
 
-    def write(self, columns: list[str], rows: list[dict[str, str]]) -> None:
+    def write(self, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace the file in one step."""
-        with atomic_path(self.metrics_file_path) as temporary, temporary.open("w", newline="", encoding="utf-8") as new:
+        with atomic_path(self.path) as temporary, temporary.open("w", newline="", encoding="utf-8") as new:
             writer = csv.DictWriter(new, columns)
             writer.writeheader()
             writer.writerows(rows)
 
+    def log_metrics(self, metrics: Mapping[str, Any], step: int) -> None:
+        """Keep the values of a step until :meth:`save`."""
+        values = {name: value.item() if isinstance(value, Tensor) else value for name, value in metrics.items()}
+        self.metrics.append(values | {"step": step})
+
+    def log_hparams(self, params: dict[str, Any]) -> None:
+        """Write the options of the run beside the table."""
+        save_hparams_to_yaml(str(self.folder / ExperimentWriter.NAME_HPARAMS_FILE), params)
+
     def save(self) -> None:
         """Add the rows that were logged; one process at a time."""
-        with changing(Path(self.log_dir)):
-            self.metrics_keys = self.columns()
-            super().save()
+        if not self.metrics:
+            return
+        with changing(self.folder):
+            there = self.columns()
+            columns = sorted({*there}.union(*self.metrics))
+            if columns != there:
+                self.write(columns, [*self.read(), *self.metrics])
+            else:
+                with self.path.open("a", newline="", encoding="utf-8") as file:
+                    csv.DictWriter(file, columns).writerows(self.metrics)
+        self.metrics = []
 
-    def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
-        self.write(fieldnames, self.read())
 
-    def _check_log_dir_exists(self) -> None:
-        """Delete nothing."""
+class TableLogger(CSVLogger):
+    """Lightning's ``CSVLogger`` with a table that goes on.
+
+    Args:
+        options: Those of ``CSVLogger``.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.table = MetricsTable(self.log_dir)
+
+    @property
+    def experiment(self) -> Any:
+        """The table."""
+        return self.table
+
+    def finalize(self, status: str) -> None:
+        """Save the rows of the last steps."""
+        self.save()
 
 
 class RunLoggers:
@@ -181,9 +220,10 @@ class RunLoggers:
             foreign_errors(kind.__name__, "cannot start", _REMEDY),
             _environment_kept("WANDB_MODE", "MLFLOW_TRACKING_URI"),  # both libraries change them for later runs
         ):
-            logger: Logger = kind(**self._options(kind, wanted.keywords))
-            if isinstance(logger, CSVLogger):
-                self._keep_rows(logger)
+            options = self._options(kind, wanted.keywords)
+            logger: Logger = TableLogger(**options) if kind is CSVLogger else kind(**options)
+            if isinstance(logger, TableLogger):
+                self._keep_rows(logger.table)
             elif isinstance(logger, WandbLogger):
                 _ = logger.experiment
             elif isinstance(logger, MLFlowLogger):
@@ -235,13 +275,11 @@ class RunLoggers:
             options["run_id"] = found[0].info.run_id if found else None  # the newest comes first
         return options
 
-    def _keep_rows(self, logger: CSVLogger) -> None:
+    def _keep_rows(self, table: MetricsTable) -> None:
         """Start the table anew, or without the rows that a resumed run writes again; it does not repeat tests."""
-        table = MetricsTable(logger.log_dir)
-        set_table(logger, table)
-        with changing(Path(logger.log_dir)):
+        with changing(table.folder):
             if self.step is None:
-                Path(table.metrics_file_path).unlink(missing_ok=True)
+                table.path.unlink(missing_ok=True)
             elif columns := table.columns():
                 table.write(columns, [row for row in table.read() if _stays(row, self.step)])
 

@@ -7,8 +7,6 @@ from pathlib import Path
 import jsonargparse
 import lightning.pytorch
 import pytest
-from lightning.pytorch.loggers import CSVLogger
-from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.trainer.connectors.logger_connector import logger_connector
 from torch import nn
 
@@ -127,12 +125,6 @@ def test_without_the_members_lgx_does_without_them(monkeypatch):
     bare.fit_loop = Bare()
     internals.place_evaluation(bare, 7, 3)
     assert internals.option_strings(object()) == []
-
-
-def test_a_logger_of_tables_writes_into_the_one_that_is_given(tmp_path):
-    logger, table = CSVLogger(tmp_path), ExperimentWriter(str(tmp_path / "mine"))
-    internals.set_table(logger, table)
-    assert logger.experiment is table
 
 
 ENTRIES = [name for name, value in vars(internals).items() if inspect.isfunction(value)]
