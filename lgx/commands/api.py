@@ -9,14 +9,10 @@ from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
-from lgx.commands.init import start_descendant
+from lgx.commands.init import data_for_sizes, start_descendant
 from lgx.commands.push import push as push_to_hub
-from lgx.commands.size import choose_size, data_for_sizes
-from lgx.components.task_features import sum_features
-from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.sizing import parse_budgets
@@ -65,8 +61,7 @@ def init(
     data, options = data_for_sizes({"method": method, **options}, budgets)
     _, read = resolve_options({"source": None if source is None else str(source), **options})
     initializer = initializer_for(**read, seed=seed)
-    arch = choose_size(initializer, arch, head or num_classes, budgets, data=data, seed=seed)
-    architecture, start = start_descendant(arch, initializer, head, num_classes, seed)
+    architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data=data)
     normalization = initializer.origin().normalization
     if isinstance(architecture, ViTArchitecture):
         channels, size = architecture.in_chans, architecture.img_size
@@ -116,6 +111,10 @@ def embed_task(
         UserError: If there are no images, mean or std have another number of channels, or the ancestor cannot read
             the images.
     """
+    from lgx.artifacts.pretrained import load_pretrained
+    from lgx.components.task_features import sum_features
+    from lgx.components.teacher import Teacher
+
     found = map(_inputs, images)
     first = next(found, None)
     if first is None:

@@ -53,14 +53,14 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
         else:
             print(f"parity    logits differ by at most {difference:.1e} from those of the network")
     else:
-        names, words = network.label_names or None, load_tokenizer_of(architecture, tokenizer)
-        inputs = network.mean, network.std
+        words = None if tokenizer is None else load_tokenizer_of(architecture, tokenizer)
+        names, inputs = network.label_names or None, (network.mean, network.std)
         write_descendant(out, network.model, architecture, *inputs, names, facts, _WRITER, tokenizer=words)
     print(f"written   {out}: {name_of(architecture)}, {architecture.num_classes} classes")
 
 
-def load_tokenizer_of(architecture: "Architecture | LibraryModel", tokenizer: str | None) -> Any:
-    """The tokenizer that is written beside a text model; None without one.
+def load_tokenizer_of(architecture: "Architecture | LibraryModel", tokenizer: str) -> Any:
+    """The tokenizer that is written beside a text model.
 
     Args:
         architecture: The model's description.
@@ -71,8 +71,6 @@ def load_tokenizer_of(architecture: "Architecture | LibraryModel", tokenizer: st
     """
     from lgx.architectures import GPT2Architecture
 
-    if tokenizer is None:
-        return None
     if not isinstance(architecture, GPT2Architecture):
         raise UserError("--tokenizer: is for text models, but this one reads images; leave it out")
     from data_modules.tokens import load_tokenizer

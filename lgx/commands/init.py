@@ -1,7 +1,8 @@
 """``lgx init``: write a descendant that plain timm or transformers loads."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,12 +16,11 @@ from lgx.artifacts.source_names import path_of, public_name
 from lgx.artifacts.sources import resolve_options
 from lgx.artifacts.start_record import StartRecord
 from lgx.commands.export import load_tokenizer_of
-from lgx.commands.size import choose_size, data_for_sizes
 from lgx.errors import UserError
 from lgx.host.safety import non_finite_allowed
 from lgx.initialization import Initialization, Initializer, initialize, initialize_library_model
-from lgx.initialization.sizing import parse_budgets
-from lgx.methods.initializers import initializer_for, initializer_options, methods_for_any_model
+from lgx.initialization.sizing import Budget, parse_budgets
+from lgx.methods.initializers import initializer_for, initializer_options, methods_for_any_model, takes_option
 
 further_options = initializer_options
 """``method`` and the options of all initializers."""
@@ -76,15 +76,15 @@ def init(
     Raises:
         UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
-    data, options = data_for_sizes(options, budgets := parse_budgets(params, macs, latency))
+    budgets = parse_budgets(params, macs, latency)
+    data, options = data_for_sizes(options, budgets)
     named, read = resolve_options({"source": source, **options})
     reads = [path_of(place) for place in read.values() if isinstance(place, str)]
     check_model_place(out, "lgx init", force, [tokenizer, *reads], tokenizer)
     with non_finite_allowed(allow_non_finite):
         initializer = initializer_for(**read, seed=seed)
         record = _record(out, initializer, named, force)
-        arch = choose_size(initializer, arch, head or num_classes, budgets, batch_size, data, seed)
-        architecture, start = start_descendant(arch, initializer, head, num_classes, seed)
+        architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, batch_size, data)
     _write(out, initializer, architecture, start, record, named["source"], seed, tokenizer, keep_names=not head)
 
 
@@ -132,7 +132,7 @@ def _write(
     label_names = origin.label_names if keep_names else None
     card = {"method": method, "source": source and public_name(source), "seed": seed, "task": origin.task}
     record = record if initializer.record else replace(record, method=method)
-    words = load_tokenizer_of(architecture, tokenizer)
+    words = None if tokenizer is None else load_tokenizer_of(architecture, tokenizer)
     inputs = origin.mean, origin.std
     write_descendant(out, start.model, architecture, *inputs, label_names, card, "lgx init", record, words)
     print(f"written   {out}")
@@ -150,21 +150,52 @@ def _is_vit(arch: str, initializer: Initializer) -> bool:
     return known is not None and (known.is_plain or initializer.is_random or not initializer.starts_any_model)
 
 
+def data_for_sizes(options: Mapping[str, Any], budgets: Sequence[Budget]) -> tuple[str | None, dict[str, Any]]:
+    """The data that order sizes, and the options that are left for the initializer.
+
+    A method that measures on images takes ``data``, too, also a folder without classes, which orders no sizes.
+
+    Raises:
+        UserError: If neither the method nor a budget needs the data.
+    """
+    data = options.get("data")
+    if takes_option(options.get("method"), "data"):
+        return (data if data and (Path(data) / "train").is_dir() else None), dict(options)
+    if data is not None and not budgets:
+        raise UserError("--data: orders the sizes that meet a budget; give --params, --macs or --latency, too")
+    return data, {name: value for name, value in options.items() if name != "data"}
+
+
 def start_descendant(
-    arch: str | None, initializer: Initializer, head: int | None, num_classes: int | None, seed: int
+    arch: str | None,
+    initializer: Initializer,
+    head: int | None,
+    num_classes: int | None,
+    seed: int,
+    budgets: Sequence[Budget] = (),
+    batch_size: int = 1,
+    data: str | None = None,
 ) -> tuple[Architecture | LibraryModel, Initialization]:
     """Build the descendant and initialize it.
 
     Args:
-        arch: The descendant.
+        arch: The descendant; with budgets the sizes that are fixed.
         initializer: Gives its parameters.
         head: Number of classes of a new head; None keeps the source's.
         num_classes: Number of classes of a random start or a predicted head.
         seed: Seed of all random initialization.
+        budgets: Upper limits, by which the sizes are chosen, see :func:`lgx.commands.size.choose_size`.
+        batch_size: Images of a pass whose latency is measured.
+        data: What orders sizes that meet the budgets alike.
 
     Raises:
-        UserError: If none is named, the initializer does not start such a model, or the number of classes is not known.
+        UserError: If none is named, no size meets the budgets, the initializer does not start such a model, or the
+            number of classes is not known.
     """
+    if budgets:
+        from lgx.commands.size import choose_size
+
+        arch = choose_size(initializer, arch, head or num_classes, budgets, batch_size, data, seed)
     if arch is None:
         raise UserError("--arch: name the descendant (6-Small), or give a budget: --params, --macs or --latency")
     origin = initializer.origin()

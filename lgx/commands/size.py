@@ -1,21 +1,16 @@
 """The size of a descendant by budget, for ``lgx init``."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table
 
 from lgx.architectures import ViTArchitecture
-from lgx.commands.untrained import knn_scores
 from lgx.core.provenance import hardware
-from lgx.errors import UserError
 from lgx.initialization import Initializer
 from lgx.initialization.sizing import Budget, Candidate, amount, find_sizes
 from lgx.initialization.sizing.latency import Stopwatch
-from lgx.methods.initializers import takes_option
 
 
 def choose_size(
@@ -23,11 +18,11 @@ def choose_size(
     arch: str | None,
     num_classes: int | None,
     budgets: Sequence[Budget],
-    batch_size: int = 1,
-    data: str | None = None,
-    seed: int = 0,
-) -> str | None:
-    """Print the sizes that meet budgets, and return the first one; without a budget, what the user names.
+    batch_size: int,
+    data: str | None,
+    seed: int,
+) -> str:
+    """Print the sizes that meet budgets, and return the first one.
 
     Depth, width and MLP ratio are chosen among the sizes that the start can fill. Of the sizes that meet the budgets,
     the one closest to the source's ratios of depth to width and of MLP to width comes first; with ``data`` the one
@@ -35,21 +30,19 @@ def choose_size(
 
     Args:
         initializer: The start.
-        arch: The architecture, or with budgets the sizes that are fixed.
+        arch: The sizes that are fixed.
         num_classes: Classes of the head; None for the source's.
-        budgets: Upper limits.
+        budgets: Upper limits, at least one.
         batch_size: Images of a pass whose latency is measured, on a GPU where there is one.
         data: Data set by name, or folder with ``train/<class>/<image>``.
         seed: Seed of random parameters of the starts that ``data`` compares.
 
     Returns:
-        The name or the specification of an architecture; None without budgets and ``arch``.
+        The specification of an architecture.
 
     Raises:
         UserError: If no size that the start can fill meets a budget, or the data cannot be read.
     """
-    if not budgets:
-        return arch
     is_timed, on_gpu = any(budget.quantity == "latency" for budget in budgets), torch.cuda.is_available()
     classes = num_classes or initializer.origin().num_classes or ViTArchitecture().num_classes
     sizes = initializer.sizes().with_fixed(arch, classes)
@@ -60,6 +53,8 @@ def choose_size(
         caption += f"\nlatency of {batch_size} image(s), float32, {hardware(on_gpu)}: median"
     scores: dict[ViTArchitecture, float] = {}
     if data is not None:
+        from lgx.commands.untrained import knn_scores
+
         scores = knn_scores([size.architecture for size in found], initializer, data, seed)
         found.sort(key=lambda size: (size.unused(budgets), -scores[size.architecture]))
         caption += f"\nk-NN: validation images of {data}, before training; they order equal sizes"
@@ -67,22 +62,6 @@ def choose_size(
     chosen = found[0].architecture.spec()
     print(f"chosen    --arch {chosen}")
     return chosen
-
-
-def data_for_sizes(options: Mapping[str, Any], budgets: Sequence[Budget]) -> tuple[str | None, dict[str, Any]]:
-    """The data that order sizes, and the options that are left for the initializer.
-
-    A method that measures on images takes ``data``, too, also a folder without classes, which orders no sizes.
-
-    Raises:
-        UserError: If neither the method nor a budget needs the data.
-    """
-    data = options.get("data")
-    if takes_option(options.get("method"), "data"):
-        return (data if data and (Path(data) / "train").is_dir() else None), dict(options)
-    if data is not None and not budgets:
-        raise UserError("--data: orders the sizes that meet a budget; give --params, --macs or --latency, too")
-    return data, {name: value for name, value in options.items() if name != "data"}
 
 
 def _print_sizes(found: Sequence[Candidate], caption: str, scores: Mapping[ViTArchitecture, float]) -> None:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from lgx.artifacts.export.card import made, model_card, quoted
+from lgx.artifacts.export.folders import made, model_card, quoted
 from tests.support.command_line import ARCH, lgx
 
 

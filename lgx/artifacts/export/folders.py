@@ -1,9 +1,10 @@
-"""Which places an exported model may take."""
+"""Model folders: their card, README.md, and which places an exported model may take."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from lgx.artifacts.export.card import is_card_of
 from lgx.artifacts.safetensors_files import read_metadata
 from lgx.artifacts.source_names import LEARNGENE
 from lgx.artifacts.start_record import RECORD
@@ -18,6 +19,75 @@ _FILES = frozenset({
     "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
 })  # fmt: skip
 """Files of a model folder; those of the second line are a text model's."""
+
+_CARD = """\
+---
+library_name: {library}
+tags: [{tags}]
+---
+{mark}
+
+# {title}
+
+{summary}
+
+| fact | value |
+| --- | --- |
+{facts}
+
+```python
+{code}
+```
+"""
+
+
+def model_card(
+    title: str,
+    library: str,
+    tags: str,
+    summary: str,
+    sizes: Mapping[str, str],
+    facts: Mapping[str, Any],
+    code: str,
+    writer: str,
+) -> str:
+    """Write a model card in Markdown.
+
+    Args:
+        title: Name of the model.
+        library: The library that loads it.
+        tags: Tags of the Hugging Face hub, joined by commas.
+        summary: One sentence on the model.
+        sizes: Facts that are shown as they are.
+        facts: Further facts, shown as JSON; None is left out.
+        code: Python that loads the model.
+        writer: The command that writes the model.
+    """
+    rows = {**sizes, **{key: json.dumps(value) for key, value in facts.items() if value is not None}}
+    table = "\n".join(f"| {key} | {_cell(value)} |" for key, value in rows.items())
+    title = "".join(c if c.isprintable() else "\ufffd" for c in title)
+    return _CARD.format(
+        library=library, tags=tags, mark=_mark(writer), title=title, summary=summary, facts=table, code=code
+    )
+
+
+def made(facts: Mapping[str, Any]) -> str:
+    """How the model was made: ``trained`` or ``initialized`` where the facts say it, otherwise ``written``."""
+    return "trained" if facts.get("trained") else "initialized" if "method" in facts else "written"
+
+
+def quoted(text: str) -> str:
+    """A text as a literal of Python, in double quotes where that is possible."""
+    plain = '"' not in text and "\\" not in text and text.isprintable()
+    return f'"{text}"' if plain else repr(text)
+
+
+def _cell(value: str) -> str:
+    return value.replace("|", "\\|")
+
+
+def _mark(writer: str) -> str:
+    return f"<!-- written by {writer} -->"
 
 
 def check_model_place(
@@ -57,7 +127,7 @@ def check_model_place(
         check_folder(
             out,
             writer,
-            lambda folder: is_card_of(folder / "README.md", writer),
+            lambda folder: has_mark(folder / "README.md", f"\n---\n{_mark(writer)}\n"),
             ("model folder", _FILES),
             force=force,
             reads=reads,

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lgx.architectures import GPT2Architecture
 from lgx.architectures.meta_device import building_on
-from lgx.artifacts.export.card import made, model_card, quoted
-from lgx.artifacts.export.folders import WRITER_KEY, check_model_place
+from lgx.artifacts.export.folders import WRITER_KEY, check_model_place, made, model_card, quoted
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.version import __version__

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of
 from lgx.architectures.describing import describe_vit
 from lgx.architectures.library_models import LibraryModel
-from lgx.artifacts.export.card import made, model_card, quoted
-from lgx.artifacts.export.folders import WRITER_KEY, check_model_place
+from lgx.artifacts.export.folders import WRITER_KEY, check_model_place, made, model_card, quoted
 from lgx.artifacts.export.gpt2_folder import write_text_descendant
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.source_names import TimmSource
