@@ -90,7 +90,7 @@ def _steps(
 
     def loss() -> Tensor:
         losses, norms = meta_batch_loss(
-            hypernet, [architecture] * meta_batch, inputs, lambda logits: F.cross_entropy(logits, targets)
+            hypernet, [architecture] * meta_batch, inputs, lambda logits, _: F.cross_entropy(logits, targets)
         )
         return losses + NORM_WEIGHT * norms
 

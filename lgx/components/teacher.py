@@ -2,7 +2,7 @@
 
 import copy
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -156,6 +156,21 @@ class Teacher:
         if self._task.kind == "text":
             return self._answer("mean", inputs, lambda model, own: (model.mean_features(own),))[0]
         return self._answer("features", inputs, _before_head)[0]
+
+    def sum_features(self, batches: Iterable[Tensor]) -> tuple[Tensor, int]:
+        """Sum the features over the examples of a task; the task's embedding is their mean (TAL, Sec. 4).
+
+        Args:
+            batches: Images normalized for the task, (B, C, H, W) each, or token ids, (B, N) each.
+
+        Returns:
+            The sum in float64, (T,), and the number of inputs.
+        """
+        total, count = torch.zeros(self.width, dtype=torch.float64), 0
+        for inputs in batches:
+            total += self.features(inputs).double().sum(dim=0).cpu()
+            count += len(inputs)
+        return total, count
 
     @torch.no_grad()
     def image_features(self, images: Tensor) -> Features:

@@ -10,13 +10,13 @@ from torch.nn import functional as F
 
 from lgx.architectures import Architecture
 from lgx.hypernet.architecture_graph import computational_graph
-from lgx.hypernet.functional_forward import functional_forward, functional_forward_with_features
+from lgx.hypernet.functional_forward import functional_forward_with_features
 from lgx.hypernet.graph import Convention, Graph, Node
 from lgx.hypernet.hypernet import Hypernet, add_class_token
 from lgx.hypernet.low_rank_tensor import frobenius_norm
 
 Projection = Literal["predicted", "random", "none"]
-"""How features are projected to the ancestor's width; see :func:`guided_meta_batch_loss`."""
+"""How features are projected to the ancestor's width; see :func:`meta_batch_loss`."""
 _PROJECTION = "projection.weight"
 """Name of the predicted matrix M that projects a network's features to the ancestor's width (TAL, Eq. 4)."""
 
@@ -25,59 +25,30 @@ def meta_batch_loss(
     hypernet: Hypernet,
     architectures: Sequence[Architecture],
     inputs: Tensor,
-    loss: Callable[[Tensor], Tensor],
+    loss: Callable[[Tensor, Tensor], Tensor],
     task_embedding: Tensor | None = None,
+    projection: Projection = "none",
+    width: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Predict the parameters of m architectures, and evaluate the loss of each network on the same inputs.
 
-    Low-rank weights stay factored: their products are never computed.
+    Low-rank weights stay factored: their products are never computed. The loss may also compare the networks' features
+    with an ancestor's (TAL, Eq. 6).
 
     Args:
         hypernet: The hypernetwork.
         architectures: The m architectures.
         inputs: Images, (B, C, H, W), or token ids, (B, N).
-        loss: Computes one loss, a scalar, or several, (k,), from logits (B, K).
+        loss: Computes one loss, a scalar, or several, (k,), from logits (B, K) and features, projected (B, T) or as
+            they are (B, D); see :func:`~lgx.hypernet.functional_forward.functional_forward_with_features`.
         task_embedding: Task embedding, (T,), if the hypernetwork takes one.
+        projection: ``none`` passes the features unchanged; ``predicted`` predicts M and counts its norm too, as in the
+            paper; ``random`` creates a new random linear layer at each step, as TAL's official code does.
+        width: Width T of the ancestor's features, for a projection.
 
     Returns:
         The mean loss over the architectures, a scalar or (k,), and the mean of Σ ‖W‖_F over the predicted parameters, a
         scalar, which the training penalizes.
-
-    Raises:
-        UserError: See :meth:`~lgx.hypernet.hypernet.Hypernet.predict`.
-    """
-    predicted = hypernet.predict_many(architectures, task_embedding, dense=False)
-    losses = [
-        loss(functional_forward(architecture, parameters, inputs))
-        for architecture, parameters in zip(architectures, predicted, strict=True)
-    ]
-    return torch.stack(losses).mean(dim=0), _mean_norms(predicted)
-
-
-def guided_meta_batch_loss(
-    hypernet: Hypernet,
-    architectures: Sequence[Architecture],
-    inputs: Tensor,
-    loss: Callable[[Tensor, Tensor], Tensor],
-    width: int,
-    task_embedding: Tensor | None = None,
-    projection: Projection = "predicted",
-) -> tuple[Tensor, Tensor]:
-    """As :func:`meta_batch_loss`, for a loss that also compares the networks' features with an ancestor's (TAL, Eq. 6).
-
-    Args:
-        hypernet: The hypernetwork.
-        architectures: The m architectures.
-        inputs: Images, (B, C, H, W), or token ids, (B, N).
-        loss: Computes one loss, a scalar, or several, (k,), from logits (B, K) and projected features (B, T); see
-            :func:`~lgx.hypernet.functional_forward.functional_forward_with_features`.
-        width: Width T of the ancestor's features.
-        task_embedding: Task embedding, if the hypernetwork takes one.
-        projection: ``predicted`` predicts M and counts its norm too, as in the paper; ``random`` creates a new random
-            linear layer at each step, as TAL's official code does; ``none`` passes the features unchanged, (B, D).
-
-    Returns:
-        See :func:`meta_batch_loss`.
 
     Raises:
         UserError: See :meth:`~lgx.hypernet.hypernet.Hypernet.predict`.

@@ -16,7 +16,7 @@ from lgx.errors import UserError
 from lgx.hypernet import HypernetConfig, computational_graph
 from lgx.hypernet.functional_forward import functional_forward, functional_forward_with_features
 from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
-from lgx.hypernet.meta_batch import guided_meta_batch_loss, meta_batch_loss
+from lgx.hypernet.meta_batch import meta_batch_loss
 from tests.support.gpt2 import GPT2, hypernet, texts
 
 LAYOUTS = [("official", None), ("residual", 120), ("aligned", None), ("aligned", 101)]
@@ -194,12 +194,12 @@ def test_meta_and_guided_losses_reach_the_whole_hypernetwork(projection):
     net = hypernet(layout="aligned", vocab_size=101, task_width=4)
     sizes = [GPT2, GPT2.replace(depth=3, embed_dim=16, num_heads=2)]
     ids, labels, task = texts(6, 3), torch.tensor([0, 2]), torch.randn(4)
-    labels_loss, norms = meta_batch_loss(net, sizes, ids, lambda logits: F.cross_entropy(logits, labels), task)
+    labels_loss, norms = meta_batch_loss(net, sizes, ids, lambda logits, _: F.cross_entropy(logits, labels), task)
     (labels_loss + 1e-3 * norms).backward()
     assert all(p.grad.count_nonzero() for p in (net.decoder.basis_tokens, net.encoder.blocks[0].film.gamma.weight))
     net.zero_grad()
-    guided, _ = guided_meta_batch_loss(
-        net, sizes, ids, lambda logits, features: features.square().mean() + logits.mean(), 7, task, projection
+    guided, _ = meta_batch_loss(
+        net, sizes, ids, lambda logits, features: features.square().mean() + logits.mean(), task, projection, 7
     )
     guided.backward()
     assert net.encoder.ops.weight.grad.count_nonzero()

@@ -113,6 +113,6 @@ def test_losses_and_norms_are_means_over_the_architectures():
     both = [VIT, VIT.replace(depth=3, embed_dim=60, num_heads=4)]
 
     def losses(architectures):
-        return torch.stack(meta_batch_loss(hypernet, architectures, images, lambda logits: logits.square().mean()))
+        return torch.stack(meta_batch_loss(hypernet, architectures, images, lambda logits, _: logits.square().mean()))
 
     torch.testing.assert_close(losses(both), (losses(both[:1]) + losses(both[1:])) / 2)

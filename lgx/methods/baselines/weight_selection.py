@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import cast
 
+import torch
 from timm.models.convnext import ConvNeXt, ConvNeXtStage
 from torch import Tensor, nn
 
@@ -37,7 +38,6 @@ def select_convnext(source: nn.Module, model: nn.Module, names: tuple[str, str],
             head has another number of classes.
     """
     larger, smaller = (_convnext(each, name) for each, name in zip((source, model), names, strict=True))
-    _check_depths(larger, smaller, names)
     tensors, expected = dict(larger.named_parameters()), dict(smaller.named_parameters())
     classifier: nn.Module = smaller.get_classifier()
     prefixes = tuple(f"{prefix}." for prefix, module in smaller.named_modules() if module is classifier)
@@ -65,34 +65,22 @@ def _selected(
 ) -> dict[str, Tensor]:
     name, target = names
     blocks = {key.split(".", 4)[-1] for key in expected if ".blocks." in key}
-    missing = [key for key in expected if key not in tensors]
     left = [k for k in tensors if k not in expected and not k.startswith(head) and k.split(".", 4)[-1] not in blocks]
-    if missing or left:
-        raise UserError(
-            f"weight_selection: {target} is of another kind of ConvNeXt than {name}: only one of them has "
-            f"{(missing + left)[0]}; choose two of one kind, e.g. convnext_tiny and convnext_atto"
-        )
+    if left:
+        raise UserError(f"weight_selection: {target} is of another kind of ConvNeXt than {name}: it has no {left[0]}")
     selected = {}
     for key, parameter in expected.items():
-        tensor = tensors[key].detach()
+        tensor = tensors.get(key, torch.empty(0)).detach()
         if {tensor.ndim, parameter.ndim} == {2, 4}:  # a linear layer and a 1 x 1 convolution
             tensor = tensor[:, :, None, None] if tensor.ndim == 2 else tensor.flatten(1)
         if tensor.ndim != parameter.ndim or any(a < b for a, b in zip(tensor.shape, parameter.shape, strict=True)):
             raise UserError(
-                f"weight_selection: {target} is wider than {name}: {key} is {tuple(parameter.shape)}, in the source "
-                f"{tuple(tensor.shape)}; choose a narrower model or a larger source"
+                f"weight_selection: {target} does not lie within {name}: {key} is {tuple(parameter.shape)}, in the "
+                f"source {tuple(tensor.shape) if key in tensors else 'missing'}; choose a narrower or shallower model "
+                f"of the same kind"
             )
         selected[key] = take_evenly(tensor, tuple(parameter.shape))
     return selected
-
-
-def _check_depths(source: ConvNeXt, model: ConvNeXt, names: tuple[str, str]) -> None:
-    ours, theirs = depths(model), depths(source)
-    if len(ours) != len(theirs) or any(a > b for a, b in zip(ours, theirs, strict=True)):
-        raise UserError(
-            f"weight_selection: {names[1]} has stages of {_listed(ours)} blocks, but {names[0]} only of "
-            f"{_listed(theirs)}; choose a shallower model or a deeper source"
-        )
 
 
 def depths(model: ConvNeXt) -> list[int]:

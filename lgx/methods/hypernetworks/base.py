@@ -228,7 +228,7 @@ class HypernetMethod(PanelEvaluation):
             self.hypernet,
             self.draw_for(batch),
             batch.inputs,
-            lambda logits: self.label_loss(logits, batch.targets),
+            lambda logits, _: self.label_loss(logits, batch.targets),
             self.task_embedding(batch.task),
         )
         loss_norms = self.gamma * norms

@@ -21,7 +21,7 @@ from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.low_rank_decoder import Layout
-from lgx.hypernet.meta_batch import Projection, guided_meta_batch_loss
+from lgx.hypernet.meta_batch import Projection, meta_batch_loss
 from lgx.methods.checks import check_option
 from lgx.methods.hypernetworks import TAL as SPEC
 from lgx.methods.hypernetworks.base import HypernetMethod
@@ -324,14 +324,14 @@ class TAL(HypernetMethod):
                 guidance = feature_divergence(features, wanted)
             return torch.stack([self.label_loss(logits, batch.targets), guidance])
 
-        (labels, guidance), norms = guided_meta_batch_loss(
+        (labels, guidance), norms = meta_batch_loss(
             self.hypernet,
             self.draw_for(batch),
             batch.inputs,
             parts,
-            wanted.shape[1],
             self.task_embedding(batch.task),
-            projection=_PROJECTIONS[self.guidance],
+            _PROJECTIONS[self.guidance],
+            wanted.shape[1],
         )
         loss_norms = self.gamma * norms
         loss = self._weight(batch.task) * ((1 - self.alpha) * labels + self.alpha * guidance) + loss_norms

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import torch
 from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor, nn
-from torchmetrics import Metric
 
 from lgx.architectures import name_of
 from lgx.architectures.forms import ViTNetwork
@@ -26,7 +25,7 @@ from lgx.methods.baselines.pretrained import Pretrained
 from lgx.methods.checks import check_option
 from lgx.methods.evaluation import refuse_pixels
 from lgx.methods.lsamd import SPEC
-from lgx.methods.lsamd.gating import Gating, Preference, SwapRise, swapped_paths
+from lgx.methods.lsamd.gating import Gating, ImageSums, swapped_paths
 from lgx.methods.lsamd.planned_step import PlannedSelection
 from lgx.methods.lsamd.selection import SelectionRun, extract
 from lgx.methods.lsamd.super_ancestor import Gate, Routing, SuperAncestor, Token
@@ -154,8 +153,9 @@ class LSAMD(Method):
         self.eval_metrics = nn.ModuleDict(
             {f"{split}_metrics_{number}": metrics_for(task) for split in ("val", "test") for number, task in numbered}
         )
-        self.preferences = nn.ModuleList(Preference(self.architecture.depth) for _ in tasks)
-        self.swap_rises = nn.ModuleList(SwapRise(self.architecture.depth) for _ in tasks)
+        depth = self.architecture.depth
+        self.preferences = nn.ModuleList(ImageSums(2, depth) for _ in tasks)  # who prefers the base, and P(h^B|x)
+        self.swapped_losses = nn.ModuleList(ImageSums(1 + depth) for _ in tasks)  # of the swapped paths
 
     def build_network(self) -> nn.Module:
         """The ancestor with a branch for every data set."""
@@ -219,11 +219,13 @@ class LSAMD(Method):
         for name, metric in self.update(split, logits.float(), batch.targets, f"_{number}").items():
             self.log(f"{tag}/{name}", metric, prog_bar=tag == split and name == main, on_step=False, on_epoch=True)
         if split == "val":
-            cast(Metric, self.preferences[number]).update(probabilities)
+            sums = torch.stack([(probabilities >= 0.5).sum(dim=1), probabilities.sum(dim=1)])
+            cast(ImageSums, self.preferences[number]).update(sums, probabilities.shape[1])
             if self.measure_swaps:
                 paths = swapped_paths(self.architecture.depth)
                 losses = [self.label_loss(self.route(batch, path)[0], batch.targets) for path in paths]
-                cast(Metric, self.swap_rises[number]).update(torch.stack(losses), len(batch.inputs))
+                images = len(batch.inputs)
+                cast(ImageSums, self.swapped_losses[number]).update(torch.stack(losses) * images, images)
 
     def on_validation_epoch_end(self) -> None:
         """Store which blocks each data set prefers, and log the mean score, which chooses the best checkpoint.
@@ -233,8 +235,9 @@ class LSAMD(Method):
         """
         unseen = []
         for number, (name, preference) in enumerate(zip(self.tasks, self.preferences, strict=True)):
-            share, probability = cast(Metric, preference).compute()
-            cast(Metric, preference).reset()
+            sums, images = cast(ImageSums, preference).compute()
+            share, probability = sums / images
+            cast(ImageSums, preference).reset()
             if share.isnan().any():
                 unseen.append(name)
                 continue
@@ -242,9 +245,10 @@ class LSAMD(Method):
             branch.base_share.copy_(share)
             branch.probability.copy_(probability)
             if self.measure_swaps:
-                rise = cast(Metric, self.swap_rises[number])
-                branch.swap_rise = rise.compute()
-                rise.reset()
+                swapped = cast(ImageSums, self.swapped_losses[number])
+                losses, images = swapped.compute()
+                branch.swap_rise = (losses[1:] - losses[0]) / images
+                swapped.reset()
             self.log(f"{self.tag('val', name)}/base_blocks", (share >= 0.5).float().sum())
         trainer: Any = self.trainer
         if unseen and not (trainer.sanity_checking or trainer.fast_dev_run):

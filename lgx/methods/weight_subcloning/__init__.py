@@ -9,7 +9,6 @@ SPEC = MethodSpec(
     summary="The most important layers, heads and neurons of a larger trained network are copied.",
     looks=(
         Look("weight_subcloning_norms", "weight subcloning, weight norms", GREEN, ":"),
-        Look("weight_subcloning_taylor", "weight subcloning, Taylor", GREEN, "--"),
         Look("weight_subcloning", "weight subcloning", GREEN, "-."),
     ),
     initializer="lgx.methods.weight_subcloning.initializer:WeightSubcloning",

@@ -4,15 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.axes import Axis, axes_of
-
-Measure = Literal["activation", "taylor"]
 
 STREAM = ("embed", "")
 """Key of the residual stream."""
@@ -55,15 +53,13 @@ def of_weights(tensors: Mapping[str, Tensor], architecture: ViTArchitecture) -> 
     return Importance(sums)
 
 
-def on_images(model: nn.Module, architecture: ViTArchitecture, images: Tensor, measure: Measure) -> Importance:
+@torch.no_grad()
+def on_images(model: nn.Module, architecture: ViTArchitecture, images: Tensor) -> Importance:
     """Importance from what the network computes on images.
 
-    Elements: the mean magnitude of their activations over images and tokens (Samragh et al., 2023), or for ``taylor``
-    the mean magnitude of activation times gradient, which is the first-order change of the loss if the element were
-    zero (Molchanov et al., "Importance Estimation for Neural Network Pruning", CVPR 2019). Labels are not needed: the
-    loss is the cross-entropy with the network's own prediction, without a head half the squared norm of the features.
-    The residual stream has one ranking for all layers: the mean over the inputs of all layers and the output of the
-    last, each divided by its mean, so that the later layers with their larger activations do not decide alone.
+    Elements: the mean magnitude of their activations over images and tokens (Samragh et al., 2023). The residual stream
+    has one ranking for all layers: the mean over the inputs of all layers and the output of the last, each divided by
+    its mean, so that the later layers with their larger activations do not decide alone.
 
     Layers: the mean over tokens of ``||f(x)|| / ||x + f(x)||``, the relative magnitude of what a layer adds (the
     paper's measure).
@@ -72,41 +68,22 @@ def on_images(model: nn.Module, architecture: ViTArchitecture, images: Tensor, m
         model: The network, in eval mode.
         architecture: Its description.
         images: Normalized images, (N, C, H, W).
-        measure: ``activation`` or ``taylor``.
     """
     sums: dict[tuple[str, str], Tensor] = {}
     layers = torch.zeros(architecture.depth, dtype=torch.float64)
     for batch in images.split(16):
-        with _recorded(model, architecture) as seen, torch.set_grad_enabled(measure == "taylor"):
-            outputs = model(batch.requires_grad_(measure == "taylor"))
-        for key, values in _scores(seen, outputs, measure).items():
+        with _recorded(model, architecture) as seen:
+            model(batch)
+        for key, values in seen.items():
             for value in values:
                 mean = value.abs().double().flatten(0, -2).mean(0)
                 share = mean / mean.mean().clamp_min(1e-300) * len(batch)  # of an axis without activations 0, not NaN
                 sums[key] = sums.get(key, torch.zeros_like(share)) + share
-        stream = [value.detach().double() for value in seen[STREAM]]
+        stream = [value.double() for value in seen[STREAM]]
         for layer, (before, after) in enumerate(pairwise(stream)):
             ratio = (after - before).norm(dim=-1) / after.norm(dim=-1).clamp_min(1e-12)
             layers[layer] += ratio.mean() * len(batch)
     return Importance(sums, layers / len(images))
-
-
-def _scores(
-    seen: Mapping[tuple[str, str], list[Tensor]], outputs: Tensor, measure: Measure
-) -> dict[tuple[str, str], list[Tensor]]:
-    """Activations (B, N, D), or activations times gradients of the loss of outputs (B, K)."""
-    plain = {key: [value.detach() for value in values] for key, values in seen.items()}
-    if measure == "activation":
-        return plain
-    gradients = iter(torch.autograd.grad(_label_free_loss(outputs), [v for values in seen.values() for v in values]))
-    return {key: [value * next(gradients) for value in values] for key, values in plain.items()}
-
-
-def _label_free_loss(outputs: Tensor) -> Tensor:
-    """Cross-entropy of logits (B, K) or (B, K, H, W) with their own largest; half the squared norm of one output."""
-    if outputs.shape[1] < 2:
-        return outputs.square().sum() / 2
-    return nn.functional.cross_entropy(outputs, outputs.detach().argmax(1), reduction="sum")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from lgx.initialization.expansion import take_layers
 from lgx.initialization.sizes import Sizes
 from lgx.initialization.width import head_widths, narrow
 from lgx.methods.baselines.from_source import FromSource
-from lgx.methods.weight_subcloning.importance import STREAM, Importance, Measure, of_weights, on_images
+from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weights, on_images
 
 MOST_IMAGES = 24
 """Images on which the change of features is measured."""
@@ -118,7 +118,6 @@ class WeightSubcloning(FromSource):
         data: Folder with images, also in folders below it; of a folder with splits only ``train`` is read. None: the
             norms of the weights are used.
         images: How many images are read.
-        importance: ``activation``, or ``taylor`` for activation times gradient.
         drop: Which layers are dropped: ``change``, those whose absence changes the features least; ``magnitude``, those
             that add least, relative to the residual stream; ``middle``. Default: change with images, else middle.
     """
@@ -130,26 +129,22 @@ class WeightSubcloning(FromSource):
         source: str,
         data: str | None = None,
         images: int = 64,
-        importance: Measure = "activation",
         drop: Drop | None = None,
     ) -> None:
         super().__init__(source)
         if images < 1:
             raise UserError(f"images: expected at least 1, got {images}")
-        if data is None and importance != "activation":
-            raise UserError(f"importance {importance}: is measured on images; name a folder of images (data)")
         if data is None and drop in ("change", "magnitude"):
             raise UserError(f"drop {drop}: is measured on images; name a folder of images (data)")
-        self.data, self.images, self.measure = data, images, importance
+        self.data, self.images = data, images
         self.drop: Drop = drop or ("middle" if data is None else "change")
         self._kept: dict[int, list[int]] = {}
 
     def named(self, architecture: Architecture) -> str:
-        """The method, then ``_norms`` without images, else what differs from the defaults: ``_taylor``, ``_middle``."""
+        """The method, then ``_norms`` without images, else how layers are dropped by another rule: ``_middle``."""
         if self.data is None:
             return f"{self.method}_norms"
-        measure = "_taylor" if self.measure == "taylor" else ""
-        return self.method + measure + ("" if self.drop == "change" else f"_{self.drop}")
+        return self.method if self.drop == "change" else f"{self.method}_{self.drop}"
 
     @cached_property
     def ranked(self) -> Importance:
@@ -157,7 +152,7 @@ class WeightSubcloning(FromSource):
         of_source = self.vit
         if self.data is None:
             return of_weights(self.loaded.tensors, of_source)
-        return on_images(self.loaded.model.eval(), of_source, self._sample, self.measure)
+        return on_images(self.loaded.model.eval(), of_source, self._sample)
 
     @cached_property
     def _sample(self) -> Tensor:
@@ -222,7 +217,7 @@ class WeightSubcloning(FromSource):
         """Which layers were kept, and what the importance was measured on."""
         layers = self.layers(vit_only(architecture, self.method).depth)
         by = (
-            f"{self.measure} on {len(self._sample)} images of {self.data}"
+            f"activation on {len(self._sample)} images of {self.data}"
             if self.data
             else ("norms of the weights, because no images are given (data)")
         )

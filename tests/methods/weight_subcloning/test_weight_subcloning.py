@@ -52,9 +52,8 @@ def sparse(tmp_path_factory):
 
 
 @pytest.mark.parametrize("drop", ["change", "magnitude"])
-@pytest.mark.parametrize("measure", ["activation", "taylor"])
-def test_the_parts_that_carry_the_values_are_kept_and_scaled(sparse, images, measure, drop):
-    initializer = WeightSubcloning(sparse, str(images), images=8, importance=measure, drop=drop)
+def test_the_parts_that_carry_the_values_are_kept_and_scaled(sparse, images, drop):
+    initializer = WeightSubcloning(sparse, str(images), images=8, drop=drop)
     start = initialize(SMALL, initializer)
     source, state = Learngene.load(sparse).tensors, start.model.state_dict()
     heads = [*range(8), *range(16, 24)]
@@ -95,7 +94,7 @@ def test_the_middle_is_dropped():
 def test_the_importance_of_layers_and_neurons_is_that_of_a_naive_loop():
     torch.manual_seed(1)
     model, images = WIDE.build().eval(), torch.randn(20, 3, 16, 16)
-    found = on_images(model, WIDE, images, "activation")
+    found = on_images(model, WIDE, images)
     with torch.no_grad():
         x = model.norm_pre(model._pos_embed(model.patch_embed(images)))
         for layer, block in enumerate(model.blocks):
@@ -146,7 +145,6 @@ def test_a_larger_descendant_is_refused(sparse, change, sentence):
 def test_wrong_options_are_refused_in_a_sentence(sparse, tmp_path):
     (tmp_path / "empty").mkdir()
     for options, sentence in [
-        ({"importance": "taylor"}, "is measured on images; name a folder"),
         ({"drop": "magnitude"}, "is measured on images; name a folder"),
         ({"images": 0}, "images: expected at least 1"),
         ({"data": "nowhere"}, "data nowhere: is no folder"),
@@ -176,7 +174,7 @@ def test_networks_of_every_family_are_measured_on_images(family, images, tmp_pat
     task = {"name": "shapes", "mean": [0.5] * 3, "std": [0.5] * 3}
     Learngene("ancestor", source, network.state_dict(), task=task).save(path)
     target = source.replace(depth=2, embed_dim=16, num_heads=1)
-    initializer = WeightSubcloning(str(path), str(images), images=2, importance="taylor")
+    initializer = WeightSubcloning(str(path), str(images), images=2)
     start = initialize(target, initializer)
     assert not start.random
     assert start.model.eval()(torch.randn(1, 3, 16, 16)).isfinite().all()
