@@ -47,7 +47,7 @@ def restrict_imports() -> None:
     if _in_force == ["*", *own]:
         return
     allowed, denied = [], ["*", *{*_in_force} - {*own}]  # jsonargparse keeps what an earlier call has allowed
-    for written, known in _known_classes().items():
+    for written, known in known_classes().items():
         names = known.__module__.split(".")
         # Any package above the module may export the class: a saved configuration has the shortest of these paths.
         allowed += [written, *(".".join([*names[:depth], known.__qualname__]) for depth in range(1, len(names) + 1))]
@@ -60,8 +60,8 @@ def restrict_imports() -> None:
 
 
 @cache
-def _known_classes() -> dict[str, type]:
-    """Path -> public class."""
+def known_classes() -> dict[str, type]:
+    """The classes that a configuration may name: path -> class."""
     from lgx.methods import registry  # imports torch, which the commands that take no class do without
 
     found: dict[str, type] = registry.method_classes() | registry.initializer_classes()

@@ -2,17 +2,17 @@
 
 import inspect
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from importlib import resources
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, ClassVar
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
-from jsonargparse import ActionConfigFile, ActionYesNo, ArgumentParser, Namespace
+from jsonargparse import ActionConfigFile, ActionYesNo, Namespace
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser
@@ -24,27 +24,17 @@ from lgx.components.probes import NEIGHBORS, ProbeName
 from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed
 from lgx.errors import UserError
-from lgx.host.cache import recall, remember
 from lgx.host.failures import blame
+from lgx.host.safety import LONGEST, MOST_OPTIONS, read_yaml
 from lgx.host.startup import silence_known_warnings
-from lgx.initialization import Initializer
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.allowed_imports import restrict_imports
-from lgx.training.lightning_internals import option_strings
 from lgx.training.loggers import UNSET
-from lgx.training.option_names import check_names
-from lgx.training.parsing import parse
+from lgx.training.parsing import config_files, parse
 
 _RATES = ("model.optimizer.", "model.scheduler.")
 REFUSED = "the configuration holds a value that is refused"
-BASES: dict[str, type] = {
-    "model": Method,
-    "data": TaskDataModule,
-    "model.initializer": Initializer,
-    "trainer.logger": Logger,
-}
-"""Key -> class whose subclasses may be its value."""
 
 _FLAGS = {
     "overwrite": "Replace the run that the folder already holds.",
@@ -61,10 +51,7 @@ class RunParser(LightningArgumentParser):
 
     Attributes:
         refused: Classes with their errors, in order; whoever builds clears it.
-        key: By which the names of its options are kept.
     """
-
-    key: str
 
     refused: ClassVar[list[tuple[type, Exception]]] = []  # of all: jsonargparse makes further parsers for classes
 
@@ -83,16 +70,6 @@ class RunParser(LightningArgumentParser):
         if issubclass(class_type, Logger):
             self.set_defaults({key: UNSET[name] for key in added if (name := key.rpartition(".")[2]) in UNSET})
         return added
-
-    def names(self) -> dict[str, Any]:
-        """Names of all options, with those of every class that may be chosen, and of these classes."""
-        classes = {root: {kind.__name__: kind for kind in _subclasses(base)} for root, base in BASES.items()}
-        options = dict.fromkeys(option.removesuffix("+") for option in option_strings(self))
-        for root, kinds in classes.items():
-            for kind in kinds.values() if root != "trainer.logger" else ():  # whose signatures import their libraries
-                inner = ArgumentParser(exit_on_error=False).add_class_arguments(kind, None, sub_configs=True)
-                options |= dict.fromkeys(f"--{root}.{name}" for name in inner)
-        return {"options": [*options], "classes": {root: [*kinds] for root, kinds in classes.items()}}
 
     def _build(self, kind: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
         """Build an object; a data module is checked, which may be of another package."""
@@ -133,7 +110,6 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
         exit_on_error=False,
         allow_abbrev=False,  # an abbreviation would let a misspelt option pass
     )
-    parser.key = command if extra is None else f"{command}-{extra.__name__}"
     parser.add_argument("-c", "--config", action=ActionConfigFile, help="Configuration file in YAML.")
     parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of the run; false sets none.")
     parser.add_lightning_class_args(Trainer, "trainer")
@@ -158,9 +134,9 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     Raises:
         UserError: For any mistake in them, in one sentence.
     """
-    if recall(f"options-{parser.key}") is None:
-        remember(f"options-{parser.key}", parser.names())
-    check_names(parser.key, argv)
+    for file in config_files(argv):  # jsonargparse would read a pipe or a huge file without an end
+        if not isinstance(read_yaml(Path(file), "give a configuration file", MOST_OPTIONS, LONGEST), dict):
+            raise UserError(f"{file}: holds no mapping from keys to values; give a configuration file")
     config = parse(parser, argv)
     _check_values(config)
     return config
@@ -235,24 +211,6 @@ def _add_fields(parser: RunParser, extra: type) -> None:
     helps = {entry.arg_name: entry.description for entry in parse_docstring(inspect.getdoc(extra) or "").params}
     for field in flags:
         parser.add_flag(field.name, field.default is True, helps.get(field.name))
-
-
-def _subclasses(base: type) -> list[type]:
-    """All subclasses of a class in lgx and Lightning, at any depth, that users can choose.
-
-    Those of other packages may change while lgx does not. Lightning has some that it does not export.
-    """
-    package_of_base = sys.modules.get(base.__module__.rpartition(".")[0])
-    found: list[type] = []
-    kinds: list[type] = base.__subclasses__()
-    for kind in kinds:
-        package = kind.__module__.split(".")[0]
-        is_known = package in ("lgx", "data_modules") or (
-            package == "lightning" and hasattr(package_of_base, kind.__name__)
-        )
-        is_open = not inspect.isabstract(kind) and not kind.__name__.startswith("_")
-        found += [*([kind] if is_known and is_open else []), *_subclasses(kind)]
-    return found
 
 
 def _link(parser: RunParser) -> None:

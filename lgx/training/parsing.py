@@ -1,18 +1,31 @@
 """Parse command lines with jsonargparse: bounded YAML, flags, and one sentence for any mistake."""
 
+import difflib
+import inspect
 import itertools
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import yaml
-from jsonargparse import ArgumentError, Namespace, get_loader, set_dumper, set_loader
+from jsonargparse import ArgumentError, ArgumentParser, Namespace, get_loader, set_dumper, set_loader
 
 from lgx.errors import UserError
 from lgx.host.safety import DEEPEST, LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml
-from lgx.training.allowed_imports import KNOWN
+from lgx.training.allowed_imports import KNOWN, known_classes
 from lgx.training.lightning_internals import option_strings
-from lgx.training.option_names import unknown_option
+
+_OTHER_WORDS = {
+    "learning_rate": "--model.optimizer.lr", "lr": "--model.optimizer.lr", "epochs": "--trainer.max_epochs",
+    "batch_size": "--data.batch_size",
+}  # fmt: skip
+"""Last part of an option that many try -> the right one."""
+
+_UNKNOWN = re.compile(
+    r"unrecognized arguments: (?P<typed>[^\s=]+)|(?:Group '(?P<group>.*?)' .*?o|O)ption '(?P<name>.*?)'"
+)
+"""How a message begins if an option is unknown, or a key of a file that belongs to no class."""
 
 _jsonargparse_yaml = get_loader("yaml")
 
@@ -69,40 +82,70 @@ def explain(message: str, options: Sequence[str] = ()) -> str:
     Returns:
         One line: which key, what was wrong, what would be right.
     """
-    if found := re.search(r"unrecognized arguments: (\S+)", message):
-        return unknown_option(found[1], options, "--help")
+    if found := _UNKNOWN.match(message):
+        name = found["typed"] or f"--{'.'.join(filter(None, (found['group'], found['name'])))}"
+        return f"unknown option {name}{_suggest(name, options, '--help-all' if '--config' in options else '--help')}"
     keys = re.findall(r'Parser key "([^"]*)"', message)
     key = ".".join(key for key, _ in itertools.groupby(keys))  # each type that was tried names the key again
     if found := re.search(r"the following arguments are required: ([\w.]+(?:, [\w.]+)*)", message):
         names = ", ".join(f"--{key}.{name}" if key else f"--{name}" for name in found[1].split(", "))
         return f"{names}: missing; give it on the command line or in a --config file"
-    reason = _wrong_name(message, key) or _wrong_value(re.split(r'Parser key "[^"]*"', message)[-1])
+    innermost = re.split(r'Parser key "[^"]*"', message)[-1]
+    if found := re.search(r"Option '([^']*)' is not accepted", message):
+        return _unknown_option_of_class(f"--{key}", found[1], *message.split(found[0], 1))
+    reason = _wrong_class(innermost, key) or _wrong_value(innermost)
     if reason is None:
         lines = [re.sub(r"\s+", " ", line).strip(" -") for line in message.splitlines()]
         return "; ".join(line for line in lines if line)[:400]
     return f"{key}: {reason}" if key else reason
 
 
-def _wrong_name(message: str, key: str) -> str | None:
-    """What is wrong with the name of a class, or of one of its options."""
+def _suggest(word: str, known: Sequence[str], help: str, prefix: str = "") -> str:
+    """The end of a sentence on an unknown word: the most similar known ones, or the option that lists them."""
+    last = word.lstrip("-").rpartition(".")[2]
+    likely = [_OTHER_WORDS[last]] if last in _OTHER_WORDS else [name for name in known if name.endswith(f".{last}")]
+    close = likely[:1] or [f"{prefix}{name}" for name in difflib.get_close_matches(word, known, n=2, cutoff=0.7)]
+    return f"; did you mean {' or '.join(close)}?" if close else f"; see {help}"
+
+
+def _unknown_option_of_class(option: str, name: str, before: str, after: str) -> str:
+    """The sentence on an option that a class does not have.
+
+    Args:
+        option: The option that takes the class.
+        name: The unknown option of the class.
+        before: The message up to the words that it is unknown.
+        after: The message behind them, which names the class where it is an argument of another one.
+    """
+    inner = re.match(r"\. Got value: Namespace\(class_path='([\w.]+)'", after)
+    path = inner[1] if inner else re.findall(r"class_path '([\w.]+)'", before)[-1]
+    module, _, owner = path.rpartition(".")
+    kind = getattr(sys.modules.get(module), owner, None)  # jsonargparse has imported it; the message imports nothing
+    names: list[str] = []
+    if inspect.isclass(kind):
+        names = ArgumentParser(exit_on_error=False).add_class_arguments(kind, fail_untyped=False, sub_configs=True)
+    return f"unknown option {option}.{name} of {owner}{_suggest(name, names, f'{option}.help {owner}', f'{option}.')}"
+
+
+def _wrong_class(message: str, key: str) -> str | None:
+    """What is wrong with the name of a class."""
     if found := re.search(r"Importing '([^']*)' is not allowed", message):
         package = found[1].split(".")[0]
         return (
             f"importing {found[1]} is not allowed; a class path names a class of {KNOWN}; LGX_ALLOW_IMPORTS={package} "
             f"also admits {package}, if you wrote it or trust it"
         )
-    if found := re.search(r"Option '([^']*)' is not accepted", message):
-        owner = re.findall(r"class_path='?([\w.]+)|class_path '([\w.]+)'", message)[-1]
-        name = "".join(owner).rpartition(".")[2]
-        return f"unknown option {found[1]!r} of {name}; see --{key}.help {name}"
-    if "<class 'float'>" not in message and (found := re.search(r"dot import path string: (\S+)", message)):
-        return f"class {found[1]!r} is unknown; see --{key}.help"
-    return None
+    if "<class 'float'>" in message or not (found := re.search(r"dot import path string: (\S+)", message)):
+        return None
+    kinds = {kind for kind in known_classes().values() if not inspect.isabstract(kind)}
+    suiting = {kind for kind in kinds if any(f"{base.__module__}.{base.__name__}" in message for base in kind.__mro__)}
+    names = sorted(kind.__name__ for kind in suiting or kinds)
+    return f"class {found[1]!r} is unknown{_suggest(found[1], names, f'--{key}.help')}"
 
 
 def _wrong_value(message: str) -> str | None:
     """What is wrong with a value, of which each type that the option may have was tried."""
-    if found := re.search(r"Expected a (?:typing\.Literal\[(.*)\]|<class '([\w.]+)'>)\. Got value: (.+)", message):
+    if found := re.search(r"Expected (?:a )?(?:typing\.Literal\[(.*)\]|<class '([\w.]+)'>)\. Got value: (.+)", message):
         return f"expected {f'one of {found[1]}' if found[1] else found[2]}, got {found[3][:200]}"
     given = re.search(r"Given value: (.*?)(?:\. Got value: .*)?$", message, re.MULTILINE)
     if number := re.search(r"Not of type (Positive|NonNegative)Int: (?:.*'(.*)'|(\S+) does)?", message):
@@ -114,8 +157,8 @@ def _wrong_value(message: str) -> str | None:
         if found[2] is None:
             return f"{name} lacks what every class of its kind defines, see its docstring"
         return f"{name} is not a subclass of {found[2]}; derive it from {found[2]}"
-    types = dict.fromkeys(re.findall(r"Expected a <class '([\w.]+)'>", message.partition("Given value")[0]))
-    if (choices := re.search(r"Expected a typing\.Literal\[(.*)\]", message)) and given:
+    types = dict.fromkeys(re.findall(r"Expected (?:a )?<class '([\w.]+)'>", message.partition("Given value")[0]))
+    if (choices := re.search(r"Expected (?:a )?typing\.Literal\[(.*)\]", message)) and given:
         return f"expected one of {choices[1]}, got {given[1][:200]}"
     if types and given:
         return f"expected {' or '.join('null' if t == 'NoneType' else t for t in types)}, got {given[1][:200]}"

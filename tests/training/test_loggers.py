@@ -170,10 +170,10 @@ def test_a_table_is_never_half_written(tmp_path, monkeypatch):
 MISTAKES = {
     "--trainer.logger=CSVLoger": "trainer.logger: class 'CSVLoger' is unknown; did you mean CSVLogger",
     "--trainer.logger=Tensorboard": "trainer.logger: class 'Tensorboard' is unknown; did you mean TensorBoardLogger?",
-    "--trainer.logger=[CSVLogger,WandLogger]": "trainer.logger: class 'WandLogger' is unknown; see",
+    "--trainer.logger=[CSVLogger,WandLogger]": "class 'WandLogger' is unknown; did you mean WandbLogger?",
     "--trainer.logger=os.system": "trainer.logger: importing os.system is not allowed",
-    "--trainer.logger=CSVLogger --trainer.logger.savedir=x": "unknown option 'savedir' of CSVLogger; see",
-    "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "unknown option 'proyect' of WandbLogger; see",
+    "--trainer.logger=CSVLogger --trainer.logger.savedir=x": "of CSVLogger; did you mean --trainer.logger.save_dir?",
+    "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "of WandbLogger; did you mean --trainer.logger.project?",
     "--trainer.logger=WandbLogger --trainer.logger.offline=maybe": "trainer.logger.offline: expected bool, got maybe",
     "--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri=http://me:pw@127.0.0.1:1": (
         "trainer.logger.tracking_uri: holds a user or password, which records would store; set MLFLOW_TRACKING_USERNAME"
