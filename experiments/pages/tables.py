@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.pages.values import KEYS, NONE, Leads, Measured
+from experiments.pages.values import KEYS, Leads, Measured
+from lgx.results.report import EMPTY_CELL
 
 Where = Mapping[str, Any]
 
@@ -70,7 +71,7 @@ def grid(
 
 @dataclass
 class _Cell:
-    text: str = NONE
+    text: str = EMPTY_CELL
     mean: float | None = None
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from lgx.core.rows import Row
 from lgx.results.statistics import paired_difference, summarize
 
-NONE = "–"
 KEYS = ("task", "depth", "width", "epochs", "seeds", "metric", "split")
 
 

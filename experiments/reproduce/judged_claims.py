@@ -12,7 +12,7 @@ from lgx.errors import UserError
 from lgx.results.comparison import Options
 from lgx.results.markdown import piped
 from lgx.results.merging import find_results
-from lgx.results.report import NONE
+from lgx.results.report import EMPTY_CELL
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class JudgedClaim:
         loss = ": training loss" if self.split == "train" else ": loss"
         claim = f"{verdict.claim}{loss * of_loss}{' (control)' * self.is_control}"
         paper, lead, seeds, cells, _ = verdict.line(1, 2 if of_loss else 1)
-        paper += " (sums)" if of_loss and paper != NONE else ""
+        paper += " (sums)" if of_loss and paper != EMPTY_CELL else ""
         lead += " †" if verdict.undated and verdict.measured else ""
         return self.table, claim, paper, lead, seeds, cells, self._answer()
 

@@ -12,7 +12,7 @@ from lgx.errors import UserError
 from lgx.results.architecture_names import depth_of
 from lgx.results.metrics import Metrics, lower_is_better, scale_of
 from lgx.results.paper import AVERAGE, PaperRow, PaperTable, paper_names, plain_name
-from lgx.results.report import NONE
+from lgx.results.report import EMPTY_CELL
 from lgx.results.statistics import Difference, paired_difference, pairs_needed
 from lgx.results.tables import state
 
@@ -90,11 +90,13 @@ class Verdict:
             digits: Decimals of the measured lead.
         """
         if self.claim.is_stored:
-            one, other = (NONE if number is None else f"{number:.{of_paper}f}x" for number in (self.paper, self.factor))
-            return one, other, NONE, NONE, self.answer
-        paper = NONE if self.paper is None else f"{self.paper:+.{of_paper}f}"
+            one, other = (
+                EMPTY_CELL if number is None else f"{number:.{of_paper}f}x" for number in (self.paper, self.factor)
+            )
+            return one, other, EMPTY_CELL, EMPTY_CELL, self.answer
+        paper = EMPTY_CELL if self.paper is None else f"{self.paper:+.{of_paper}f}"
         if self.measured is None:
-            return paper, NONE, NONE, NONE, self.answer
+            return paper, EMPTY_CELL, EMPTY_CELL, EMPTY_CELL, self.answer
         summary = self.measured.summary
         width = "" if summary.half_width is None else f" ± {summary.half_width:.{digits}f}"
         return paper, f"{summary.mean:+.{digits}f}{width}", str(summary.n), str(self.cells), self.answer

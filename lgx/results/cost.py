@@ -7,7 +7,7 @@ from functools import reduce
 from lgx.results.looks import method_order
 from lgx.results.merging import Place
 from lgx.results.paper import HOURS, PaperTable
-from lgx.results.report import NONE, Cell, Section, Table
+from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 
 BACKWARD = 2
 """Multiplications of a backward pass per one of a forward pass: for the gradients of inputs and of weights."""
@@ -160,7 +160,7 @@ def storage_table(costs: Sequence[MethodCost]) -> Table:
     unit, letter = (1e3, "k") if small else (1e6, "M")
 
     def cells(cost: MethodCost) -> list[str]:
-        stored, fewer, saved = NONE, NONE, NONE
+        stored, fewer, saved = EMPTY_CELL, EMPTY_CELL, EMPTY_CELL
         if cost.stored is not None:
             stored, fewer = f"{cost.stored / unit:.2f}", _ratio(cost.each, cost.stored)
         if cost.stored:
@@ -190,13 +190,13 @@ def macs_table(costs: Sequence[MethodCost], paper_hours: Mapping[str, float] | N
     unit, name = _unit(max((work.macs or 0 for work in works), default=0))
 
     def amount(macs: float | None) -> str:
-        return NONE if macs is None else f"{macs / unit:.3g}"
+        return EMPTY_CELL if macs is None else f"{macs / unit:.3g}"
 
     def cells(cost: MethodCost) -> list[str]:
         others = (cost.scratch, cost.separately)
         ratios = (_ratio(other.macs if other else None, cost.total.macs) for other in others)
-        hours = NONE if cost.total.seconds is None else f"{cost.total.seconds / 3600:.3g}"
-        printed = [f"{paper_hours[cost.method]:g}" if cost.method in paper_hours else NONE] if paper_hours else []
+        hours = EMPTY_CELL if cost.total.seconds is None else f"{cost.total.seconds / 3600:.3g}"
+        printed = [f"{paper_hours[cost.method]:g}" if cost.method in paper_hours else EMPTY_CELL] if paper_hours else []
         return [*(amount(work.macs) for work in (cost.ancestor, cost.learning, cost.tuning)), *ratios, hours, *printed]
 
     columns: tuple[str, ...] = ("ancestor", "learngene", "tuning", "scratch needs", "pretraining each needs", "hours")
@@ -235,7 +235,7 @@ def _table(
 
 
 def _ratio(other: float | None, own: float | None) -> str:
-    return f"{other / own:.2f}x" if other is not None and own else NONE
+    return f"{other / own:.2f}x" if other is not None and own else EMPTY_CELL
 
 
 def _unit(largest: float) -> tuple[float, str]:

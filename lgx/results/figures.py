@@ -17,7 +17,7 @@ from lgx.results.curves import TAGS, Curve, Seeds, over_seeds
 from lgx.results.looks import Style, method_order
 from lgx.results.merging import Place
 from lgx.results.metrics import in_words, is_share, lower_is_better, scale_of, with_unit
-from lgx.results.report import Drawing, Section
+from lgx.results.report import ReportFigure, Section
 from lgx.results.standings import Standing
 from lgx.results.tables import Entry, measured, state
 
@@ -28,7 +28,7 @@ _MOST_MARKERS = 30
 _SPLITS = {"val": "validation", "train": "training", "test": "test"}
 
 
-def drawn(figure: Figure, name: str, label: str, caption: str, lines: Sequence[Style] = ()) -> Drawing:
+def drawn(figure: Figure, name: str, label: str, caption: str, lines: Sequence[Style] = ()) -> ReportFigure:
     """A figure for a report.
 
     Args:
@@ -39,7 +39,7 @@ def drawn(figure: Figure, name: str, label: str, caption: str, lines: Sequence[S
         lines: Style of each line, where the panels need a legend.
     """
     legend = [(glyph(s.color, s.dash, s.marker, f"{name}g{i}"), s.label) for i, s in enumerate(lines)]
-    return Drawing(name, to_svg(figure, name), label, caption, to_panels(figure, name), legend)
+    return ReportFigure(name, to_svg(figure, name), label, caption, to_panels(figure, name), legend)
 
 
 def add_legend(figure: Figure, lines: Sequence[Style]) -> None:
@@ -53,9 +53,9 @@ def legend_width(lines: Iterable[Style]) -> float:
     return max(1.6, 0.6 + 0.08 * max(len(style.label) for style in lines))
 
 
-def average_drawing(
+def average_figure(
     found: Sequence[Standing], looks: Mapping[str, Style], levels: Mapping[str, float]
-) -> Drawing | None:
+) -> ReportFigure | None:
     """The averages as dots with intervals, a panel for each number of epochs; None where nothing is compared.
 
     Args:
@@ -105,14 +105,14 @@ def depth_section(
     entries = [entry for entry in measured(rows, metric) if depth_of(entry.architecture) is not None]
     for entry in sorted(entries, key=lambda e: (e.task, architecture_order(e.architecture))):
         groups.setdefault((entry.task, family_of(entry.architecture)), []).append(entry)
-    drawings: list[Drawing] = []
+    figures: list[ReportFigure] = []
     for (task, family), everything in groups.items():
         # Single networks, such as the ancestor, are no curve; epochs with single networks alone get no panel.
         measurements = Counter((entry.epochs, entry.method) for entry in everything)
         curved = {epochs for (epochs, _), count in measurements.items() if count > 1}
         if group := [entry for entry in everything if entry.epochs in curved]:
-            drawings.append(_depth_drawing(f"depth-{len(drawings)}", f"{task}, {family}", group, looks, metric, levels))
-    return Section(f"{in_words(metric).capitalize()} against depth", drawings=drawings) if drawings else None
+            figures.append(_depth_figure(f"depth-{len(figures)}", f"{task}, {family}", group, looks, metric, levels))
+    return Section(f"{in_words(metric).capitalize()} against depth", figures=figures) if figures else None
 
 
 def curve_section(curves: Mapping[Place, Mapping[str, Seeds]], looks: Mapping[str, Style]) -> Section | None:
@@ -122,7 +122,7 @@ def curve_section(curves: Mapping[Place, Mapping[str, Seeds]], looks: Mapping[st
         curves: Curves by task and architecture, then by method.
         looks: Style of every method.
     """
-    drawings: list[Drawing] = []
+    figures: list[ReportFigure] = []
     for task, architecture in sorted(curves, key=lambda place: (place[0], architecture_order(place[1]))):
         found = curves[task, architecture]
         methods = sorted(found, key=method_order)
@@ -132,18 +132,18 @@ def curve_section(curves: Mapping[Place, Mapping[str, Seeds]], looks: Mapping[st
         over = "One seed each." if max(map(len, found.values())) == 1 else over
         label = f"training curves, task {task}, architecture {architecture}, methods {', '.join(methods)}"
         caption = f"{task}, {architecture}. Look at which line is ahead early, and which at the end. {over}"
-        drawings.append(drawn(figure, f"curves-{len(drawings)}", label, caption, lines))
-    return Section("Training curves", drawings=drawings) if drawings else None
+        figures.append(drawn(figure, f"curves-{len(figures)}", label, caption, lines))
+    return Section("Training curves", figures=figures) if figures else None
 
 
-def _depth_drawing(
+def _depth_figure(
     name: str,
     where: str,
     entries: Sequence[Entry],
     looks: Mapping[str, Style],
     metric: str,
     levels: Mapping[str, float],
-) -> Drawing:
+) -> ReportFigure:
     """Draw a metric against depth, a panel for each number of epochs (at most four: the smallest and the largest)."""
     shown = _few(sorted({entry.epochs or 0 for entry in entries}))
     methods, chance = sorted({entry.method for entry in entries}, key=method_order), levels.get(entries[0].task)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from lgx.results.looks import label_of, method_order
 from lgx.results.metrics import in_words, is_share, number, with_unit
-from lgx.results.report import NONE, Cell, Section, Table
+from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 from lgx.results.standings import Standing
 from lgx.results.statistics import Difference, Summary
 from lgx.results.tables import state, summary_text
@@ -51,18 +51,18 @@ def average_section(found: Sequence[Standing], levels: Mapping[str, float]) -> S
     for standing in found:
         name, chance = state(standing.epochs), standing.chance(levels)
         columns.append(name)
-        chances.append(Cell(NONE if chance is None else number(chance, standing.metric)))
+        chances.append(Cell(EMPTY_CELL if chance is None else number(chance, standing.metric)))
         for method in methods:
             cells[method].append(_mean_cell(standing, method))
         if standing.reference is not None:
             columns.append(f"{name}, minus {label_of(standing.reference)}")
-            chances.append(Cell(NONE))
+            chances.append(Cell(EMPTY_CELL))
             for method in methods:
                 cells[method].append(_lead_cell(standing, method, standing.reference))
         text.append(f"{_capital(name)}: mean over {standing.place}.{_missing(standing)}")
     rows = [(label_of(method), tuple(cells[method])) for method in methods]
     quantity = in_words(found[0].metric) + (" (%)" if is_share(found[0].metric) else "")
-    if any(cell.text != NONE for cell in chances):
+    if any(cell.text != EMPTY_CELL for cell in chances):
         rows.append(("chance", tuple(chances)))
         text.append(
             "Chance is the accuracy of guessing each class equally often. Where classes have unequal numbers of "
@@ -136,7 +136,7 @@ def _side(lead: Difference) -> str:
 
 def _mean_cell(standing: Standing, method: str) -> Cell:
     if method not in standing.values:
-        return Cell(NONE)
+        return Cell(EMPTY_CELL)
     text = summary_text(standing.summary(method), standing.metric)
     return Cell(text, best=len(standing.values) > 1 and method == standing.ranking[0])
 
@@ -144,7 +144,7 @@ def _mean_cell(standing: Standing, method: str) -> Cell:
 def _lead_cell(standing: Standing, method: str, reference: str) -> Cell:
     lead = standing.lead(method, reference) if method in standing.values and method != reference else None
     if lead is None:
-        return Cell(NONE)
+        return Cell(EMPTY_CELL)
     return Cell(summary_text(lead.summary, standing.metric, "+") + ("*" if lead.claimable else ""))
 
 

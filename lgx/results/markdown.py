@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
-from lgx.results.report import Drawing, Item, Report, Section, Table
+from lgx.results.report import Item, Report, ReportFigure, Section, Table
 
 GENERATOR = '<meta name="generator" content="lgx report">'
 """The mark by which a page says that lgx wrote it."""
@@ -63,7 +63,7 @@ def section_in_markdown(section: Section) -> str:
     parts = [f"## {escape_markdown(section.title)}", *map(escape_markdown, section.text)]
     parts += ["\n".join(map(_item, section.items))] if section.items else []
     parts += [to_markdown(table).strip() for table in section.tables]
-    parts += map(_drawing, section.drawings)
+    parts += map(_figure, section.figures)
     return "\n\n".join([*parts, *map(escape_markdown, section.below)])
 
 
@@ -120,13 +120,13 @@ def _item(item: Item) -> str:
     return f"- **{escape_markdown(item.term)}**: {escape_markdown(item.text)} {link}".rstrip()
 
 
-def _drawing(drawing: Drawing) -> str:
-    return f"![{escape_markdown(drawing.label)}]({drawing.name}.svg)\n\n{escape_markdown(drawing.caption)}"
+def _figure(figure: ReportFigure) -> str:
+    return f"![{escape_markdown(figure.label)}]({figure.name}.svg)\n\n{escape_markdown(figure.caption)}"
 
 
 def _section(markdown: MarkdownIt, section: Section, name: str) -> str:
-    drawings = {f"{drawing.name}.svg": drawing for drawing in section.drawings}
-    body = markdown.render(section_in_markdown(section), {"drawings": drawings, "title": section.title})
+    figures = {f"{figure.name}.svg": figure for figure in section.figures}
+    body = markdown.render(section_in_markdown(section), {"figures": figures, "title": section.title})
     return f'<section aria-labelledby="{name}">{body.replace("<h2>", f"<h2 id={name!r}>", 1)}</section>'
 
 
@@ -153,8 +153,8 @@ class _Renderer(RendererHTML):
 
     def image(self, tokens: Sequence[Token], i: int, options: Any, env: Mapping[str, Any]) -> str:
         """The panels of a figure and their legend in place of its file."""
-        drawing: Drawing = env["drawings"][tokens[i].attrs["src"]]
-        marks = "".join(f"<span>{mark}{escape(words)}</span>" for mark, words in drawing.legend)
+        figure: ReportFigure = env["figures"][tokens[i].attrs["src"]]
+        marks = "".join(f"<span>{mark}{escape(words)}</span>" for mark, words in figure.legend)
         legend = f'<span class="legend">{marks}</span>' if marks else ""
-        panels = f'<span class="panels">{"".join(drawing.panels)}</span>'
-        return f'<span role="img" aria-label="{escape(drawing.label)}">{legend}{panels}</span>'
+        panels = f'<span class="panels">{"".join(figure.panels)}</span>'
+        return f'<span role="img" aria-label="{escape(figure.label)}">{legend}{panels}</span>'

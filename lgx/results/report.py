@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-NONE = "–"
+EMPTY_CELL = "–"
 """Text of an empty cell."""
 
 
@@ -35,7 +35,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class ReportFigure:
     """A figure.
 
     Attributes:
@@ -78,14 +78,14 @@ class Section:
         text: Paragraphs before everything else.
         items: Terms that are explained.
         tables: Tables.
-        drawings: Figures.
+        figures: Figures.
         below: Paragraphs after everything else.
     """
 
     title: str
     text: Sequence[str] = ()
     tables: Sequence[Table] = ()
-    drawings: Sequence[Drawing] = ()
+    figures: Sequence[ReportFigure] = ()
     items: Sequence[Item] = ()
     below: Sequence[str] = ()
 

@@ -10,7 +10,7 @@ from lgx.host.files import atomic_path
 from lgx.host.outputs import check_file, has_mark
 from lgx.results.comparison import Comparison
 from lgx.results.curves import curves_of_runs
-from lgx.results.figures import average_drawing, curve_section, depth_section
+from lgx.results.figures import average_figure, curve_section, depth_section
 from lgx.results.headline import AVERAGES
 from lgx.results.looks import styles
 from lgx.results.markdown import GENERATOR, to_html, to_markdown_page
@@ -60,7 +60,7 @@ def write_report(report: Report, page: Path) -> list[str]:
     Returns:
         Names of the other files.
     """
-    figures = {f"{drawing.name}.svg": drawing.svg for section in report.sections for drawing in section.drawings}
+    figures = {f"{figure.name}.svg": figure.svg for section in report.sections for figure in section.figures}
     for name, text in {**figures, MARKDOWN: to_markdown_page(report), page.name: to_html(report)}.items():
         with atomic_path(page.parent / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
@@ -93,8 +93,8 @@ def whole_report(comparison: Comparison) -> Report:
     methods = method_section({row.method for row in shown})
     first, *others = comparison.sections
     if first.title == AVERAGES:
-        drawing = average_drawing(comparison.standings, looks, comparison.levels)
-        sections = [replace(first, drawings=[drawing] if drawing else []), methods, *others]
+        figure = average_figure(comparison.standings, looks, comparison.levels)
+        sections = [replace(first, figures=[figure] if figure else []), methods, *others]
     else:
         sections = [methods, first, *others]
     origin = origin_section(shown, merged.files)

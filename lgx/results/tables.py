@@ -10,7 +10,7 @@ from lgx.results.architecture_names import architecture_order, short_names
 from lgx.results.looks import method_order
 from lgx.results.metrics import heading, in_words, lower_is_better, number, scale_of
 from lgx.results.paper import AVERAGE, PaperTable
-from lgx.results.report import NONE, Cell, Section, Table
+from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 from lgx.results.statistics import Summary, caveat, paired_difference, summarize
 
 
@@ -231,7 +231,7 @@ def _table(
         is_best = entry.summary is not None and best.get(head(entry)) == entry.summary.mean
         cells[entry.method, head(entry)] = Cell(entry.text, is_best)
     methods = sorted({entry.method for entry in entries}, key=method_order)
-    rows = tuple((method, tuple(cells.get((method, c), Cell(NONE)) for c in columns)) for method in methods)
+    rows = tuple((method, tuple(cells.get((method, c), Cell(EMPTY_CELL)) for c in columns)) for method in methods)
     return Table(title, columns, rows, common)
 
 

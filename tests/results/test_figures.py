@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from lgx.components.figures import glyph, in_ink, make_panels, to_panels, to_svg
 from lgx.components.ticks import log_ticks, step_ticks, whole_ticks
 from lgx.results.curves import Curve
-from lgx.results.figures import average_drawing, curve_section, depth_section
+from lgx.results.figures import average_figure, curve_section, depth_section
 from lgx.results.looks import styles
 from lgx.results.standings import standings
 from tests.results.helpers import row
@@ -39,20 +39,20 @@ def test_captions_fit_the_number_of_seeds() -> None:
     seeds = {seed: {"train/loss": curve(3.0, 2.0)} for seed in (0, 1)}
     section = curve_section({("pocket", "6-Small"): {"sws": seeds}}, LOOKS)
     assert section is not None
-    assert "Lines are means over seeds, bands their range." in section.drawings[0].caption
+    assert "Lines are means over seeds, bands their range." in section.figures[0].caption
     for count, words in ((1, "One seed each, so that there are no bars"), (3, "Means over 3 seeds; bars are 95 %")):
         rows = [
             row(method, f"{depth}-Small", seed=seed)
             for method in ("random", "sws") for depth in (4, 6) for seed in range(count)
         ]  # fmt: skip
         depths = depth_section(rows, "acc", LOOKS, {"pocket": 10.0})
-        averages = average_drawing(standings(rows, "acc"), LOOKS, {})
+        averages = average_figure(standings(rows, "acc"), LOOKS, {})
         assert depths is not None
         assert averages is not None
-        for caption in (depths.drawings[0].caption, averages.caption):
+        for caption in (depths.figures[0].caption, averages.caption):
             assert words in caption
             assert "ook at which" in caption
-        assert "Chance is 10.00 %." in depths.drawings[0].caption
+        assert "Chance is 10.00 %." in depths.figures[0].caption
 
 
 @pytest.mark.parametrize("depths", [range(1, 37), (4, 6, 8), (1, 2, 3, 24), (12,), (96, 97, 98, 120)], ids=str)

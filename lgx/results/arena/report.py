@@ -14,7 +14,7 @@ from lgx.results.figures import add_legend, drawn, legend_width
 from lgx.results.looks import Style, styles
 from lgx.results.merging import Place
 from lgx.results.provenance import origin_section
-from lgx.results.report import Drawing, Item, Report, Section
+from lgx.results.report import Item, Report, ReportFigure, Section
 
 TITLE = "Starts at equal compute"
 
@@ -39,10 +39,10 @@ def whole_report(arena: Arena, curves: Curves, rows: Sequence[Row]) -> Report:
     """The report with its curves, and with what is known of its starts and rows; arguments as of :func:`report_of`."""
     report = report_of(arena, curves, rows)
     looks = {start: replace(look, label=start) for start, look in styles(curves).items()}
-    drawings = [_curves_of(task, places, curves, looks) for task in arena.tasks if (places := _places(curves, task))]
+    figures = [_curves_of(task, places, curves, looks) for task in arena.tasks if (places := _places(curves, task))]
     verdicts, choice, *others = report.sections
     starts = _start_section(arena, rows)
-    sections = [verdicts, choice, Section("Curves", drawings=drawings), starts, *others, origin_section(rows)]
+    sections = [verdicts, choice, Section("Curves", figures=figures), starts, *others, origin_section(rows)]
     return replace(report, sections=sections)
 
 
@@ -62,7 +62,7 @@ def _places(curves: Curves, task: str) -> list[Place]:
     return list(dict.fromkeys(place for found in curves.values() for place in found if place[0] == task))
 
 
-def _curves_of(task: str, places: Sequence[Place], curves: Curves, looks: dict[str, Style]) -> Drawing:
+def _curves_of(task: str, places: Sequence[Place], curves: Curves, looks: dict[str, Style]) -> ReportFigure:
     """Accuracy against total compute, a panel for each size, bars are 95 % intervals."""
     figure, panels = make_panels(len(places), legend=legend_width(looks.values()))
     for axes, place in zip(panels, places, strict=True):

@@ -19,7 +19,7 @@ from lgx.results.arena.verdicts import (
     target,
 )
 from lgx.results.merging import Place
-from lgx.results.report import NONE, Cell, Section, Table
+from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 from lgx.results.statistics import Difference, Summary, caveat
 
 
@@ -76,7 +76,7 @@ def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Sec
         bounds = [_flops_of(curves.get(arena.scratch, {}).get(place, ()), budget) for budget in levels]
         for flops in [*bounds, inf]:
             choice = best_within(curves, place, flops) if flops else None
-            text = NONE
+            text = EMPTY_CELL
             if choice is not None:
                 text = f"{choice.start} {_mean(choice.point.summary)}"
                 text += f" (or {', '.join(choice.equals)})" if choice.equals else ""
@@ -103,7 +103,7 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
         differences: list[Difference | None] = []
         for budget in budgets:
             points = [point for curve in found.values() for point in curve if point.budget == budget]
-            cells.append(Cell(f"{fmean(point.summary.mean for point in points):.1f}" if points else NONE))
+            cells.append(Cell(f"{fmean(point.summary.mean for point in points):.1f}" if points else EMPTY_CELL))
             measured = against_scratch(curves, start, arena.scratch, budget) if start != arena.scratch else None
             differences.append(measured[0] if measured else None)
             cells.append(Cell(_signed(differences[-1])))
@@ -144,8 +144,8 @@ def crossover_section(arena: Arena, curves: Curves, rival: str) -> Section:
             if pair[0] is not None and pair[1] is not None:
                 own.append(pair[0])
                 other.append(pair[1])
-        cells = [str(len(own)), str(missed), *(_need_cells(own, count) if own else [NONE] * 3)]
-        cells.append(_crossover(own, other) if own and start != rival else NONE)
+        cells = [str(len(own)), str(missed), *(_need_cells(own, count) if own else [EMPTY_CELL] * 3)]
+        cells.append(_crossover(own, other) if own and start != rival else EMPTY_CELL)
         rows.append((start, tuple(map(Cell, cells))))
     columns = (
         "cells",
@@ -177,7 +177,7 @@ def place_section(arena: Arena, curves: Curves, place: Place) -> Section:
 
 
 def _at_compute(point: Point | None) -> str:
-    return NONE if point is None else f"{_mean(point.summary)} at {_amount(point.flops.total)}"
+    return EMPTY_CELL if point is None else f"{_mean(point.summary)} at {_amount(point.flops.total)}"
 
 
 def _headline(arena: Arena, budget: int, best: str, lead: Difference, places: int) -> str:
@@ -242,7 +242,7 @@ def _verdict(budgets: Sequence[int], differences: Sequence[Difference | None], s
 
 def _signed(difference: Difference | None) -> str:
     if difference is None:
-        return NONE
+        return EMPTY_CELL
     width = difference.summary.half_width
     return (
         f"{difference.summary.mean:+.1f}"
