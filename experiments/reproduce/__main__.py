@@ -9,7 +9,8 @@ from typing import Literal
 
 from experiments.reproduce.judged_claims import claims_as_markdown, judged_claims
 from experiments.reproduce.judging import compare_and_judge
-from experiments.reproduce.recipes import Recipe, Scale, load_recipe, load_recipes
+from experiments.reproduce.paper import table_names
+from experiments.reproduce.recipes import Recipe, Scale, load_recipe, load_recipes, recipe_without_runs
 from experiments.reproduce.steps import run_steps
 from lgx.cli import main as lgx
 from lgx.commands.run import call
@@ -51,6 +52,7 @@ def main(argv: Sequence[str]) -> None:
 def reproduce(
     table: str,
     scale: Literal["pocket", "mini", "paper"] = "pocket",
+    runs: str | None = None,
     measured: bool = False,
     dry_run: bool = False,
     tflops: float | None = None,
@@ -69,6 +71,7 @@ def reproduce(
     Args:
         table: Name of the table or figure, e.g. tal/table2 or lsamd/figure7; all for every one that has this scale.
         scale: Scale of the runs.
+        runs: Compare these with the table, and run nothing: folders or results.csv files, separated by commas.
         measured: Show earlier measurements from experiments/results, and run nothing.
         dry_run: Print the command lines instead of running them.
         tflops: With dry_run, peak speed of a GPU in TFLOP/s, e.g. 312: also print the GPU hours of every sweep.
@@ -81,9 +84,11 @@ def reproduce(
         UserError: If there is no such table or scale, or it was not measured.
         SystemExit: If a step fails, which has said why.
     """
-    chosen = [r for r in load_recipes().values() if scale in r.scales] if table == ALL else [load_recipe(table)]
-    if measured and table == ALL:
-        chosen = [recipe for recipe in chosen if recipe.scales[scale].measured]
+    if table == ALL:
+        chosen = [recipe for recipe in load_recipes().values() if scale in recipe.scales]
+        chosen = [recipe for recipe in chosen if recipe.scales[scale].measured or not measured]
+    else:
+        chosen = [_recipe(table, scale, runs)]
     for recipe in chosen:
         how = recipe.at(scale)
         print(f"{recipe.name}, {scale} scale: {recipe.title}", flush=True)
@@ -94,6 +99,15 @@ def reproduce(
             _print_steps(how, tflops, mfu, samples)
         else:
             _make(recipe, scale, measured, folder, force)
+
+
+def _recipe(table: str, scale: str, runs: str | None) -> Recipe:
+    """The recipe of a table, or the comparison of some runs with it."""
+    if runs is None:
+        return load_recipe(table)
+    is_printed_only = table in table_names() and table not in load_recipes()
+    recipe = recipe_without_runs(table) if is_printed_only else load_recipe(table)
+    return recipe.of_runs(scale, runs.split(","))
 
 
 def _print_steps(how: Scale, tflops: float | None, mfu: float, samples: str | None) -> None:
@@ -116,7 +130,7 @@ def _make(recipe: Recipe, scale: str, measured: bool, out: Path, force: bool) ->
     if results:
         files = find_results(results)
         page = report_path(out, files, force)
-        comparison, _ = compare_and_judge(files, recipe.options(scale), recipe.judging(scale, measured))
+        comparison, _ = compare_and_judge(files, how.options, recipe.judging(scale, measured))
         print_report(comparison.report)
         print(f"wrote {page}, and beside it {', '.join(write_comparison(comparison, page))}")
     if not measured:

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from experiments.reproduce.beside import compare_beside
 from experiments.reproduce.claims import Claim
+from experiments.reproduce.paper import PaperTable, plain_name
 from experiments.reproduce.storage import judge_storage
-from experiments.reproduce.verdicts import Verdict, judge
+from experiments.reproduce.verdicts import TaskMetrics, Verdict, judge
 from lgx.core.rows import Row
-from lgx.results.comparison import Comparison, Options, compare_files, load_paper
+from lgx.results.comparison import Comparison, Options, compare_files
 from lgx.results.headline import AVERAGES
 from lgx.results.merging import Merged
-from lgx.results.metrics import Metrics
-from lgx.results.paper import PaperTable, plain_name
 from lgx.results.report import Cell, Section, Table
 
 
@@ -29,6 +29,7 @@ class Judging:
         stored: What methods store, see :func:`~experiments.reproduce.storage.judge_storage`.
         folders: Whether the folders of the runs tell what methods store. Not for committed rows, whose verdicts are the
             same with and without the folders.
+        numbers: Name of the paper's table with printed numbers; None for none.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -37,6 +38,7 @@ class Judging:
     paper_architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
     stored: Mapping[str, str] = field(default_factory=dict)
     folders: bool = True
+    numbers: str | None = None
 
 
 def compare_and_judge(files: Sequence[Path], options: Options, judging: Judging) -> tuple[Comparison, list[Verdict]]:
@@ -45,7 +47,7 @@ def compare_and_judge(files: Sequence[Path], options: Options, judging: Judging)
     Args:
         files: Results files, see :func:`~lgx.results.merging.find_results`.
         options: Options of the comparison.
-        judging: The claims.
+        judging: The claims, and the paper's table to show beside the measurements.
 
     Returns:
         The comparison, whose report has the verdicts, and the verdicts.
@@ -53,22 +55,28 @@ def compare_and_judge(files: Sequence[Path], options: Options, judging: Judging)
     Raises:
         UserError: If there are no such rows, methods or table.
     """
-    table = load_paper(options)
-    found = compare_files(files, options, table)
-    rows = found.of_split if options.split == "train" else found.shown  # training is all of its epochs
-    verdicts = [judge_claim(claim, rows, judging, options.metrics, table, found.merged) for claim in judging.claims]
+    table: PaperTable | None = None
+    if judging.numbers is None:
+        found = compare_files(files, options)
+    else:
+        found, table = compare_beside(files, options, judging.numbers)
+    rows = found.of_split if options.split == "train" else found.rows  # training is all of its epochs
+    metrics = TaskMetrics(options.metric, options.task_metrics)
+    verdicts = [judge_claim(claim, rows, judging, metrics, table, found.merged) for claim in judging.claims]
     if not verdicts:
         return found, verdicts
-    place = int(found.sections[0].title == AVERAGES)
-    sections = [*found.sections[:place], claim_section(verdicts), *found.sections[place:]]
-    return replace(found, sections=sections, headline=[*found.headline, tally(verdicts)]), verdicts
+    report = found.report
+    place = int(report.sections[0].title == AVERAGES)
+    sections = [*report.sections[:place], claim_section(verdicts), *report.sections[place:]]
+    report = replace(report, sections=sections, headline=[*report.headline, tally(verdicts)])
+    return replace(found, report=report), verdicts
 
 
 def judge_claim(
     claim: Claim,
     rows: Sequence[Row],
     judging: Judging,
-    metrics: Metrics,
+    metrics: TaskMetrics,
     table: PaperTable | None,
     merged: Merged | None = None,
 ) -> Verdict:

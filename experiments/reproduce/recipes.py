@@ -8,17 +8,18 @@ from typing import Any
 
 from experiments.reproduce.claims import Claim
 from experiments.reproduce.judging import Judging
+from experiments.reproduce.paper import load_table, table_names
 from experiments.reproduce.steps import Step
 from lgx.errors import UserError
 from lgx.host.safety import read_yaml
 from lgx.results.comparison import Options
-from lgx.results.paper import table_names
 
 FILE = Path("experiments/index.yaml")
 SCALES = ("pocket", "mini", "paper")
 _KEYS = {"title", "numbers", "claims", "controls", *SCALES}
 _LISTS = ("results", "measured", "tasks", "methods", "show")
-_SCALE_KEYS = {"steps", "metric", "metrics", "split", "confounded", "architectures", "stored", "labels", *_LISTS}
+_OPTIONS = ("metric", "metrics", "split", "cost", "labels")
+_SCALE_KEYS = {"steps", "confounded", "architectures", "stored", *_OPTIONS, *_LISTS}
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,14 @@ class Recipe:
             raise UserError(f"--scale {scale}: {self.name} has {', '.join(self.scales)}")
         return self.scales[scale]
 
-    def options(self, scale: str) -> Options:
-        """How its measurements at a scale are compared.
+    def of_runs(self, scale: str, runs: Sequence[str]) -> "Recipe":
+        """The comparison of other runs by the options of a scale, without a step.
 
         Raises:
             UserError: If there is no such scale.
         """
-        return replace(self.at(scale).options, paper=self.numbers)
+        how = replace(self.at(scale), steps=(), results=tuple(runs), show=())
+        return replace(self, scales={**self.scales, scale: how})
 
     def judging(self, scale: str, measured: bool = False) -> Judging:
         """How its claims are judged at a scale.
@@ -96,6 +98,7 @@ class Recipe:
             claims=self.claims + self.controls,
             paper_architectures=paper.judging.architectures if paper else {},
             folders=not measured,
+            numbers=self.numbers,
         )
 
 
@@ -131,6 +134,12 @@ def load_recipe(name: str, file: Path = FILE) -> Recipe:
     return recipes[name]
 
 
+def recipe_without_runs(numbers: str) -> Recipe:
+    """A table that no entry of the index reproduces; its printed numbers can be shown beside any runs."""
+    how = Scale((), (), (), (), Options(), Judging())
+    return Recipe(numbers, load_table(numbers).title, numbers, (), (), dict.fromkeys(SCALES, how))
+
+
 def _recipe(name: str, entry: Mapping[str, Any], known: set[str]) -> Recipe:
     _check(entry, _KEYS)
     numbers = entry.get("numbers", name if name in known else None)
@@ -155,6 +164,7 @@ def _scale(entry: Mapping[str, Any]) -> Scale:
         entry.get("split", "test"),
         methods=methods,
         tasks=tasks,
+        cost=entry.get("cost", False),
         task_metrics=entry.get("metrics", {}),
         labels=entry.get("labels", {}),
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from experiments.reproduce.claims import Claim
+from experiments.reproduce.paper import AVERAGE, PaperTable, paper_names
 from experiments.reproduce.verdicts import Answer, Verdict
 from lgx.architectures import parse_any_architecture
 from lgx.architectures.cost import cost_of
@@ -10,7 +11,6 @@ from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.merging import Merged
 from lgx.results.method_costs import method_costs
-from lgx.results.paper import AVERAGE, PaperTable, paper_names
 
 EACH = "each"
 """What a method stores that has a network of its own for every architecture."""

@@ -1,26 +1,42 @@
 """Whether measurements agree with a paper's claims."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isclose
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
 
 from experiments.reproduce.claims import Claim, Pairing, Side
+from experiments.reproduce.paper import AVERAGE, PaperRow, PaperTable, paper_names, plain_name
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.architecture_names import depth_of
-from lgx.results.metrics import Metrics, lower_is_better, scale_of
-from lgx.results.paper import AVERAGE, PaperRow, PaperTable, paper_names, plain_name
+from lgx.results.metrics import lower_is_better, scale_of
 from lgx.results.report import EMPTY_CELL
 from lgx.results.statistics import Difference, paired_difference, pairs_needed
 from lgx.results.tables import state
 
-_ACCURACY = Metrics()
 _ROUNDING = 1e-4
 """Largest relative difference of two measurements of one network."""
 Answer = Literal["holds", "does not hold", "smaller than in the paper", "confounded", "open", "not measured"]
 _Row = TypeVar("_Row", Row, PaperRow)
+
+
+@dataclass(frozen=True)
+class TaskMetrics:
+    """On which metric each task is judged.
+
+    Attributes:
+        default: The metric of every other task.
+        by_task: Metric of some tasks, by their names.
+    """
+
+    default: str = "acc"
+    by_task: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, task: str) -> str:
+        """The metric of a task."""
+        return self.by_task.get(task, self.default)
 
 
 class Condition(NamedTuple):
@@ -106,7 +122,7 @@ def judge(
     claim: Claim,
     rows: Iterable[Row],
     paper: PaperTable | None = None,
-    metrics: Metrics = _ACCURACY,
+    metrics: TaskMetrics = TaskMetrics(),
     confounded: str = "",
 ) -> Verdict:
     """Compare two methods seed by seed, by the mean over all cells that both have for every seed.
@@ -233,8 +249,8 @@ def _differs(rows: Sequence[Sequence[Row]], claim: Claim, cells: Collection[Cond
     return "" if len(set(sides.values())) == 1 else "; ".join(f"{name}: {ran}" for name, ran in sides.items())
 
 
-def _in_paper(claim: Claim, paper: PaperTable, metrics: Metrics) -> float | None:
-    own = Metrics(metrics.default, {paper.task_name(task): metric for task, metric in metrics.by_task.items()})
+def _in_paper(claim: Claim, paper: PaperTable, metrics: TaskMetrics) -> float | None:
+    own = TaskMetrics(metrics.default, {paper.task_name(task): metric for task, metric in metrics.by_task.items()})
     of_metric = (row for row in paper.rows if row.metric == own.of(row.task))
     rows = [row for row in of_metric if any(side.covers(row.epochs) for side in claim.sides)]
     rows = [row for row in rows if AVERAGE not in (row.task, row.architecture)] or rows

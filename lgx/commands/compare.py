@@ -3,7 +3,6 @@
 
 def compare(
     runs: list[str],
-    paper: str | None = None,
     out: str | None = None,
     metric: str = "acc",
     split: str = "test",
@@ -17,7 +16,6 @@ def compare(
 
     Args:
         runs: Folders (searched for results.csv at any depth) or results.csv files.
-        paper: Table of a paper to show beside the measurements, e.g. sws/table1 or tal/table2.
         out: Folder, or path ending in .html, to write report.html, results.md, results.csv (all rows) and figures to.
         metric: Metric to show; acc is shown in percent.
         split: Split to show: test, val, or train (with --metric loss: the loss of each epoch of training).
@@ -29,18 +27,17 @@ def compare(
         force: Replace files in ``out`` that no comparison wrote; what is compared is never replaced.
 
     Raises:
-        UserError: If there are no such runs, rows, table or method, or ``out`` cannot be written.
+        UserError: If there are no such runs, rows or method, or ``out`` cannot be written.
     """
-    from lgx.results.comparison import Options, compare_files, load_paper
+    from lgx.results.comparison import Options, compare_files
     from lgx.results.merging import find_results
     from lgx.results.report_files import report_path, write_comparison
     from lgx.results.terminal import print_report
 
-    options = Options(metric, split, paper, baseline, _names(methods), _names(tasks), cost)
-    table = load_paper(options)
+    options = Options(metric, split, baseline, _names(methods), _names(tasks), cost)
     files = find_results(runs)
     page = report_path(out, files, force) if out else None
-    comparison = compare_files(files, options, table)
+    comparison = compare_files(files, options)
     print_report(comparison.report)
     if page:
         print(f"wrote {page}, and beside it {', '.join(write_comparison(comparison, page))}")

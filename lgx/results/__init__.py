@@ -1,1 +1,1 @@
-"""Results of runs: rows, statistics, tables, figures, the papers' numbers."""
+"""Results of runs: rows, statistics, tables, figures, reports."""

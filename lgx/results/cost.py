@@ -6,11 +6,13 @@ from functools import reduce
 
 from lgx.results.looks import method_order
 from lgx.results.merging import Place
-from lgx.results.paper import HOURS, PaperTable
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 
 BACKWARD = 2
 """Multiplications of a backward pass per one of a forward pass: for the gradients of inputs and of weights."""
+
+COST = "Cost"
+"""Title of the section with the cost."""
 
 
 @dataclass(frozen=True)
@@ -184,8 +186,8 @@ def epochs_table(costs: Sequence[MethodCost]) -> Table:
     return _table("Training in epochs", columns, costs, cells)
 
 
-def macs_table(costs: Sequence[MethodCost], paper_hours: Mapping[str, float] | None = None) -> Table:
-    """Training in multiply-accumulates, and its hours; beside them the hours that a paper prints, by method."""
+def macs_table(costs: Sequence[MethodCost]) -> Table:
+    """Training in multiply-accumulates, and its hours."""
     works = [work for cost in costs for work in (cost.ancestor, cost.total) if work.macs]
     unit, name = _unit(max((work.macs or 0 for work in works), default=0))
 
@@ -196,22 +198,14 @@ def macs_table(costs: Sequence[MethodCost], paper_hours: Mapping[str, float] | N
         others = (cost.scratch, cost.separately)
         ratios = (_ratio(other.macs if other else None, cost.total.macs) for other in others)
         hours = EMPTY_CELL if cost.total.seconds is None else f"{cost.total.seconds / 3600:.3g}"
-        printed = [f"{paper_hours[cost.method]:g}" if cost.method in paper_hours else EMPTY_CELL] if paper_hours else []
-        return [*(amount(work.macs) for work in (cost.ancestor, cost.learning, cost.tuning)), *ratios, hours, *printed]
+        return [*(amount(work.macs) for work in (cost.ancestor, cost.learning, cost.tuning)), *ratios, hours]
 
-    columns: tuple[str, ...] = ("ancestor", "learngene", "tuning", "scratch needs", "pretraining each needs", "hours")
-    columns += ("paper's hours",) if paper_hours else ()
+    columns = ("ancestor", "learngene", "tuning", "scratch needs", "pretraining each needs", "hours")
     return _table(f"Training in image passes x MACs, {name}", columns, costs, cells)
 
 
-def cost_section(costs: Sequence[MethodCost], paper: PaperTable | None = None) -> Section:
-    """Cost of the descendants with each method.
-
-    Args:
-        costs: The cost of at least one method.
-        paper: Table whose hours of training stand beside ours, where it has any.
-    """
-    hours = {row.method: row.value for row in paper.rows if row.unit == HOURS and row.value} if paper else {}
+def cost_section(costs: Sequence[MethodCost]) -> Section:
+    """Cost of the descendants with each of at least one method."""
     text = [
         "Stored are the parameters that start all architectures, compared with a pretrained network for each of them.",
         "Tuning is the training of all descendants, one per architecture and task. The last columns compare two other "
@@ -222,9 +216,7 @@ def cost_section(costs: Sequence[MethodCost], paper: PaperTable | None = None) -
         "network, which includes the backward pass, and one forward pass of the teacher if there is one. A dash means "
         "not measured or unknown, for example the MACs of a hypernetwork, whose networks change with every step.",
     ]
-    if paper and hours:
-        text.append(" ".join([f"{paper.source}: {paper.title}.", *paper.notes]))
-    return Section("Cost", text, [storage_table(costs), epochs_table(costs), macs_table(costs, hours)])
+    return Section(COST, text, [storage_table(costs), epochs_table(costs), macs_table(costs)])
 
 
 def _table(

@@ -37,7 +37,7 @@ def method_order(name: str) -> tuple[int, str]:
     """
     declared = list(registry.looks())
     known = name.partition(" (")[0]
-    return (declared.index(known), "") if known in declared else (len(declared), name)
+    return declared.index(known) if known in declared else len(declared), name
 
 
 def label_of(name: str) -> str:

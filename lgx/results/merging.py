@@ -122,7 +122,7 @@ def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[R
 
     Args:
         rows: Rows of one metric and one split.
-        also: Other epochs to keep: those for which a paper has numbers.
+        also: Other epochs to keep.
 
     Returns:
         The rows that are kept, and a note on the others.
@@ -143,7 +143,7 @@ def count_whole_runs(
     Args:
         rows: The rows that :func:`last_epochs` keeps.
         of_runs: All rows of the runs, of any split and metric, which determine the lengths of the runs.
-        also: Epochs that are not changed: those for which a paper has numbers.
+        also: Epochs that are not changed.
 
     Returns:
         The rows, and a note on those that were changed.

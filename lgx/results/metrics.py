@@ -1,29 +1,9 @@
 """How metrics are shown: in percent or as they are, and which direction is better."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from lgx.core.readable import in_words as in_words
 from lgx.core.readable import is_share as is_share
 
 _LOWER_IS_BETTER = ("loss", "time", "error", "perplexity", "params", "flops")
-
-
-@dataclass(frozen=True)
-class Metrics:
-    """On which metric each task is judged.
-
-    Attributes:
-        default: The metric of every other task.
-        by_task: Metric of some tasks, by their names.
-    """
-
-    default: str = "acc"
-    by_task: Mapping[str, str] = field(default_factory=dict)
-
-    def of(self, task: str) -> str:
-        """The metric of a task."""
-        return self.by_task.get(task, self.default)
 
 
 def scale_of(metric: str) -> float:

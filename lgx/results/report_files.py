@@ -83,7 +83,7 @@ def write_comparison(comparison: Comparison, page: Path) -> list[str]:
 
 def whole_report(comparison: Comparison) -> Report:
     """The report of a comparison with figures, and with what is known of its methods and rows."""
-    options, merged, shown = comparison.options, comparison.merged, comparison.shown
+    options, merged, shown = comparison.options, comparison.merged, comparison.rows
     looks = styles({row.method for row in merged.rows})
     curves = curves_of_runs(merged.rows, merged.folders, options.metric, options.split)
     figures = [
@@ -91,7 +91,7 @@ def whole_report(comparison: Comparison) -> Report:
         curve_section(curves, looks),
     ]
     methods = method_section({row.method for row in shown})
-    first, *others = comparison.sections
+    first, *others = comparison.report.sections
     if first.title == AVERAGES:
         figure = average_figure(comparison.standings, looks, comparison.levels)
         sections = [replace(first, figures=[figure] if figure else []), methods, *others]

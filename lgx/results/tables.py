@@ -1,15 +1,13 @@
 """Tables of rows: methods × descendants × tasks, mean over seeds with interval, and the text that explains them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf, isfinite
-from statistics import fmean
 
 from lgx.core.rows import Row
 from lgx.results.architecture_names import architecture_order, short_names
 from lgx.results.looks import method_order
 from lgx.results.metrics import heading, in_words, lower_is_better, number, scale_of
-from lgx.results.paper import AVERAGE, PaperTable
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 from lgx.results.statistics import Summary, caveat, paired_difference, summarize
 
@@ -22,10 +20,9 @@ class Entry:
         method: Name of the method.
         architecture: Name of the architecture.
         task: Name of the task.
-        epochs: Epochs after initialization; None where a paper does not state them.
-        summary: Mean over seeds as shown (shares in percent); None where a paper has a word instead.
+        epochs: Epochs after initialization; None where they are not stated.
+        summary: Mean over seeds as shown (shares in percent); None where there is a word instead.
         text: Text of the cell.
-        paper: The paper's number for it, in the paper's unit; None where there is none.
     """
 
     method: str
@@ -34,7 +31,6 @@ class Entry:
     epochs: int | None
     summary: Summary | None
     text: str
-    paper: float | None = None
 
 
 def state(epochs: int | None) -> str:
@@ -51,22 +47,17 @@ def summary_text(summary: Summary, metric: str, sign: str = "") -> str:
     return f"{mean}{width} ({summary.n})"
 
 
-def measured(rows: Iterable[Row], metric: str, paper: PaperTable | None = None) -> list[Entry]:
+def measured(rows: Iterable[Row], metric: str) -> list[Entry]:
     """Summarize rows over seeds: an entry for each method, architecture, task and number of epochs.
 
     Args:
         rows: Rows of one metric and one split.
         metric: That metric; shares are converted to percent.
-        paper: Table of a paper; its number follows the measured one of the same method, architecture, task and epochs.
     """
     entries = []
     for (method, architecture, task, epochs), values in _by_seed(rows, metric).items():
         summary = summarize([values[seed] for seed in sorted(values)])
-        text = summary_text(summary, metric)
-        known = paper.find(method, architecture, task, epochs, metric) if paper else None
-        if known is not None:
-            text += f", paper {known:.10g}"
-        entries.append(Entry(method, architecture, task, epochs, summary, text, known))
+        entries.append(Entry(method, architecture, task, epochs, summary, summary_text(summary, metric)))
     return entries
 
 
@@ -90,54 +81,23 @@ def differences(rows: Iterable[Row], metric: str, baseline: str) -> list[Entry]:
     return entries
 
 
-def printed(paper: PaperTable, metric: str) -> list[Entry]:
-    """The paper's numbers of one metric as entries; a variant follows its method in parentheses."""
-    return [
-        Entry(
-            method=f"{row.method} ({row.variant})" if row.variant else row.method or "(architecture)",
-            architecture=row.architecture,
-            task=row.task,
-            epochs=row.epochs,
-            summary=None if row.value is None else Summary(row.value, None, 1),
-            text=row.remark or f"{row.value:.10g}",
-        )
-        for row in paper.rows
-        if row.metric == metric
-    ]
-
-
-def table_section(rows: Sequence[Row], metric: str, split: str, paper: PaperTable | None = None) -> Section:
-    """Methods × descendants × tasks, with the paper's numbers where a table of a paper is given.
+def table_section(rows: Sequence[Row], metric: str, split: str) -> Section:
+    """Methods × descendants × tasks.
 
     Args:
         rows: Rows of one metric and one split, not empty.
         metric: That metric.
         split: That split.
-        paper: Table to compare with. Its number follows the measured one where method, architecture, task and epochs
-            are the same. The whole table is shown beside.
     """
-    entries = measured(rows, metric, paper)
-    title = f"{in_words(metric).capitalize()}{heading(metric).removeprefix(metric)} on the {split} split"
+    entries = measured(rows, metric)
     text = ["Bold is the best mean of a column, whether or not chance explains it."]
     text.append(caveat([entry.summary.n for entry in entries if entry.summary]))
-    if paper is None:
-        return Section(title, text, arrange(entries, metric))
-    numbers = printed(paper, metric)
-    matched = sum(entry.paper is not None for entry in entries)
-    if matched:
-        text.append(f"The paper has a number for {matched} of {len(entries)} cells, behind the measured one.")
-    else:
-        text.append(
-            "The paper has no number for these architectures, tasks and epochs: the scales differ. Compare the order "
-            "of the methods within each table, not the numbers."
-        )
-    text.append(f"{paper.source}: {paper.title}.")
-    text += [f"Note: {note}" for note in paper.notes]
-    beside = [
-        Table(f"paper {paper.name}: {table.title}", table.columns, table.rows, table.common)
-        for table in arrange(numbers, metric)
-    ]
-    return Section(f"{title}, beside {paper.name}", text, [*arrange(entries, metric), *beside])
+    return Section(table_title(metric, split), text, arrange(entries, metric))
+
+
+def table_title(metric: str, split: str) -> str:
+    """Title of the section with the tables of a metric."""
+    return f"{in_words(metric).capitalize()}{heading(metric).removeprefix(metric)} on the {split} split"
 
 
 def difference_section(rows: Sequence[Row], metric: str, baseline: str) -> Section:
@@ -157,28 +117,6 @@ def difference_section(rows: Sequence[Row], metric: str, baseline: str) -> Secti
         "p is of the two-sided paired t-test; it needs two seeds and is not corrected for the number of comparisons."
     )
     return Section(title, [text], arrange(entries, metric, mark_best=False))
-
-
-def averages_of_paper(rows: Iterable[Row], paper: PaperTable) -> list[Row]:
-    """Rows of the task ``average`` for a table that has it, wherever all of its tasks were measured.
-
-    Args:
-        rows: Rows of one metric and one split.
-        paper: The table; without other tasks than ``average`` there are no such rows.
-    """
-    tasks = {row.task for row in paper.rows}
-    if AVERAGE not in tasks or len(tasks) == 1:
-        return []
-    groups: dict[tuple[str, str, int, int], dict[str, Row]] = {}
-    for row in rows:
-        groups.setdefault((row.method, row.architecture, row.epochs, row.seed), {})[paper.task_name(row.task)] = row
-    members = sorted(tasks - {AVERAGE})
-    complete = [measured for measured in groups.values() if measured.keys() >= set(members)]
-    values = [[measured[task] for task in members] for measured in complete]
-    return [
-        replace(rows[0], task=AVERAGE, value=fmean(row.value for row in rows), n=sum(row.n for row in rows))
-        for rows in values
-    ]
 
 
 def arrange(entries: Sequence[Entry], metric: str, mark_best: bool = True) -> list[Table]:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from experiments.reproduce.paper import load_table
 from lgx.architectures import NAMES
 from lgx.architectures.cost import cost_of
-from lgx.results.paper import load_table
 from tests.support.command_line import lgx
 
 

@@ -12,9 +12,7 @@ from lgx.core.rows import read_rows, write_rows
 from lgx.errors import UserError
 from lgx.methods import registry
 from lgx.results.merging import find_results
-from lgx.results.paper import load_table
 from lgx.results.provenance import method_section
-from lgx.results.tables import averages_of_paper
 from tests.results.helpers import GAINS, add_run, read_page, row
 
 HOSTILE = '<script>alert("x")</script>|$\\frac{[bold]'
@@ -39,60 +37,20 @@ def trained(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_training_losses_are_shown_beside_those_of_the_rebuttal(
+def test_training_losses_are_shown_only_when_asked_for(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    compare([str(trained)], split="train", metric="loss", paper="tal/rebuttal_convergence", out=str(tmp_path / "out"))
+    compare([str(trained)], split="train", metric="loss", baseline="random", out=str(tmp_path / "out"))
     printed = capsys.readouterr().out
-    assert "0.4500 ± 0.6353 (2), paper 8.4604" in printed  # epoch 10: 0.4 and 0.5
-    assert "1.3500 ± 1.9059 (2), paper 59.9801" in printed
-    assert "paper 3.1283" in printed  # epoch 30, the last
+    assert "0.1500 ± 0.2118 (2)" in printed  # epoch 30
+    assert "p = 0.070" in printed
     assert "after 15 epochs" not in printed
     page = read_page(tmp_path / "out/report.html")
     assert page.figures == 2  # averages, and losses over epochs from the rows: there are no event files
     assert "training loss" in page.text
     assert "training epoch" in page.text
-
-
-def test_training_losses_are_shown_without_a_paper_and_only_when_asked_for(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    compare([str(trained)], split="train", metric="loss", baseline="random")
-    printed = capsys.readouterr().out
-    assert "0.1500 ± 0.2118 (2)" in printed  # epoch 30
-    assert "p = 0.070" in printed
     compare([str(trained)], split="val")
     assert "loss" not in capsys.readouterr().out
-
-
-# -- names of the papers ----------------------------------------------------------------------------------------------
-
-
-def test_only_tasks_of_the_decathlon_match_tals_tables() -> None:
-    table, other = load_table("tal/table2"), load_table("lsamd/table1")
-    names = ("decathlon_aircraft", "decathlon_flowers", "flowers102", "decathlon_dped")
-    found = [table.find("tal", "12-Tiny", task, 0, "acc") for task in names]
-    assert found == [16.71, 45.00, 45.00, 84.76]
-    assert table.find("tal_plus", "12-Tiny", "decathlon_flowers", 0, "acc") == 49.80
-    for task in ("mini_cifar100", "mini_flowers12", "pocket_cifar100", "decathlon_nothing", "flowers"):
-        assert table.find("tal", "12-Tiny", task, 0, "acc") is None
-    assert other.find("lsamd", "Des-B-6", "cifar100", 50, "acc") == 82.77
-    assert other.find("lsamd", "Des-B-6", "decathlon_cifar100", 50, "acc") is None
-
-
-def test_the_average_is_shown_where_all_tasks_of_a_table_were_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = ["aircraft", "cifar100", "dped", "dtd", "gtsrb", "omniglot", "svhn", "ucf101", "flowers"]
-    rows = [row("tal_no_task", "12-Tiny", k / 10, task=f"decathlon_{name}") for k, name in enumerate(names)]
-    rows += [row("tal_no_ancestor", "12-Tiny", 0.9, task=f"decathlon_{name}") for name in names[1:]]
-    write_rows(tmp_path / "results.csv", rows)
-    compare([str(tmp_path)], paper="tal/table9")
-    printed = capsys.readouterr().out
-    assert "40.00 (1), paper 40.96" in printed
-    assert "10 of 18 cells" not in printed
-    assert "18 of 18 cells" in printed  # nine tasks and their average, and eight tasks without
-    assert averages_of_paper(rows, load_table("tal/table8")) == averages_of_paper(rows, load_table("tal/table2")) == []
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
@@ -100,7 +58,7 @@ def test_the_average_is_shown_where_all_tasks_of_a_table_were_measured(
 
 def test_compare_writes_page_markdown_and_rows(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    compare([str(runs)], paper="sws/table3", out=str(out), baseline="random")
+    compare([str(runs)], out=str(out), baseline="random")
     assert sorted(path.name for path in out.iterdir()) == [
         "averages.svg", "curves-0.svg", "depth-0.svg", "report.html", "results.csv", "results.md",
     ]  # fmt: skip
@@ -112,8 +70,6 @@ def test_compare_writes_page_markdown_and_rows(runs: Path, tmp_path: Path, capsy
     # Depth 4, untrained: 0.1 + 0.3 * 0.4 + {0, 0.01, 0.02}: mean 23 %, sd 1, half width 4.3027 / sqrt(3) = 2.48.
     for shown in (printed, markdown, text):
         assert "23.00 ± 2.48 (3)" in shown
-        assert "the scales differ" in " ".join(shown.split())
-        assert "78.9" in shown
         assert "With at most 3 seeds" in shown
         assert all(method in shown for method in GAINS)
     assert "+12.00 ± 0.00 (3)" in printed
@@ -163,7 +119,7 @@ def test_the_page_needs_nothing_from_outside(runs: Path, tmp_path: Path) -> None
 def test_the_same_runs_give_the_same_page(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     for name in ("a", "b"):
-        compare([str(runs)], out=str(tmp_path / name), paper="sws/table1")
+        compare([str(runs)], out=str(tmp_path / name))
     for file in ("report.html", "results.md", "results.csv"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
@@ -189,19 +145,6 @@ def test_a_metric_that_looks_like_a_formula_is_shown_as_it_is(tmp_path: Path) ->
     page = read_page(tmp_path / "out/report.html")
     assert page.figures == 3
     assert sum("$x^$" in text for text in page.text) >= 3
-
-
-def test_the_papers_number_is_shown_for_the_same_architecture(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [row("sws", "12-Base", 0.785, task="imagenet"), row("sws", "6-Small", 0.5, task="imagenet")]
-    write_rows(tmp_path / "results.csv", rows)
-    compare([str(tmp_path)], paper="sws/table1")
-    printed = capsys.readouterr().out
-    assert "78.50 (1), paper 79.3" in printed
-    assert "1 of 2 cells" in printed
-    assert "50.00 (1), paper" not in printed
-    assert "scales differ" not in printed
 
 
 def test_comparing_again_into_the_same_folder_does_not_read_its_own_output(runs: Path) -> None:
@@ -251,10 +194,6 @@ def test_a_moved_run_keeps_its_curves(runs: Path, tmp_path: Path) -> None:
         ({"split": "val"}, "no acc was measured on the val split; give --split test"),
         ({"metric": "f1"}, "no f1 was measured; give --metric acc"),
         ({"baseline": "tleg"}, "baseline 'tleg' was not measured; methods are random, simple_lg, sws"),
-        ({"paper": "sws/table9"}, "no table 'sws/table9'"),
-        ({"paper": "tal/table4"}, "tal/table4 has no acc; give --metric time"),
-        ({"paper": "tal/rebuttal_convergence"}, "has no acc; give --split train --metric loss"),
-        ({"paper": "sws/table1", "split": "train", "metric": "loss"}, "sws/table1 has no loss; give --split test"),
     ],
 )
 def test_missing_results_end_with_one_sentence(runs: Path, arguments: dict[str, str], message: str) -> None:

@@ -17,6 +17,9 @@ def test_methods_of_the_papers_have_a_fixed_order_and_others_follow_by_name() ->
     names = [*ORDER[::-1], "b", "a"]
     assert sorted(names, key=method_order) == [*ORDER, "a", "b"]
     assert sorted(["tal", "sws", "sws (order=1)", "lsamd"], key=method_order)[:2] == ["sws", "sws (order=1)"]
+    assert method_order("sws (order=1)") < method_order(
+        "sws (order=2)"
+    )  # so that a table never depends on a set's order
 
 
 def test_every_method_of_the_papers_has_its_own_color_and_dashes() -> None:

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from data_modules.registry import IMAGE_SETS
+from experiments.reproduce.paper import load_table, same_architecture, table_names
 from lgx.errors import UserError
-from lgx.results.paper import PaperTable, load_table, same_architecture, table_names
 
 # Numbers per table, counted in the papers.
 COUNTS = {
@@ -179,18 +178,6 @@ def test_an_unknown_table_lists_what_there_is() -> None:
         load_table("sws/tabel1")
     with pytest.raises(UserError, match="papers are lsamd, sws, tal"):
         load_table("nobody/knows")
-
-
-def test_the_file_is_found_from_any_folder_and_one_in_the_current_folder_is_preferred(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entry = {"title": "t", "source": "s", "all": {"metric": "acc", "unit": "percent"}, "labels": [],
-             "columns": {"method": ["sws"]}, "rows": [[1.5]]}  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    assert isinstance(load_table("sws/table1"), PaperTable)
-    Path("experiments").mkdir()
-    Path("experiments/paper_numbers.yaml").write_text(yaml.safe_dump({"mine/table1": entry}))
-    assert [row.value for row in load_table("mine/table1").rows] == [1.5]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """``python -m experiments.reproduce``: the index of tables and figures, its steps, and verdicts on claims."""
 
+import re
 import shlex
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,13 +11,14 @@ import yaml
 
 from experiments.reproduce.claims import Claim
 from experiments.reproduce.judging import Judging, compare_and_judge, judge_claim
+from experiments.reproduce.paper import load_table, table_names
 from experiments.reproduce.recipes import load_recipe, load_recipes
 from experiments.reproduce.steps import Step
+from experiments.reproduce.verdicts import TaskMetrics
 from lgx.cli import COMMANDS, TRAINING
-from lgx.core.rows import Row, write_rows
+from lgx.core.rows import Row, read_rows, write_rows
 from lgx.errors import UserError
 from lgx.results.comparison import Options
-from lgx.results.paper import load_table, table_names
 from tests.support.command_line import reproduce
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
@@ -90,13 +93,14 @@ def test_a_task_may_be_judged_on_its_own_metric(tmp_path):
         for row in [*rows("tal", [0.5, 0.6], task=task), *rows("logah", [0.2, 0.3], task=task)]
     ]
     write_rows(tmp_path / "results.csv", measured)
-    options = Options("acc", paper="tal/table6", task_metrics={"cola": "mcc", "mrpc": "f1"})
-    found, (verdict,) = compare_and_judge([tmp_path / "results.csv"], options, Judging((Claim("tal", "logah"),)))
+    options = Options("acc", task_metrics={"cola": "mcc", "mrpc": "f1"})
+    judging = Judging((Claim("tal", "logah"),), numbers="tal/table6")
+    found, (verdict,) = compare_and_judge([tmp_path / "results.csv"], options, judging)
     assert (verdict.cells, verdict.measured.summary.mean) == (2, pytest.approx(30))
     averages = (69.98 - 71.01, 2.75 - 0.82, 48.02 - 47.47, 62.39 - 55.37)  # the last lines of the paper's table
     assert verdict.paper == pytest.approx(sum(averages) / 4, abs=0.01)
-    titles = [table.title for section in found.sections for table in section.tables]
-    words = " ".join([*titles, *(section.title for section in found.sections)])
+    titles = [table.title for section in found.report.sections for table in section.tables]
+    words = " ".join([*titles, *(section.title for section in found.report.sections)])
     assert "ccuracy" in words
     assert "Matthews" in words
 
@@ -106,8 +110,9 @@ def test_every_claim_with_printed_numbers_is_right_in_the_paper():
         how = recipe.scales.get("paper")
         if recipe.numbers and how and how.results:
             paper = load_table(recipe.numbers).of_split(how.options.split)
+            metrics = TaskMetrics(how.options.metric, how.options.task_metrics)
             for claim in recipe.claims:
-                printed = judge_claim(claim, [], recipe.judging("paper"), recipe.options("paper").metrics, paper).paper
+                printed = judge_claim(claim, [], recipe.judging("paper"), metrics, paper).paper
                 assert printed is None or printed > claim.is_stored, f"{recipe.name}: {claim} is {printed}"
 
 
@@ -253,5 +258,8 @@ def test_the_table_of_texts_is_reproduced_on_tiny_files(place):
     write_index(place, claims=["tal > logah"], numbers="tal/table6", pocket={"steps": steps, "results": "runs/e"})
     result = reproduce("sws/table3")
     assert result.code == 0, result.err
-    assert "tal > logah" in result.out
-    assert "not measured" not in result.out
+    report = place / "runs/reproduce/pocket/sws/table3"
+    (verdict,) = re.findall(r"^\| tal \S*> logah .*", (report / "results.md").read_text(), re.MULTILINE)
+    assert "not measured" not in verdict
+    tested = {(row.method, row.task, row.seed) for row in read_rows(report / "results.csv") if row.split == "test"}
+    assert tested == set(product(("tal", "logah"), names, (0, 1)))

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from experiments.reproduce.paper import load_table
 from lgx.results.architecture_names import architecture_order, depth_of, family_of, short_names
 from lgx.results.curves import Curve, over_seeds
 from lgx.results.markdown import to_markdown
-from lgx.results.paper import load_table
 from lgx.results.statistics import caveat, paired_difference, summarize
 from lgx.results.tables import arrange, differences, measured
 from lgx.results.terminal import print_tables

@@ -11,11 +11,10 @@ from scipy.stats import t as student_t
 
 from experiments.reproduce.claims import Claim
 from experiments.reproduce.judged_claims import JudgedClaim
-from experiments.reproduce.verdicts import judge
+from experiments.reproduce.paper import PaperRow, PaperTable, load_table
+from experiments.reproduce.verdicts import TaskMetrics, judge
 from lgx.core.rows import Row
 from lgx.errors import UserError
-from lgx.results.metrics import Metrics
-from lgx.results.paper import PaperRow, PaperTable, load_table
 from lgx.results.statistics import pairs_needed, summarize
 
 
@@ -58,7 +57,7 @@ def test_a_lead_whose_interval_ends_below_the_papers_is_smaller():
 
 def test_losses_are_not_compared_with_the_papers_sums():
     losses = [replace(row, metric="loss") for row in [*rows("tal", [1.0, 1.1, 1.2]), *rows("logah", [1.1, 1.0, 1.2])]]
-    assert judge(Claim("tal", "logah"), losses, paper_lead(-50, "loss"), Metrics("loss")).answer == "open"
+    assert judge(Claim("tal", "logah"), losses, paper_lead(-50, "loss"), TaskMetrics("loss")).answer == "open"
 
 
 def test_a_comparison_that_is_not_of_the_methods_alone_is_no_verdict():

@@ -266,7 +266,7 @@ def words(world: World, rng: random.Random, folder: Path) -> str:
     place, word = rng.choice(PLACES), rng.choice(WORDS)
     if rng.random() < 0.3:
         copy_finished(world, inside)
-        place = rng.choice(["--metric", "--split", "--out", "--methods", "--baseline", "--paper"])
+        place = rng.choice(["--metric", "--split", "--out", "--methods", "--baseline", "--tasks"])
         command: Command = ["compare", "runs", f"{place}={word}"]
     else:
         command = world.fit(f"{place}={word}")

@@ -1,4 +1,4 @@
-"""The papers' tables, read from ``experiments/paper_numbers.yaml``."""
+"""The numbers of the papers' tables, read from ``experiments/paper_numbers.yaml``."""
 
 import difflib
 import re
@@ -134,13 +134,12 @@ def same_architecture(one: str, other: str) -> bool:
     return plain_name(one) == plain_name(other)
 
 
-def load_table(name: str, file: Path | None = None) -> PaperTable:
+def load_table(name: str, file: Path = FILE) -> PaperTable:
     """Load one table.
 
     Args:
         name: Its key, e.g. ``sws/table1``.
-        file: File to read; by default ``experiments/paper_numbers.yaml`` under the current directory, else in the
-            repository that the package is installed from.
+        file: File to read.
 
     Raises:
         UserError: If the file is missing or malformed or has no such table; the sentence lists the names nearest to
@@ -158,7 +157,7 @@ def load_table(name: str, file: Path | None = None) -> PaperTable:
     try:
         return _table(name, entries[name], {**tasks.get(_ALL, {}), **tasks.get(paper, {})})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{file or FILE}, table {name}: {error}; see the head of the file for its form") from error
+        raise UserError(f"{file}, table {name}: {error}; see the head of the file for its form") from error
 
 
 def table_names() -> list[str]:
@@ -176,10 +175,8 @@ def plain_name(architecture: str) -> str:
     return f"{named[2]}-{_SIZES[named[1]]}" if named else architecture
 
 
-def _read(file: Path | None = None) -> dict[str, Any]:
-    installed = Path(__file__).resolve().parents[2] / FILE
-    found = read_yaml(file or (FILE if FILE.is_file() else installed), "run from the repository's folder")
-    return dict(found)
+def _read(file: Path = FILE) -> dict[str, Any]:
+    return dict(read_yaml(file, "run from the repository's folder"))
 
 
 def _table(name: str, entry: Mapping[str, Any], tasks: Mapping[str, str]) -> PaperTable:
