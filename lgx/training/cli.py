@@ -136,8 +136,6 @@ class LgxCLI(LightningCLI):
         given, step = built.trainer.logger, resumed.step if resumed else None
         wanted = [] if given is False or self.command == "predict" else as_list(True if given is None else given)
         self.loggers = RunLoggers(wanted, self.place, step if self.command == "fit" else _ALL, self.config.overwrite)
-        if self.claim.writes:
-            self.loggers.check_tables()
         self.health = TrainingHealth(self.config.allow_non_finite)
         self._monitor(built.checkpoint)
         options: Any = built.trainer

@@ -4,8 +4,10 @@ An earlier run that is replaced is moved aside, and deleted when the new run's f
 before, for whatever reason, the earlier run is moved back.
 """
 
+import glob
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,9 +20,6 @@ from lgx.host.locks import run_lock
 from lgx.host.safety import load_plain
 from lgx.training.run_folder import SUMMARY, Checkpoint, is_complete
 from lgx.training.same_run import RunIdentity, check_configuration, check_optimizer
-
-_ASIDE, _TRASH = ".old", ".old.tmp"
-"""Ends of the names of a whole folder that was moved aside, and of one that is being deleted."""
 
 _WRITTEN = re.compile(
     r"config\.yaml|results\.csv|summary\.json|finished\.json|hparams\.yaml|metrics\.csv|events\.out\.tfevents\..*"
@@ -130,18 +129,18 @@ class FolderClaim(Callback):
         elif self.folder.is_dir():
             folder = self.folder.resolve()  # the target of a symbolic link moves, and the link stays
             try:
-                folder.rename(_beside(folder, _ASIDE))
+                folder.rename(_aside(folder))
                 folder.mkdir()
             except OSError as error:
                 raise UserError(f"{folder}: cannot be replaced ({error.strerror}); give another --name") from error
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Delete the run that was replaced."""
-        folder = self.folder.resolve()
-        if self._replaces and _beside(folder, _ASIDE).is_dir():
+        aside = _aside(self.folder.resolve())
+        if self._replaces and aside.is_dir():
             # In one step, because a folder that is deleted in part must not be put back.
-            _beside(folder, _ASIDE).rename(_beside(folder, _TRASH))
-            shutil.rmtree(_beside(folder, _TRASH), ignore_errors=True)
+            trash = tempfile.mkdtemp(prefix=f"{aside.name}.", suffix=".tmp", dir=aside.parent)
+            shutil.rmtree(aside.rename(trash), ignore_errors=True)
 
 
 def check_claim(folder: Path, overwrite: bool, resumes: bool) -> None:
@@ -193,11 +192,13 @@ def recover(folder: Path) -> None:
         folder: The run's folder, whose lock this process holds.
     """
     folder = folder.resolve()
-    shutil.rmtree(_beside(folder, _TRASH), ignore_errors=True)
-    if (aside := _beside(folder, _ASIDE)).is_dir():
+    for trash in folder.parent.glob(f"{glob.escape(_aside(folder).name)}.*tmp"):
+        shutil.rmtree(trash, ignore_errors=True)
+    if (aside := _aside(folder)).is_dir():
         shutil.rmtree(folder, ignore_errors=True)
         aside.rename(folder)
 
 
-def _beside(folder: Path, suffix: str) -> Path:
-    return folder.with_name(f".{folder.name}{suffix}")
+def _aside(folder: Path) -> Path:
+    """Where a whole folder is moved; while it is deleted, a unique part and ``.tmp`` follow behind its name."""
+    return folder.with_name(f".{folder.name}.old")

@@ -148,7 +148,7 @@ class RunLoggers:
         wanted: Lightning's loggers with the options that the user gives, to be called.
         place: The run.
         step: Step of the checkpoint from which the run's logs go on, of an evaluation too; None for new logs.
-        overwrite: Whether a run of W&B with the run's id may be replaced.
+        overwrite: Whether a run of W&B with the run's id, or a table outside of the run's folder, may be replaced.
 
     Raises:
         UserError: If an address holds a password.
@@ -165,19 +165,6 @@ class RunLoggers:
                     "trainer.logger.tracking_uri: holds a user or password, which records would store; set "
                     "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD instead"
                 )
-
-    def check_tables(self) -> None:
-        """Refuse to replace a table outside of the run's folder, which another run may own.
-
-        Raises:
-            UserError: If there is one, and neither an own run is resumed nor ``--overwrite`` is given.
-        """
-        for wanted in self.wanted if self.step is None and not self.overwrite else ():
-            if wanted.func is CSVLogger:
-                logger = CSVLogger(**self._options(CSVLogger, wanted.keywords))
-                path = Path(logger.log_dir, ExperimentWriter.NAME_METRICS_FILE)
-                if path.is_file() and self.place.folder.resolve() not in path.resolve().parents:
-                    raise UserError(f"{path} exists; give trainer.logger.version, or --overwrite to replace it")
 
     @contextmanager
     def started(self, trainer: Trainer) -> Iterator[None]:
@@ -276,11 +263,14 @@ class RunLoggers:
         return options
 
     def _keep_rows(self, table: MetricsTable) -> None:
-        """Start the table anew, or without the rows that a resumed run writes again; it does not repeat tests."""
+        """Leave out the rows that a resumed run writes again; it does not repeat tests.
+
+        A new run finds a table outside of its folder alone, which may be another run's.
+        """
         with changing(table.folder):
-            if self.step is None:
+            if self.step is None and self.overwrite:
                 table.path.unlink(missing_ok=True)
-            elif columns := table.columns():
+            elif self.step is not None and (columns := table.columns()):
                 table.write(columns, [row for row in table.read() if _stays(row, self.step)])
 
 

@@ -174,7 +174,7 @@ def test_a_run_that_a_killed_process_moved_aside_is_put_back(replaced):
 
 def test_a_run_is_deleted_when_its_successor_trains(replaced, tmp_path):
     replaced.on_train_start(None, None)
-    (tmp_path / ".seed0.old.tmp").mkdir()  # what a killed process was deleting
+    (tmp_path / ".seed0.old.x1y2.tmp").mkdir()  # what a killed process was deleting
     recover(replaced.folder)
     assert contents(replaced.folder).keys() == {"config.yaml"}
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["seed0"]

@@ -1,5 +1,6 @@
 """Save measured values as rows of ``results.csv``."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,14 +17,24 @@ _BEST = "hp_metric"
 """Lightning's name of the score that TensorBoard's table of hyper-parameters shows."""
 
 
-def origin(trainer: Trainer) -> dict[str, str]:
-    """Commit, hash of the configuration, and hardware, as rows of a trainer's results name them."""
+def _common(trainer: Trainer, method: Method, split: str, epochs: int) -> "partial[Row]":
+    """A row with the values that all rows of an evaluation share; its origin is commit, configuration and hardware."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
     config = next(
         (config_hash(callback.identity.config) for callback in callbacks if isinstance(callback, SaveConfig)), ""
     )
     on_gpu = trainer.strategy.root_device.type == "cuda"
-    return {"commit": commit(), "config": config, "hardware": hardware(on_gpu)}
+    return partial(
+        Row,
+        method=method.label,
+        split=split,
+        epochs=epochs,
+        seed=run_seed(),
+        run=str(run_folder(trainer) or ""),
+        commit=commit(),
+        config=config,
+        hardware=hardware(on_gpu),
+    )
 
 
 def measured_rows(trainer: Trainer, method: Method, split: str) -> list[Row]:
@@ -38,23 +49,17 @@ def measured_rows(trainer: Trainer, method: Method, split: str) -> list[Row]:
     epochs = trainer.current_epoch + 1 if trainer.state.fn == "fit" else method.epochs_trained
     if method.evaluates_starts:
         epochs = 0
-    rows, source, folder = [], origin(trainer), run_folder(trainer)
+    rows, row = [], _common(trainer, method, split, epochs)
     for task, architecture, tag in method.evaluations(split):
         if f"{tag}/n" not in trainer.callback_metrics:
             continue  # limit_val_batches has left no batch of this task
         rows += [
-            Row(
-                method=method.label,
+            row(
                 architecture=architecture,
                 task=task,
-                split=split,
-                epochs=epochs,
                 metric=metric,
                 value=float(trainer.callback_metrics[f"{tag}/{metric}"]),
-                seed=run_seed(),
                 n=int(trainer.callback_metrics[f"{tag}/n"]),
-                run=str(folder or ""),
-                **source,
             )
             for metric in method.reported_metrics(method.tasks[task])
         ]
@@ -113,20 +118,9 @@ class SaveResults(Callback):
         if len(evaluations) > 1:
             return  # an epoch over several tasks has no loss of one of them
         task, architecture, _ = evaluations[0]
-        row = Row(
-            method=pl_module.label,
-            architecture=architecture,
-            task=task,
-            split="train",
-            epochs=trainer.current_epoch + 1,
-            metric="loss",
-            value=self.epoch_loss,
-            seed=run_seed(),
-            n=int(seen),
-            run=str(folder),
-            **origin(trainer),
-        )
-        add_rows(folder / "results.csv", [row])
+        row = _common(trainer, pl_module, "train", trainer.current_epoch + 1)
+        measured = row(architecture=architecture, task=task, metric="loss", value=self.epoch_loss, n=int(seen))
+        add_rows(folder / "results.csv", [measured])
 
     def state_dict(self) -> dict[str, Any]:
         """Mean and number of examples of the epoch so far, of this process."""
