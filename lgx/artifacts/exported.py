@@ -1,19 +1,17 @@
 """Open a model for use: an ONNX file, or whatever :mod:`lgx.artifacts.pretrained` loads."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from lgx.artifacts.checkpoints import best_of_run
-from lgx.artifacts.export.about import About, described_task
+from lgx.artifacts.export.about import described_task, task_of
 from lgx.artifacts.export.onnx_file import run_onnx
-from lgx.artifacts.export.parity import Program
-from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
-from lgx.core.task import Normalization, Task
+from lgx.artifacts.export.program import Program
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
 
@@ -67,15 +65,4 @@ def load_exported(source: str) -> ExportedModel:
         program, texts = run_onnx(source)
         return ExportedModel(source, described_task(texts, source), program)
     network = load_pretrained(best_of_run(source))
-    return ExportedModel(source, _task_of(network), network.model)
-
-
-def _task_of(network: PretrainedNetwork) -> Task:
-    """What a network reads and predicts; a model of timm that lgx cannot describe says it in its configuration."""
-    if network.architecture is not None:
-        return About.of(network, network.architecture).task
-    model: Any = network.model
-    size: Sequence[int] = (model.pretrained_cfg or {}).get("input_size") or (3, 224, 224)
-    mean, std = Normalization(network.mean, network.std).for_channels(size[0])
-    task = Task("", model.num_classes, in_chans=size[0], img_size=size[-1], mean=mean, std=std)
-    return replace(task, class_names=network.label_names)
+    return ExportedModel(source, task_of(network), network.model)

@@ -32,7 +32,7 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
     from lgx.architectures import name_of
     from lgx.artifacts.checkpoints import best_of_run
     from lgx.artifacts.export import check_model_place, write_descendant
-    from lgx.artifacts.export.about import About
+    from lgx.artifacts.export.about import task_of, to_texts
     from lgx.artifacts.export.onnx_file import write_onnx
     from lgx.artifacts.export.program import write_pt2
     from lgx.artifacts.pretrained import load_pretrained
@@ -47,7 +47,9 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
     facts = model_facts(found)
     if out.endswith((".onnx", ".pt2")):
         write_program = write_onnx if out.endswith(".onnx") else write_pt2
-        difference = write_program(out, network.model, About.of(network, architecture, facts))
+        task = task_of(network, str(facts.get("task", "")))
+        texts = to_texts(task, {**facts, "architecture": architecture.spec()})
+        difference = write_program(out, network.model, task, texts)
         if difference is None:
             print("parity    not checked: onnxruntime is not installed; pip install 'lgx[export]'")
         else:

@@ -11,10 +11,9 @@ import torch
 from torch import nn
 
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.artifacts.export.about import About
+from lgx.artifacts.export.about import task_of, to_texts
 from lgx.artifacts.export.onnx_file import run_onnx, write_onnx
-from lgx.artifacts.export.parity import check_parity, random_inputs
-from lgx.artifacts.export.program import write_pt2
+from lgx.artifacts.export.program import check_parity, random_inputs, write_pt2
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -93,8 +92,17 @@ def test_both_formats_say_the_same(programs):
     assert texts[0] == texts[1]
 
 
-def network(model: nn.Module, kind: str = "classification") -> tuple[nn.Module, About]:
-    return model.eval(), About(Task("", 3, kind=kind, img_size=8))
+SMALL = Task("", 3, img_size=8)
+
+
+def network(model: nn.Module) -> tuple[nn.Module, Task, dict[str, str]]:
+    return model.eval(), SMALL, to_texts(SMALL, {})
+
+
+def untrained(architecture):
+    model = architecture.build().eval()
+    task = task_of(PretrainedNetwork("net", model, architecture, (0.5,) * 3, (0.5,) * 3))
+    return model, task, to_texts(task, {})
 
 
 class Noise(nn.Module):
@@ -129,16 +137,16 @@ def test_a_network_that_cannot_be_traced_is_refused_and_an_older_file_stays(tmp_
 
 
 def test_parity_is_measured_in_batches_of_one_and_three_and_refuses_nan_and_shapes():
-    model, about = network(nn.Sequential(nn.Flatten(), nn.Linear(192, 3)))
+    model, task, _ = network(nn.Sequential(nn.Flatten(), nn.Linear(192, 3)))
     seen = []
 
     def same(images):
         seen.append(tuple(images.shape))
         return model(images)
 
-    assert check_parity(model, same, about, "x") == 0.0
+    assert check_parity(model, same, task, "x") == 0.0
     assert seen == [(1, 3, 8, 8), (3, 3, 8, 8)]
-    assert check_parity(model, lambda images: model(images) + 5e-5, about, "x") == pytest.approx(5e-5, rel=0.1)
+    assert check_parity(model, lambda images: model(images) + 5e-5, task, "x") == pytest.approx(5e-5, rel=0.1)
     for wrong, words in (
         (lambda images: model(images) + 2e-4, "differ by"),
         (lambda images: model(images) * torch.nan, "differ by nan"),
@@ -146,12 +154,11 @@ def test_parity_is_measured_in_batches_of_one_and_three_and_refuses_nan_and_shap
         (lambda images: model(images[:, :1]), "does not run"),
     ):
         with pytest.raises(UserError, match=f"x: .*{words}"):
-            check_parity(model, wrong, about, "x")
+            check_parity(model, wrong, task, "x")
 
 
 def test_random_texts_hold_padding_and_every_length_up_to_the_longest():
-    about = About(Task("", 2, kind="text", max_len=6, vocab_size=11), pad_id=10)
-    ids = random_inputs(about, 64)
+    ids = random_inputs(Task("", 2, kind="text", max_len=6, vocab_size=11), 64)
     lengths = (ids != 10).sum(dim=1)
     assert set(lengths.tolist()) == set(range(1, 7))
     assert ids.max() == 10
@@ -217,17 +224,15 @@ def test_an_own_onnx_file_is_replaced_and_a_program_of_torch_with_force_only(pro
 
 def test_a_network_too_large_for_one_onnx_file_is_refused_before_it_is_traced(tmp_path):
     with torch.device("meta"):
-        model, about = network(nn.Sequential(nn.Flatten(), nn.Linear(192, 3_000_000)))
+        large = network(nn.Sequential(nn.Flatten(), nn.Linear(192, 3_000_000)))
     with pytest.raises(UserError, match=r"weights of 2\.2 GiB exceed an ONNX file's 2 GiB; write a \.pt2"):
-        write_onnx(tmp_path / "net.onnx", model, about)
+        write_onnx(tmp_path / "net.onnx", *large)
 
 
 @pytest.mark.parametrize("suffix", [pytest.param("onnx", marks=pytest.mark.slow), "pt2"])
 def test_segmentation_is_exported_with_its_decoder(tmp_path, suffix):
-    architecture = tiny("plain", kind="segmentation")
-    about = About.of(PretrainedNetwork("net", nn.Identity(), architecture, (0.5,) * 3, (0.5,) * 3), architecture)
     out = tmp_path / f"net.{suffix}"
-    assert WRITERS[suffix](out, architecture.build().eval(), about) < 1e-4
+    assert WRITERS[suffix](out, *untrained(tiny("plain", kind="segmentation"))) < 1e-4
     program, texts = READERS[suffix](out)
     assert program(torch.zeros(2, 3, 16, 16)).shape == (2, 5, 16, 16)
     assert "whole image resized" in texts["preparation"]
@@ -259,6 +264,4 @@ def test_an_onnx_file_is_complete_or_absent(tmp_path):
 @pytest.mark.parametrize("suffix", WRITERS)
 @pytest.mark.parametrize("family", FORMS)
 def test_every_form_of_vit_is_exported(tmp_path, family, suffix):
-    architecture = tiny(family)
-    about = About.of(PretrainedNetwork("net", nn.Identity(), architecture, (0.5,) * 3, (0.5,) * 3), architecture)
-    assert WRITERS[suffix](tmp_path / f"net.{suffix}", architecture.build().eval(), about) < 1e-4
+    assert WRITERS[suffix](tmp_path / f"net.{suffix}", *untrained(tiny(family))) < 1e-4

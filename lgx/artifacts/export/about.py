@@ -1,15 +1,14 @@
 """What an exported program says of its network, so that one file is enough to use it."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.artifacts.safety import TASK
 from lgx.core.schema import check_fields
-from lgx.core.task import Task
+from lgx.core.task import Normalization, Task
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.safety import parse_json
@@ -33,77 +32,57 @@ _OUTPUTS = {
 }
 
 
-@dataclass(frozen=True)
-class About:
-    """What a file says of its network.
+def task_of(network: PretrainedNetwork, name: str = "") -> Task:
+    """What a network reads and predicts; a model of timm that lgx cannot describe says it in its configuration.
 
-    Attributes:
+    Args:
+        network: The network.
+        name: Name of the task that it was trained on.
+
+    Raises:
+        UserError: If the network has no trained head.
+    """
+    if not network.has_head:
+        raise UserError(f"{network.name}: has no trained head, so that it predicts nothing; train a descendant first")
+    model: Any = network.model
+    architecture, inputs, names = network.architecture, Normalization(network.mean, network.std), network.label_names
+    if architecture is None:
+        size: Sequence[int] = (model.pretrained_cfg or {}).get("input_size") or (3, 224, 224)
+        normal = inputs.for_channels(size[0])
+        return Task(name, model.num_classes, in_chans=size[0], img_size=size[-1], class_names=names, **normal._asdict())
+    sizes = {"in_chans": 0, "img_size": 0} | {key: getattr(architecture, key) for key in architecture.input_keys}
+    return Task(name, architecture.num_classes, architecture.kind, class_names=names, **inputs._asdict(), **sizes)
+
+
+def to_texts(task: Task, origin: Mapping[str, Any]) -> dict[str, str]:
+    """What a file says of its network: keys, and values as JSON.
+
+    Args:
         task: Kind, classes and their names, and the size, channels and normalization of the inputs.
         origin: What the network was exported from: file, run, method, task, epochs, versions.
-        pad_id: The token that pads texts; 0 for images.
     """
+    values = asdict(task)
+    del values["metric"], values["num_train"]
+    about = {
+        "task": values.pop("name"),
+        **values,
+        "pad_id": pad_id(task),
+        "preparation": _PREPARATION[task.kind],
+        "outputs": _OUTPUTS[task.kind],
+        "origin": dict(origin),
+        "lgx_version": __version__,
+        "written_by": WRITER,
+    }
+    return {key: json.dumps(value, ensure_ascii=False) for key, value in about.items()}
 
-    task: Task
-    origin: dict[str, Any] = field(default_factory=dict)
-    pad_id: int = 0
 
-    @classmethod
-    def of(
-        cls, network: PretrainedNetwork, architecture: Architecture, origin: Mapping[str, Any] | None = None
-    ) -> "About":
-        """Describe a network.
-
-        Args:
-            network: The network.
-            architecture: Its architecture.
-            origin: Facts on its training, in plain types.
-
-        Raises:
-            UserError: If the network has no trained head.
-        """
-        if not network.has_head:
-            raise UserError(
-                f"{network.name}: has no trained head, so that it predicts nothing; train a descendant first"
-            )
-        sizes: dict[str, Any] = {}
-        pad_id = 0
-        if isinstance(architecture, ViTArchitecture):
-            sizes = {"in_chans": architecture.in_chans, "img_size": architecture.img_size}
-        elif isinstance(architecture, GPT2Architecture):
-            sizes = {"in_chans": 0, "img_size": 0}
-            sizes |= {"max_len": architecture.max_len, "vocab_size": architecture.vocab_size}
-            pad_id = architecture.pad_id
-        origin = {**(origin or {}), "architecture": architecture.spec()}
-        task = Task(
-            name=str(origin.get("task", "")),
-            num_classes=architecture.num_classes,
-            kind=architecture.kind,
-            mean=network.mean,
-            std=network.std,
-            class_names=network.label_names,
-            **sizes,
-        )
-        return cls(task, origin, pad_id)
-
-    def to_texts(self) -> dict[str, str]:
-        """Keys, and values as JSON."""
-        kind, values = self.task.kind, asdict(self.task)
-        del values["metric"], values["num_train"]
-        about = {
-            "task": values.pop("name"),
-            **values,
-            "pad_id": self.pad_id,
-            "preparation": _PREPARATION[kind],
-            "outputs": _OUTPUTS[kind],
-            "origin": self.origin,
-            "lgx_version": __version__,
-            "written_by": WRITER,
-        }
-        return {key: json.dumps(value, ensure_ascii=False) for key, value in about.items()}
+def pad_id(task: Task) -> int:
+    """The token that pads texts, which is the last one; 0 for images."""
+    return max(0, task.vocab_size - 1)
 
 
 def described_task(texts: Mapping[str, str], place: str) -> Task:
-    """The task that a file describes, the inverse of :meth:`About.to_texts`.
+    """The task that a file describes, the inverse of :func:`to_texts`.
 
     Args:
         texts: Keys, and values as JSON; other keys are ignored.

@@ -3,7 +3,7 @@
 import importlib.util
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lgx.artifacts.export.about import WRITER, About
-from lgx.artifacts.export.parity import Program, check_parity
-from lgx.artifacts.export.program import trace
+from lgx.artifacts.export.about import WRITER
+from lgx.artifacts.export.program import Program, check_parity, trace
+from lgx.core.task import Task
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.extras import extra
@@ -26,13 +26,14 @@ LARGEST = 2**31 - 2**24
 _INPUT, _OUTPUT = "inputs", "logits"
 
 
-def write_onnx(out: str | Path, model: nn.Module, about: About) -> float | None:
+def write_onnx(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str, str]) -> float | None:
     """Write a network as one ONNX file.
 
     Args:
         out: The file.
         model: The network, in eval mode.
-        about: What the file says of it, as ``metadata_props``.
+        task: What it reads.
+        texts: What the file says of it, as ``metadata_props``.
 
     Returns:
         The largest difference between logits of onnxruntime and of the network; None if onnxruntime is not installed.
@@ -47,28 +48,28 @@ def write_onnx(out: str | Path, model: nn.Module, about: About) -> float | None:
     size = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
     if size > LARGEST:
         raise UserError(f"--out {out}: weights of {size / 2**30:.1f} GiB exceed an ONNX file's 2 GiB; write a .pt2")
-    program = _translated(model, about, str(out))
+    program = _translated(model, task, texts, str(out))
     with atomic_path(out) as temporary:
         with write_errors():
             program.save(temporary, external_data=False)
         if importlib.util.find_spec("onnxruntime") is None:
             return None
-        return check_parity(model, run_onnx(temporary)[0], about, out)
+        return check_parity(model, run_onnx(temporary)[0], task, out)
 
 
-def _translated(model: nn.Module, about: About, place: str) -> Any:
+def _translated(model: nn.Module, task: Task, texts: Mapping[str, str], place: str) -> Any:
     """The network as a program of torch.onnx, with metadata."""
-    traced = trace(model, about, place)
+    traced = trace(model, task, place)
     with _silent(), foreign_errors(place, "torch.onnx cannot translate it", "write a .pt2 file"):
         program: Any = torch.onnx.export(
             traced, dynamo=True, input_names=[_INPUT], output_names=[_OUTPUT], external_data=False, verbose=False
         )
-    names = {0: "batch", 1: "length"} if about.task.kind == "text" else {0: "batch"}
+    names = {0: "batch", 1: "length"} if task.kind == "text" else {0: "batch"}
     if hasattr(program, "rename_axes"):  # not in torch 2.8
         shape = program.model.graph.inputs[0].shape
         program.rename_axes({str(shape[axis].value): name for axis, name in names.items()})
     program.model.producer_name, program.model.producer_version = WRITER, __version__
-    program.model.metadata_props.update(about.to_texts())
+    program.model.metadata_props.update(texts)
     return program
 
 
