@@ -17,20 +17,13 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
+from lgx.artifacts.export.folders import BESIDE, CONFIG, WEIGHTS
 from lgx.artifacts.safety import check_digest, check_intact, check_size
 from lgx.artifacts.source_names import HUB, LEARNGENE, SAFETENSORS
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.failures import is_full_memory, reason_of
 from lgx.host.hub import SECONDS, hub_or_cache
-
-WEIGHTS, CONFIG = "model.safetensors", "config.json"
-"""Files that a model folder must have."""
-BESIDE = (
-    "lgx.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-    "vocab.json",
-)  # fmt: skip
-"""Further files of a model folder."""
 
 _HUB_NAME = re.compile(
     r"hf://(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<inside>.+?))?/?"

@@ -1,6 +1,7 @@
 """Load pretrained networks from files, folders, checkpoints and hubs."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -183,12 +184,9 @@ def _from_transformers(name: str) -> PretrainedNetwork:
     place = name.removeprefix(TEXT)
     with extra("nlp", name):
         from lgx.artifacts.transformers_models import read_pretrained
-    with transformers_errors(name):
-        if Path(place).is_dir():
-            tensors, architecture, has_head, names = read_pretrained(place)
-        else:
-            with hub_or_cache(name, "give a folder that transformers' save_pretrained wrote"):
-                tensors, architecture, has_head, names = read_pretrained(place)
+    remedy = "give a folder that transformers' save_pretrained wrote"
+    with transformers_errors(name), nullcontext() if Path(place).is_dir() else hub_or_cache(name, remedy):
+        tensors, architecture, has_head, names = read_pretrained(place)
     return replace(_network(name, architecture, tensors, {"class_names": names}), has_head=has_head)
 
 

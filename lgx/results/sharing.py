@@ -7,8 +7,8 @@ from pathlib import Path
 import timm
 
 from lgx.architectures import GPT2Architecture, name_of
-from lgx.artifacts.export.folders import model_card, quoted
-from lgx.artifacts.hub_files import BESIDE, CONFIG, WEIGHTS, HubName
+from lgx.artifacts.export.folders import BESIDE, CONFIG, WEIGHTS, model_card, quoted
+from lgx.artifacts.hub_files import HubName
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.source_names import HUB, TIMM, path_in, public_name

@@ -14,11 +14,14 @@ from lgx.host.outputs import check_file, check_folder, has_mark
 WRITER_KEY = "written_by"
 """Key of a weights file's metadata that names the command."""
 
-_FILES = frozenset({
-    "config.json", "model.safetensors", "pytorch_model.bin", "README.md", RECORD,
-    "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
-})  # fmt: skip
-"""Files of a model folder; those of the second line are a text model's."""
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+"""Files that a model folder must have."""
+BESIDE = (
+    RECORD, "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+    "vocab.json",
+)  # fmt: skip
+"""Further files of a model folder, all but the first a text model's."""
+_FILES = frozenset({WEIGHTS, CONFIG, *BESIDE, "pytorch_model.bin", "README.md"})
 
 _CARD = """\
 ---

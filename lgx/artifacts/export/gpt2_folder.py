@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lgx.architectures import GPT2Architecture
 from lgx.architectures.meta_device import building_on
-from lgx.artifacts.export.folders import WRITER_KEY, check_model_place, made, model_card, quoted
+from lgx.artifacts.export.folders import WRITER_KEY, made, model_card, quoted
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.version import __version__
@@ -30,8 +30,7 @@ def write_text_descendant(
 
     Args:
         out: A folder, or a path ending in ``.safetensors``.
-        model: What ``GPT2Architecture.build`` made, or any GPT-2 of transformers, e.g. a ``GPT2LMHeadModel``, whose
-            tied head is written once.
+        model: What ``GPT2Architecture.build`` made.
         tokenizer: Its tokenizer, which is written beside it.
         label_names: Class names in index order.
         card: Facts for the model card.
@@ -39,18 +38,20 @@ def write_text_descendant(
         record: What started the model, which the file or folder then says.
 
     Raises:
-        UserError: If the place is taken by something that is no model, cannot be written, or transformers is not
-            installed.
+        UserError: If the place cannot be written, or transformers is not installed.
     """
     out = Path(out)
-    check_model_place(out, writer, force=True)
     if out.suffix == ".safetensors":
         start = record.metadata() if record is not None else {}
         write_safetensors(out, model.state_dict(), {"format": "pt", **start, WRITER_KEY: writer})
         return
     with extra("nlp", "export"):
+        from transformers import GPT2ForSequenceClassification
+
         from lgx.artifacts.transformers_models import silent
-    plain = _plain(model)
+    with building_on("meta"):
+        plain = GPT2ForSequenceClassification(copy.deepcopy(model.config))
+    plain.load_state_dict(model.state_dict(), assign=True)
     if label_names:
         plain.config.id2label = dict(enumerate(label_names))
         plain.config.label2id = {name: index for index, name in enumerate(label_names)}
@@ -63,27 +64,14 @@ def write_text_descendant(
             record.write(temporary)
 
 
-def _plain(model: "PreTrainedModel") -> "PreTrainedModel":
-    """The same weights in transformers' own class, with a configuration of its own."""
-    with extra("nlp", "export"):
-        from transformers import GPT2ForSequenceClassification
-
-        from lgx.architectures.gpt2_model import GPT2Classifier
-    config = copy.deepcopy(model.config)
-    with building_on("meta"):
-        plain = (GPT2ForSequenceClassification if isinstance(model, GPT2Classifier) else type(model))(config)
-    plain.load_state_dict(model.state_dict(), assign=True)
-    plain.tie_weights()
-    return plain
-
-
 def _card(out: Path, model: "PreTrainedModel", facts: dict[str, Any], writer: str) -> str:
-    config, name = model.config, type(model).__name__
+    config = model.config
     architecture = GPT2Architecture(config.n_layer, config.n_embd, config.n_head, config.n_positions, config.vocab_size)
     sizes = {
         "parameters": f"{sum(p.numel() for p in model.parameters()):,}",
         "padding": f"on the right with token {config.pad_token_id}",
     }
     summary = f"A GPT-2 {made(facts)} by lgx {__version__}: {architecture.spec()}."
+    name = "GPT2ForSequenceClassification"
     code = f"from transformers import {name}\n\nmodel = {name}.from_pretrained({quoted(out.name)})"
     return model_card(out.name, "transformers", "gpt2, learngene", summary, sizes, facts, code, writer)

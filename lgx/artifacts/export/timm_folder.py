@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of
 from lgx.architectures.describing import describe_vit
 from lgx.architectures.library_models import LibraryModel
-from lgx.artifacts.export.folders import WRITER_KEY, check_model_place, made, model_card, quoted
+from lgx.artifacts.export.folders import WRITER_KEY, made, model_card, quoted
 from lgx.artifacts.export.gpt2_folder import write_text_descendant
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.source_names import TimmSource
@@ -43,6 +43,7 @@ def write_descendant(
 ) -> None:
     """Write a model as a timm ``local-dir:`` folder, or its weights alone; for text see :func:`write_text_descendant`.
 
+    What lies at the place is replaced; commands check it first, see :func:`~lgx.artifacts.export.check_model_place`.
     Layers of a ViT that share weights are written one by one, so the result is an ordinary ViT.
 
     Args:
@@ -58,8 +59,8 @@ def write_descendant(
         tokenizer: A text model's tokenizer, which is written beside it.
 
     Raises:
-        UserError: If the place is taken by something that is no model, cannot be written, or is a folder for a model of
-            torchvision, which timm cannot load from one.
+        UserError: If the place cannot be written, or is a folder for a model of torchvision, which timm cannot load
+            from one.
     """
     if isinstance(architecture, GPT2Architecture):
         text_model: Any = model
@@ -69,20 +70,17 @@ def write_descendant(
     out = Path(out)
     if out.suffix != ".safetensors" and isinstance(architecture, LibraryModel) and architecture.library != "timm":
         raise UserError(f"{out}: a folder is for timm's models; give a path ending in .safetensors for torchvision's")
-    check_model_place(out, writer, force=True)
-    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
     if isinstance(architecture, ViTArchitecture):
         architecture = architecture.unshared()
-        architecture.build("meta").load_state_dict(tensors, assign=True)
     inputs = Normalization(mean, std).for_channels(architecture.in_chans) if mean and std else None
     if out.suffix == ".safetensors":
         metadata = _own_kind(architecture) or {"format": "pt"}
         metadata |= {key: json.dumps(list(values)) for key, values in inputs._asdict().items()} if inputs else {}
         metadata |= record.metadata() if record is not None else {}
         metadata |= {ARCHITECTURE_KEY: architecture.spec()} if isinstance(architecture, ViTArchitecture) else {}
-        write_safetensors(out, tensors, {**metadata, WRITER_KEY: writer})
+        write_safetensors(out, model.state_dict(), {**metadata, WRITER_KEY: writer})
         return
-    plain, arguments = _model_of_timm(tensors, architecture, inputs)
+    plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs)
     config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
     text = _card(out, architecture, plain, card or {}, writer)
     _save(out, plain, arguments, text, {**config, **_own_kind(architecture)}, record)
@@ -171,10 +169,9 @@ def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer
         writer: The command that writes it, which the folder then names.
 
     Raises:
-        UserError: If the place is taken by something that is no model, or cannot be written.
+        UserError: If the place cannot be written.
     """
     out, timms = Path(out), _with_input_size(model)
-    check_model_place(out, writer, force=True)
     arguments = {key: value for key, value in source.arguments().items() if key != "num_classes"}
     sizes = {"parameters": _parameters(timms), "license": str(timms.pretrained_cfg.get("license") or "unknown")}
     facts = {"weights": Path(source.weights).name if source.weights else None, "model": source.model}
