@@ -118,18 +118,15 @@ def paths(*, runs: str, out: str = "paths.svg", force: bool = False) -> None:
     """
     from lgx.commands.extract import print_paths
     from lgx.components.figures import write_svg
-    from lgx.methods.lsamd.paths import RunPaths
+    from lgx.methods.lsamd.paths import comparison_lines, load_runs, preferences_figure
 
     _check_svg(out, "lgx analyze paths", force)
-    found = RunPaths.load(_parts(runs))
-    write_svg(found.figure(), out, "paths", "lgx analyze paths")
-    for name, selection in found.selections.items():
+    found = load_runs(_parts(runs))
+    write_svg(preferences_figure(found), out, "paths", "lgx analyze paths")
+    for name, selection in found.items():
         print(name)
         print_paths(selection)
-    for task, layers in found.common.items():
-        print(f"both      {task}: {' '.join(map(str, layers)) or 'no layer'}")
-    for line in found.statistics_lines():
-        print(line)
+    print("\n".join(comparison_lines(found)))
     print(f"written   {out}")
 
 

@@ -112,6 +112,7 @@ def embed_task(
             the images.
     """
     from lgx.artifacts.pretrained import load_pretrained
+    from lgx.components.features import sum_features
     from lgx.components.teacher import Teacher
 
     found = map(_inputs, images)
@@ -128,7 +129,7 @@ def embed_task(
     task = Task(name, num_classes, mean=means, std=stds, in_chans=channels, img_size=size)
     source = resolve(str(ancestor))
     teacher = Teacher.of(load_pretrained(source.place), task, features_only=True)
-    total, count = teacher.sum_features(chain([first], found))
+    total, count = sum_features(teacher, chain([first], found))
     described = {name: task.to_dict()} if num_classes else {}
     return TaskEmbeddings({name: (total / count).float()}, source.name, {name: count}, described)
 

@@ -113,6 +113,7 @@ def _embed_all(
     from data_modules.samplers import UnpaddedEvalSampler
     from lgx.artifacts.sources import recorded_name
     from lgx.artifacts.task_embeddings import TaskEmbeddings
+    from lgx.components.features import sum_features
     from lgx.components.teacher import Teacher
     from lgx.errors import UserError
     from lgx.host.startup import silence_known_warnings
@@ -131,7 +132,7 @@ def _embed_all(
         loader: DataLoader[Any] = DataLoader(read.examples, batch_size, sampler=sampler, **options)
         teacher = Teacher.of(reader.ancestor, task, features_only=True)
         shown = track(loader, f"embedding {task.name}", transient=True, disable=fabric.global_rank > 0)
-        total, count = teacher.sum_features(batch.to(fabric.device) for batch in shown)
+        total, count = sum_features(teacher, (batch.to(fabric.device) for batch in shown))
         summed: Any = fabric.all_reduce(torch.cat([total, total.new_tensor([count])]), reduce_op="sum")
         found.tensors[task.name] = (summed[:-1] / summed[-1]).float()
         found.images[task.name] = int(summed[-1])

@@ -1,8 +1,10 @@
 """Features of image models: a summary of the image, and a grid of patches; and losses that compare them."""
 
+from collections.abc import Iterable
 from math import isqrt
 from typing import Any, NamedTuple
 
+import torch
 import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
@@ -102,3 +104,20 @@ def feature_losses(student: Features, teacher: Features) -> tuple[Tensor, Tensor
     angles = 1 - F.cosine_similarity(own, wanted, dim=1).mean(dim=(1, 2))
     distances = F.smooth_l1_loss(own, wanted, reduction="none").mean(dim=(1, 2, 3))
     return (1 - similarity) + COSINE_SHARE * angles + (1 - COSINE_SHARE) * distances, similarity
+
+
+def sum_features(teacher: Any, batches: Iterable[Tensor]) -> tuple[Tensor, int]:
+    """Sum a teacher's features over the examples of a task; the task's embedding is their mean (TAL, Sec. 4).
+
+    Args:
+        teacher: The :class:`~lgx.components.teacher.Teacher`.
+        batches: Images normalized for its task, (B, C, H, W) each, or token ids, (B, N) each.
+
+    Returns:
+        The sum in float64, (T,), and the number of inputs.
+    """
+    total, count = torch.zeros(teacher.width, dtype=torch.float64), 0
+    for inputs in batches:
+        total += teacher.features(inputs).double().sum(dim=0).cpu()
+        count += len(inputs)
+    return total, count

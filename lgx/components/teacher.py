@@ -2,7 +2,7 @@
 
 import copy
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -157,21 +157,6 @@ class Teacher:
             return self._answer("mean", inputs, lambda model, own: (model.mean_features(own),))[0]
         return self._answer("features", inputs, _before_head)[0]
 
-    def sum_features(self, batches: Iterable[Tensor]) -> tuple[Tensor, int]:
-        """Sum the features over the examples of a task; the task's embedding is their mean (TAL, Sec. 4).
-
-        Args:
-            batches: Images normalized for the task, (B, C, H, W) each, or token ids, (B, N) each.
-
-        Returns:
-            The sum in float64, (T,), and the number of inputs.
-        """
-        total, count = torch.zeros(self.width, dtype=torch.float64), 0
-        for inputs in batches:
-            total += self.features(inputs).double().sum(dim=0).cpu()
-            count += len(inputs)
-        return total, count
-
     @torch.no_grad()
     def image_features(self, images: Tensor) -> Features:
         """Compute summary and patches.
@@ -195,17 +180,10 @@ class Teacher:
 
     def _answer(self, part: str, inputs: Tensor, compute: Callable[[Any, Tensor], Answer]) -> Answer:
         """What the network computes of inputs (B, ...), or what the cache holds of it."""
-        model, own = self._model_on(inputs.device), self._renormalized(inputs)
+        model, own = self._model, renormalize(inputs, self._task, self._mean, self._std)
+        if next(model.parameters()).device != inputs.device:
+            model.to(inputs.device)
         return self.cache.answer(part, own, partial(compute, model)) if self.cache else compute(model, own)
-
-    def _renormalized(self, inputs: Tensor) -> Tensor:
-        """Inputs (B, ...) as the network was trained to read them."""
-        return renormalize(inputs, self._task, self._mean, self._std)
-
-    def _model_on(self, device: torch.device) -> Any:
-        if next(self._model.parameters()).device != device:
-            self._model.to(device)
-        return self._model
 
 
 def _before_head(model: Any, images: Tensor) -> Answer:

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from lgx.core.schema import shortened
+from lgx.core.schema import Field, at_most, check_fields, one_of
 from lgx.errors import UserError
 from lgx.hypernet.graph import Convention
 from lgx.hypernet.low_rank_decoder import Layout
@@ -62,31 +62,12 @@ class HypernetConfig:
     def __post_init__(self) -> None:
         if isinstance(self.max_shape, list):
             object.__setattr__(self, "max_shape", tuple(self.max_shape))
-        if not isinstance(self.max_shape, tuple) or len(self.max_shape) != 4:
-            raise UserError(f"hypernetwork: max_shape must be four positive sizes, got {self.max_shape!r}")
-        sizes = {key: getattr(self, key) for key in _MOST if not key.startswith("max_shape")}
-        sizes |= {f"max_shape[{i}]": size for i, size in enumerate(self.max_shape)}
-        for key, size in sizes.items():
-            if size is None and key in ("task_width", "vocab_size"):
-                continue
-            if type(size) is not int or not 1 <= size <= _MOST[key]:
-                raise UserError(
-                    f"hypernetwork: {key} must be at least 1, at most {_MOST[key]:,}, got {shortened(size)}"
-                )
+        check_fields(vars(self), _FIELDS, "hypernetwork")
         if self.vocab_size is not None and (self.decoder == "conv" or self.layout == "official"):
             raise UserError(
                 "hypernetwork: vocab_size needs the low_rank decoder with layout residual or aligned; leave it out or "
                 "choose one of these layouts"
             )
-        for key, choices in _CHOICES.items():
-            if getattr(self, key) not in choices:
-                raise UserError(f"hypernetwork: {key} must be {' or '.join(choices)}, got {getattr(self, key)!r}")
-        for key, (least, most, usual) in _RANGES.items():
-            value = getattr(self, key)
-            if type(value) not in (int, float) or not least <= value <= most:
-                raise UserError(
-                    f"hypernetwork: {key} must be between {least} and {most}, got {shortened(value)}; {usual} is usual"
-                )
         if self.width % 4 or self.width % self.heads:
             raise UserError(
                 f"hypernetwork: width {self.width} must be a multiple of 4 and of heads {self.heads}; choose another"
@@ -97,16 +78,37 @@ class HypernetConfig:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
 
-_CHOICES = {
-    "decoder": ("conv", "low_rank"),
-    "layout": get_args(Layout),
-    "convention": get_args(Convention),
-    "size_embedding": get_args(SizeEmbedding),
+_LARGEST = (2**20, 2**20, 255, 255)
+
+
+def _is_shape(value: Any) -> bool:
+    sizes = zip(value, _LARGEST, strict=True) if isinstance(value, tuple) and len(value) == 4 else [(0, 1)]
+    return all(at_most(most, 1).holds(size) for size, most in sizes)
+
+
+def _or_none(field: Field) -> Field:
+    return Field(lambda value: value is None or field.holds(value), f"{field.words}, or none")
+
+
+def _between(least: float, most: float) -> Field:
+    return Field(lambda value: type(value) in (int, float) and least <= value <= most, f"a number, {least} to {most}")
+
+
+_FIELDS = {
+    "width": at_most(65_536, 1),
+    "layers": at_most(1000, 1),
+    "heads": at_most(65_536, 1),
+    "max_shape": Field(_is_shape, f"four whole numbers, 1 to {_LARGEST}"),
+    "num_classes": at_most(100_000, 1),
+    "decoder": one_of("conv", "low_rank"),
+    "rank": at_most(65_536, 1),
+    "max_size": at_most(2**24, 1),
+    "layout": one_of(*get_args(Layout)),
+    "task_width": _or_none(at_most(2**20, 1)),
+    "convention": one_of(*get_args(Convention)),
+    "class_position_std": _between(0, 1000),
+    "vocab_size": _or_none(at_most(2**24, 1)),
+    "attention_gain": _between(0.001, 1000),
+    "size_embedding": one_of(*get_args(SizeEmbedding)),
 }
-_RANGES = {"class_position_std": (0, 1000, 0.02), "attention_gain": (0.001, 1000, 1)}
-_MOST = {
-    "width": 65_536, "layers": 1000, "heads": 65_536, "num_classes": 100_000, "rank": 65_536, "max_size": 2**24,
-    "task_width": 2**20, "vocab_size": 2**24, "max_shape[0]": 2**20, "max_shape[1]": 2**20, "max_shape[2]": 255,
-    "max_shape[3]": 255,
-}  # fmt: skip
-"""Largest accepted sizes: a file must not claim sizes that exhaust time or memory."""
+"""What each option must be: a file must not claim sizes that exhaust time or memory."""

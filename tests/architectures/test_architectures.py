@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from lgx.architectures import (
     NAMES,
     Architecture,
+    GPT2Architecture,
     ViTArchitecture,
     architecture_from_dict,
     name_of,
@@ -86,18 +87,27 @@ def test_shared_stages_compute_what_repeated_layers_compute_and_gather_the_gradi
     assert plain.replace(stages=(1, 2)).count_parameters() < plain.count_parameters()
 
 
-@pytest.mark.parametrize("name", ["ViTs-1K", "ViTs+-1K"])
-def test_sets_are_reproducible_prefixes_within_their_ranges(name):
+@pytest.mark.parametrize(
+    ("name", "deepest", "widths", "family"),
+    [
+        ("ViTs-1K", 9, (128, 512), ViTArchitecture),
+        ("ViTs+-1K", 12, (192, 768), ViTArchitecture),
+        ("GPTs-1K", 9, (72, 256), GPT2Architecture),
+    ],
+)
+def test_sets_are_reproducible_prefixes_within_their_ranges(name, deepest, widths, family):
     few, many = list(sample_architectures(name, 10)), list(sample_architectures(name, 300))
-    assert many[:10] == few
-    assert list(sample_architectures(name, 10, seed=2)) != few
-    deepest, widest = (9, 512) if name == "ViTs-1K" else (12, 768)
+    assert many[:10] == few != list(sample_architectures(name, 10, seed=2))
+    assert {type(a) for a in many} == {family}
     assert {a.depth for a in many} == set(range(3, deepest + 1))
-    assert max(a.embed_dim for a in many) == widest
+    assert (min(a.embed_dim for a in many), max(a.embed_dim for a in many)) == widths
     assert all(a.embed_dim % a.num_heads == 0 for a in many)
     if name == "ViTs-1K":  # LoGAH's widths shrink with depth, which keeps all near 10 M parameters
         assert all(a.embed_dim <= 256 for a in many if a.depth >= 6)
         assert max(a.count_parameters() for a in set(many)) < 10.5e6
+    if name == "GPTs-1K":
+        assert all(a.num_heads == 8 and a.embed_dim % 8 == 0 for a in many)
+        assert all(a.embed_dim >= 176 for a in many if a.depth == 3)
 
 
 @pytest.mark.parametrize(

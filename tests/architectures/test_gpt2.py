@@ -43,22 +43,6 @@ def test_names_specs_and_dictionaries_round_trip(architecture):
     assert architecture_from_dict(json.loads(json.dumps(architecture.to_dict()))) == architecture
 
 
-def test_parsers_refuse_models_of_another_family():
-    with pytest.raises(UserError, match="reads text"):
-        parse_architecture("3-GPT2")
-    with pytest.raises(UserError, match="family 'bert'"):
-        architecture_from_dict({"family": "bert"})
-
-
-def test_gpts_1k_is_a_reproducible_prefix_within_its_ranges():
-    few, many = list(sample_architectures("GPTs-1K", 10)), list(sample_architectures("GPTs-1K", 300))
-    assert many[:10] == few != list(sample_architectures("GPTs-1K", 10, seed=2))
-    assert all(isinstance(a, GPT2Architecture) and a.num_heads == 8 and a.embed_dim % 8 == 0 for a in many)
-    assert {a.depth for a in many} == set(range(3, 10))
-    assert (min(a.embed_dim for a in many), max(a.embed_dim for a in many)) == (72, 256)
-    assert all(a.embed_dim >= 176 for a in many if a.depth == 3)
-
-
 def test_sets_keep_the_base_and_refuse_another_family(tmp_path):
     assert {a.max_len for a in architecture_set("GPTs-1K", 5, GPT2.replace(max_len=64))} == {64}
     with pytest.raises(UserError, match=r"GPTs-1K holds GPT-2s, but 12-Tiny is a ViT; take ViTs-1K or ViTs.-1K"):
@@ -113,3 +97,7 @@ def test_parse_like_takes_the_inputs_of_its_base():
     assert parse_like("3-GPT2,max_len=9", base).max_len == 9
     with pytest.raises(UserError, match="reads text, but the task has images"):
         parse_like("3-GPT2", ViTArchitecture())
+    with pytest.raises(UserError, match="reads text"):
+        parse_architecture("3-GPT2")
+    with pytest.raises(UserError, match="family 'bert'"):
+        architecture_from_dict({"family": "bert"})

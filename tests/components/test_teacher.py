@@ -10,6 +10,7 @@ from timm.models import save_for_hf
 from torch import nn
 
 from lgx.artifacts.pretrained import load_pretrained
+from lgx.components.features import sum_features
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -96,5 +97,5 @@ def test_features_after_a_hidden_layer_of_the_head_have_its_width(tmp_path):
     model = timm.create_model("mobilenetv3_small_050", num_classes=5)
     save_for_hf(model, str(tmp_path / "mobile"), safe_serialization=True)
     teacher = Teacher.of(load_pretrained(f"local-dir:{tmp_path / 'mobile'}"), TASK)
-    total, count = teacher.sum_features([torch.randn(2, 3, 32, 32)])
+    total, count = sum_features(teacher, [torch.randn(2, 3, 32, 32)])
     assert (total.shape, count) == ((teacher.width,), 2)

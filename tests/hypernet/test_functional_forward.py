@@ -7,10 +7,17 @@ from torch.nn import functional as F
 from benchmarks.steps import peak_mb
 from lgx.architectures import ViTArchitecture
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.functional_forward import functional_forward
+from lgx.hypernet.functional_forward import functional_forward, functional_forward_with_features
 from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
 from tests.support.command_line import DEVICES
-from tests.support.hypernet import TINY, VIT
+from tests.support.gpt2 import GPT2, hypernet, texts
+from tests.support.hypernet import VIT
+
+
+def inputs_of(architecture, dtype=torch.float):
+    """Images or texts."""
+    torch.manual_seed(1)
+    return texts(5, 12, 7) if architecture is GPT2 else torch.randn(3, 3, 16, 16, dtype=dtype)
 
 
 @pytest.mark.parametrize(
@@ -36,46 +43,56 @@ def test_values_and_gradients_equal_those_of_timms_model(architecture):
         torch.testing.assert_close(found, expected)
 
 
-def test_dense_predictions_load_into_timms_model():
-    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7)).eval()
+@pytest.mark.parametrize("decoder", ["low_rank", "conv"])
+@pytest.mark.parametrize("architecture", [VIT, GPT2], ids=["vit", "gpt2"])
+def test_dense_predictions_load_into_the_librarys_model(architecture, decoder):
     with torch.no_grad():
-        parameters = hypernet.predict(VIT)
-        model = VIT.build().eval()
+        parameters = hypernet(decoder=decoder).eval().predict(architecture)
+        model = architecture.build().eval()
         model.load_state_dict(parameters)
-        images = torch.randn(2, 3, 16, 16)
-        torch.testing.assert_close(model(images), functional_forward(VIT, parameters, images))
+        inputs = inputs_of(architecture)
+        logits, features = functional_forward_with_features(architecture, parameters, inputs)
+    assert torch.equal(logits, functional_forward(architecture, parameters, inputs))
+    torch.testing.assert_close(model(inputs), logits)
+    head = architecture.head
+    torch.testing.assert_close(logits, F.linear(features, parameters[f"{head}weight"], parameters.get(f"{head}bias")))
+    if architecture is VIT:
+        torch.testing.assert_close(features, model.forward_features(inputs)[:, 0])
+
+
+LAYOUTS = [(VIT, "official", None), (VIT, "residual", None), (VIT, "aligned", None), (GPT2, "official", None),
+           (GPT2, "residual", 120), (GPT2, "aligned", None), (GPT2, "aligned", 101)]  # fmt: skip
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("layout", ["official", "residual", "aligned"])
-def test_low_rank_parameters_give_the_values_and_gradients_of_dense_ones(layout, device):
-    torch.manual_seed(0)
-    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, layout=layout)).to(device, torch.double)
-    images = torch.randn(3, 3, 16, 16, dtype=torch.double, device=device)
-    results = []
+@pytest.mark.parametrize(("architecture", "layout", "vocab_size"), LAYOUTS)
+def test_low_rank_parameters_give_the_values_norms_and_gradients_of_dense_ones(
+    architecture, layout, vocab_size, device
+):
+    net = hypernet(layout=layout, vocab_size=vocab_size).to(device, torch.double)
+    inputs, results = inputs_of(architecture, torch.double).to(device), []
     for dense in (True, False):
-        hypernet.zero_grad()
-        parameters = hypernet.predict(VIT, dense=dense)
+        net.zero_grad()
+        parameters = net.predict(architecture, dense=dense)
         assert any(isinstance(p, LowRankTensor) for p in parameters.values()) is not dense
-        logits = functional_forward(VIT, parameters, images)
+        logits = functional_forward(architecture, parameters, inputs)
         (logits.square().sum() + sum(frobenius_norm(p).double() for p in parameters.values())).backward()
-        results.append([logits.detach(), *(p.grad for p in hypernet.parameters() if p.grad is not None)])
-    for factored, dense in zip(*results, strict=True):
+        results.append([logits.detach(), *(p.grad for p in net.parameters() if p.grad is not None)])
+    for dense, factored in zip(*results, strict=True):
         # Norms are computed in float32.
         torch.testing.assert_close(factored, dense, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_autocast_agrees_with_full_precision(dtype, device):
-    torch.manual_seed(0)
-    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7)).to(device)
-    images = torch.randn(2, 3, 16, 16).to(device)
-    results = []
+@pytest.mark.parametrize("architecture", [VIT, GPT2], ids=["vit", "gpt2"])
+def test_autocast_agrees_with_full_precision(architecture, dtype, device):
+    options = {} if architecture is VIT else {"layout": "aligned", "vocab_size": 101}
+    net, inputs, results = hypernet(**options).to(device), inputs_of(architecture).to(device), []
     for low, dense in ((True, False), (False, True)):
         with torch.autocast(device, dtype, enabled=low):
-            logits = functional_forward(VIT, hypernet.predict(VIT, dense=dense), images).float()
-        gradients = torch.autograd.grad(logits.square().sum(), list(hypernet.parameters()), materialize_grads=True)
+            logits = functional_forward(architecture, net.predict(architecture, dense=dense), inputs).float()
+        gradients = torch.autograd.grad(logits.square().sum(), list(net.parameters()), materialize_grads=True)
         results.append((logits, torch.cat([gradient.flatten() for gradient in gradients])))
     (logits, gradient), (exact, exact_gradient) = results
     torch.testing.assert_close(logits, exact, rtol=0.1, atol=0.05)

@@ -9,17 +9,14 @@ from torch.nn import functional as F
 from lgx.architectures import (
     GPT2Architecture,
     ViTArchitecture,
-    architecture_set,
     parse_architecture,
 )
 from lgx.errors import UserError
 from lgx.hypernet import HypernetConfig, computational_graph
-from lgx.hypernet.functional_forward import functional_forward, functional_forward_with_features
-from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
+from lgx.hypernet.functional_forward import functional_forward
+from lgx.hypernet.low_rank_tensor import LowRankTensor
 from lgx.hypernet.meta_batch import meta_batch_loss
 from tests.support.gpt2 import GPT2, hypernet, texts
-
-LAYOUTS = [("official", None), ("residual", 120), ("aligned", None), ("aligned", 101)]
 
 
 @pytest.mark.parametrize(("convention", "per_layer"), [("msa", 13), ("plain", 12)])
@@ -51,21 +48,6 @@ def test_distances_follow_the_forward_flow():
     assert torch.equal(d[3:, 3:], vit.distances[4:-1, 4:-1])
 
 
-@pytest.mark.parametrize(("layout", "vocab_size"), LAYOUTS)
-def test_factors_give_the_logits_norms_and_gradients_of_the_dense_prediction(layout, vocab_size):
-    net = hypernet(layout=layout, vocab_size=vocab_size).double()
-    ids, results = texts(5, 12, 7), []
-    for dense in (True, False):
-        net.zero_grad()
-        parameters = net.predict(GPT2, dense=dense)
-        assert any(isinstance(p, LowRankTensor) for p in parameters.values()) is not dense
-        logits = functional_forward(GPT2, parameters, ids)
-        (logits.square().sum() + sum(frobenius_norm(p).double() for p in parameters.values())).backward()
-        results.append([logits.detach(), *(p.grad for p in net.parameters() if p.grad is not None)])
-    for dense, factored in zip(*results, strict=True):
-        torch.testing.assert_close(factored, dense, rtol=1e-5, atol=1e-5)
-
-
 def test_a_low_rank_text_model_never_computes_a_dense_matrix(monkeypatch):
     net = hypernet(layout="aligned", vocab_size=101)
     parameters = net.predict(GPT2, dense=False)
@@ -75,17 +57,6 @@ def test_a_low_rank_text_model_never_computes_a_dense_matrix(monkeypatch):
     functional_forward(GPT2, parameters, texts(5, 9))
     shapes = {tuple(p.shape) for p in parameters.values() if p.ndim == 2}
     assert not shapes & {(a[0], b[-1]) for a, b in formed if len(a) == len(b) == 2}
-
-
-@pytest.mark.parametrize("decoder", ["low_rank", "conv"])
-def test_predictions_load_into_the_model(decoder):
-    net = hypernet(decoder=decoder).eval()
-    with torch.no_grad():
-        parameters = net.predict(GPT2)
-    model = GPT2.build().eval()
-    model.load_state_dict(parameters)
-    ids = texts(3, 8)
-    torch.testing.assert_close(model(ids), functional_forward(GPT2, parameters, ids))
 
 
 @pytest.mark.parametrize("decoder", ["low_rank", "conv"])
@@ -166,7 +137,7 @@ def test_the_size_of_the_vocabulary_is_checked():
     for options in ({"layout": "official"}, {"decoder": "conv", "layout": "aligned"}):
         with pytest.raises(UserError, match="vocab_size needs"):
             HypernetConfig(**options, vocab_size=10)
-    with pytest.raises(UserError, match="vocab_size must be at least 1"):
+    with pytest.raises(UserError, match="vocab_size is 0, expected a whole number, 1 to"):
         HypernetConfig(layout="aligned", vocab_size=0)
 
 
@@ -176,17 +147,6 @@ def test_a_batch_of_graphs_gives_the_predictions_of_each_graph():
     with torch.no_grad():
         for together, architecture in zip(net.predict_many(several), several, strict=True):
             torch.testing.assert_close(together, net.predict(architecture), rtol=1e-4, atol=1e-5)
-
-
-def test_random_architectures_of_gpts_1k_get_all_parameters():
-    small = GPT2.replace(vocab_size=300, max_len=16)
-    net = hypernet(layout="aligned", vocab_size=300).eval()
-    with torch.no_grad():
-        for architecture in dict.fromkeys(architecture_set("GPTs-1K", 10, small)):
-            predicted = net.predict(architecture)
-            expected = {k: v.shape for k, v in architecture.build("meta").state_dict().items()}
-            assert {k: v.shape for k, v in predicted.items()} == expected
-            assert all(tensor.isfinite().all() for tensor in predicted.values())
 
 
 @pytest.mark.parametrize("projection", ["predicted", "random", "none"])
@@ -203,20 +163,3 @@ def test_meta_and_guided_losses_reach_the_whole_hypernetwork(projection):
     )
     guided.backward()
     assert net.encoder.ops.weight.grad.count_nonzero()
-
-
-def test_features_are_the_inputs_of_the_head():
-    parameters = hypernet().predict(GPT2)
-    ids = texts(4, 9)
-    logits, features = functional_forward_with_features(GPT2, parameters, ids)
-    torch.testing.assert_close(logits, functional_forward(GPT2, parameters, ids))
-    torch.testing.assert_close(logits, features @ parameters["score.weight"].T)
-
-
-def test_low_rank_parameters_work_under_autocast():
-    net = hypernet(layout="aligned", vocab_size=101)
-    ids = texts(5, 9)
-    with torch.autocast("cpu", torch.bfloat16):
-        logits = functional_forward(GPT2, net.predict(GPT2, dense=False), ids)
-    torch.testing.assert_close(logits.float(), functional_forward(GPT2, net.predict(GPT2), ids), rtol=0.1, atol=0.1)
-    logits.float().sum().backward()

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from lgx.architectures import ViTArchitecture, sample_architectures
+from lgx.architectures import GPT2Architecture, ViTArchitecture, sample_architectures
 from lgx.errors import UserError
-from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
 from lgx.hypernet.low_rank_tensor import LowRankTensor
 from lgx.hypernet.meta_batch import meta_batch_loss
 from tests.support.hypernet import TINY, VIT
@@ -27,8 +27,10 @@ from tests.support.hypernet import TINY, VIT
 def test_random_architectures_have_finite_parameters_of_the_right_shapes(decoder, layout, count):
     torch.manual_seed(0)
     small = ViTArchitecture(img_size=16, patch_size=4, num_classes=7)
+    texts = GPT2Architecture(max_len=16, vocab_size=300, num_classes=7)
     hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, decoder=decoder, layout=layout)).eval()
     drawn = [a for name in ("ViTs-1K", "ViTs+-1K") for a in sample_architectures(name, count, seed=7, base=small)]
+    drawn += sample_architectures("GPTs-1K", count, base=texts)
     with torch.no_grad():
         for architecture in dict.fromkeys(drawn):
             expected = {k: v.shape for k, v in architecture.build("meta").state_dict().items()}
@@ -61,7 +63,10 @@ def test_task_embeddings_are_checked_and_an_untrained_film_changes_nothing():
     torch.manual_seed(0)
     plain = Hypernet(HypernetConfig(**TINY, num_classes=7)).eval()
     aware = Hypernet(HypernetConfig(**TINY, num_classes=7, task_width=3)).eval()
-    aware.load_state_dict(plain.state_dict(), strict=False)
+    missing, unexpected = aware.load_state_dict(plain.state_dict(), strict=False)
+    assert missing
+    assert all(".film." in name for name in missing)
+    assert not unexpected
     with torch.no_grad():
         expected, found = plain.predict(VIT), aware.predict(VIT, torch.randn(3))
     assert all(torch.equal(expected[name], tensor) for name, tensor in found.items())
@@ -105,6 +110,15 @@ def test_what_a_configuration_cannot_predict_is_refused():
     ):
         with pytest.raises(UserError, match=words):
             Hypernet(HypernetConfig(**{**TINY, **options})).predict(architecture)
+    with pytest.raises(UserError, match="got '12-Base'"):
+        computational_graph("12-Base")
+
+
+def test_longer_paths_than_those_of_ghn3_count_as_missing():
+    graph = computational_graph(VIT.replace(depth=200))
+    assert graph.distances.max() == 50
+    with torch.no_grad():
+        assert Hypernet(HypernetConfig(**TINY)).encode([graph]).isfinite().all()
 
 
 def test_losses_and_norms_are_means_over_the_architectures():

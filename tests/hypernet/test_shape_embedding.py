@@ -54,5 +54,5 @@ def test_a_configuration_chooses_the_embedding_and_older_ones_have_the_table():
     assert read_config(chosen.to_dict(), "x") == chosen
     old = {key: value for key, value in HypernetConfig(**SMALL).to_dict().items() if key != "size_embedding"}
     assert isinstance(Hypernet(read_config(old, "x")).encoder.shapes, ShapeEmbedding)
-    with pytest.raises(UserError, match="size_embedding must be table or fourier, got 'nearest'"):
+    with pytest.raises(UserError, match="size_embedding is 'nearest', expected table or fourier"):
         HypernetConfig(size_embedding="nearest")

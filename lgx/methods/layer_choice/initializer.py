@@ -12,13 +12,13 @@ from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.initialization.expansion import take_layers
 from lgx.methods.baselines.from_source import FromSource
-from lgx.methods.lsamd.initializer import Repeat, selected
+from lgx.methods.lsamd.initializer import selected
 
 Rule = Literal["first", "last", "even", "random"]
 
 
 class LayerChoice(FromSource):
-    """Copy some of the ancestor's layers, and repeat some of them where the descendant has more layers.
+    """Copy some of the ancestor's layers, and repeat some, as LSAMD does, where the descendant has more layers.
 
     Everything outside the layers is the ancestor's, and the head, too, where the descendant has its classes. It is the
     control of a selection such as LSAMD's: one that is worth its cost finds better layers than a rule that looks at
@@ -30,8 +30,6 @@ class LayerChoice(FromSource):
             from the first to the last, or ``random`` ones.
         count: How many layers a rule takes; by default as many as the descendant has.
         seed: Seed of ``random``.
-        priority: Stages of adjacent layers that grow, in the order of growth, see ``SelectedExpansion``.
-        repeat: ``neighbor`` repeats a stage's last layer, ``cyclic`` the stage's layers in order.
     """
 
     method = "layer_choice"
@@ -42,13 +40,9 @@ class LayerChoice(FromSource):
         choice: str = "even",
         count: int | None = None,
         seed: int = 0,
-        priority: str = "last_middle_first",
-        repeat: Repeat = "neighbor",
     ) -> None:
         super().__init__(source)
         self.choice, self.count, self.seed = choice, count, seed
-        self.priority: str = priority
-        self.repeat: Repeat = repeat
 
     def named(self, architecture: Architecture) -> str:
         """``layer_choice_even``; ``layer_choice`` for a list."""
@@ -89,8 +83,7 @@ class LayerChoice(FromSource):
         """The layers, expanded to the descendant's depth."""
         self.check_heads(architecture)
         layers = self.chosen(architecture.depth)
-        places = selected(layers, architecture.depth, self.priority, self.repeat)
-        return take_layers(self.loaded.tensors, [layers[place] for place in places])
+        return take_layers(self.loaded.tensors, [layers[place] for place in selected(layers, architecture.depth)])
 
 
 def _by_rule(rule: str, count: int, depth: int, seed: int) -> list[int]:

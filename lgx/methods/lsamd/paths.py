@@ -56,20 +56,14 @@ def against_chance(selection: Selection) -> Chance | None:
 
 def agreement(one: Selection, other: Selection) -> Agreement:
     """Compare two runs over the data sets that both have."""
+    from sklearn.metrics import cohen_kappa_score  # slow to import, and training draws figures with this module
+
     common = [name for name in one.paths if name in other.paths]
     first, second = ([used for name in common for used in selection.paths[name]] for selection in (one, other))
+    kappa = float(cohen_kappa_score(first, second)) if len(set(first)) == len(set(second)) == 2 else None
     ranked = [name for name in common if name in one.swap_rise and name in other.swap_rise]
     rhos = [float(stats.spearmanr(one.swap_rise[name], other.swap_rise[name]).statistic) for name in ranked]
-    return Agreement(_kappa(first, second), fmean(rhos) if rhos else None)
-
-
-def _kappa(first: Sequence[bool], second: Sequence[bool]) -> float | None:
-    if len(set(first)) < 2 or len(set(second)) < 2:
-        return None
-    equal = fmean(a == b for a, b in zip(first, second, strict=True))
-    share, other = fmean(first), fmean(second)
-    by_chance = share * other + (1 - share) * (1 - other)
-    return (equal - by_chance) / (1 - by_chance)
+    return Agreement(kappa, fmean(rhos) if rhos else None)
 
 
 def ranked_layers(selections: Sequence[Selection]) -> list[int]:
@@ -110,78 +104,50 @@ def routing_figure(preferences: Mapping[str, Mapping[str, Sequence[float]]]) -> 
     return figure
 
 
-@dataclass(frozen=True)
-class RunPaths:
-    """Paths of runs.
+def load_runs(runs: Sequence[str]) -> dict[str, Selection]:
+    """Read the paths of at least one run, by the name that the user gave it.
 
-    Attributes:
-        selections: Paths by the name that the user gave the run.
+    Args:
+        runs: Folders of runs, or checkpoints. Several that are joined by ``+`` are one selection: runs over other data
+            sets with the same routing.
+
+    Raises:
+        UserError: If one is not a run of LSAMD, or those of one selection do not fit together.
     """
+    parts = {joined: [SelectionRun.load(run).selection for run in _parts(joined)] for joined in runs}
+    return {joined: reduce(Selection.merged, own) for joined, own in parts.items()}
 
-    selections: dict[str, Selection]
 
-    @classmethod
-    def load(cls, runs: Sequence[str]) -> "RunPaths":
-        """Read the paths of at least one run.
+def preferences_figure(selections: Mapping[str, Selection]) -> "Figure":
+    """Draw the preferences of runs side by side (LSAMD, Fig. 7)."""
+    short = {_title(run): selection for run, selection in selections.items()}
+    titled = short if len(short) == len(selections) else selections
+    return routing_figure({f"{name} ({s.routing})": s.base_share for name, s in titled.items()})
 
-        Args:
-            runs: Folders of runs, or checkpoints. Several that are joined by ``+`` are one selection: runs over other
-                data sets with the same routing.
 
-        Raises:
-            UserError: If one is not a run of LSAMD, or those of one selection do not fit together.
-        """
-        return cls({joined: _selection(_parts(joined)) for joined in runs})
-
-    @property
-    def common(self) -> dict[str, list[int]]:
-        """Layers whose base block both of two runs use, by data set; empty for other numbers of runs."""
-        first, *others = self.selections.values()
-        return common_layers(first, others[0]) if len(others) == 1 else {}
-
-    def figure(self) -> "Figure":
-        """Draw the preferences of all runs side by side (LSAMD, Fig. 7)."""
-        short = {_title(run): selection for run, selection in self.selections.items()}
-        titled = short if len(short) == len(self.selections) else self.selections
-        return routing_figure({f"{name} ({s.routing})": s.base_share for name, s in titled.items()})
-
-    @property
-    def chance(self) -> dict[str, Chance | None]:
-        """Usage of each run compared with coin flips."""
-        return {run: against_chance(selection) for run, selection in self.selections.items()}
-
-    @property
-    def agreements(self) -> dict[tuple[str, str], Agreement]:
-        """What every two runs with a common data set have in common."""
-        pairs = combinations(self.selections.items(), 2)
-        return {(a, b): agreement(x, y) for (a, x), (b, y) in pairs if x.paths.keys() & y.paths.keys()}
-
-    @property
-    def ranked(self) -> list[int]:
-        """The layers from the one whose own block is needed least; empty where swaps were not measured."""
-        return ranked_layers(list(self.selections.values()))
-
-    def statistics_lines(self) -> list[str]:
-        """Sentences on what the runs found."""
-        lines = []
-        for run, chance in self.chance.items():
-            found = "one kind of block alone" if chance is None else f"χ² {chance.statistic:.1f}, p = {chance.p:.3f}"
-            lines.append(f"{run}: usage against coin flips: {found}")
-        for (one, other), both in self.agreements.items():
-            kappa, rho = ("not defined" if value is None else f"{value:+.2f}" for value in (both.kappa, both.rho))
+def comparison_lines(selections: Mapping[str, Selection]) -> list[str]:
+    """Sentences on what runs found: layers that two of them share, and whether they agree beyond chance."""
+    lines, pairs = [], list(combinations(selections.items(), 2))
+    if len(pairs) == 1:
+        both = common_layers(*selections.values())
+        lines += [f"both      {task}: {' '.join(map(str, layers)) or 'no layer'}" for task, layers in both.items()]
+    for run, selection in selections.items():
+        chance = against_chance(selection)
+        found = "one kind of block alone" if chance is None else f"χ² {chance.statistic:.1f}, p = {chance.p:.3f}"
+        lines.append(f"{run}: usage against coin flips: {found}")
+    for (one, first), (other, second) in pairs:
+        if first.paths.keys() & second.paths.keys():
+            values = agreement(first, second)
+            kappa, rho = ("not defined" if value is None else f"{value:+.2f}" for value in (values.kappa, values.rho))
             lines.append(f"{one} and {other}: κ of the paths {kappa}, Spearman's ρ of the swap profiles {rho}")
-        if self.ranked:
-            lines.append(f"layers from the one whose own block is needed least: {' '.join(map(str, self.ranked))}")
-        return lines
+    if ranked := ranked_layers(list(selections.values())):
+        lines.append(f"layers from the one whose own block is needed least: {' '.join(map(str, ranked))}")
+    return lines
 
 
 def _parts(joined: str) -> list[str]:
     """The runs of one selection; a folder may have a ``+`` in its own name."""
     return [joined] if Path(joined).exists() else joined.split("+")
-
-
-def _selection(runs: Sequence[str]) -> Selection:
-    return reduce(Selection.merged, (SelectionRun.load(run).selection for run in runs))
 
 
 def _title(joined: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import timm
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.core.task import Task
@@ -83,7 +83,7 @@ def prune(source: ViTArchitecture, tensors: dict[str, Tensor], target: ViTArchit
         target: An architecture of the same depth, with a smaller width, fewer heads of the same width, or smaller MLPs.
 
     Raises:
-        UserError: If torch-pruning is not installed, or gives other sizes.
+        UserError: If torch-pruning is not installed.
     """
     with extra("pruning", "structured_pruning"):
         import torch_pruning
@@ -110,7 +110,7 @@ def prune(source: ViTArchitecture, tensors: dict[str, Tensor], target: ViTArchit
             ignored_layers=[module for name, module in model.named_modules() if name == source.head.rstrip(".")],
         )
     pruner.step()
-    return _checked(model, target)
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
 def share_to_remove(kept: int, count: int) -> float:
@@ -120,16 +120,3 @@ def share_to_remove(kept: int, count: int) -> float:
     quotient may be a bit too large.
     """
     return max(0.0, 1 - (kept + 0.5) / count)
-
-
-def _checked(model: nn.Module, target: ViTArchitecture) -> dict[str, Tensor]:
-    """The pruned parameters, if they have the sizes of the target; a head of other classes is replaced later."""
-    pruned = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-    wanted = {name: tensor.shape for name, tensor in target.build("meta").state_dict().items()}
-    for name, tensor in pruned.items():
-        if not name.startswith(target.head_prefixes) and tensor.shape != wanted.get(name):
-            raise UserError(
-                f"structured_pruning: torch-pruning leaves {name} with shape {tuple(tensor.shape)}, but the descendant "
-                f"needs {tuple(wanted.get(name, ()))}; choose another width"
-            )
-    return pruned

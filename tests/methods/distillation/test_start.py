@@ -54,11 +54,7 @@ def test_stages_of_three_take_the_mean_or_the_second_of_three_layers():
 @given(st.integers(2, 12), st.integers(0, 5))
 def test_the_fit_recovers_two_layers_from_their_linear_expansion(depth, seed):
     torch.manual_seed(seed)
-    learned = {
-        "blocks.0.w": torch.randn(3, 2).double(),
-        "blocks.1.w": torch.randn(3, 2).double(),
-        "norm": torch.ones(1),
-    }
+    learned = {f"blocks.{i}.w": torch.randn(3, 2).double() for i in (0, 1)} | {"norm": torch.ones(1)}
     fitted = combine_layers(expand_linearly(learned, depth), "blocks.", least_squares_shares(depth))
     for name, tensor in learned.items():
         assert_close(fitted[name], tensor)
@@ -162,14 +158,8 @@ def test_a_start_that_the_ancestor_cannot_give_is_refused(fit, ancestor_file, mo
 
 def test_images_are_normalized_as_the_ancestor_reads_them_also_after_a_resume(fit, ancestor_file, tmp_path):
     arch = "depth=6,embed_dim=24,num_heads=3,patch_size=4,img_size=16"
-    options = (
-        "Distill",
-        "--name=n",
-        "--model.start=middle",
-        f"--model.ancestor={ancestor_file}",
-        f"--model.arch={arch}",
-    )
-    options += ("--data.labels=false", "--model.scheduler=null", STILL)
+    options = ("Distill", "--name=n", "--model.start=middle", f"--model.ancestor={ancestor_file}")
+    options += (f"--model.arch={arch}", "--data.labels=false", "--model.scheduler=null", STILL)
     assert fit(*options).code == 0
     resumed = fit(*options, "--trainer.max_epochs=2", "--ckpt_path=last")
     assert resumed.code == 0, resumed.err

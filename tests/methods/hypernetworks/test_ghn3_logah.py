@@ -211,7 +211,7 @@ def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, wor
         ("--model.test_panel=[]", ("model.test_panel", "at least one")),
         ("--model.set=nowhere.jsonl", ("nowhere.jsonl", "no such file")),
         ("--model.width=30", ("width 30", "multiple of 4")),
-        ("--model.rank=0", ("rank must be at least 1",)),
+        ("--model.rank=0", ("rank is 0", "1 to 65,536")),
         ("--model.set_size=0", ("count must be at least 1",)),
         ("--model.gamma=-1", ("model.gamma",)),
         ("--model.drop_path_rate=0.1", ("stochastic depth",)),
@@ -273,25 +273,16 @@ def test_the_configuration_of_bare_weights_is_read_from_a_file(tmp_path):
     config = HypernetConfig(width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128, num_classes=3)
     save_file(Hypernet(config).state_dict(), tmp_path / "bare.safetensors")
     arch = "depth=1,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
-    init = [
-        "init",
-        "--source",
-        tmp_path / "bare.safetensors",
-        "--method=logah",
-        "--arch",
-        arch,
-        "--out",
-        tmp_path / "d",
-    ]
+    given = ["--source", tmp_path / "bare.safetensors", "--arch", arch, "--out", tmp_path / "d"]
+    init = ["init", *given, "--method=logah"]
     assert "--config" in lgx(*init, "--num_classes=3").sentence
-    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
     (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
     nameless = [option for option in init if option != "--method=logah"]
     assert "use --method ghn3 or logah or" in lgx(*nameless, "--config", tmp_path / "config.json").sentence
     result = lgx(*init, "--num_classes=3", "--config", tmp_path / "config.json")
     assert result.code == 0, result.err
     (tmp_path / "config.json").write_text(json.dumps({**config.to_dict(), "rank": "four"}))
-    assert "rank must be at least 1" in lgx(*init, "--config", tmp_path / "config.json").sentence
+    assert "rank is 'four', expected a whole number" in lgx(*init, "--config", tmp_path / "config.json").sentence
 
 
 def test_no_dense_weights_are_held_while_training(images, tmp_path):

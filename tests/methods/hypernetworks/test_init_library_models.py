@@ -8,13 +8,13 @@ import torch
 import torchvision
 from safetensors.torch import load_file
 
-from lgx.architectures import ViTArchitecture, parse_architecture
+from lgx.architectures import ViTArchitecture
 from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import Learngene
 from lgx.hypernet import Hypernet, HypernetConfig, trace
 from lgx.initialization import initialize_library_model
 from lgx.methods import HypernetPrediction
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import lgx
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "rank": 4, "max_size": 1024}
 
@@ -63,14 +63,8 @@ def test_a_hypernetwork_starts_a_resnet_that_plain_timm_loads(ghn3, tmp_path):
 @pytest.mark.parametrize(("hypernet", "name"), [("ghn3", "squeezenet1_1"), ("logah", "mobilenet_v3_small")])
 def test_torchvisions_models_are_written_as_a_bare_file(hypernet, name, request, tmp_path):
     out = tmp_path / "model.safetensors"
-    base = [
-        "init",
-        "--source",
-        request.getfixturevalue(hypernet),
-        "--arch",
-        f"torchvision:{name},img_size=64",
-        "--out",
-    ]
+    source = request.getfixturevalue(hypernet)
+    base = ["init", "--source", source, "--arch", f"torchvision:{name},img_size=64", "--out"]
     result = lgx(*base, out)
     assert result.code == 0, result.err
     model = torchvision.models.get_model(name, num_classes=5).eval()
@@ -153,13 +147,3 @@ def test_a_wrong_architecture_ends_with_one_sentence_and_writes_no_file(ghn3, tm
     assert "Traceback" not in result.err
     assert all(word in result.sentence for word in expected), result.sentence
     assert list(tmp_path.iterdir()) == []
-
-
-def test_methods_for_vits_name_the_methods_for_other_models(tmp_path):
-    vit = parse_architecture(ARCH, num_classes=5)
-    learngene = tmp_path / "best.learngene.safetensors"
-    Learngene("ancestor", vit, vit.build().state_dict()).save(learngene)
-    result = lgx("init", "--source", learngene, "--arch", "timm:resnet10t", "--out", tmp_path / "model")
-    assert result.code == 2
-    assert "pretrained initializes no such model" in result.sentence
-    assert "use --method random or ghn3 or logah or logah_residual" in result.sentence

@@ -17,7 +17,6 @@ from lgx.core.eval_transforms import eval_transform
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.functional_forward import functional_forward, functional_forward_with_features
 from lgx.hypernet.meta_batch import predict_with_projections
 from lgx.methods import TAL
 from tests.support.command_line import arguments, lgx, python
@@ -95,18 +94,6 @@ def test_a_later_stage_knows_the_widths_of_both(tasks, stage1, tmp_path):
 # -- the parts --------------------------------------------------------------------------------------------------------
 
 
-def test_a_hypernetwork_with_zero_modulation_equals_logah():
-    torch.manual_seed(0)
-    logah = Hypernet(SMALL)
-    tal = Hypernet(HypernetConfig(**{**SMALL.to_dict(), "task_width": 6}))
-    missing, unexpected = tal.load_state_dict(logah.state_dict(), strict=False)
-    assert missing
-    assert not unexpected
-    assert all(".film." in name for name in missing)
-    expected, found = logah.predict(VIT), tal.predict(VIT, torch.randn(6))
-    assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
-
-
 def test_predicting_the_projection_does_not_change_the_parameters():
     torch.manual_seed(0)
     hypernet, other = Hypernet(SMALL), parse_architecture("depth=3,embed_dim=24,num_heads=3,img_size=16,patch_size=4")
@@ -118,14 +105,6 @@ def test_predicting_the_projection_does_not_change_the_parameters():
         for name, tensor in alone.items():
             torch.testing.assert_close(tensors[name] + 0, tensor + 0, rtol=1e-5, atol=1e-6)
     assert not torch.allclose(parameters[0]["head.weight"] + 0, (projections[0] + 0)[:3])
-
-
-def test_features_are_timms_class_token_after_the_last_norm():
-    model, images = VIT.build().eval(), torch.randn(2, 3, 16, 16)
-    logits, features = functional_forward_with_features(VIT, dict(model.named_parameters()), images)
-    torch.testing.assert_close(features, model.forward_features(images)[:, 0])
-    torch.testing.assert_close(logits, model(images))
-    assert torch.equal(logits, functional_forward(VIT, dict(model.named_parameters()), images))
 
 
 # -- task embeddings --------------------------------------------------------------------------------------------------

@@ -42,7 +42,6 @@ def layers_of(initializer, depth):
         ({"choice": "first", "count": 2}, 4, [0, 1, 1, 1]),
         ({"choice": "0 3 5"}, 3, [0, 3, 5]),
         ({"choice": "0,3,5"}, 5, [0, 3, 3, 5, 5]),
-        ({"choice": "0 3", "priority": "first"}, 4, [0, 0, 0, 3]),
         ({"choice": "first"}, 8, [0, 1, 2, 3, 4, 5, 5, 5]),
     ],
 )

@@ -18,7 +18,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import SelectedExpansion
-from lgx.methods.lsamd.paths import RunPaths
+from lgx.methods.lsamd.paths import load_runs
 from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers, extract
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
 from tests.methods.lsamd.conftest import ARCH, arguments
@@ -302,7 +302,7 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, caps
     main(["analyze", "paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}"])
     assert "usage" in capsys.readouterr().out
     assert "<svg" in (tmp_path / "p.svg").read_text()
-    (found,) = RunPaths.load(["+".join(runs)]).selections.values()
+    (found,) = load_runs(["+".join(runs)]).values()
     assert (list(found.paths), found.usage) == (["pocket_digits", "pocket_persons"], usage)
     with pytest.raises(SystemExit):
         main(["analyze", "paths", f"--runs={runs[0]}+{runs[0]}", f"--out={tmp_path / 'p.svg'}"])

@@ -75,7 +75,7 @@ def test_the_mlp_alone_can_be_pruned(source):
     ("sizes", "words"),
     [
         (dict(depth=5), "choose at most"),
-        (dict(embed_dim=48, num_heads=6), "choose another width"),
+        (dict(embed_dim=48, num_heads=6), "choose the embed_dim"),
         (dict(embed_dim=12), "choose num_heads"),
     ],
 )

@@ -126,11 +126,6 @@ def test_descendants_of_any_depth_are_expanded_exactly(network, learngene_file, 
     assert start.stored == AUX.replace(depth=2).count_parameters()
 
 
-def test_aux_b_learns_as_many_parameters_as_the_paper_says():
-    two = ViTArchitecture(2, 768, 12).count_parameters()
-    assert round(two / 1e6, 1) == 15.7  # SWS, Table 5
-
-
 def test_the_registry_finds_it_and_refuses_what_it_cannot_expand(learngene_file, tmp_path):
     assert initializer_for(learngene_file).method == "tleg"
     with pytest.raises(UserError, match="a learngene of tleg, not of sws"):
