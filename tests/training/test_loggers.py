@@ -164,34 +164,6 @@ def test_a_table_is_never_half_written(tmp_path, monkeypatch):
     assert found == [("0", "3.0", ""), ("1", "", "0.5"), ("2", "2.0", "")]
 
 
-MISTAKES = {
-    "--trainer.logger=CSVLoger": "trainer.logger: class 'CSVLoger' is unknown; did you mean CSVLogger",
-    "--trainer.logger=Tensorboard": "trainer.logger: class 'Tensorboard' is unknown; did you mean TensorBoardLogger?",
-    "--trainer.logger=[CSVLogger,WandLogger]": "class 'WandLogger' is unknown; did you mean WandbLogger?",
-    "--trainer.logger=os.system": "trainer.logger: importing os.system is not allowed",
-    "--trainer.logger=CSVLogger --trainer.logger.savedir=x": "of CSVLogger; did you mean --trainer.logger.save_dir?",
-    "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "of WandbLogger; did you mean --trainer.logger.project?",
-    "--trainer.logger=WandbLogger --trainer.logger.offline=maybe": "trainer.logger.offline: expected bool, got maybe",
-    "--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri=http://me:pw@127.0.0.1:1": (
-        "trainer.logger.tracking_uri: holds a user or password, which records would store; set MLFLOW_TRACKING_USERNAME"
-    ),
-    "--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri=http://127.0.0.1:1": (
-        "MLFlowLogger: cannot start (API request to http://127.0.0.1:1"
-    ),
-    "--trainer.logger=CometLogger": "CometLogger: cannot start (Requirement 'comet-ml",
-}
-
-
-@pytest.mark.parametrize("words", MISTAKES)
-def test_a_mistake_gets_one_sentence_and_leaves_no_run(images, tmp_path, words):
-    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", *words.split(" ")))
-    assert result.code == 2
-    assert MISTAKES[words] in result.sentence
-    assert result.sentence.startswith("lgx fit: ")
-    assert "Traceback" not in result.err
-    assert not (tmp_path / "runs").exists()
-
-
 def test_wandb_without_an_account_names_what_to_do(images, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "none"))
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))

@@ -20,61 +20,100 @@ def test_a_missing_test_split_is_reported_before_training(images, tmp_path):
     assert not list(tmp_path.rglob("*.ckpt"))
 
 
-MISTAKES = [
-    (["--model=Ancestorr"], ("Ancestorr", "did you mean Ancestor?")),
-    (["--data=CIFR10"], ("CIFR10", "did you mean CIFAR10")),
-    (["--model.lable_smoothing=0.1"], ("--model.lable_smoothing of Ancestor; did you mean --model.label_smoothing?",)),
-    (["--model.stages=[1]"], ("unknown option --model.stages of Ancestor; see --model.help Ancestor",)),
-    (["--trainer.callbacks+=EarlyStoping"], ("class 'EarlyStoping' is unknown; did you mean EarlyStopping?",)),
-    (["--test_end=maybe"], ("--test_end", "maybe")),
-    (["--trainer.max_epoch=1"], ("unknown option --trainer.max_epoch", "did you mean --trainer.max_epochs")),
-    (["--trainer.max_epochs=abc"], ("trainer.max_epochs", "int", "abc")),
-    (["--model.arch=7-Smal"], ("7-Smal", "7-Small")),
-    (["--model.arch=depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=32"], ("img_size=16",)),
-    (["--data.root=/nowhere/at/all"], ("/nowhere/at/all", "train")),
-    (["--model.optimizer=os.system"], ("os.system is not allowed", "LGX_ALLOW_IMPORTS")),
-    (["--model=subprocess.Popen"], ("subprocess.Popen is not allowed",)),
-    (["--trainer.accelerator=gpu"], ("gpu",)),
-    (["--ckpt_path=/nowhere.ckpt"], ("/nowhere.ckpt", "no such checkpoint")),
-    (["--ckpt_path=https://example.org/x.ckpt"], ("only local files",)),
-    (["--model=SWS", "--model.ancestor=none.learngene.safetensors"], ("none.learngene.safetensors", "no such file")),
-    (["--model=Distill", "--model.alpha=2"], ("model.alpha", "[0, 1]")),
-    (["--model=Finetune", "--model.initializer=Pretraned"], ("Pretraned", "did you mean Pretrained?")),
-    (["--data.batch_size=1000"], ("batch_size", "48")),
-    (["--config=/nowhere.yaml"], ("/nowhere.yaml",)),
-    (["--data.batch_size=5", "--model.mixup=0.8"], ("even", "5")),
-    (["--data.num_workers=-1"], ("num_workers", "-1")),
-    (["--data.eval_batch_size=-1"], ("eval_batch_size", "-1")),
-    (["--data.augment=foo"], ("data", "crop_flip", "foo")),
-    (["--model.learning_rate=1"], ("--model.learning_rate of Ancestor; did you mean --model.optimizer.lr?",)),
-    (["--model.batch_size=3"], ("--model.batch_size of Ancestor; did you mean --data.batch_size?",)),
-    (["--model.optimizer.lrr=1"], ("--model.optimizer.lrr of AdamW; did you mean --model.optimizer.lr?",)),
-    (["--model.optimizer=AdamWW"], ("model.optimizer: class 'AdamWW' is unknown; did you mean AdamW",)),
-    (["--model=SGD"], ("model: class 'SGD' is unknown; see --model.help",)),
-    (["--lerngene", "x"], ("unknown option --lerngene; see --help-all",)),
-    (["--max_epochs=3"], ("unknown option --max_epochs; did you mean --trainer.max_epochs?",)),
-    (["--trainer.max_epochs=a"], ("trainer.max_epochs: expected int or null, got a",)),
-]
+MISTAKES = {
+    "--model=Ancestorr": "model: class 'Ancestorr' is unknown; did you mean Ancestor?",
+    "--model=SGD": "model: class 'SGD' is unknown; see --model.help",
+    "--data=CIFR10": "data: class 'CIFR10' is unknown; did you mean CIFAR10",
+    "--model=Finetune --model.initializer=Pretraned": "class 'Pretraned' is unknown; did you mean Pretrained?",
+    "--model.optimizer=AdamWW": "model.optimizer: class 'AdamWW' is unknown; did you mean AdamW",
+    "--trainer.callbacks+=EarlyStoping": "class 'EarlyStoping' is unknown; did you mean EarlyStopping?",
+    "--trainer.logger=CSVLoger": "trainer.logger: class 'CSVLoger' is unknown; did you mean CSVLogger",
+    "--trainer.logger=Tensorboard": "trainer.logger: class 'Tensorboard' is unknown; did you mean TensorBoardLogger?",
+    "--trainer.logger=[CSVLogger,WandLogger]": "class 'WandLogger' is unknown; did you mean WandbLogger?",
+    "--lerngene x": "unknown option --lerngene; see --help-all",
+    "--max_epochs=3": "unknown option --max_epochs; did you mean --trainer.max_epochs?",
+    "--trainer.max_epoch=1": "unknown option --trainer.max_epoch; did you mean --trainer.max_epochs",
+    "--model.stages=[1]": "unknown option --model.stages of Ancestor; see --model.help Ancestor",
+    "--model.lable_smoothing=0.1": "--model.lable_smoothing of Ancestor; did you mean --model.label_smoothing?",
+    "--model.learning_rate=1": "--model.learning_rate of Ancestor; did you mean --model.optimizer.lr?",
+    "--model.batch_size=3": "--model.batch_size of Ancestor; did you mean --data.batch_size?",
+    "--model.optimizer.lrr=1": "--model.optimizer.lrr of AdamW; did you mean --model.optimizer.lr?",
+    "--trainer.logger=CSVLogger --trainer.logger.savedir=x": "of CSVLogger; did you mean --trainer.logger.save_dir?",
+    "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "of WandbLogger; did you mean --trainer.logger.project?",
+    "--model=subprocess.Popen": "importing subprocess.Popen is not allowed",
+    "--model.optimizer=os.system": "model.optimizer: importing os.system is not allowed",
+    "--trainer.logger=os.system": "trainer.logger: importing os.system is not allowed",
+    "--test_end=maybe": "--test_end/--no_test_end: invalid _boolean_type value: 'maybe'",
+    "--trainer.logger=WandbLogger --trainer.logger.offline=maybe": "trainer.logger.offline: expected bool, got maybe",
+    "--trainer.max_epochs=abc": "trainer.max_epochs: expected int or null, got abc",
+    "--trainer.max_epochs=a": "trainer.max_epochs: expected int or null, got a",
+    "--data.augment=foo": "data.augment: expected one of 'none', 'crop', 'crop_flip', 'resized_crop', ",
+    "--seed_everything=-1": "--seed_everything: a seed is a whole number from 0 to 4294967295",
+    f"--seed_everything={2**32}": "--seed_everything: a seed is a whole number from 0 to 4294967295",
+    "--name=../../evil": "--name: '../../evil' is no name of a folder",
+    "--name=a\tb": "--name: 'a\\tb' holds the character",
+    "--name=a/seed0": "--name: 'a/seed0' has the part seed0",
+    "--experiment=..": "--experiment: '..' is no name of a folder",
+    "--experiment=/tmp/evil": "--experiment: '/tmp/evil' is no name of a folder",
+    "--runs_dir=a\nb": "--runs_dir: 'a\\nb' holds the character",
+    "--checkpoint.filename=../../evil": "checkpoint.filename: '../../evil' is no name of a folder",
+    "--trainer.callbacks+=ModelCheckpoint --trainer.callbacks.filename=../../../evil": (
+        "trainer.callbacks.filename: '../../../evil' is no name of a folder"
+    ),
+    "--model.optimizer.lr=nan": "model.optimizer.lr: expected float, got nan",
+    "--model.optimizer.lr=.nan": "model.optimizer.lr: expected a finite number, got nan",
+    "--model.optimizer.lr=inf": "model.optimizer.lr: expected float, got inf",
+    "--model.optimizer.lr=.inf": "model.optimizer.lr: expected a finite number, got inf",
+    "--model.optimizer.lr=abc": "model.optimizer.lr: expected float, got abc",
+    "--model.label_smoothing=.nan": "model.label_smoothing: expected a finite number, got nan",
+    "--trainer.gradient_clip_val=.nan": "trainer.gradient_clip_val: expected a finite number, got nan",
+    "--model=Distill --model.alpha=2": "model.alpha: expected a share in [0, 1], got 2.0",
+    "--model.arch=7-Smal": "7-Small",
+    "--data.root=/nowhere/at/all": "/nowhere/at/all",
+    "--data.num_workers=-1": "data.num_workers: expected 0 to",
+    "--data.eval_batch_size=-1": "data.eval_batch_size: expected at least 1 or null, got -1",
+    "--trainer.accelerator=gpu": "gpu",
+    "--ckpt_path=/nowhere.ckpt": "/nowhere.ckpt: no such checkpoint",
+    "--ckpt_path=https://example.org/x.ckpt": "only local files",
+    "--config=/nowhere.yaml": "/nowhere.yaml",
+    "--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri=http://me:pw@127.0.0.1:1": (
+        "trainer.logger.tracking_uri: holds a user or password, which records would store; set MLFLOW_TRACKING_USERNAME"
+    ),
+    "--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri=http://127.0.0.1:1": (
+        "MLFlowLogger: cannot start (API request to http://127.0.0.1:1"
+    ),
+    "--trainer.logger=CometLogger": "CometLogger: cannot start (Requirement 'comet-ml",
+}
+LATER = {
+    "--model.arch=depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=32": "img_size=16",
+    "--model=SWS --model.ancestor=none.learngene.safetensors": "none.learngene.safetensors: no such file",
+    "--data.batch_size=1000": "48",
+    "--data.batch_size=5 --model.mixup=0.8": "even",
+}
+"""Mistakes that a run finds when it has its folder."""
 
 
-@pytest.mark.parametrize(("options", "words"), MISTAKES, ids=[m[0][-1][:40] for m in MISTAKES])
-def test_a_mistake_gets_one_sentence_and_no_traceback(images, tmp_path, options, words):
-    if options == ["--trainer.accelerator=gpu"] and torch.cuda.is_available():
+@pytest.mark.parametrize("words", [*MISTAKES, *LATER])
+def test_a_mistake_gets_one_sentence_and_leaves_no_run(images, tmp_path, words):
+    if "accelerator=gpu" in words and torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", *options))
+    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", *words.split(" ")))
     assert result.code == 2
     assert "Traceback" not in result.err
     assert "NestedArg" not in result.sentence
     assert result.sentence.startswith("lgx fit: ")
-    assert all(word in result.sentence for word in words), result.sentence
-    assert not list(tmp_path.rglob("*.ckpt"))
+    assert (MISTAKES | LATER)[words] in result.sentence, result.sentence
+    assert list(tmp_path.rglob("*.ckpt" if words in LATER else "*")) == []
 
 
+RATE = "model: {{init_args: {{optimizer: {{class_path: torch.optim.AdamW, init_args: {{lr: {}}}}}}}}}"
 FILES = {
     "trainer: {max_epoch: 3}": "unknown option --trainer.max_epoch; did you mean --trainer.max_epochs",
     "modle: {arch: x}": "unknown option --modle.arch",
     "model: {class_path: lgx.methods.SWS, init_args: {stagse: [1]}}": "did you mean --model.stages?",
     "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {patence: 3}}]}": "did you mean --trainer.callback",
+    RATE.format(".nan"): "model.optimizer.lr: expected a finite number, got nan",
+    RATE.format("-.inf"): "model.optimizer.lr: expected a finite number, got -inf",
     "- trainer": "run.yaml: holds no mapping from keys to values",
     f"trainer: {{devices: [{'0, ' * 4000}0]}}": "run.yaml: not valid YAML (a list of more than",
 }
@@ -121,3 +160,20 @@ def test_a_truncated_image_is_named(tmp_path, workers):
     assert result.code == 2
     assert "000.png" in result.sentence
     assert "Traceback" not in result.sentence
+
+
+@pytest.mark.parametrize(
+    ("words", "end"),
+    [
+        (["arena", "arena.yaml", "--cluster=foo"], "cluster: expected one of 'local', 'slurm', got foo"),
+        (
+            ["sample", "ViTs-1K", "--seed=-1"],
+            "--seed: a seed is a whole number from 0 to 4294967295 (2**32 - 1), got -1",
+        ),
+        (["init", "--arch=2-Tiny", "--out=x", f"--seed={2**32}"], "(2**32 - 1), got 4294967296"),
+    ],
+)
+def test_a_message_ends_with_the_value(words, end):
+    result = lgx(*words)
+    assert result.code == 2
+    assert result.sentence.endswith(end)
