@@ -1,23 +1,24 @@
 """Load pretrained networks from files, folders, checkpoints and hubs."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import snapshot_download
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of, vit_only
 from lgx.architectures.describing import describe_vit
 from lgx.architectures.forms import fill_buffers
 from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.export.folders import CONFIG, WEIGHTS
+from lgx.artifacts.gpt2_files import read_gpt2
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.safety import (
     AGAIN,
     TASK,
-    check_gpt2_folder,
     check_shapes,
     check_timm_folder,
     described_architecture,
@@ -28,8 +29,7 @@ from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource, kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.core.schema import check_fields
 from lgx.errors import UserError
-from lgx.host.extras import extra
-from lgx.host.failures import timm_errors, transformers_errors
+from lgx.host.failures import foreign_errors, timm_errors
 from lgx.host.hub import hub_or_cache
 from lgx.host.safety import read_json
 
@@ -160,8 +160,8 @@ def _from_folder(name: str) -> PretrainedNetwork:
     about = check_fields(read_json(config, "write the folder again"), {}, str(config))
     tensors = _weights_beside(config)
     if about.get("model_type") == GPT2Architecture.family:
-        check_gpt2_folder(about, tensors, config)
-        return _from_transformers(str(path))
+        own, architecture, has_head, names = read_gpt2(about, tensors, config)
+        return replace(_network(name, architecture, own, {"class_names": names}), has_head=has_head)
     check_timm_folder(about, tensors, config)
     network = _from_timm(f"{FOLDER}{path}")
     if about.get("kind") == "multilabel" and network.architecture is not None:  # the head is timm's own
@@ -181,13 +181,14 @@ def _weights_beside(config: Path) -> dict[str, Tensor]:
 
 
 def _from_transformers(name: str) -> PretrainedNetwork:
-    place = name.removeprefix(TEXT)
-    with extra("nlp", name):
-        from lgx.artifacts.transformers_models import read_pretrained
-    remedy = "give a folder that transformers' save_pretrained wrote"
-    with transformers_errors(name), nullcontext() if Path(place).is_dir() else hub_or_cache(name, remedy):
-        tensors, architecture, has_head, names = read_pretrained(place)
-    return replace(_network(name, architecture, tensors, {"class_names": names}), has_head=has_head)
+    folder = name.removeprefix(TEXT)
+    if not Path(folder).is_dir():
+        remedy = "give a folder that transformers' save_pretrained wrote"
+        with foreign_errors(name, "could not be downloaded", remedy), hub_or_cache(name, remedy):
+            repository, folder = folder, snapshot_download(folder, allow_patterns=[CONFIG, WEIGHTS])
+            if not Path(folder, WEIGHTS).is_file():
+                snapshot_download(repository, allow_patterns=[_PICKLED])
+    return replace(_from_folder(folder), name=name)
 
 
 def _from_timm_source(name: str) -> PretrainedNetwork:

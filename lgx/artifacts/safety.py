@@ -17,7 +17,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from lgx.architectures import Architecture, GPT2Architecture, architecture_from_dict
+from lgx.architectures import Architecture, architecture_from_dict
 from lgx.architectures.meta_device import building_on
 from lgx.core.schema import (
     CLASSES,
@@ -71,17 +71,6 @@ TASK: Mapping[str, Field] = {
     "vocab_size": at_most(2**31),
 }
 """Keys of ``Task.to_dict``; files may lack some."""
-
-_GPT2 = {
-    "n_layer": at_most(1000, 1),
-    "n_embd": at_most(_LARGEST, 1),
-    "n_head": at_most(_LARGEST, 1),
-    "n_positions": at_most(2**20, 1),
-    "vocab_size": at_most(2**24, 2),
-    "num_labels": CLASSES,
-    "attn_implementation": one_of("eager", "sdpa"),  # for other names transformers downloads code
-    "_attn_implementation": one_of("eager", "sdpa"),
-}
 
 
 def described_architecture(values: Any, place: str) -> Architecture:
@@ -292,8 +281,7 @@ def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, plac
 
 
 # -- model folders ------------------------------------------------------------------------------------------------
-# timm and transformers first build what ``config.json`` describes, in memory of any size, and then compare it with the
-# weights.
+# timm first builds what ``config.json`` describes, in memory of any size, and then compares it with the weights.
 
 
 def check_timm_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path) -> None:
@@ -324,34 +312,6 @@ def check_timm_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], c
     wanted, there = (sum(tensor.numel() for tensor in each.values()) for each in (expected, tensors))
     if wanted > 2 * there + 10**7:
         raise UserError(f"{config}: describes {wanted:,} parameters, but model.safetensors holds {there:,}; {AGAIN}")
-
-
-def check_gpt2_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path) -> None:
-    """Refuse a configuration of transformers that describes another GPT-2 than the weights, or downloads code.
-
-    Args:
-        about: Content of ``config.json``.
-        tensors: Content of ``model.safetensors``.
-        config: Path of ``config.json``.
-
-    Raises:
-        UserError: If a size is too large, parameters have other shapes, or the configuration makes transformers
-            download code.
-    """
-    about = check_fields(about, _GPT2, str(config))
-    if "quantization_config" in about:
-        raise UserError(f"{config}: quantized weights are not supported; save the model without quantization_config")
-    keys = {"depth": "n_layer", "embed_dim": "n_embd", "num_heads": "n_head", "max_len": "n_positions"}
-    keys["vocab_size"] = "vocab_size"
-    default = GPT2Architecture()
-    described = {name: about.get(key, getattr(default, name)) for name, key in keys.items()}
-    architecture = described_architecture({"family": GPT2Architecture.family, **described}, str(config))
-    body = {f"transformer.{name.removeprefix('transformer.')}": tensor for name, tensor in tensors.items()}
-    layers = check_shapes(body, architecture, str(config))
-    if layers != architecture.depth:
-        raise UserError(
-            f"{config}: n_layer is {architecture.depth}, but model.safetensors holds {layers} layers; {AGAIN}"
-        )
 
 
 def _sizes(arguments: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

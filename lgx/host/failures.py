@@ -169,11 +169,6 @@ def timm_errors(name: str) -> AbstractContextManager[None]:
     return foreign_errors(name, "timm could not load it", "without a network give a local folder")
 
 
-def transformers_errors(name: str) -> AbstractContextManager[None]:
-    """Errors of transformers while a model is loaded: see :func:`foreign_errors`."""
-    return foreign_errors(name, "transformers could not load it", "save it again")
-
-
 @contextmanager
 def checkpoint_errors(path: object) -> Iterator[None]:
     """Raise a UserError for what torch raises while it reads a checkpoint.

@@ -1,7 +1,8 @@
 """Initializers: the interface, the descendants that they initialize, and the index arithmetic of expansions."""
 
-from lgx.initialization.descendants import Initialization, initialize, initialize_library_model
+from lgx.initialization.descendants import Initialization, initialize
 from lgx.initialization.initializer import Head, Initializer, Origin
+from lgx.initialization.library_models import initialize_library_model
 from lgx.initialization.sizes import Sizes
 
 __all__ = ["Head", "Initialization", "Initializer", "Origin", "Sizes", "initialize", "initialize_library_model"]

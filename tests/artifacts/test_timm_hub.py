@@ -40,9 +40,6 @@ REMEDIES = {
 @pytest.mark.parametrize("silent", [False, True])
 @pytest.mark.parametrize("name", REMEDIES)
 def test_a_name_without_a_network_gives_one_sentence_within_seconds(monkeypatch, name, silent):
-    if name == GPT2:
-        pytest.importorskip("transformers")
-        from lgx.artifacts import transformers_models  # noqa: F401  # its import takes long where others run as well
     monkeypatch.setattr(hub, "SECONDS", 1.0)
     with silent_hub() as address:
         monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address if silent else CLOSED)

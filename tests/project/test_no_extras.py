@@ -31,7 +31,6 @@ OPTIONAL = {
 }
 NEED_ONE = {
     "lgx.architectures.gpt2_model": "No module named 'transformers'",
-    "lgx.artifacts.transformers_models": "No module named 'transformers'",
     "lgx.runs.study": "pip install 'lgx[sweep]'",
 }
 """Modules that are imported inside the context of their extra alone, and what their message says."""

@@ -5,16 +5,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lgx.architectures import GPT2Architecture
-from lgx.architectures.meta_device import building_on
-from lgx.artifacts.export.folders import WRITER_KEY, made, model_card, quoted
+from lgx.artifacts.export.folders import WEIGHTS, WRITER_KEY, made, model_card, quoted
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.version import __version__
-from lgx.host.extras import extra
 from lgx.host.files import atomic_path
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+_CLASS = "GPT2ForSequenceClassification"
+"""The class of transformers that loads the folder."""
 
 
 def write_text_descendant(
@@ -38,28 +39,24 @@ def write_text_descendant(
         record: What started the model, which the file or folder then says.
 
     Raises:
-        UserError: If the place cannot be written, or transformers is not installed.
+        UserError: If the place cannot be written.
     """
     out = Path(out)
     if out.suffix == ".safetensors":
         start = record.metadata() if record is not None else {}
         write_safetensors(out, model.state_dict(), {"format": "pt", **start, WRITER_KEY: writer})
         return
-    with extra("nlp", "export"):
-        from transformers import GPT2ForSequenceClassification
-
-        from lgx.artifacts.transformers_models import silent
-    with building_on("meta"):
-        plain = GPT2ForSequenceClassification(copy.deepcopy(model.config))
-    plain.load_state_dict(model.state_dict(), assign=True)
+    config = copy.deepcopy(model.config)
+    config.architectures, config.dtype = [_CLASS], "float32"
     if label_names:
-        plain.config.id2label = dict(enumerate(label_names))
-        plain.config.label2id = {name: index for index, name in enumerate(label_names)}
-    with atomic_path(out) as temporary, silent():
-        plain.save_pretrained(temporary)
+        config.id2label = dict(enumerate(label_names))
+        config.label2id = {name: index for index, name in enumerate(label_names)}
+    with atomic_path(out) as temporary:
+        config.save_pretrained(temporary)
+        write_safetensors(temporary / WEIGHTS, model.state_dict(), {"format": "pt"})
         if tokenizer is not None:
             tokenizer.save_pretrained(temporary)
-        (temporary / "README.md").write_text(_card(out, plain, card or {}, writer), encoding="utf-8")
+        (temporary / "README.md").write_text(_card(out, model, card or {}, writer), encoding="utf-8")
         if record is not None:
             record.write(temporary)
 
@@ -72,6 +69,5 @@ def _card(out: Path, model: "PreTrainedModel", facts: dict[str, Any], writer: st
         "padding": f"on the right with token {config.pad_token_id}",
     }
     summary = f"A GPT-2 {made(facts)} by lgx {__version__}: {architecture.spec()}."
-    name = "GPT2ForSequenceClassification"
-    code = f"from transformers import {name}\n\nmodel = {name}.from_pretrained({quoted(out.name)})"
+    code = f"from transformers import {_CLASS}\n\nmodel = {_CLASS}.from_pretrained({quoted(out.name)})"
     return model_card(out.name, "transformers", "gpt2, learngene", summary, sizes, facts, code, writer)
