@@ -43,6 +43,7 @@ def test_the_messages_name_the_bounds(endings: dict[str, Ending]) -> None:
         "configuration: 4000 devices": "a list of more than 64 values",
         "configuration: many values": "more than 2,000 values",
         "command line: 4000 devices": "--trainer.devices: a list of more than 64 values",
+        "sweep: 10^12 runs": "describes 1,000,000,000,000 runs, expected at most 100,000",
         "tar: name header": "a header of 1,073,741,824 bytes, more than 262,144",
         "an image": "its 176,890,000 pixels are more than 67,108,864; resize it first",
         "a mask": "its 176,890,000 pixels are more than 67,108,864; resize it first",

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from lgx.errors import UserError
 from tests.support.command_line import arguments, lgx
-from tests.support.fuzzed import TARGETS, VALUES, load_saved, save_saved
+from tests.support.fuzzed import JSON, TARGETS, VALUES, load_saved, save_saved
 
 CASES = int(os.environ.get("LGX_FUZZ", "25"))
 MAX_SECONDS = 20  # seconds for one damaged file of a few kilobytes
@@ -179,6 +179,26 @@ def test_odd_values_are_read_or_refused(name: str, made: Callable[[str], Path], 
 def test_many_changes_are_read_or_refused(name: str, made: Callable[[str], Path], data: st.DataObject) -> None:
     change = data.draw(st.sampled_from([change_bytes, change_values] if name in VALUES else [change_bytes]))
     change(name, made(name), data)
+
+
+INVALID_JSON = [
+    b"", b'{"a": ', b'{"a": "caf\xe9"}', b"[" * 10**5, b'{"a": ' + b"9" * 5000 + b"}", b"[1, 2]", b'"text"', b"null",
+    b'{"a": "' + b"x" * 2**25 + b'"}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name, kind in VALUES.items() if kind is JSON])
+def test_invalid_json_is_named(name: str, made: Callable[[str], Path]) -> None:
+    file = made(name)
+    whole = file.read_bytes()
+    try:
+        for content in INVALID_JSON:
+            file.write_bytes(content)
+            with pytest.raises(UserError):
+                TARGETS[name].read(file)
+            read_or_refuse(name, file)
+    finally:
+        file.write_bytes(whole)
 
 
 # -- the command line -------------------------------------------------------------------------------------------------
