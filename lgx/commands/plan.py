@@ -3,8 +3,6 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from jsonargparse import ArgumentParser
 
 
@@ -24,21 +22,15 @@ def main(argv: list[str]) -> None:
 
     from rich.console import Console
 
-    from lgx.host.files import atomic_path
-    from lgx.host.outputs import check_file
     from lgx.planning import configure, plan_of
     from lgx.planning.table import plan_table
-    from lgx.training.parsing import config_files
 
     run = configure(argv)
-    if run.options.json:
-        force, reads = run.options.force, config_files(argv)
-        check_file(run.options.json, "lgx plan", _is_own, force=force, reads=reads, option="--json")
     plan = plan_of(run)
-    Console().print(plan_table(plan))
     if run.options.json:
-        with atomic_path(run.options.json) as temporary:
-            temporary.write_text(json.dumps(plan.to_dict(), indent=2) + "\n", encoding="utf-8")
+        print(json.dumps(plan.to_dict(), indent=2))
+    else:
+        Console().print(plan_table(plan))
 
 
 def parsers() -> "list[ArgumentParser]":
@@ -47,18 +39,6 @@ def parsers() -> "list[ArgumentParser]":
     from lgx.training.configuration import make_parser
 
     return [make_parser("fit", PlanOptions)]
-
-
-def _is_own(file: "Path") -> bool:
-    """Whether a file holds a plan."""
-    from lgx.errors import UserError
-    from lgx.host.safety import read_json
-
-    try:
-        found = read_json(file, "")
-    except UserError:
-        return False
-    return isinstance(found, dict) and {"steps", "memory", "flops", "data_bytes"} <= found.keys()
 
 
 def _help() -> str:

@@ -25,7 +25,6 @@ def check_file(
     *,
     force: bool = False,
     reads: Iterable[str | Path | None] = (),
-    option: str = "--out",
 ) -> None:
     """Refuse to write a file over one that the command did not write, or reads.
 
@@ -35,12 +34,11 @@ def check_file(
         is_own: Whether this command wrote an existing file.
         force: Whether files of other commands and programs may be replaced.
         reads: What the command reads: files and folders. Names of other things and None are ignored.
-        option: The option that names the file, for the message.
 
     Raises:
         UserError: If the place is taken.
     """
-    path, place = Path(path), _place(option, path)
+    path, place = Path(path), _place(path)
     if not os.path.lexists(path):
         return
     if path.exists() and not path.is_file():
@@ -62,7 +60,6 @@ def check_folder(
     *,
     force: bool = False,
     reads: Iterable[str | Path | None] = (),
-    option: str = "--out",
 ) -> None:
     """Refuse to replace a folder as a whole if the command did not write it or reads from it.
 
@@ -75,12 +72,11 @@ def check_folder(
         content: What such a folder is called, and the names that it may hold.
         force: Whether such folders of other commands and programs may be replaced.
         reads: What the command reads, see :func:`check_file`.
-        option: The option that names the folder, for the message.
 
     Raises:
         UserError: If the place is taken.
     """
-    path, place = Path(path), _place(option, path)
+    path, place = Path(path), _place(path)
     if not os.path.lexists(path):
         return
     what, known = content
@@ -114,11 +110,11 @@ def first_line(path: Path) -> str:
         return ""
 
 
-def _place(option: str, path: str | Path) -> str:
+def _place(path: str | Path) -> str:
     """What messages call the place; URLs are refused."""
     if "://" in str(path):
-        raise UserError(f"{option} {path}: {option} names a file or folder of this machine; upload with `lgx push`")
-    return f"{option} {path}"
+        raise UserError(f"--out {path}: --out names a file or folder of this machine; upload with `lgx push`")
+    return f"--out {path}"
 
 
 def _not_replaced(path: Path, place: str, reads: Iterable[str | Path | None]) -> list[Path]:

@@ -24,8 +24,7 @@ class PlanOptions:
         mfu: Share of the peak that training reaches (model FLOPs utilization).
         samples: Number of training examples, instead of the known number of the data set: 23976, or for several sets
             gtsrb=23976,ham10000=9013.
-        json: File to write the plan to.
-        force: Replace a file that another command or program wrote.
+        json: Print JSON instead of a table.
 
     Raises:
         UserError: If a number is out of range, or the speed is given in several ways.
@@ -37,8 +36,7 @@ class PlanOptions:
     tflops: float | None = None
     mfu: float = 0.4
     samples: int | str | None = None
-    json: str | None = None
-    force: bool = False
+    json: bool = False
 
     def __post_init__(self) -> None:
         for option in ("gpus", "nodes", "throughput", "tflops", "mfu"):

@@ -5,7 +5,6 @@ import pytest
 from lgx.artifacts.learngene import Learngene
 from lgx.components.figures import make_panels, write_svg
 from lgx.errors import UserError
-from tests.planning.helpers import BASE
 from tests.support.command_line import ARCH, lgx
 
 NETWORK = "depth=6,embed_dim=24,num_heads=3,patch_size=4,img_size=16"
@@ -18,7 +17,6 @@ COMMANDS = {
     "sample": ("x.jsonl", ["sample", "ViTs-1K", "--count=2"]),
     "analyze tasks": ("x.svg", ["analyze", "tasks", "--source", "no_file"]),
     "analyze paths": ("x.svg", ["analyze", "paths", "--runs", "no_run"]),
-    "plan": ("x.json", ["plan", *BASE]),
 }
 
 
@@ -32,10 +30,9 @@ def test_a_foreign_file_is_kept_and_named_before_anything_is_read(ancestor_file,
     else:
         Learngene.load(ancestor_file).save(out)
     before = out.read_bytes()
-    option = "--json" if command == "plan" else "--out"
-    result = lgx(*(word.format(ancestor=ancestor_file) for word in words), option, out)
+    result = lgx(*(word.format(ancestor=ancestor_file) for word in words), "--out", out)
     assert result.code == 2
-    assert f"{option} {out}: exists, and `lgx {command.removesuffix(' of a file')}` did not write it" in result.sentence
+    assert f"--out {out}: exists, and `lgx {command.removesuffix(' of a file')}` did not write it" in result.sentence
     assert "--force" in result.sentence
     assert out.read_bytes() == before
 
@@ -110,16 +107,6 @@ def test_a_figure_that_analyze_drew_is_drawn_again(tmp_path):
     for writer, words in (("", "did not write it"), ("lgx analyze paths", "no_run")):
         write_svg(make_panels(1)[0], out, "paths", writer)
         assert words in lgx("analyze", "paths", "--runs", "no_run", "--out", out).sentence
-
-
-def test_a_plan_is_replaced_by_a_plan_but_its_configuration_never(tmp_path):
-    config = tmp_path / "config.yaml"
-    config.write_text("seed_everything: 1\n")
-    for _ in range(2):
-        done = lgx("plan", *BASE, "--json", tmp_path / "x.json")
-        assert done.code == 0, done.err
-    result = lgx("plan", *BASE, "--config", config, "--json", config, "--force")
-    assert f"this command reads {config}" in result.sentence
 
 
 def test_a_folder_is_no_place_for_a_file(tmp_path):

@@ -32,8 +32,8 @@ def test_a_url_is_refused(check):
 
 def test_a_foreign_file_needs_force(tmp_path):
     (tmp_path / "old").write_text("")
-    with pytest.raises(UserError, match=r"--json .*/old: exists, and `lgx x` did not write it; .*with --force"):
-        check_file(tmp_path / "old", "lgx x", foreign, option="--json")
+    with pytest.raises(UserError, match=r"--out .*/old: exists, and `lgx x` did not write it; .*with --force"):
+        check_file(tmp_path / "old", "lgx x", foreign)
     check_file(tmp_path / "old", "lgx x", foreign, force=True)
 
 

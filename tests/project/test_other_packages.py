@@ -76,7 +76,7 @@ def test_a_method_of_another_package_does_all_that_one_of_lgx_does(
             "init help": ["init", "--help"],
             "descendant": [*descend, "--test_end"],
             "export": ["export", f"{runs}/test/d/seed0/checkpoints/best.ckpt", "--out", str(tmp_path / "exported")],
-            "plan": ["plan", *plan, "--samples=48", f"--json={tmp_path}/plan.json"],
+            "plan": ["plan", *plan, "--samples=48", "--json"],
             "sweep": ["sweep", str(sweep), "--runs_dir", str(runs)],
             "compare": ["compare", str(runs), "--out", str(tmp_path / "report"), "--cost"],
         },
@@ -87,7 +87,7 @@ def test_a_method_of_another_package_does_all_that_one_of_lgx_does(
     assert "halves" in results["compare"]["out"]
     assert (tmp_path / "model" / "model.safetensors").is_file()
     assert (tmp_path / "exported" / "model.safetensors").is_file()
-    plans = json.loads((tmp_path / "plan.json").read_text())
+    plans = json.loads(results["plan"]["out"])
     assert plans["parameters"]["teacher"] > 0, "the method's own teacher is counted"
     assert (runs / "s" / "halves" / "seed0" / "results.csv").is_file()
     report = (tmp_path / "report" / "report.html").read_text()
