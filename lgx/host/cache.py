@@ -3,12 +3,10 @@
 import hashlib
 import json
 import os
-import sys
 import tempfile
 import time
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,6 @@ _MOST = 16 * 2**30
 """Bytes of all files of one kind; those that were used least recently make room for new ones."""
 
 _PACKAGES = ("lgx", "data_modules")
-_READ = ("lightning", "jsonargparse", "torchvision")
-"""Distributions whose signatures and data sets the facts are about."""
 _DIGITS = 16
 """Digits of the hash in a file's name."""
 
@@ -56,7 +52,7 @@ def make_room(folder: Path, suffix: str, needed: int) -> None:
 
 
 def recall(name: str) -> Any | None:
-    """A fact that was remembered for this very code and these versions; None if there is none.
+    """A fact that was remembered for this very code; None if there is none.
 
     Args:
         name: Name of the fact.
@@ -82,21 +78,14 @@ def remember(name: str, value: Any) -> None:
             temporary.write_text(json.dumps(value), encoding="utf-8")
 
 
-@cache
-def declared_methods() -> list[str]:
-    """The entry points by which other packages declare methods, as ``name=value``."""
-    return sorted(f"{entry.name}={entry.value}" for entry in entry_points(group="lgx.methods"))
-
-
 def _file(name: str) -> Path:
-    return cache_root() / "facts" / f"{name}-{_state(os.environ.get('LGX_ALLOW_IMPORTS', ''))}.json"
+    return cache_root() / "facts" / f"{name}-{_state()}.json"
 
 
 @cache
-def _state(admitted: str) -> str:
-    """Hash of the places, sizes and times of the code, of versions, and of what other packages declare."""
+def _state() -> str:
+    """Hash of the places, sizes and times of the code."""
     root = Path(__file__).parents[2]
     files = sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py"))
     stats = [(str(path), state.st_size, state.st_mtime_ns) for path in files for state in [path.stat()]]
-    facts = (stats, sys.version, [version(name) for name in _READ], declared_methods(), admitted)
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256(repr(stats).encode()).hexdigest()[:_DIGITS]

@@ -7,7 +7,7 @@ def test_a_fact_is_forgotten_after_a_change_of_the_code(tmp_path, monkeypatch):
     monkeypatch.setenv("LGX_CACHE", str(tmp_path))
     cache.remember("x", 1)
     assert cache.recall("x") == 1
-    monkeypatch.setattr(cache, "_state", lambda admitted: "another")
+    monkeypatch.setattr(cache, "_state", lambda: "another")
     assert cache.recall("x") is None
 
 
