@@ -32,6 +32,7 @@ from lgx.methods.base import Method
 from lgx.training.allowed_imports import restrict_imports
 from lgx.training.loggers import UNSET
 from lgx.training.parsing import config_files, parse
+from lgx.training.run_folder import seed_of
 
 _RATES = ("model.optimizer.", "model.scheduler.")
 REFUSED = "the configuration holds a value that is refused"
@@ -215,7 +216,7 @@ def _add_fields(parser: RunParser, extra: type) -> None:
 
 def _link(parser: RunParser) -> None:
     """Tell the data of the run's seed, and the method of the data."""
-    parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=_seed)
+    parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=seed_of)
     parser.link_arguments(
         "data", "model.init_args.num_classes", compute_fn=attrgetter("num_classes"), apply_on="instantiate"
     )
@@ -256,8 +257,3 @@ def all_values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 def _wanted(kind: type[Logger], /, **options: Any) -> "partial[Logger]":
     """A logger that is built later, because some write or connect when they are built."""
     return partial(kind, **options)
-
-
-def _seed(seed: int | bool) -> int:
-    """The seed; ``true`` and ``false`` are Lightning's words for 0 and for none."""
-    return 0 if isinstance(seed, bool) else seed

@@ -86,7 +86,10 @@ class FolderClaim(Callback):
             check_optimizer(checkpoint.identity, now, checkpoint.path)
         if self.writes:
             check_claim(self.folder, self.overwrite, self.resumes)
-            check_inputs(self.folder, inputs)
+            for option, file in inputs:
+                if self.folder.resolve() in file.resolve().parents:
+                    belongs = f"{file} belongs to the run that --overwrite replaces"
+                    raise UserError(f"{option}: {belongs}; copy it, or give --name")
             self._replaces = True
         return checkpoint
 
@@ -168,21 +171,6 @@ def check_claim(folder: Path, overwrite: bool, resumes: bool) -> None:
             f"{folder} already holds a run: --ckpt_path last resumes it, --overwrite replaces it, "
             f"--name or --seed_everything starts another"
         )
-
-
-def check_inputs(folder: Path, inputs: Iterable[tuple[str, Path]]) -> None:
-    """Refuse options that name files of the run that is to be replaced.
-
-    Args:
-        folder: The run's folder.
-        inputs: Options and files.
-
-    Raises:
-        UserError: If a file lies in the folder.
-    """
-    for option, file in inputs:
-        if folder.resolve() in file.resolve().parents:
-            raise UserError(f"{option}: {file} belongs to the run that --overwrite replaces; copy it, or give --name")
 
 
 def recover(folder: Path) -> None:

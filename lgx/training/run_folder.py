@@ -55,9 +55,12 @@ class Checkpoint:
 def run_place(config: Namespace) -> RunPlace:
     """The run's place, ``<runs_dir>/<experiment>/<name>/seed<k>``, as a parsed configuration gives it."""
     name = config.name or str(config.model.class_path).rsplit(".", 1)[-1].lower()
-    # true and false are Lightning's words for the seed 0 and for none.
-    seed = 0 if isinstance(config.seed_everything, bool) else config.seed_everything
-    return RunPlace(str(Path(config.runs_dir) / config.experiment), name, f"seed{seed}")
+    return RunPlace(str(Path(config.runs_dir) / config.experiment), name, f"seed{seed_of(config.seed_everything)}")
+
+
+def seed_of(given: int | bool) -> int:
+    """The seed of a run; ``true`` and ``false`` are Lightning's words for the seed 0 and for none."""
+    return 0 if isinstance(given, bool) else given
 
 
 def run_folder(trainer: Trainer) -> Path | None:

@@ -76,21 +76,16 @@ def test_overwrite_with_a_mistake_keeps_the_earlier_run(fit, run, mistake):
     assert [path.name for path in run.parent.iterdir() if path.name.endswith((".old", ".tmp"))] == []
 
 
-def test_a_run_that_is_the_ancestor_of_its_successor_is_not_replaced(fit, run):
-    ancestor = run / "best.learngene.safetensors"
+@pytest.mark.parametrize(
+    ("method", "option", "name"),
+    [("SWS", "model.ancestor", "best.learngene.safetensors"), ("Ancestor", "data.root", "checkpoints")],
+)
+def test_what_its_successor_reads_is_not_replaced(fit, run, method, option, name):
     before = contents(run)
-    result = fit("SWS", "--name=a", "--overwrite", "--model.stages=[2,2]", f"--model.ancestor={ancestor}")
+    stages = ["--model.stages=[2,2]"] if method == "SWS" else []
+    result = fit(method, "--name=a", "--overwrite", *stages, f"--{option}={run / name}")
     assert result.code == 2
-    assert "model.ancestor" in result.sentence
-    assert "--overwrite replaces" in result.sentence
-    assert contents(run) == before
-
-
-def test_data_in_a_run_is_not_replaced(fit, run):
-    before = contents(run)
-    result = fit("Ancestor", "--name=a", "--overwrite", f"--data.root={run / 'checkpoints'}")
-    assert result.code == 2
-    assert f"data.root: {run}/checkpoints belongs to the run that --overwrite replaces" in result.sentence
+    assert f"{option}: {run / name} belongs to the run that --overwrite replaces" in result.sentence
     assert contents(run) == before
 
 

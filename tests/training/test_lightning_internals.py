@@ -22,17 +22,8 @@ OTHERS = {
     "submitit", "matplotlib", "sklearn", "datasets", "tensorboard",
 }  # fmt: skip
 OBJECTS = (
-    "trainer",
-    "parser",
-    "logger",
-    "loop",
-    "fit_loop",
-    "epoch_loop",
-    "average",
-    "strategy",
-    "action",
-    "connector",
-)
+    "trainer", "parser", "logger", "loop", "fit_loop", "epoch_loop", "average", "strategy", "action", "connector",
+)  # fmt: skip
 """Names of variables that hold objects of Lightning, jsonargparse and argparse."""
 
 

@@ -89,10 +89,11 @@ def test_a_killed_run_has_each_step_once_when_it_is_resumed(images, tmp_path):
     assert steps(run, "val/acc") == [2, 5, 8]
 
 
-def test_a_logger_writes_where_the_user_says(fit, tmp_path):
-    options = ["--trainer.logger.save_dir", tmp_path / "logs", "--trainer.logger.version=mine"]
+@pytest.mark.parametrize(("option", "place"), [("version=mine", "a/mine"), ("name=", "seed0")])  # "" is no folder
+def test_a_logger_writes_where_the_user_says(fit, tmp_path, option, place):
+    options = ["--trainer.logger.save_dir", tmp_path / "logs", f"--trainer.logger.{option}"]
     assert fit("Ancestor", "--name=a", *CSV, *options).code == 0
-    assert (tmp_path / "logs/a/mine/metrics.csv").is_file()
+    assert (tmp_path / "logs" / place / "metrics.csv").is_file()
     assert not (tmp_path / "runs/test/a/seed0/metrics.csv").exists()
 
 
@@ -123,12 +124,6 @@ def test_the_first_of_several_processes_logs(images, tmp_path):
     done = python("-m", "lgx", *arguments("fit", "Ancestor", images, tmp_path, *words), OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr[-2000:]
     assert steps(tmp_path / "test/d/seed0", "train/loss") == [0, 1, 2]
-
-
-def test_an_empty_name_stands_for_no_folder(fit, tmp_path):
-    options = ["--trainer.logger.save_dir", tmp_path / "logs", "--trainer.logger.name="]
-    assert fit("Ancestor", "--name=a", *CSV, *options).code == 0
-    assert (tmp_path / "logs/seed0/metrics.csv").is_file()
 
 
 def test_a_table_that_another_run_may_own_is_replaced_on_request_alone(fit, tmp_path):

@@ -74,19 +74,8 @@ def test_a_run_killed_before_its_first_checkpoint_starts_over(images, tmp_path):
 
 def test_options_of_the_command_line_win_over_those_of_the_checkpoint(images, undisturbed, tmp_path):
     checkpoint = undisturbed / "checkpoints/last.ckpt"
-    result = lgx(
-        *arguments(
-            "fit",
-            "Ancestor",
-            images,
-            tmp_path,
-            "--name=typed",
-            *OPTIONS,
-            "--trainer.max_epochs=4",
-            "--model.label_smoothing=0.3",
-            f"--ckpt_path={checkpoint}",
-        )
-    )
+    typed = ["--name=typed", *OPTIONS, "--trainer.max_epochs=4", "--model.label_smoothing=0.3"]
+    result = lgx(*arguments("fit", "Ancestor", images, tmp_path, *typed, f"--ckpt_path={checkpoint}"))
     assert result.code == 0, result.err
     text = (tmp_path / "test/typed/seed0/config.yaml").read_text()
     assert "label_smoothing: 0.3" in text
