@@ -7,14 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from lgx.core.names import check_name
-from lgx.core.schema import shortened
+from lgx.core.schema import LINE, MAPPING, Field, check_fields, list_of, mapping_of, one_of, shortened
 from lgx.errors import UserError
 from lgx.runs.sweeps import Sweep, all_behind, expand_sweep, needed_runs, read_mapping
 
 _KEYS = {"experiment", "seeds", "config", "ancestor", "tasks", "sizes", "budgets", "starts", "sources", "scratch"}
 _OPTIONAL = {"ancestor", "sources", "rival"}
-_START_KEYS = {"options", "config", "sizes", "budgets"}
 _NAME = "{task}-{size}-{start}-{budget}"
+_OPTIONS = Field(lambda value: isinstance(value, dict | None), "a mapping from option to value")
+_NAMED = Field(lambda value: value != {} and mapping_of(MAPPING).holds(value), "a mapping from each name to options")
+_EPOCHS = Field(
+    lambda value: (
+        isinstance(value, list) and len(value) > 0 and all(type(budget) is int and budget >= 0 for budget in value)
+        and value == sorted(set(value))
+    ),
+    "different whole numbers of epochs, increasing, 0 for none",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -194,47 +202,25 @@ def load_arena(file: str | Path, runs_dir: str = "runs") -> Arena:
         wrong = f"lacks {', '.join(sorted(missing))}" if missing else f"unknown key {shortened(sorted(unknown)[0])}"
         raise UserError(f"{file}: {wrong}; an arena file has {', '.join(sorted(_KEYS - _OPTIONAL))}, and may have "
                         f"{', '.join(sorted(_OPTIONAL))}")  # fmt: skip
+    described = {**dict.fromkeys(("tasks", "sizes", "starts"), _NAMED), "budgets": _EPOCHS}
+    check_fields(content, {**described, "sources": mapping_of(MAPPING)}, str(file))
     for key in ("tasks", "sizes", "starts"):
-        named = content[key]
-        if not isinstance(named, dict) or not named or not all(isinstance(value, dict) for value in named.values()):
-            raise UserError(f"{file}: {key} must map each name to a mapping of options, got {shortened(named)}")
-        for name in named:
-            check_name(str(name), f"{file}: {key}")
-            if "/" in str(name):
+        for name in content[key]:
+            check_name(name, f"{file}: {key}")
+            if "/" in name:
                 raise UserError(f"{file}: {key}: a name must have no /, because it names folders of runs, got {name}")
-    _check_epochs(content["budgets"], f"{file}: budgets")
-    for name, start in content["starts"].items():
-        _check_start(start, content, f"{file}: starts.{name}")
-    for key in ("scratch", "rival"):
-        if key in content and content[key] not in content["starts"]:
-            raise UserError(f"{file}: {key} must be one of the starts {', '.join(content['starts'])}, got "
-                            f"{shortened(content[key])}")  # fmt: skip
-    if not all(isinstance(source, dict) for source in content.get("sources", {}).values()):
-        raise UserError(f"{file}: sources must map each name to a run with config and options")
+    start = one_of(*content["starts"])
+    check_fields(content, {"scratch": start, "rival": start}, str(file))
+    parts = {"options": _OPTIONS, "config": LINE, "sizes": list_of(one_of(*content["sizes"])), "budgets": _EPOCHS}
+    for name, entry in content["starts"].items():
+        if unknown := entry.keys() - parts:
+            expected = f"expected {', '.join(parts)}"
+            raise UserError(f"{file}: starts.{name}: unknown key {shortened(sorted(unknown)[0])}; {expected}")
+        check_fields(entry, parts, f"{file}: starts.{name}")
     filled = _filled(content, str(content.get("ancestor", "")))
     arena = Arena(file, runs_dir, epochs=filled.pop("budgets"), **filled)
     arena.sweep()
     return arena
-
-
-def _check_start(start: Mapping[str, Any], content: Mapping[str, Any], where: str) -> None:
-    if unknown := start.keys() - _START_KEYS:
-        raise UserError(
-            f"{where}: unknown key {shortened(sorted(unknown)[0])}; expected {', '.join(sorted(_START_KEYS))}"
-        )
-    if "budgets" in start:
-        _check_epochs(start["budgets"], f"{where}.budgets")
-    sizes = start.get("sizes", [])
-    if not isinstance(sizes, list) or not set(map(str, sizes)) <= content["sizes"].keys():
-        raise UserError(f"{where}.sizes: must be some of {', '.join(content['sizes'])}, got {shortened(sizes)}")
-
-
-def _check_epochs(budgets: Any, where: str) -> None:
-    whole = isinstance(budgets, list) and all(type(budget) is int and budget >= 0 for budget in budgets)
-    if not whole or not budgets or budgets != sorted(set(budgets)):
-        raise UserError(
-            f"{where}: must be different whole numbers of epochs, increasing, 0 for none; got {shortened(budgets)}"
-        )
 
 
 def _filled(value: Any, ancestor: str) -> Any:
