@@ -1,6 +1,7 @@
 """Runs on disk, and pages as a browser would see them."""
 
 from collections import Counter
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,6 +21,12 @@ def accuracy(method: str, depth: int, seed: int, epochs: int) -> float:
 def row(method: str = "sws", architecture: str = "6-Small", value: float = 0.5, **changes: object) -> Row:
     given = {"task": "pocket", "split": "test", "epochs": 0, "metric": "acc", "seed": 0, "n": 500, "run": "runs/a"}
     return Row(method=method, architecture=architecture, value=value, **{**given, **changes})  # type: ignore[arg-type]
+
+
+def seeds(method: str, values: Sequence[float], epochs: int = 0, **changes: object) -> list[Row]:
+    """A row for each seed."""
+    given = {"task": "shapes", "n": 9, "run": method, "epochs": epochs, **changes}
+    return [row(method, value=value, seed=seed, **given) for seed, value in enumerate(values)]  # type: ignore[arg-type]
 
 
 def add_run(folder: Path, method: str, depth: int, seed: int, events: bool = False, architecture: str = SPEC) -> None:

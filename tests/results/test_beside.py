@@ -32,18 +32,6 @@ def test_training_losses_are_shown_beside_those_of_the_rebuttal(tmp_path: Path) 
     assert "after 15 epochs" not in text
 
 
-def test_only_tasks_of_the_decathlon_match_tals_tables() -> None:
-    table, other = load_table("tal/table2"), load_table("lsamd/table1")
-    names = ("decathlon_aircraft", "decathlon_flowers", "flowers102", "decathlon_dped")
-    found = [table.find("tal", "12-Tiny", task, 0, "acc") for task in names]
-    assert found == [16.71, 45.00, 45.00, 84.76]
-    assert table.find("tal_plus", "12-Tiny", "decathlon_flowers", 0, "acc") == 49.80
-    for task in ("mini_cifar100", "mini_flowers12", "pocket_cifar100", "decathlon_nothing", "flowers"):
-        assert table.find("tal", "12-Tiny", task, 0, "acc") is None
-    assert other.find("lsamd", "Des-B-6", "cifar100", 50, "acc") == 82.77
-    assert other.find("lsamd", "Des-B-6", "decathlon_cifar100", 50, "acc") is None
-
-
 def test_the_average_is_shown_where_all_tasks_of_a_table_were_measured(tmp_path: Path) -> None:
     names = ["aircraft", "cifar100", "dped", "dtd", "gtsrb", "omniglot", "svhn", "ucf101", "flowers"]
     rows = [row("tal_no_task", "12-Tiny", k / 10, task=f"decathlon_{name}") for k, name in enumerate(names)]

@@ -19,13 +19,13 @@ from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
+from tests.results.helpers import seeds
 
 STORED = Claim.parse("sws > pretrained, stored")
 
 
 def rows(method: str, values: list[float], epochs: int = 0, depth: int = 6) -> list[Row]:
-    arch = f"depth={depth},embed_dim=16"
-    return [Row(method, arch, "shapes", "test", epochs, "acc", v, seed, 9, method) for seed, v in enumerate(values)]
+    return seeds(method, values, epochs, architecture=f"depth={depth},embed_dim=16")
 
 
 def starts(*methods: str, names: list[str]) -> list[Row]:
@@ -46,9 +46,10 @@ def test_every_claim_of_the_index_is_written_as_it_is_read():
         "sws untrained > random", "sws untrained > random deepest", "sws untrained > random trained, trained",
         "sws > random, stored, trained", "sws deepest > sws shallowest, own networks",
         "sws untrained > random trained, stored", "sws quickly > random slowly",
+        "tal", "tal < logah", "tal > logah, soon", 3,
     ],
 )  # fmt: skip
-def test_a_claim_that_mixes_forms_is_refused(text):
+def test_a_claim_of_another_form_is_refused(text):
     with pytest.raises(UserError, match="expected 'METHOD > METHOD'"):
         Claim.parse(text)
 

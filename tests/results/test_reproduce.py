@@ -16,9 +16,10 @@ from experiments.reproduce.recipes import load_recipe, load_recipes
 from experiments.reproduce.steps import Step
 from experiments.reproduce.verdicts import TaskMetrics
 from lgx.cli import COMMANDS, TRAINING
-from lgx.core.rows import Row, read_rows, write_rows
+from lgx.core.rows import read_rows, write_rows
 from lgx.errors import UserError
 from lgx.results.comparison import Options
+from tests.results.helpers import seeds as rows
 from tests.support.command_line import reproduce
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
@@ -28,10 +29,6 @@ RECIPES = load_recipes()
 STEPS = sorted({str(step) for recipe in RECIPES.values() for how in recipe.scales.values() for step in how.steps})
 TABLES = {"tal": 9, "lsamd": 6, "sws": 6}
 FIGURES = ["tal/figure3", *(f"lsamd/figure{k}" for k in range(4, 8)), "sws/figure1d", "sws/figure4", "sws/figure5"]
-
-
-def rows(method: str, values: list[float], epochs: int = 0, task: str = "shapes") -> list[Row]:
-    return [Row(method, "6-Small", task, "test", epochs, "acc", v, seed, 9, method) for seed, v in enumerate(values)]
 
 
 def test_every_table_and_figure_of_the_papers_is_in_the_index():
@@ -213,14 +210,11 @@ def test_a_wrong_index_or_option_ends_with_one_sentence(place, entry, options, w
     assert words in result.sentence
 
 
-def test_an_unknown_table_names_the_nearest():
+def test_outside_the_repository_or_for_an_unknown_table_the_message_says_so(tmp_path, monkeypatch):
     result = reproduce("sws/tabel3")
     assert result.code == 2
     assert "sws/table3" in result.sentence
     assert "python -m experiments.reproduce: " in result.err
-
-
-def test_outside_the_repository_the_message_says_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "run from the repository's folder" in reproduce("--list").sentence
 
