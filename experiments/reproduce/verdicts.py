@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isclose
+from math import isclose, sqrt
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
 
@@ -13,11 +13,12 @@ from lgx.errors import UserError
 from lgx.results.architecture_names import depth_of
 from lgx.results.metrics import lower_is_better, scale_of
 from lgx.results.report import EMPTY_CELL
-from lgx.results.statistics import Difference, paired_difference, pairs_needed
+from lgx.results.statistics import Difference, Summary, margin, paired_difference
 from lgx.results.tables import state
 
 _ROUNDING = 1e-4
 """Largest relative difference of two measurements of one network."""
+_MOST_SEEDS = 1000
 Answer = Literal["holds", "does not hold", "smaller than in the paper", "confounded", "open", "not measured"]
 _Row = TypeVar("_Row", Row, PaperRow)
 
@@ -96,7 +97,7 @@ class Verdict:
     def seeds_needed(self) -> int | None:
         """Seeds whose interval would exclude 0, if mean and deviation stayed as measured; None where it does."""
         undecided = self.answer in ("open", "smaller than in the paper")
-        return pairs_needed(self.measured.summary) if self.measured and undecided else None
+        return seeds_needed(self.measured.summary) if self.measured and undecided else None
 
     def line(self, of_paper: int = 2, digits: int = 2) -> tuple[str, str, str, str, str]:
         """Its line in a table: lead in the paper, measured lead, seeds, cells, answer.
@@ -157,6 +158,19 @@ def judge(
     undated = any(not row.commit for own in sides for row in own)
     differs = confounded or _differs(sides, claim, cells)
     return Verdict(claim, ahead, difference, len(cells), answer, differs, undated)
+
+
+def seeds_needed(summary: Summary) -> int | None:
+    """Seeds whose interval would exclude 0 if mean and standard deviation stayed as they are.
+
+    Returns:
+        Their number; None without an interval, or above 1,000.
+    """
+    if summary.half_width is None:
+        return None
+    deviation = summary.half_width * sqrt(summary.n) / margin(summary.n)
+    counts = range(2, _MOST_SEEDS + 1)
+    return next((n for n in counts if abs(summary.mean) > margin(n) * deviation / sqrt(n)), None)
 
 
 def _answer(difference: Difference, printed: float | None) -> Answer:

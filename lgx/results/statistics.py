@@ -10,7 +10,6 @@ from scipy.stats import t as student_t
 LEVEL = 0.95
 _ENOUGH_FOR_RANKS = 6
 """Pairs for a two-sided p below 0.05 in a signed-rank or sign-flip test, whose smallest p is 2 / 2**n."""
-_MOST_PAIRS = 1000
 _ROUNDING = 1e-12
 """Differences whose relative spread is at most this are equal."""
 
@@ -74,7 +73,7 @@ def summarize(values: Sequence[float]) -> Summary:
         return Summary(values[0], None, 1)
     if not all(map(isfinite, values)):
         return Summary(nan, None, n)
-    return Summary(fmean(values), _quantile(n) * stdev(values) / sqrt(n), n)
+    return Summary(fmean(values), margin(n) * stdev(values) / sqrt(n), n)
 
 
 def paired_difference(method: Mapping[int, float], baseline: Mapping[int, float]) -> Difference | None:
@@ -100,20 +99,7 @@ def paired_difference(method: Mapping[int, float], baseline: Mapping[int, float]
     return Difference(summary, float(2 * student_t.sf(abs(t), summary.n - 1)))
 
 
-def pairs_needed(summary: Summary) -> int | None:
-    """Pairs whose interval would exclude 0 if mean and standard deviation stayed as they are.
-
-    Returns:
-        Their number; None without an interval, or above 1,000.
-    """
-    if summary.half_width is None:
-        return None
-    deviation = summary.half_width * sqrt(summary.n) / _quantile(summary.n)
-    counts = range(2, _MOST_PAIRS + 1)
-    return next((n for n in counts if abs(summary.mean) > _quantile(n) * deviation / sqrt(n)), None)
-
-
-def _quantile(n: int) -> float:
+def margin(n: int) -> float:
     """Half the width of the interval of a mean of ``n`` values, in standard errors."""
     return float(student_t.ppf((1 + LEVEL) / 2, n - 1))
 

@@ -10,8 +10,8 @@ from rich.markdown import Markdown, MarkdownElement, TableDataElement, TableElem
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from lgx.results.markdown import escape_markdown, section_in_markdown, to_markdown
-from lgx.results.report import Report, Table
+from lgx.results.markdown import escape_markdown, section_in_markdown
+from lgx.results.report import Report
 
 _FRAME = 3
 """Characters of a column's frame."""
@@ -25,11 +25,6 @@ def print_report(report: Report) -> None:
     """Print the result, and all sections without their figures."""
     print_markdown(*map(escape_markdown, (*report.headline, *report.introduction)))
     print_markdown(*map(section_in_markdown, report.sections))
-
-
-def print_tables(*tables: Table) -> None:
-    """Print tables below their titles."""
-    print_markdown(*map(to_markdown, tables))
 
 
 def print_markdown(*parts: str) -> None:

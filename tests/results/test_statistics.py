@@ -15,7 +15,7 @@ from lgx.results.curves import Curve, over_seeds
 from lgx.results.markdown import to_markdown
 from lgx.results.statistics import caveat, paired_difference, summarize
 from lgx.results.tables import arrange, differences, measured
-from lgx.results.terminal import print_tables
+from lgx.results.terminal import print_markdown
 from tests.results.helpers import row
 
 SPEC = "depth={},embed_dim=64,num_heads=4,img_size=32"
@@ -209,7 +209,7 @@ def test_markdown_and_terminal_show_hostile_names_as_they_are(monkeypatch, capsy
     lines = [line for line in to_markdown(table).splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {3}
     assert "<script>" not in to_markdown(table).replace("\\<", "")
-    print_tables(table)
+    print_markdown(to_markdown(table))
     assert HOSTILE in capsys.readouterr().out
 
 

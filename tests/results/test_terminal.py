@@ -3,8 +3,9 @@
 import pytest
 from rich.cells import cell_len
 
+from lgx.results.markdown import to_markdown
 from lgx.results.report import Cell, Table
-from lgx.results.terminal import print_tables
+from lgx.results.terminal import print_markdown
 from tests.results.helpers import DEPTHS, add_run
 from tests.support.command_line import lgx
 
@@ -39,13 +40,11 @@ def test_heads_are_folded_before_a_table_is_divided(monkeypatch, capsys):
     heads = (head, head.replace("3", "4"), head.replace("3", "5"))
     for width in (70, 200):
         monkeypatch.setenv("COLUMNS", str(width))
-        print_tables(Table("title", heads, (("sws", (Cell("1"),) * 3),), "below"))
+        print_markdown(to_markdown(Table("title", heads, (("sws", (Cell("1"),) * 3),), "below")))
         assert capsys.readouterr().out.count("┏") == 1
 
 
 def test_a_text_in_a_table_is_folded_and_not_divided(monkeypatch, capsys):
-    from lgx.results.terminal import print_markdown
-
     monkeypatch.setenv("COLUMNS", "80")
     print_markdown(f"| a | text | n |\n| --- | --- | ---: |\n| b | {'word ' * 20} | 12.5 |")
     shown = capsys.readouterr().out

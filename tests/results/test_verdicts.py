@@ -12,8 +12,8 @@ from scipy.stats import t as student_t
 from experiments.reproduce.claims import Claim
 from experiments.reproduce.judged_claims import JudgedClaim
 from experiments.reproduce.paper import PaperRow, PaperTable, load_table
-from experiments.reproduce.verdicts import TaskMetrics, judge
-from lgx.results.statistics import pairs_needed, summarize
+from experiments.reproduce.verdicts import TaskMetrics, judge, seeds_needed
+from lgx.results.statistics import summarize
 from tests.results.helpers import seeds as rows
 
 
@@ -102,7 +102,7 @@ def test_each_side_is_judged_after_the_last_of_its_own_epochs():
 def test_the_seeds_that_an_open_claim_needs_would_decide_it(scale, count, seed):
     draw = random.Random(seed)
     summary = summarize([scale + draw.gauss(0, 1) for _ in range(count)])
-    needed = pairs_needed(summary)
+    needed = seeds_needed(summary)
     assert needed is not None or abs(summary.mean) < 0.2
     if needed is None:
         return
