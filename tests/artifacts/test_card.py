@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from lgx.artifacts.export.folders import made, model_card, quoted
+from lgx.artifacts.export.folders import model_card, quoted
 from tests.support.command_line import ARCH, lgx
 
 
@@ -26,14 +26,6 @@ def test_the_code_of_a_card_loads_the_folder_whatever_its_name_is(tmp_path, monk
     found: dict[str, object] = {}
     exec(compile(code, "card", "exec"), found)
     assert found["model"].num_classes == 3
-
-
-@pytest.mark.parametrize(
-    ("facts", "word"),
-    [({"trained": True, "method": "sws"}, "trained"), ({"method": "sws"}, "initialized"), ({}, "written")],
-)
-def test_a_card_says_how_the_model_was_made_only_if_it_is_known(facts, word):
-    assert made(facts) == word
 
 
 def test_a_fact_stays_in_its_cell():

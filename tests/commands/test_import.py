@@ -121,30 +121,18 @@ def without(state, *names):
     return {key: tensor for key, tensor in state.items() if not key.startswith(names)}
 
 
-def diverged(state):
-    return {**state, "norm.weight": state["norm.weight"] * torch.nan}
-
-
 CHANGES = {
-    "half a checkpoint": (
-        lambda s: without(s, "blocks.6.", "blocks.7."),
-        TINY,
-        ("24 of that model are missing",),
-    ),
-    "another depth": (
-        lambda s: {**s, "blocks.12.norm1.weight": torch.ones(192)},
-        TINY,
-        ("not those of", "blocks.12"),
-    ),
+    "half a checkpoint": (lambda s: without(s, "blocks.6.", "blocks.7."), TINY, ("24 of that model are missing",)),
+    "another depth": (lambda s: {**s, "blocks.12.norm1.weight": torch.ones(192)}, TINY, ("not those of", "blocks.12")),
     "another width": (lambda s: s, "vit_small_patch16_224", ("has shape [1, 1, 192]", "needs [1, 1, 384]")),
     "another family": (lambda s: s, "vit_small_patch16_dinov3", ("has shape", "vit_small_patch16_dinov3 needs")),
     "registers": (lambda s: {**s, "reg_token": torch.zeros(1, 4, 192)}, TINY, ("1 are not those of", "reg_token")),
-    "nan": (diverged, TINY, ("norm.weight holds numbers that are not finite",)),
-    "no weights": (
-        lambda _: {"epoch": torch.zeros(1)},
+    "nan": (
+        lambda s: {**s, "norm.weight": s["norm.weight"] * torch.nan},
         TINY,
-        ("152 of that model are missing",),
+        ("norm.weight", "not finite"),
     ),
+    "no weights": (lambda _: {"epoch": torch.zeros(1)}, TINY, ("152 of that model are missing",)),
 }
 
 

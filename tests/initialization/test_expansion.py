@@ -56,10 +56,6 @@ def test_random_assignment_is_reproducible_and_in_range(size, seed):
     assert set(layers) <= set(range(stages))
 
 
-def test_random_assignment_differs_between_seeds():
-    assert len({tuple(random_assigned(5, 12, seed)) for seed in range(20)}) > 15
-
-
 @given(st.integers(1, 2000), st.integers(1, 2000))
 def test_evenly_spaced_elements_are_distinct_and_in_range(a, b):
     source, target = max(a, b), min(a, b)

@@ -13,9 +13,3 @@ def test_another_image_size_resamples_positions(ancestor_file):
     assert start.model.pos_embed.shape == (1, 65, 24)
     assert start.random == ()
     assert torch.equal(start.model.pos_embed[:, 0], Learngene.load(ancestor_file).tensors["pos_embed"][:, 0])
-
-
-def test_a_new_head_is_random_and_the_other_weights_are_taken(ancestor_file):
-    start = initialize(BIG.replace(num_classes=9), Pretrained(ancestor_file), head="new")
-    assert start.random == ("head.weight", "head.bias")
-    assert "random" in start.describe()
