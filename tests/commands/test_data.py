@@ -9,6 +9,7 @@ import sys
 import urllib.error
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -228,29 +229,29 @@ def test_an_interrupted_download_resumes_at_the_interrupted_archive(
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"),
+    ("name", "options", "sentence"),
     [
-        ("imagenet", r"ImageNet may only be downloaded by registered users .*imagenet/val/<wnid>"),
-        ("fer2013", r"place it at .*fer2013/fer2013/fer2013\.csv"),
-        ("stanford_cars", r"cars_test_annos_withlabels\.mat into .*stanford_cars/stanford_cars"),
+        ("imagenet", {}, r"ImageNet may only be downloaded by registered users .*imagenet/val/<wnid>"),
+        ("fer2013", {}, r"place it at .*fer2013/fer2013/fer2013\.csv"),
+        ("stanford_cars", {}, r"cars_test_annos_withlabels\.mat into .*stanford_cars/stanford_cars"),
+        ("cifar100", {"download": False}, "downloading is switched off; download https"),
+        ("cifra10", {}, "cifar10"),
+        ("Fashion-MNIST", {}, "fashion_mnist"),
+        ("zzz", {}, "lgx data list"),
+        ("dtd", {"source": "empty"}, r"holds no known files of dtd; expected .* or dtd-r1\.0\.1\.tar\.gz"),
+        ("dtd", {"source": "absent"}, "is not a folder"),
+        *((name, {"shards": True}, "or is stored in shards already; leave it out") for name in ("pocket", "mini")),
+        ("pocket_digits", {"shards": True}, "or is stored in shards already; leave it out"),
     ],
 )
-def test_sets_without_a_download_say_which_files_belong_where(tmp_path: Path, name: str, sentence: str) -> None:
+def test_what_cannot_be_prepared_is_explained_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, Any], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
     with pytest.raises(UserError, match=sentence):
-        prepare(name, root=str(tmp_path))
-
-
-def test_downloading_can_be_switched_off(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="downloading is switched off; download https"):
-        prepare("cifar100", root=str(tmp_path), download=False)
-
-
-@pytest.mark.parametrize(
-    ("name", "near"), [("cifra10", "cifar10"), ("Fashion-MNIST", "fashion_mnist"), ("zzz", "lgx data list")]
-)
-def test_an_unknown_name_gets_the_nearest_as_suggestion(name: str, near: str) -> None:
-    with pytest.raises(UserError, match=near):
-        prepare(name)
+        prepare(name, root="data", **options)
+    assert visible(tmp_path / "data") == []
 
 
 def test_a_folder_that_holds_something_else_is_not_touched(tmp_path: Path) -> None:
@@ -259,24 +260,6 @@ def test_a_folder_that_holds_something_else_is_not_touched(tmp_path: Path) -> No
     with pytest.raises(UserError, match="exists but does not hold cifar10; move it away"):
         prepare("cifar10", root=str(tmp_path))
     assert (tmp_path / "cifar10" / "thesis.tex").read_text() == "mine"
-
-
-def test_an_unrecognized_source_says_what_is_expected(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"holds no known files of dtd; expected .* or dtd-r1\.0\.1\.tar\.gz"):
-        prepare("dtd", root=str(tmp_path / "data"), source=str(tmp_path / "empty"))
-    with pytest.raises(UserError, match="is not a folder"):
-        prepare("dtd", root=str(tmp_path / "data"), source=str(tmp_path / "absent"))
-
-
-# -- the command line -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["pocket", "pocket_digits", "mini"])
-def test_suites_stored_in_shards_refuse_the_option_shards(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match="or is stored in shards already; leave it out"):
-        prepare(name, root=str(tmp_path), shards=True)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_text_sets_are_listed_and_linked(text_root, tmp_path):

@@ -10,7 +10,7 @@ import torch
 from data_modules.images import ImageFiles
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
-from tests.support.command_line import lgx
+from tests.support.command_line import Result, lgx
 from tests.support.images import write_images
 from tests.support.untrained_learngenes import BIG, write_ancestor
 
@@ -25,9 +25,13 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_images(tmp_path_factory.mktemp("images") / "shapes", {"train": 12, "val": 3, "test": 3})
 
 
+def embed(ancestor: object, data: object, out: Path, *options: object) -> Result:
+    return lgx("embed", "--ancestor", ancestor, "--data", data, "--out", out, "--accelerator", "cpu", *options)
+
+
 def test_class_folders_are_embedded_with_their_task(ancestor: str, shapes: Path, tmp_path: Path) -> None:
     out = tmp_path / "embeddings.safetensors"
-    done = lgx("embed", "--ancestor", ancestor, "--data", shapes, "--out", out, "--accelerator", "cpu")
+    done = embed(ancestor, shapes, out)
     assert done.code == 0, done.err
     found = TaskEmbeddings.load(out)
     assert found.images == {"shapes": 12}
@@ -45,7 +49,7 @@ def test_controls_hold_as_many_embeddings_that_do_not_describe_their_tasks(
         out = tmp_path / f"{control}.safetensors"
         given = ["--control", control] if control else []
         data = ",".join(map(str, folders))
-        done = lgx("embed", "--ancestor", ancestor, "--data", data, "--out", out, "--accelerator", "cpu", *given)
+        done = embed(ancestor, data, out, *given)
         assert done.code == 0, done.err
         found[control] = TaskEmbeddings.load(out)
     real, permuted = found[None].tensors, found["permuted"].tensors
@@ -60,9 +64,7 @@ def test_a_limit_takes_examples_of_every_class(ancestor: str, shapes: Path, tmp_
     tensors = {}
     for limit in (3, 12):
         out = tmp_path / f"{limit}.safetensors"
-        done = lgx(
-            "embed", "--ancestor", ancestor, "--data", shapes, "--out", out, "--limit", limit, "--accelerator", "cpu"
-        )
+        done = embed(ancestor, shapes, out, "--limit", limit)
         assert f"shapes: {limit} images" in done.out, done.err
         tensors[limit] = TaskEmbeddings.load(out).tensors["shapes"]
     assert not torch.equal(tensors[3], tensors[12])
@@ -75,9 +77,8 @@ def test_a_folder_of_images_alone_is_read_like_class_folders(
     count = len(list(folder.iterdir()))
     for name in ("scan.tiff", "._000.png", "notes.txt"):
         (folder / name).write_bytes(b"x")
-    given = ["--ancestor", ancestor, "--data", folder, "--out", tmp_path / "o.safetensors", "--accelerator", "cpu"]
     with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):
-        done = lgx("embed", *given)
+        done = embed(ancestor, folder, tmp_path / "o.safetensors")
     assert done.code == 0, done.err
     assert f"embedded  mine: {count} images" in done.out
     assert f"{folder}: 2 files (.tiff 1, .txt 1) were skipped; .jpg, .jpeg, .png" in caplog.text
@@ -87,8 +88,7 @@ def test_a_stalled_loader_process_ends_the_command(
     ancestor: str, shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ImageFiles, "__getitem__", lambda *_: time.sleep(2.5))
-    given = ["--ancestor", ancestor, "--data", shapes, "--out", tmp_path / "o.safetensors", "--accelerator", "cpu"]
-    done = lgx("embed", *given, "--num_workers", 1, "--worker_timeout", 1)
+    done = embed(ancestor, shapes, tmp_path / "o.safetensors", "--num_workers", 1, "--worker_timeout", 1)
     assert (done.code, "Traceback" in done.err) == (1, False)
     assert "gave no batch for as long as" in done.sentence
     assert "lgx embed: --worker_timeout" in done.sentence
@@ -112,8 +112,7 @@ def test_wrong_options_end_with_one_sentence(
 ) -> None:
     places = {"ancestor": ancestor, "shapes": shapes}
     out = tmp_path / "o.safetensors"
-    given = ["--ancestor", ancestor, "--data", shapes, "--out", out, "--accelerator", "cpu"]
-    done = lgx("embed", *given, *(option.format(**places) for option in options))
+    done = embed(ancestor, shapes, out, *(option.format(**places) for option in options))
     assert done.code == 2
     assert sentence.format(**places) in done.sentence
     assert not out.exists()
@@ -124,7 +123,6 @@ def test_a_gray_network_embeds_a_folder_of_images_alone(shapes: Path, tmp_path: 
     gray = tmp_path / "gray.learngene.safetensors"
     Learngene("ancestor", architecture, dict(architecture.build().state_dict())).save(gray)
     out = tmp_path / "o.safetensors"
-    given = ["--ancestor", gray, "--data", shapes / "train/circle", "--out", out]
-    done = lgx("embed", *given, "--accelerator", "cpu")
+    done = embed(gray, shapes / "train/circle", out)
     assert done.code == 0, done.err
     assert TaskEmbeddings.load(out).width == BIG.embed_dim

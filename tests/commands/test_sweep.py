@@ -1,4 +1,4 @@
-"""``lgx sweep`` with several runs at a time: failures, kills, Ctrl-C, wrong options."""
+"""``lgx sweep`` with several runs at a time: kills, Ctrl-C, wrong options."""
 
 import os
 import signal
@@ -12,26 +12,18 @@ import yaml
 
 from lgx.core.rows import read_rows
 from lgx.host.locks import is_locked
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import lgx
+from tests.support.sweeps import config_of, write_sweep
 
 
 @pytest.fixture
 def sweep_file(images, tmp_path):
-    """``sweep_file([...runs])``, on the tiny images: ``fit.yaml`` trains an ancestor, ``descend.yaml`` a descendant."""
-    data = {"class_path": "ImageFolderData", "init_args": {"root": str(images), "img_size": 16, "batch_size": 16}}
-    trainer = {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
-    optimizer = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
+    """``sweep_file(run, ...)``, on the tiny images: ``fit.yaml`` trains an ancestor, ``descend.yaml`` a descendant."""
     for name, method in {"fit": "Ancestor", "descend": "Finetune"}.items():
-        model = {"class_path": method, "init_args": {"arch": ARCH, "optimizer": optimizer}}
-        config = {"model": model, "data": data, "trainer": trainer, "test_end": True}
-        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(config))
-
-    def write(runs):
-        path = tmp_path / "sweep.yaml"
-        path.write_text(yaml.safe_dump({"experiment": "s", "seeds": [0], "runs": runs}, sort_keys=False))
-        return ["sweep", str(path), "--runs_dir", str(tmp_path / "runs"), "--parallel", "2"]
-
-    return write
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(config_of(method, images, test_end=True)))
+    return lambda *runs: [
+        "sweep", str(write_sweep(tmp_path, *runs)), "--runs_dir", str(tmp_path / "runs"), "--parallel", "2",
+    ]  # fmt: skip
 
 
 def start(command):
@@ -56,34 +48,12 @@ def wait_for(path):
 
 
 @pytest.mark.slow
-def test_a_failing_run_leaves_the_others_alone(sweep_file, tmp_path):
-    learngene = "{runs}/broken/seed{seed}/best.learngene.safetensors"
-    command = sweep_file(
-        [
-            {"name": "broken", "config": "fit.yaml", "options": {"data.batch_size": 0}},
-            {"name": "needs", "config": "fit.yaml", "options": {"model.ancestor": learngene}},
-            {"name": "random", "command": "test", "config": "descend.yaml"},
-        ]
-    )
-    result = lgx(*command)
-    assert result.code == 2
-    log = tmp_path / "runs/s/jobs/broken/seed0.log"
-    assert result.sentence.startswith("lgx sweep: 1 of 3 runs failed: broken seed 0 (lgx fit: ")
-    assert "batch_size" in result.sentence
-    assert f"log {log}); 1 run(s) that need them were skipped" in result.sentence
-    assert {Path(row.run).parent.name for row in read_rows(tmp_path / "runs/s/measured.csv")} == {"random"}
-    assert not (tmp_path / "runs/s/jobs/needs").exists()
-
-
-@pytest.mark.slow
 def test_after_kill_9_the_same_command_waits_for_the_runs(sweep_file, tmp_path):
     learngene = "{runs}/ancestor/seed{seed}/best.learngene.safetensors"
     start_of = {"model.initializer": "VanillaLG", "model.initializer.layers": 2, "model.initializer.source": learngene}
     command = sweep_file(
-        [
-            {"name": "ancestor", "config": "fit.yaml"},
-            {"name": "child", "command": "test", "config": "descend.yaml", "options": start_of},
-        ]
+        {"name": "ancestor", "config": "fit.yaml"},
+        {"name": "child", "command": "test", "config": "descend.yaml", "options": start_of},
     )
     killed = start(command)
     log = tmp_path / "runs/s/jobs/ancestor/seed0.log"
@@ -101,7 +71,7 @@ def test_after_kill_9_the_same_command_waits_for_the_runs(sweep_file, tmp_path):
 
 
 def test_ctrl_c_stops_the_runs_with_one_message(sweep_file, tmp_path):
-    command = sweep_file([{"name": "long", "config": "fit.yaml", "options": {"trainer.max_epochs": 100000}}])
+    command = sweep_file({"name": "long", "config": "fit.yaml", "options": {"trainer.max_epochs": 100000}})
     controller = start(command)
     wait_for(tmp_path / "runs/s/long/seed0/checkpoints/last.ckpt")
     for _ in range(10):  # an impatient user
@@ -126,7 +96,7 @@ def test_ctrl_c_stops_the_runs_with_one_message(sweep_file, tmp_path):
 )
 def test_wrong_options_are_explained(sweep_file, options, words, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    command = sweep_file([{"name": "a", "config": "fit.yaml"}])
+    command = sweep_file({"name": "a", "config": "fit.yaml"})
     result = lgx(*command, *options)
     assert result.code == 2
     assert words in result.sentence
@@ -134,7 +104,7 @@ def test_wrong_options_are_explained(sweep_file, options, words, monkeypatch):
 
 def test_a_missing_submitit_is_explained(sweep_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
-    command = sweep_file([{"name": "a", "config": "fit.yaml"}])
+    command = sweep_file({"name": "a", "config": "fit.yaml"})
     result = lgx(*command, "--cluster", "slurm", "--slurm", "{timeout_min: 5}")
     assert result.sentence == (
         "lgx sweep: --cluster slurm: needs submitit, which is not installed; pip install 'lgx[sweep]'"

@@ -83,9 +83,3 @@ def test_help_all_lists_every_option():
     assert done.code == 0
     assert len(done.out.splitlines()) > 300
     assert all(option in done.out for option in ("--trainer.gradient_clip_val", "--checkpoint.", "--save_every"))
-
-
-def test_an_unknown_option_points_to_the_whole_list():
-    done = lgx("fit", "--xyzzy", "1")
-    assert done.code == 2
-    assert re.fullmatch("lgx fit: unknown option --xyzzy( 1)?; see --help-all", done.sentence)
