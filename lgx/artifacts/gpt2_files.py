@@ -74,5 +74,6 @@ def read_gpt2(
 
 def _names(labels: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the classes in index order; () where they are those that transformers makes up."""
-    names = tuple(str(labels.get(str(index))) for index in range(len(labels)))
-    return () if all(name == f"LABEL_{index}" for index, name in enumerate(names)) else names
+    made_up = tuple(f"LABEL_{index}" for index in range(len(labels)))
+    names = tuple(str(labels.get(str(index), name)) for index, name in enumerate(made_up))
+    return () if names == made_up else names

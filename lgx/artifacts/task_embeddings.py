@@ -10,7 +10,6 @@ from torch import Tensor
 
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, write_safetensors
 from lgx.artifacts.safety import TASK
-from lgx.artifacts.sources import recorded_name
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields, mapping_of
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -86,7 +85,7 @@ class TaskEmbeddings:
             UserError: If the file cannot be written.
         """
         about = {
-            "ancestor": recorded_name(self.ancestor),
+            "ancestor": self.ancestor,
             "images": self.images,
             "tasks": self.tasks,
             "lgx_version": __version__,

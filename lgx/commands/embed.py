@@ -1,5 +1,6 @@
 """``lgx embed``: embeddings of tasks, the input of a task-aware hypernetwork."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse.typing import NonNegativeInt, PositiveInt
@@ -91,7 +92,7 @@ def _checked(
         raise UserError("--data: name at least one data set or folder, and two for --control")
     read = resolve(ancestor)
     check_file(out, "lgx embed", holds_task_embeddings, force=force, reads=[path_of(read.place), tokenizer, *names])
-    return load_pretrained(read.place), names
+    return replace(load_pretrained(read.place), name=read.name), names
 
 
 def _embed_all(
@@ -111,7 +112,6 @@ def _embed_all(
 
     from data_modules.loaders import loader_options
     from data_modules.samplers import UnpaddedEvalSampler
-    from lgx.artifacts.sources import recorded_name
     from lgx.artifacts.task_embeddings import TaskEmbeddings
     from lgx.components.features import sum_features
     from lgx.components.teacher import Teacher
@@ -121,7 +121,7 @@ def _embed_all(
     silence_known_warnings()
     fabric = Fabric(accelerator=accelerator, devices=devices)
     fabric.launch()
-    found = TaskEmbeddings({}, recorded_name(reader.ancestor.name))
+    found = TaskEmbeddings({}, reader.ancestor.name)
     for name in names:
         read = reader.read(name)
         task = read.task
