@@ -192,7 +192,7 @@ def _from_transformers(name: str) -> PretrainedNetwork:
 
 
 def _from_timm_source(name: str) -> PretrainedNetwork:
-    return _described(name, import_timm(TimmSource.parse(name)).model)
+    return _described(name, import_timm(TimmSource.parse(name))[0])
 
 
 def _from_timm(name: str) -> PretrainedNetwork:

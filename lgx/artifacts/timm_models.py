@@ -8,7 +8,6 @@ import re
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,24 +43,14 @@ _MISMATCH = re.compile(
 _SHOWN = 4
 
 
-@dataclass(frozen=True)
-class Imported:
-    """A model of timm with the weights of a source.
-
-    Attributes:
-        model: The model, in eval mode.
-        ignored: Names of the source's parameters that the model does not have.
-    """
-
-    model: nn.Module
-    ignored: tuple[str, ...] = ()
-
-
-def import_timm(source: TimmSource) -> Imported:
+def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
     """Load a model of timm with its weights, resampled to the sizes that the source names.
 
     Args:
         source: The model, the path of its weights, and its sizes.
+
+    Returns:
+        The model, in eval mode, and the names of the source's parameters that it does not have.
 
     Raises:
         UserError: If the weights cannot be read or downloaded, do not belong to the model, or the sizes do not suit it.
@@ -74,7 +63,7 @@ def import_timm(source: TimmSource) -> Imported:
                 f"{source.name}: timm's weights have {own} classes; leave out num_classes, or give 0 for no head"
             )
         with _logged():
-            return Imported(load_timm(source.model, **source.arguments()))
+            return load_timm(source.model, **source.arguments()), ()
     tensors = read_weights(source.weights)
     if has_transformers_names(tensors):
         tensors = timm_names(tensors, source.weights)
@@ -156,7 +145,7 @@ def _check_sizes(source: TimmSource) -> None:
         raise UserError(f"{source.name}: img_size {size[0]} is no multiple of patch_size {patch[0]}")
 
 
-def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> Imported:
+def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> tuple[nn.Module, tuple[str, ...]]:
     classes = {} if source.num_classes is None else {"num_classes": source.num_classes}
     overlay = {"state_dict": dict(tensors), **classes}
     with _logged() as logged:
@@ -169,7 +158,7 @@ def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> Imported:
             raise _explained(source, error) from error
     missing, ignored = _names(logged, "Missing"), _names(logged, "Unexpected")
     _check_names(source, len(tensors), missing, ignored)
-    return Imported(model, ignored)
+    return model, ignored
 
 
 def _explained(source: TimmSource, error: Exception) -> UserError:

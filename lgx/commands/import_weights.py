@@ -50,8 +50,8 @@ def import_weights(
     check_model_place(out, WRITER, force, (found.place if found else None,))
     source = TimmSource(model.removeprefix(TIMM), weights, img_size, patch_size, in_chans, num_classes)
     with non_finite_allowed(allow_non_finite):
-        imported = import_timm(replace(source, weights=found.place if found else None))
-    print(f"read      {weights or 'what timm downloaded'}\nignored   {', '.join(imported.ignored) or 'nothing'}")
-    print("\n".join(describe_model(imported.model)))
-    write_imported(out, imported.model, replace(source, weights=found.name if found else None), WRITER)
+        network, ignored = import_timm(replace(source, weights=found.place if found else None))
+    print(f"read      {weights or 'what timm downloaded'}\nignored   {', '.join(ignored) or 'nothing'}")
+    print("\n".join(describe_model(network)))
+    write_imported(out, network, replace(source, weights=found.name if found else None), WRITER)
     print(f"written   {out}")
