@@ -36,11 +36,8 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
 """How arguments of timm's ``VisionTransformer`` are read off a model."""
 
 _READ_OF_EVA: Mapping[str, Callable[[Any], Any]] = {
-    "class_token": _READ["class_token"],
     "num_reg_tokens": _READ["reg_tokens"],
-    "no_embed_class": _READ["no_embed_class"],
-    "global_pool": _READ["global_pool"],
-    "dynamic_img_size": _READ["dynamic_img_size"],
+    **{name: _READ[name] for name in ("class_token", "no_embed_class", "global_pool", "dynamic_img_size")},
 }
 
 

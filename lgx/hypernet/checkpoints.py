@@ -98,17 +98,12 @@ def _check_weights(weights: Mapping[str, Tensor], config: HypernetConfig, name: 
         )
     # On the meta device, sizes that a file claims take no memory before they are checked.
     with building_on("meta"):
-        own = Hypernet(config).state_dict()
-    wrong = [f"{key} is missing" for key in sorted(own.keys() - weights.keys())]
-    wrong += [f"{key} is unexpected" for key in sorted(weights.keys() - own.keys())]
-    wrong += [
-        f"{k} {tuple(weights[k].shape)} instead of {tuple(v.shape)}"
-        for k, v in own.items()
-        if k in weights and weights[k].shape != v.shape
-    ]
-    if wrong:
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        raise UserError(f"{name}: does not fit the configuration; these weights differ: {', '.join(wrong[:3])}{more}")
+        own = Hypernet(config)
+    try:
+        own.load_state_dict(dict(weights), assign=True)  # without a warning for each weight
+    except RuntimeError as error:
+        differ = " ".join(str(error).partition("\n")[2].split())
+        raise UserError(f"{name}: does not fit the configuration; these weights differ: {differ[:300]}") from error
 
 
 def read_config(values: Any, name: str) -> HypernetConfig:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lgx.hypernet.graph import PRIMITIVES, GraphBatch
-from lgx.hypernet.shape_embedding import SizeEmbedding, shape_embedding
+from lgx.hypernet.shape_embedding import FourierShapeEmbedding, ShapeEmbedding, SizeEmbedding
 
 MAX_DEGREE, MAX_INPUT_DISTANCE, MAX_PATH = 100, 1000, 254
 """Largest degree of a node, distance from the input and path length with an embedding of its own, as in GHN-3."""
@@ -156,7 +156,8 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         self.ops = nn.Embedding(len(PRIMITIVES), width)
-        self.shapes = shape_embedding(size_embedding, width, num_classes, max_kernel)
+        is_table = size_embedding == "table"
+        self.shapes = ShapeEmbedding(width, num_classes, max_kernel) if is_table else FourierShapeEmbedding(width)
         self.in_degrees = nn.Embedding(MAX_DEGREE + 1, width)
         self.out_degrees = nn.Embedding(MAX_DEGREE + 1, width)
         self.input_distances = nn.Embedding(MAX_INPUT_DISTANCE + 1, width)

@@ -11,25 +11,12 @@ SizeEmbedding = Literal["table", "fourier"]
 _OCTAVES, _FREQUENCIES = 16, 8
 
 
-def shape_embedding(kind: SizeEmbedding, width: int, num_classes: int, max_kernel: int) -> nn.Module:
-    """Make the embedding of a kind; all map shapes (..., 4) to (..., D).
-
-    Args:
-        kind: Its kind.
-        width: D.
-        num_classes: See :class:`ShapeEmbedding`.
-        max_kernel: See :class:`ShapeEmbedding`.
-    """
-    return ShapeEmbedding(width, num_classes, max_kernel) if kind == "table" else FourierShapeEmbedding(width)
-
-
 class ShapeEmbedding(nn.Module):
     """Embedding of a parameter's shape: out, in, kernel height and kernel width, D / 4 features each.
 
     The sizes in the tables are those of GHN-2 and GHN-3. A size without a row uses the row of the nearest size, or of
     the smaller one if two are equally near. Exceptions: 4 to 7 channels use the row of 8, and kernel size 2 that of 3.
-    Nodes without a parameter have a row of their own. A
-    row that no training network uses stays random.
+    Nodes without a parameter have a row of their own. A row that no training network uses stays random.
 
     Args:
         width: D, a multiple of 4.

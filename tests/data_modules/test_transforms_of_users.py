@@ -18,8 +18,7 @@ from data_modules.transforms import Augment, PixelTransforms, train_transform
 from lgx.core.eval_transforms import normalized
 from lgx.core.task import Task
 from lgx.errors import UserError
-from tests.support.command_line import Result, arguments, lgx
-from tests.support.runs import kill_and_resume, last_checkpoint
+from tests.support.command_line import Result
 
 ROTATE = {"class_path": "RandomRotation", "init_args": {"degrees": 15}}
 JITTER = {"class_path": "torchvision.transforms.v2.ColorJitter", "init_args": {"brightness": 0.2}}
@@ -179,15 +178,3 @@ def test_the_order_and_arguments_of_a_resumed_run_must_stay(fit: Callable[..., R
     assert resumed.code == 2
     assert "data.transforms was" in resumed.sentence
     assert fit("Ancestor", "--name=r", one, "--ckpt_path=last", "--trainer.max_epochs=2").code == 0
-
-
-@pytest.mark.slow
-def test_a_killed_run_equals_the_undisturbed_one_bit_for_bit(images: Path, tmp_path: Path) -> None:
-    flow = yaml.safe_dump([ROTATE, JITTER], default_flow_style=True, width=1000).strip()
-    options = ["--trainer.max_epochs=3", "--data.batch_size=8", "--data.augment=crop_flip", f"--data.transforms={flow}"]
-    assert lgx(*arguments("fit", "Ancestor", images, tmp_path / "whole", "--name=r", *options)).code == 0
-    resumed = kill_and_resume(images, tmp_path / "killed", 8, "before_update", [*options, "--save_every=1"])
-    expected, found = last_checkpoint(tmp_path / "whole/test/r/seed0"), last_checkpoint(resumed)
-    assert found["global_step"] == expected["global_step"]
-    for name, tensor in expected["state_dict"].items():
-        assert torch.equal(tensor, found["state_dict"][name]), name

@@ -65,17 +65,10 @@ class Finetune(Method):
 
 
 class Ancestor(Finetune):
-    """Train an ancestor, or adapt a pretrained one to a task; the result is a learngene file of the whole network.
-
-    Args:
-        kwargs: Arguments of every method.
-    """
+    """Train an ancestor, or adapt a pretrained one to a task; the result is a learngene file of the whole network."""
 
     spec = ANCESTOR
     trains: ClassVar[Trained] = "ancestor"
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
 
     @property
     def method(self) -> str:

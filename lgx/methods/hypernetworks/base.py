@@ -152,8 +152,9 @@ class HypernetMethod(PanelEvaluation):
 
     def learn_tasks(self) -> None:
         """See :class:`~lgx.methods.base.Method`."""
-        # Networks for text have no bias of the head, so that this decoder leaves its own unused.
-        self.varying_graph = self.config.decoder == "conv" and self.architecture.kind == "text"
+        if self.data_module().task.is_labeled:  # images without labels are refused below, and give no configuration
+            # Networks for text have no bias of the head, so that this decoder leaves its own unused.
+            self.varying_graph = self.config.decoder == "conv" and self.architecture.kind == "text"
         super().learn_tasks()
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:

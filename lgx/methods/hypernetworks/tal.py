@@ -266,9 +266,8 @@ class TAL(HypernetMethod):
         Raises:
             UserError: If the ancestor cannot be read or does not fit, or a task has no embedding.
         """
-        config = self.config  # read before the tasks, so that a mistake in start is reported first
         super().setup(stage)
-        if config.task_width is not None:
+        if self.config.task_width is not None:
             for task in self.tasks:
                 self.task_embedding(task)
 

@@ -185,11 +185,6 @@ class SelectionRun:
         return Selection(self._measured("base_share"), str(self.about["routing"]), rise)
 
     @property
-    def probability(self) -> dict[str, list[float]]:
-        """Mean P(h^B|x) of every data set and layer."""
-        return self._measured("probability")
-
-    @property
     def base(self) -> dict[str, Tensor]:
         """The ancestor, without a head."""
         return {name.removeprefix(BASE): tensor for name, tensor in self.state.items() if name.startswith(BASE)}

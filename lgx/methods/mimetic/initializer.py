@@ -7,7 +7,6 @@ from timm.layers import build_sincos2d_pos_embed
 from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
-from lgx.architectures.axes import axes_of
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Initializer
@@ -70,20 +69,20 @@ class Mimetic(Initializer):
         tensors: dict[str, Tensor] = {}
         for layer in range(architecture.depth):
             name = f"{architecture.layers}{layer}.attn"
-            attention = model.blocks[layer].attn
-            tensors |= self._attention(f"{name}.", architecture, attention.num_heads, attention.head_dim)
+            tensors |= self._attention(f"{name}.", architecture.embed_dim, model.blocks[layer].attn)
         embedding = model.pos_embed
         if self.positions == "sinusoidal" and embedding is not None:
             tensors["pos_embed"] = _sinusoidal(architecture, tuple(embedding.shape))
         return tensors
 
-    def _attention(self, prefix: str, architecture: ViTArchitecture, heads: int, width: int) -> dict[str, Tensor]:
+    def _attention(self, prefix: str, width: int, attention: Any) -> dict[str, Tensor]:
         """The weights of one attention; queries, keys and values are one fused matrix or three."""
-        pairs = [factors(architecture.embed_dim, width, *self.of_queries) for _ in range(heads)]
+        heads, head = attention.num_heads, attention.head_dim
+        pairs = [factors(width, head, *self.of_queries) for _ in range(heads)]
         queries, keys = (torch.cat([pair[side] for pair in pairs]) for side in (0, 1))
-        values, projection = factors(architecture.embed_dim, heads * width, *self.of_values)
+        values, projection = factors(width, heads * head, *self.of_values)
         given = {f"{prefix}proj.weight": projection.T.contiguous()}
-        if _has(architecture, f"{prefix}qkv.weight"):
+        if getattr(attention, "qkv", None) is not None:
             return given | {f"{prefix}qkv.weight": torch.cat([queries, keys, values])}
         parts = {"q": queries, "k": keys, "v": values}
         return given | {f"{prefix}{part}_proj.weight": weight for part, weight in parts.items()}
@@ -109,14 +108,6 @@ def factors(width: int, rank: int, alpha: float, beta: float) -> tuple[Tensor, T
         return pair
     first, second = (torch.cat([each, torch.zeros(rank - width, width)]) for each in pair)
     return first, second
-
-
-def _has(architecture: ViTArchitecture, name: str) -> bool:
-    try:
-        axes_of(architecture, name)
-    except UserError:
-        return False
-    return True
 
 
 def _sinusoidal(architecture: ViTArchitecture, shape: tuple[int, ...]) -> Tensor:

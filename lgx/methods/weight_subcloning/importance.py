@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
-from lgx.architectures.axes import Axis, axes_of
+from lgx.architectures.axes import axes_of
 
 STREAM = ("embed", "")
 """Key of the residual stream."""
@@ -93,8 +93,10 @@ def _recorded(model: nn.Module, architecture: ViTArchitecture) -> Iterator[dict[
     blocks: Any = model.blocks
     hooks = [block.register_forward_pre_hook(_recorder(seen, STREAM)) for block in blocks]
     hooks.append(blocks[-1].register_forward_hook(lambda _m, _i, output: seen[STREAM].append(output)))
-    for key, name in readers(model, architecture).items():
-        hooks.append(model.get_submodule(name).register_forward_pre_hook(_recorder(seen, key)))
+    for name, module in model.named_modules():  # the layers that read the heads of an attention or an MLP's neurons
+        axis = axes_of(architecture, f"{name}.weight")[1] if isinstance(module, nn.Linear) else None
+        if axis is not None and axis.kind in ("heads", "hidden"):
+            hooks.append(module.register_forward_pre_hook(_recorder(seen, (axis.kind, axis.owner))))
     try:
         yield seen
     finally:
@@ -110,14 +112,3 @@ def _recorder(
         seen.setdefault(key, []).append(inputs[0])
 
     return record
-
-
-def readers(model: nn.Module, architecture: ViTArchitecture) -> dict[tuple[str, str], str]:
-    """The linear layer that reads the heads of each attention and the neurons of each MLP, by (kind, owner)."""
-    found: dict[tuple[str, str], str] = {}
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Linear):
-            axis: Axis | None = axes_of(architecture, f"{name}.weight")[1]
-            if axis is not None and axis.kind in ("heads", "hidden"):
-                found[axis.kind, axis.owner] = name
-    return found

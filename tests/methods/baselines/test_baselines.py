@@ -43,21 +43,9 @@ def test_weight_selection_at_full_size_is_the_ancestor(ancestor_file):
     assert all(torch.equal(v, model.state_dict()[k]) for k, v in Learngene.load(ancestor_file).tensors.items())
 
 
-def test_an_ancestor_that_does_not_fit_is_refused(ancestor_file, sws_file):
-    with pytest.raises(UserError, match="choose the same depth"):
-        initialize(BIG.replace(depth=5), Pretrained(ancestor_file))
-    with pytest.raises(UserError, match="choose at most"):
-        initialize(BIG.replace(depth=7), WeightSelection(ancestor_file))
-    with pytest.raises(UserError, match="layers must be between 1 and 5"):
-        initialize(BIG.replace(depth=5), VanillaLG(ancestor_file, layers=6))
+def test_layers_of_a_learngene_are_no_ancestor(sws_file):
     with pytest.raises(UserError, match="not a whole network"):
         initialize(BIG, Pretrained(sws_file))
-
-
-@pytest.mark.parametrize("initializer", [Pretrained, VanillaLG])
-def test_layers_are_not_taken_for_another_number_of_heads(ancestor_file, initializer):
-    with pytest.raises(UserError, match="has 3 attention heads, the descendant 4; write num_heads=3"):
-        initialize(BIG.replace(num_heads=4), initializer(ancestor_file))
 
 
 def test_a_source_without_a_head_has_no_number_of_classes(tmp_path):

@@ -19,26 +19,16 @@ from lgx.components.teacher import Teacher
 from lgx.core.batch import Batch
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
+from lgx.errors import UserError
 from lgx.methods import Distill
 from lgx.methods.tleg.network import linearly_expanded
 from lgx.planning.configured import configure
 from lgx.planning.plan import plan_of
 from tests.support.command_line import ARCH, arguments, lgx
-from tests.support.runs import train_on
 
 FEATURES = "--model.guidance=features"
 UNLABELED = "--data.labels=false"
 TINY = ViTArchitecture(2, 16, 2, patch_size=4, img_size=16, num_classes=3)
-
-
-@pytest.fixture(scope="session")
-def headless(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An ancestor without head, of another width and another patch size."""
-    torch.manual_seed(3)
-    path = tmp_path_factory.mktemp("headless") / "headless.learngene.safetensors"
-    architecture = ViTArchitecture(3, 24, 3, patch_size=2, img_size=16, num_classes=0)
-    Learngene("ancestor", architecture, dict(architecture.build().state_dict())).save(path)
-    return str(path)
 
 
 @pytest.fixture
@@ -190,15 +180,8 @@ def test_labels_and_features_are_learned_together_and_a_test_does_not_need_the_a
 
 
 def test_a_resumed_run_ends_with_the_same_projection_bit_for_bit(fit, headless, tmp_path):
-    options = (
-        "TLEG",
-        "--name=r",
-        FEATURES,
-        UNLABELED,
-        f"--model.ancestor={headless}",
-        "--model.drop_path_rate=0.2",
-        "--model.scheduler=null",
-    )
+    options = ("TLEG", "--name=r", FEATURES, UNLABELED, f"--model.ancestor={headless}")
+    options += ("--model.drop_path_rate=0.2", "--model.scheduler=null")
     whole = fit(*options, "--trainer.max_epochs=2", "--experiment=whole")
     assert whole.code == 0, whole.err
     assert fit(*options).code == 0
@@ -242,37 +225,7 @@ def test_a_plan_of_logits_without_labels_needs_no_ancestor_file(images, tmp_path
     assert any("1000 classes" in note for note in plan.notes)
 
 
-@pytest.mark.slow
-def test_two_processes_train_the_same_as_one(images, headless, tmp_path):
-    given = (FEATURES, UNLABELED, f"--model.ancestor={headless}", "--model.stages=[2,2]")
-    one = torch.load(train_on(1, images, tmp_path, 16, "SWS", given) / "rank0.pt")
-    folder = train_on(2, images, tmp_path, 8, "SWS", given)
-    first, second = torch.load(folder / "rank0.pt"), torch.load(folder / "rank1.pt")
-    for name, tensor in one.items():
-        assert torch.equal(first[name], second[name]), name
-        assert_close(first[name], tensor, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "words"),
-    [
-        ("Finetune", [UNLABELED], ("no labels", "Finetune", "ImageFolderData")),
-        ("SWS", [UNLABELED], ("no labels", "SWS")),
-        ("GHN3", [UNLABELED, "--model.architectures=ViTs-1K"], ("",)),
-        ("SWS", [FEATURES], ("model.guidance", "give model.ancestor")),
-        ("SWS", [UNLABELED, "--model.ancestor={headless}"], ("model.guidance", "has none", "choose features")),
-        ("SWS", [UNLABELED, FEATURES, "--model.ancestor={headless}", "--model.mixup=0.5"], ("mix labels",)),
-    ],
-)
-def test_what_needs_labels_or_an_ancestor_says_so(fit, headless, model, options, words):
-    result = fit(model, *(option.replace("{headless}", headless) for option in options))
-    assert result.code == 2
-    assert all(word in result.sentence for word in words), result.err
-
-
 def test_text_has_no_patches_to_compare():
-    from lgx.errors import UserError
-
     with pytest.raises(UserError, match="leave it at logits for text"):
         Distill(ancestor="x", guidance="features", arch="2-GPT2", kind="text", optimizer=torch.optim.AdamW)
 

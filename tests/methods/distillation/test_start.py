@@ -136,26 +136,6 @@ def test_a_resumed_run_does_not_read_the_start_again(fit, ancestor, tmp_path, mo
     assert "model.start was middle, is random" in changed.sentence
 
 
-@pytest.mark.parametrize(
-    ("model", "options", "words"),
-    [
-        ("SWS", ["--model.start=mean"], ("model.start: mean", "give model.ancestor")),
-        ("TLEG", ["--model.start=mean", "--model.ancestor=x.safetensors"], ("start", "mean", "random", "fit")),
-        ("SWS", ["--untrained", "--model.start=mean", "--model.stages=[2]", "--model.ancestor={big}",
-                 "--model.arch=embed_dim=48,num_heads=3,patch_size=4,img_size=16"],
-         ("must not be wider", "48 of embed_dim", "the source 24")),
-        ("SWS", ["--untrained", "--model.start=mean", "--model.stages=[2]", "--model.ancestor={big}",
-                 "--model.arch=embed_dim=24,num_heads=4,patch_size=4,img_size=16"],
-         ("model.start", "num_heads=3", "num_heads=4", "num_heads where the width is the same")),
-    ],
-)  # fmt: skip
-def test_a_start_that_the_ancestor_cannot_give_is_refused(fit, ancestor_file, model, options, words):
-    given = [option.replace("{big}", ancestor_file) for option in options]
-    result = fit(model, *given, command="test" if "--untrained" in given else "fit")
-    assert result.code == 2
-    assert all(word in result.err for word in words), result.err
-
-
 def test_images_are_normalized_as_the_ancestor_reads_them_also_after_a_resume(fit, ancestor_file, tmp_path):
     arch = "depth=6,embed_dim=24,num_heads=3,patch_size=4,img_size=16"
     options = ("Distill", "--name=n", "--model.start=middle", f"--model.ancestor={ancestor_file}")

@@ -277,12 +277,6 @@ def test_the_mean_score_is_over_the_tasks_that_were_evaluated(tasks, stage1, emb
     assert learngene.metrics["val/acc"] == pytest.approx(mean)
 
 
-def test_labels_of_different_numbers_of_classes_are_not_mixed(tasks, embeddings, tmp_path):
-    result = lgx(*stage2({**tasks, "second": "pocket_digits"}, tmp_path, "--model.mixup=0.2", "--name=mixed"))
-    assert result.code == 2
-    assert "mix labels of one number of classes, but the tasks have 3 and 10" in result.sentence
-
-
 def test_loss_weights_follow_the_task_sizes_and_have_mean_one():
     method = TAL(arch="depth=2,embed_dim=16,num_heads=2,img_size=16", optimizer=torch.optim.SGD,
                  loss_temperature=2.0, set_size=2, panel=tuple(PANEL))  # fmt: skip
@@ -304,39 +298,35 @@ def test_loss_weights_follow_the_task_sizes_and_have_mean_one():
         (["--model.freeze_encoder=true"], ("model.freeze_encoder", "model.start")),
         (["--model.label=a b"], ("model.label", "letters")),
         (["--model.guidance=logits", "--model.ancestor={ancestor}"], ("model.guidance", "several tasks")),
+        (["--model.mixup=0.2", "--data.tasks=[{first},pocket_digits]"], ("mix labels of one", "tasks have 3 and 10")),
     ],
-    ids=["lacking", "missing", "start", "conv", "alpha", "temperature", "freeze", "label", "logits"],
+    ids=["lacking", "missing", "start", "conv", "alpha", "temperature", "freeze", "label", "logits", "mixed"],
 )
 def test_mistakes_end_with_one_sentence(tasks, embeddings, ancestor, tmp_path, options, words):
     known = TaskEmbeddings.load(embeddings)
     lacking = tmp_path / "lacking.safetensors"
     TaskEmbeddings({"first": known.tensors["first"]}, known.ancestor).save(lacking)
     fill = {"lacking": lacking, "embeddings": embeddings, "ancestor": ancestor / "best.learngene.safetensors"}
+    fill["first"] = tasks["first"]
     result = lgx(*stage2(tasks, tmp_path, "--name=m", *(option.format(**fill) for option in options)))
     assert result.code == 2
     assert all(word in result.sentence for word in words), result.sentence
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("stage", "options", "words"),
     [
-        ([], ("name the task", "first, second")),
-        (["--task", "third"], ("no embedding of task third", "first, second")),
+        ("tuned", [], ("name the task", "first, second")),
+        ("tuned", ["--task", "third"], ("no embedding of task third", "first, second")),
+        ("stage1", ["--task", "first"], ("takes no task embedding",)),
     ],
-    ids=["none", "unknown"],
 )
-def test_init_requires_a_task_of_the_hypernetwork(tuned, tmp_path, options, words):
-    given = ["--source", tuned / "best.learngene.safetensors", "--arch", "3-Tiny", "--out", tmp_path / "o"]
+def test_init_requires_a_task_of_the_hypernetwork(request, tmp_path, stage, options, words):
+    source = request.getfixturevalue(stage) / "best.learngene.safetensors"
+    given = ["--source", source, "--arch", "3-Tiny", "--out", tmp_path / "o"]
     result = lgx("init", *given, *options)
     assert result.code == 2
     assert all(word in result.sentence for word in words), result.sentence
-
-
-def test_init_refuses_a_task_for_a_hypernetwork_without_tasks(stage1, tmp_path):
-    given = ["--source", stage1 / "best.learngene.safetensors", "--arch", "3-Tiny", "--out", tmp_path / "o"]
-    result = lgx("init", *given, "--task", "first")
-    assert result.code == 2
-    assert "takes no task embedding" in result.sentence
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ from torch.testing import assert_close
 
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods.net2net.initializer import Net2Net, copied_layers
 from tests.support.command_line import lgx
@@ -59,19 +58,6 @@ def test_a_width_between_keeps_the_function_about(source):
     between = initialize(SMALL.replace(embed_dim=24, num_heads=3), Net2Net(source))
     assert "about that of the source" in between.describe()
     assert "function  that of the source" in initialize(SMALL, Net2Net(source)).describe()
-
-
-@pytest.mark.parametrize(
-    ("sizes", "words"),
-    [
-        (dict(depth=1), "must not be shallower"),
-        (dict(embed_dim=8, num_heads=1), "must not be narrower"),
-        (dict(embed_dim=32), "heads have width 8, the descendant's 16"),
-    ],
-)
-def test_what_growth_cannot_give_is_refused(source, sizes, words):
-    with pytest.raises(UserError, match=words):
-        initialize(SMALL.replace(**sizes), Net2Net(source))
 
 
 @settings(deadline=None)

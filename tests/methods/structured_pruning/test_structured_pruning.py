@@ -71,19 +71,6 @@ def test_the_mlp_alone_can_be_pruned(source):
     assert_close(pruned["blocks.0.norm1.weight"], state["blocks.0.norm1.weight"])
 
 
-@pytest.mark.parametrize(
-    ("sizes", "words"),
-    [
-        (dict(depth=5), "choose at most"),
-        (dict(embed_dim=48, num_heads=6), "choose the embed_dim"),
-        (dict(embed_dim=12), "choose num_heads"),
-    ],
-)
-def test_what_pruning_cannot_give_is_refused(source, sizes, words):
-    with pytest.raises(UserError, match=words):
-        initialize(WIDE.replace(**sizes), StructuredPruning(source[0]))
-
-
 def test_without_the_library_one_sentence_says_what_to_install(source, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_pruning", None)
     with pytest.raises(UserError, match=r"pip install 'lgx\[pruning\]'"):

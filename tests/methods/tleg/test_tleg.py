@@ -17,11 +17,9 @@ from lgx.initialization import initialize
 from lgx.methods import LinearExpansion
 from lgx.methods.initializers import initializer_for
 from lgx.methods.tleg.network import linearly_expanded
-from tests.support.command_line import ARCH, arguments, lgx
-from tests.support.runs import kill_and_resume, last_checkpoint, train_on
+from tests.support.command_line import ARCH, lgx
 
 AUX = ViTArchitecture(4, 24, 3, patch_size=4, img_size=16, num_classes=5)
-STOCHASTIC = ["--trainer.max_epochs=3", "--save_every=1", "--data.batch_size=8", "--model.drop_path_rate=0.2"]
 
 
 @pytest.fixture
@@ -152,36 +150,6 @@ def test_a_run_leaves_a_learngene_of_two_layers(fit, ancestor, tmp_path):
     assert written.code == 0, written.err
     config = json.loads((tmp_path / "like/config.json").read_text())
     assert (config["num_classes"], config["label_names"]) == (3, ["circle", "square", "stripe"])
-
-
-@pytest.mark.parametrize(
-    ("arch", "sentence"),
-    [("depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16", "but TLEG learns two"),
-     ("stages=2-2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", "leave out stages")],
-)  # fmt: skip
-def test_an_impossible_auxiliary_net_is_refused(fit, arch, sentence):
-    result = fit("TLEG", f"--model.arch={arch}")
-    assert result.code == 2
-    assert sentence in result.sentence
-
-
-@pytest.mark.slow
-def test_a_killed_run_resumes_bit_for_bit(images, tmp_path):
-    whole = tmp_path / "whole"
-    assert lgx(*arguments("fit", "TLEG", images, whole, "--name=r", *STOCHASTIC)).code == 0
-    resumed = kill_and_resume(images, tmp_path / "runs", 8, "before_update", STOCHASTIC, "TLEG")
-    expected, found = last_checkpoint(whole / "test/r/seed0"), last_checkpoint(resumed)
-    assert all(torch.equal(v, found["state_dict"][k]) for k, v in expected["state_dict"].items())
-
-
-@pytest.mark.slow
-def test_two_processes_train_the_same_as_one(images, tmp_path):
-    one = torch.load(train_on(1, images, tmp_path, 16, "TLEG") / "rank0.pt")
-    folder = train_on(2, images, tmp_path, 8, "TLEG")
-    first, second = torch.load(folder / "rank0.pt"), torch.load(folder / "rank1.pt")
-    for name, tensor in one.items():
-        assert torch.equal(first[name], second[name]), name
-        assert_close(first[name], tensor, rtol=0, atol=1e-6)
 
 
 def test_its_two_layers_are_refused_as_a_whole_network(learngene_file):

@@ -12,7 +12,6 @@ from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
 from lgx.methods.wave.network import KINDS, FromTemplates, plain_parameters, templates_of, use_templates
 from tests.support.command_line import arguments, lgx
-from tests.support.runs import kill_and_resume, train_on
 
 SMALL = ViTArchitecture(3, 16, 2, patch_size=4, img_size=16, num_classes=5)
 NARROW = "--model.arch=depth=2,embed_dim=8,num_heads=1,patch_size=4,img_size=16"
@@ -104,41 +103,3 @@ def test_a_network_of_another_size_learns_scalers_for_frozen_templates(templates
     assert_close(FromTemplates(given.tensors["templates.attn.proj"])(scalers), matrix)
     started = fit("Finetune", NARROW, "--model.initializer=Pretrained", f"--model.initializer.source={file}")
     assert started.code == 0, started.err
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--model.size=5"], "do not tile a network of width 16 with hidden width 64"),
-        (["--model.number=0"], "number"),
-        (["--model.arch=stages=2-2,embed_dim=16,num_heads=2,patch_size=4,img_size=16"], "leave out stages"),
-        (["--model.templates={ancestor}"], "has no templates for attn.qkv"),
-        (["--model.templates=absent.learngene.safetensors"], "no such file"),
-    ],
-)
-def test_wrong_options_end_with_one_sentence(fit, ancestor, options, words):
-    filled = [option.format(ancestor=ancestor / f"best{SUFFIX}") for option in options]
-    result = fit("WAVE", *filled, "--name=wrong")
-    assert result.code == 2
-    assert words in result.sentence
-
-
-@pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_result(images, tmp_path):
-    options = ["--model.number=2", "--model.size=8", "--trainer.max_epochs=3", "--save_every=1", "--data.batch_size=8"]
-    assert lgx(*arguments("fit", "WAVE", images, tmp_path / "whole", "--name=r", *options)).code == 0
-    resumed = kill_and_resume(images, tmp_path / "runs", 8, "before_update", options, "WAVE")
-    expected, found = (
-        Learngene.load(run / f"best{SUFFIX}").tensors for run in (tmp_path / "whole/test/r/seed0", resumed)
-    )
-    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
-
-
-@pytest.mark.slow
-def test_two_processes_with_half_the_batch_equal_one_with_the_whole(images, tmp_path):
-    own = ("--model.number=2", "--model.size=8")
-    one = torch.load(train_on(1, images, tmp_path, 16, "WAVE", own) / "rank0.pt")
-    folder = train_on(2, images, tmp_path, 8, "WAVE", own)
-    for rank in (0, 1):
-        for name, tensor in torch.load(folder / f"rank{rank}.pt").items():
-            assert_close(tensor, one[name], atol=1e-6, rtol=1e-5, msg=name)

@@ -128,20 +128,6 @@ def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
     assert torch.equal(state["blocks.0.attn.qkv.bias"], source)
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"depth": 6}, "the descendant has 6 layers, but .* only 5"),
-        ({"embed_dim": 32, "num_heads": 2}, "must not be wider, but has 32 of embed_dim, the source 24"),
-        ({"num_heads": 2}, "it must not have more heads or wider ones"),
-        ({"mlp_ratio": 3.0}, "must not be wider, but has 72 of hidden neurons"),
-    ],
-)
-def test_a_larger_descendant_is_refused(sparse, change, sentence):
-    with pytest.raises(UserError, match=sentence):
-        initialize(WIDE.replace(**change), WeightSubcloning(sparse))
-
-
 def test_wrong_options_are_refused_in_a_sentence(sparse, tmp_path):
     (tmp_path / "empty").mkdir()
     for options, sentence in [

@@ -1,0 +1,38 @@
+"""Options of auxiliary nets that contradict each other, the images or the ancestor end a run with one sentence."""
+
+import pytest
+
+ARCH = "embed_dim=16,num_heads=2,patch_size=4,img_size=16"
+FEATURES, UNLABELED = "--model.guidance=features", "--data.labels=false"
+MEAN = ["--untrained", "--model.start=mean", "--model.stages=[2]", "--model.ancestor={big}"]
+WRONG = [
+    ("TLEG", [f"--model.arch=depth=1,{ARCH}"], ["but TLEG learns two"]),
+    ("TLEG", [f"--model.arch=stages=2-2,{ARCH}"], ["leave out stages"]),
+    ("TLEG", ["--model.start=mean", "--model.ancestor=x.safetensors"], ["start", "mean", "random", "fit"]),
+    ("WAVE", ["--model.size=5"], ["do not tile a network of width 16 with hidden width 64"]),
+    ("WAVE", ["--model.number=0"], ["number"]),
+    ("WAVE", [f"--model.arch=stages=2-2,{ARCH}"], ["leave out stages"]),
+    ("WAVE", ["--model.templates={ancestor}"], ["has no templates for attn.qkv"]),
+    ("WAVE", ["--model.templates=absent.learngene.safetensors"], ["no such file"]),
+    ("SWS", ["--model.start=mean"], ["model.start: mean", "give model.ancestor"]),
+    ("SWS", [*MEAN, "--model.arch=embed_dim=48,num_heads=3,patch_size=4,img_size=16"],
+     ["must not be wider", "48 of embed_dim", "the source 24"]),
+    ("SWS", [*MEAN, "--model.arch=embed_dim=24,num_heads=4,patch_size=4,img_size=16"],
+     ["model.start", "num_heads=3", "num_heads=4", "num_heads where the width is the same"]),
+    ("Finetune", [UNLABELED], ["no labels", "Finetune", "ImageFolderData"]),
+    ("SWS", [UNLABELED], ["no labels", "SWS"]),
+    ("GHN3", [UNLABELED], ["no labels", "GHN3"]),
+    ("TAL", [UNLABELED], ["no labels", "TAL"]),
+    ("SWS", [FEATURES], ["model.guidance", "give model.ancestor"]),
+    ("SWS", [UNLABELED, "--model.ancestor={headless}"], ["model.guidance", "has none", "choose features"]),
+    ("SWS", [UNLABELED, FEATURES, "--model.ancestor={headless}", "--model.mixup=0.5"], ["mix labels"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "options", "words"), WRONG)
+def test_wrong_options_end_with_one_sentence(fit, ancestor, ancestor_file, headless, model, options, words):
+    files = {"ancestor": ancestor / "best.learngene.safetensors", "big": ancestor_file, "headless": headless}
+    given = [option.format(**files) for option in options]
+    result = fit(model, *given, "--name=wrong", command="test" if "--untrained" in given else "fit")
+    assert result.code == 2
+    assert all(word in result.sentence for word in words), result.err
