@@ -10,7 +10,9 @@ from typing import Literal
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from lgx.errors import UserError
 
@@ -131,18 +133,13 @@ class GraphBatch:
         """
         if not graphs:
             raise UserError("a hypernetwork needs at least one architecture, got an empty list")
-        count, most = len(graphs), max(len(graph.nodes) for graph in graphs)
-        ops = torch.zeros(count, most, dtype=torch.long)
-        shapes = torch.zeros(count, most, 4, dtype=torch.long)
-        distances = torch.zeros(count, most, most, dtype=torch.long)
-        mask = torch.zeros(count, most, dtype=torch.bool)
-        for g, graph in enumerate(graphs):
-            n = len(graph.nodes)
-            ops[g, :n] = graph.ops
-            shapes[g, :n] = torch.tensor([_four_sizes(node.shape) for node in graph.nodes])
-            distances[g, :n, :n] = graph.distances
-            mask[g, :n] = True
-        return cls(ops, shapes, distances, mask)
+        most = max(len(graph.nodes) for graph in graphs)
+        shapes = [torch.tensor([_four_sizes(node.shape) for node in graph.nodes]) for graph in graphs]
+        missing = [most - len(graph.nodes) for graph in graphs]
+        distances = [F.pad(graph.distances.long(), (0, n, 0, n)) for graph, n in zip(graphs, missing, strict=True)]
+        masks = [torch.ones(len(graph.nodes), dtype=torch.bool) for graph in graphs]
+        ops, sizes, mask = (pad_sequence(part, True) for part in ([graph.ops for graph in graphs], shapes, masks))
+        return cls(ops, sizes, torch.stack(distances), mask)
 
     def to(self, device: torch.device) -> "GraphBatch":
         """Copy the batch to a device."""

@@ -63,26 +63,6 @@ def test_an_exported_network_gives_the_same_logits_in_plain_timm_and_when_it_is_
         torch.testing.assert_close(network.model(_images()), expected, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("family", EACH)
-def test_a_descendant_of_another_image_size_takes_all_weights_and_resampled_positions(
-    family: str, tmp_path: Path
-) -> None:
-    source = tiny(family)
-    model = _random(source)
-    write_descendant(tmp_path / "source", model, source, (0.5,) * 3, (0.5,) * 3)
-    start = initialize(tiny(family, img_size=32), Pretrained(str(tmp_path / "source")))
-    assert not start.random
-    state = model.state_dict()
-    for name, tensor in start.model.state_dict().items():
-        if name != "pos_embed":
-            assert torch.equal(tensor, state[name]), name
-    if "pos_embed" in state:
-        given = start.model.state_dict()["pos_embed"]
-        prefix = given.shape[1] - 16
-        assert torch.equal(given[:, :prefix], state["pos_embed"][:, :prefix])
-    assert torch.isfinite(start.model.eval()(_images(32))).all()
-
-
 @pytest.mark.parametrize("family", [each for each in EACH if each != "deit_distilled"])
 def test_a_segmentation_network_takes_the_weights_of_a_classifier_but_its_head_and_pooling(
     family: str, tmp_path: Path

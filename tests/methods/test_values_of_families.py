@@ -66,31 +66,37 @@ def test_weight_selection_takes_the_same_elements_in_every_family(source, change
     assert start.model.eval()(torch.randn(1, 3, 32, 32)).isfinite().all()
 
 
-@pytest.mark.parametrize("initializer", [Pretrained, WeightSelection])
-def test_prefix_tokens_keep_their_positions_at_another_image_size_and_a_new_head_is_random(source, initializer):
+@pytest.mark.parametrize(
+    ("initializer", "size", "head"), [(Pretrained, 16, "new"), (WeightSelection, 16, "new"), (Pretrained, 48, "keep")]
+)
+def test_prefix_tokens_keep_their_positions_at_another_image_size_and_a_new_head_is_random(
+    source, initializer, size, head
+):
     path, tensors, architecture = source
-    start = initialize(architecture.replace(img_size=16, num_classes=3), initializer(path), head="new")
-    state = start.model.state_dict()
+    classes, grid = (3, size // 8) if head == "new" else (5, size // 8)
+    start = initialize(architecture.replace(img_size=size, num_classes=classes), initializer(path), head=head)
+    state, renewed = start.model.state_dict(), HEADS if head == "new" else ()
     if "pos_embed" in tensors:
         prefix = tensors["pos_embed"].shape[1] - 16
         assert torch.equal(state["pos_embed"][:, :prefix], tensors["pos_embed"][:, :prefix])
-        resampled = resample_abs_pos_embed(tensors["pos_embed"], [2, 2], num_prefix_tokens=prefix)
+        resampled = resample_abs_pos_embed(tensors["pos_embed"], [grid, grid], num_prefix_tokens=prefix)
         torch.testing.assert_close(state["pos_embed"], resampled)
-        assert state["pos_embed"].shape[1] == prefix + 4
-    assert set(start.random) == {name for name in state if name.startswith(HEADS)}
-    others = [name for name in state if name != "pos_embed" and not name.startswith(HEADS)]
+        assert state["pos_embed"].shape[1] == prefix + grid**2
+    assert set(start.random) == {name for name in state if name.startswith(renewed)}
+    others = [name for name in state if name != "pos_embed" and not name.startswith(renewed)]
     assert [name for name in others if not torch.equal(state[name], tensors[name])] == []
-    assert start.model.eval()(torch.randn(1, 3, 16, 16)).shape == (1, 3)
+    assert start.model.eval()(torch.randn(1, 3, size, size)).shape == (1, classes)
 
 
-def test_vanilla_lg_takes_the_last_layers_alone(source):
+@pytest.mark.parametrize(("position", "places"), [("front", (0, 1)), ("back", (1, 2))])
+def test_vanilla_lg_takes_the_last_layers_alone(source, position, places):
     path, tensors, architecture = source
-    start = initialize(architecture.replace(depth=3, img_size=16), VanillaLG(path, layers=2), head="new")
+    start = initialize(architecture.replace(depth=3, img_size=16), VanillaLG(path, 2, position))
     state = start.model.state_dict()
-    assert {name.split(".")[1] for name in start.taken} == {"1", "2"}
+    assert {tuple(name.split(".")[:2]) for name in start.taken} == {("blocks", str(place)) for place in places}
     for name in start.taken:
-        _, layer, rest = name.split(".", 2)
-        assert torch.equal(state[name], tensors[f"blocks.{int(layer) + 1}.{rest}"])
+        _, place, rest = name.split(".", 2)
+        assert torch.equal(state[name], tensors[f"blocks.{2 + places.index(int(place))}.{rest}"])
 
 
 @pytest.mark.skipif(not DEIT_TINY.exists(), reason=f"needs the weights of DeiT-Tiny at {DEIT_TINY}")

@@ -1,7 +1,6 @@
 """Weight subcloning: the start."""
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from math import sqrt
 from typing import Any, Literal
@@ -38,7 +37,7 @@ def largest(importance: Tensor, count: int) -> list[int]:
 
 
 @torch.no_grad()
-def without_the_least_change(model: nn.Module, images: Tensor, depth: int) -> list[int]:
+def without_the_least_change(model: Any, images: Tensor, depth: int) -> list[int]:
     """Drop one layer after the other, each time the one whose absence changes the network's features least.
 
     Ours. Features are those that precede the head; the change is one minus the cosine similarity with those of the
@@ -54,7 +53,7 @@ def without_the_least_change(model: nn.Module, images: Tensor, depth: int) -> li
     Returns:
         Indices of the kept layers, increasing.
     """
-    kept, images = list(range(len(_blocks(model)))), images[:: -(-len(images) // MOST_IMAGES)]
+    kept, images = list(range(len(model.blocks))), images[:: -(-len(images) // MOST_IMAGES)]
     whole = _features(model, images, kept)
     while len(kept) > depth:
         changes = [
@@ -65,27 +64,16 @@ def without_the_least_change(model: nn.Module, images: Tensor, depth: int) -> li
     return kept
 
 
-def _blocks(model: nn.Module) -> Any:
-    return model.blocks
-
-
 def _features(model: Any, images: Tensor, layers: Sequence[int]) -> Tensor:
     """Features (B, D) of images (B, C, H, W) before the head, with these layers alone."""
-    with _only(model, layers):
-        features: Tensor = model.forward_head(model.forward_features(images), pre_logits=True)
-    return features
-
-
-@contextmanager
-def _only(model: Any, layers: Sequence[int]) -> Iterator[None]:
-    """Run the network with some of its layers."""
     whole = model.blocks
     chosen = [whole[layer] for layer in layers]
     model.blocks = nn.ModuleList(chosen) if isinstance(whole, nn.ModuleList) else nn.Sequential(*chosen)
     try:
-        yield
+        features: Tensor = model.forward_head(model.forward_features(images), pre_logits=True)
     finally:
         model.blocks = whole
+    return features
 
 
 class WeightSubcloning(FromSource):

@@ -7,7 +7,7 @@ import torch
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from lgx.initialization import initialize
-from lgx.methods import Pretrained, RandomStart, VanillaLG, WeightSelection
+from lgx.methods import Pretrained, RandomStart, WeightSelection
 from lgx.methods.initializers import initializer_for
 from tests.support.untrained_learngenes import BIG
 
@@ -19,16 +19,6 @@ def test_random_start_is_timms_own():
     start = initialize(BIG, RandomStart())
     assert start.taken == ()
     assert all(torch.equal(expected[k], v) for k, v in start.model.state_dict().items())
-
-
-@pytest.mark.parametrize(("position", "places"), [("front", (0, 1)), ("back", (3, 4))])
-def test_vanilla_lg_takes_only_the_last_layers(ancestor_file, position, places):
-    start = initialize(BIG.replace(depth=5), VanillaLG(ancestor_file, layers=2, position=position))
-    source = Learngene.load(ancestor_file).tensors
-    for place, layer in zip(places, (4, 5), strict=True):
-        assert torch.equal(start.model.blocks[place].mlp.fc2.bias, source[f"blocks.{layer}.mlp.fc2.bias"])
-    assert {int(name.split(".")[1]) for name in start.taken} == set(places)
-    assert "head.weight" in start.random
 
 
 def test_weight_selection_says_which_layers_it_took(ancestor_file):
