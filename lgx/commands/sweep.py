@@ -118,8 +118,7 @@ def run_pending(
     keep_rows(results, lambda row: Path(row.run).resolve() not in places)
     if jobs:
         executor = _executor(jobs_folder(sweep.runs_dir, sweep.experiment) / "submitit", how)
-        in_process = how.parallel == 1 and how.cluster == "local"
-        run_sweep(sweep, jobs, Pool(executor, Progress(len(jobs), shows_commands=in_process)), results, rows_of)
+        run_sweep(sweep, jobs, Pool(executor, Progress(len(jobs))), results, rows_of)
 
 
 def _executor(folder: Path, how: Execution) -> "Executor":

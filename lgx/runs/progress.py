@@ -1,6 +1,5 @@
 """Progress of jobs, in lines."""
 
-import shlex
 import time
 
 from lgx.runs.executors import Failure
@@ -12,21 +11,17 @@ class Progress:
 
     Args:
         total: Number of jobs.
-        shows_commands: Whether a job's command line is printed when it starts, before the job's own output.
     """
 
-    def __init__(self, total: int, shows_commands: bool = False) -> None:
-        self.total, self.shows_commands = total, shows_commands
+    def __init__(self, total: int) -> None:
+        self.total = total
         self.ended = self.failures = 0
         self._start_times: dict[str, float] = {}
 
     def started(self, job: Job) -> None:
         """A job was submitted."""
         self._start_times[job.folder] = time.monotonic()
-        if self.shows_commands:
-            print(f"\n[{self.ended + 1}/{self.total}] lgx {shlex.join(job.arguments)}", flush=True)
-        else:
-            self._print("started", job.name)
+        self._print("started", job.name)
 
     def waiting(self, job: Job) -> None:
         """A process of another command works on the run of a job."""

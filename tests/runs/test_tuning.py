@@ -1,7 +1,5 @@
 """A tuning study runs trials, keeps their scores, and prints the best options."""
 
-import sys
-
 import pytest
 import yaml
 
@@ -208,10 +206,6 @@ def test_a_malformed_tuning_file_is_explained(tuning_file, change, words):
     assert words in result.sentence
 
 
-def test_wrong_options_and_a_missing_optuna_are_explained(tuning_file, monkeypatch, tmp_path):
+def test_wrong_options_are_explained(tuning_file, tmp_path):
     assert "parallel: expected a whole number of at least 1" in lgx("tune", tuning_file(), "--parallel", 0).sentence
     assert "no such file" in lgx("tune", tmp_path / "no.yaml").sentence
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    monkeypatch.delitem(sys.modules, "lgx.runs.study")
-    result = lgx("tune", tuning_file())
-    assert result.sentence == "lgx tune: tuning: needs optuna, which is not installed; pip install 'lgx[sweep]'"
