@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
 from lgx.artifacts.checkpoints import load_checkpoint
 from tests.support.command_line import arguments, lgx, python
 
@@ -11,6 +13,13 @@ EXACT = ["--trainer.max_epochs=2", "--data.augment=crop_flip", "--model.optimize
 
 def last_checkpoint(run: Path) -> dict[str, Any]:
     return load_checkpoint(run / "checkpoints" / "last.ckpt")
+
+
+def curves(run: Path) -> dict[str, list[tuple[int, float]]]:
+    """Tag -> step and value of every point in the event files of a run."""
+    events = EventAccumulator(str(run))
+    events.Reload()
+    return {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
 
 
 def kill_and_resume(

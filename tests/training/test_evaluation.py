@@ -2,17 +2,9 @@
 
 import json
 
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
 from lgx.core.rows import read_rows
 from tests.support.command_line import lgx
-
-
-def curves(run):
-    """Tag -> (step, value) of every point."""
-    events = EventAccumulator(str(run))
-    events.Reload()
-    return {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+from tests.support.runs import curves
 
 
 def test_predictions_name_the_right_images_in_any_order_of_loading(fit, ancestor, images, tmp_path):

@@ -1,7 +1,8 @@
 """Distillation trains on labels and on the logits of the teacher."""
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from tests.support.runs import curves
 
 
 def test_distillation_reports_its_parts(fit, ancestor, tmp_path):
@@ -10,11 +11,10 @@ def test_distillation_reports_its_parts(fit, ancestor, tmp_path):
         "--trainer.log_every_n_steps=1",
     )  # fmt: skip
     assert result.code == 0, result.err
-    events = EventAccumulator(str(tmp_path / "runs/test/d/seed0"))
-    events.Reload()
+    found = curves(tmp_path / "runs/test/d/seed0")
     loss, labels, distilled = (
-        [e.value for e in events.Scalars(f"train/{name}")] for name in ("loss", "loss_labels", "loss_distillation")
+        [value for _, value in found[f"train/{name}"]] for name in ("loss", "loss_labels", "loss_distillation")
     )
     assert len(loss) == 3
     assert loss == pytest.approx([0.75 * a + 0.25 * b for a, b in zip(labels, distilled, strict=True)], rel=1e-5)
-    assert "val/acc" in events.Tags()["scalars"]
+    assert "val/acc" in found
