@@ -85,6 +85,8 @@ def explain(message: str, options: Sequence[str] = ()) -> str:
     if found := _UNKNOWN.match(message):
         name = found["typed"] or f"--{'.'.join(filter(None, (found['group'], found['name'])))}"
         return f"unknown option {name}{_suggest(name, options, '--help-all' if '--config' in options else '--help')}"
+    # Of an option that takes one or a list, the first problem is that of the class that was given.
+    message = re.sub(r"(?ms)^( *)(- Problem .*?)^\1- Problem .*?(?=^\1\S|^ *Given)", r"\1\2", message)
     keys = re.findall(r'Parser key "([^"]*)"', message)
     key = ".".join(key for key, _ in itertools.groupby(keys))  # each type that was tried names the key again
     if found := re.search(r"the following arguments are required: ([\w.]+(?:, [\w.]+)*)", message):
@@ -149,7 +151,7 @@ def _wrong_value(message: str) -> str | None:
         return f"expected {f'one of {found[1]}' if found[1] else found[2]}, got {found[3][:200]}"
     given = re.search(r"Given value: (.*?)(?:\. Got value: .*)?$", message, re.MULTILINE)
     if number := re.search(r"Not of type (Positive|NonNegative)Int: (?:.*'(.*)'|(\S+) does)?", message):
-        value = given[1][:200] if given else number[2] or number[3]
+        value = number[2] or number[3] or (given and given[1][:200])
         return f"expected a whole number of at least {int(number[1] == 'Positive')}, got {value}"
     if found := re.search(r"(class, but is abstract|not correspond to a subclass of (\w+))", message):
         named = given and re.search(r"(?:class_path\W+)?([\w.]+)", given[1])

@@ -43,6 +43,10 @@ MISTAKES = {
     "--model=subprocess.Popen": "importing subprocess.Popen is not allowed",
     "--model.optimizer=os.system": "model.optimizer: importing os.system is not allowed",
     "--trainer.logger=os.system": "trainer.logger: importing os.system is not allowed",
+    "--trainer.callbacks+=EarlyStopping --trainer.callbacks.patence=1": "did you mean --trainer.callbacks.patience?",
+    "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor=x --trainer.callbacks.patience=y": (
+        "trainer.callbacks.patience: expected int, got y"
+    ),
     "--test_end=maybe": "--test_end/--no_test_end: invalid _boolean_type value: 'maybe'",
     "--trainer.logger=WandbLogger --trainer.logger.offline=maybe": "trainer.logger.offline: expected bool, got maybe",
     "--trainer.max_epochs=abc": "trainer.max_epochs: expected int or null, got abc",

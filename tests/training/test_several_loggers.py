@@ -10,13 +10,11 @@ from lightning.pytorch.loggers import MLFlowLogger
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.training.folder_claim import check_claim
 from lgx.training.loggers import RunLoggers, RunPlace
 from tests.support.command_line import arguments, free_port, lgx
-from tests.support.images import write_images
 from tests.support.mlflow_server import served
-from tests.support.task_maps import EMBEDDINGS
+from tests.support.task_maps import tal_arguments, write_tasks
 from tests.support.wandb_runs import forget, points, read_run
 
 for library in ("wandb", "mlflow"):
@@ -43,12 +41,7 @@ def environment():
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Two tasks of three classes each, and their embeddings."""
-    root = tmp_path_factory.mktemp("tasks")
-    for task in ("circles", "dots"):
-        write_images(root / task, {"train": 18, "val": 6, "test": 6})
-    TaskEmbeddings({task: EMBEDDINGS[task] for task in ("circles", "dots")}).save(root / "e.safetensors")
-    return root
+    return write_tasks(tmp_path_factory.mktemp("tasks"))
 
 
 @pytest.fixture(scope="module")
@@ -70,15 +63,8 @@ def _train_resume_test(places, runs, *options):
 
 
 def _arguments(places, runs):
-    given = [word for word in arguments("fit", "TAL", places, runs) if not word.startswith("--data")]
-    return [
-        *given, "--data=MultiTask", f"--data.tasks=[{places / 'circles'},{places / 'dots'}]",
-        f"--data.root={places}", "--data.img_size=16", "--data.batch_size=6", "--data.steps_per_epoch=2",
-        "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.rank=4",
-        "--model.max_size=128", "--model.set_size=5", '--model.panel=["depth=2,embed_dim=16,num_heads=2"]',
-        f"--model.task_embeddings={places / 'e.safetensors'}", "--name=tal",
-        "--trainer.log_every_n_steps=1",
-    ]  # fmt: skip
+    embedded = f"--model.task_embeddings={places / 'e.safetensors'}"
+    return tal_arguments(places, runs, ["circles", "dots"], embedded, "--trainer.log_every_n_steps=1")
 
 
 def test_the_table_has_every_step_once(run):

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import torch
+from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 from torch.distributed.tensor import DTensor
@@ -120,14 +121,9 @@ class GradientNorms(Callback):
 
     Args:
         every_n_steps: Steps from one measurement to the next.
-
-    Raises:
-        UserError: If ``every_n_steps`` is less than 1.
     """
 
-    def __init__(self, every_n_steps: int = 50) -> None:
-        if every_n_steps < 1:
-            raise UserError(f"GradientNorms.every_n_steps: expected at least 1, got {every_n_steps}")
+    def __init__(self, every_n_steps: PositiveInt = 50) -> None:
         self.every_n_steps = every_n_steps
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

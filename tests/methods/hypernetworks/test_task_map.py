@@ -4,34 +4,25 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.figures import to_svg
 from lgx.core.rows import read_rows
 from lgx.methods.hypernetworks.task_map import embed_graphs, project, task_figure, task_map
-from tests.support.command_line import arguments, lgx
-from tests.support.images import write_images
-from tests.support.task_maps import BASE, CLASSES, EMBEDDINGS, FOUR, hypernet_of, points_and_words
+from tests.support.command_line import lgx
+from tests.support.task_maps import (
+    BASE,
+    CLASSES,
+    EMBEDDINGS,
+    FOUR,
+    hypernet_of,
+    points_and_words,
+    tal_arguments,
+    write_tasks,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Two tasks of three classes each, and their embeddings."""
-    root = tmp_path_factory.mktemp("tasks")
-    for task in ("circles", "dots"):
-        write_images(root / task, {"train": 18, "val": 6, "test": 6})
-    TaskEmbeddings({task: EMBEDDINGS[task] for task in ("circles", "dots")}).save(root / "e.safetensors")
-    return root
-
-
-def train(places, runs, tasks, *options):
-    args = [a for a in arguments("fit", "TAL", places, runs) if not a.startswith("--data")]
-    return lgx(
-        *args, "--data=MultiTask", f"--data.tasks=[{','.join(str(places / task) for task in tasks)}]",
-        f"--data.root={places}", "--data.img_size=16", "--data.batch_size=6", "--data.steps_per_epoch=2",
-        "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.rank=4",
-        "--model.max_size=128", "--model.set_size=5", '--model.panel=["depth=2,embed_dim=16,num_heads=2"]',
-        "--name=tal", *options,
-    )  # fmt: skip
+    return write_tasks(tmp_path_factory.mktemp("tasks"))
 
 
 def test_the_silhouette_is_one_for_tasks_far_apart_and_zero_for_shuffled_ones():
@@ -87,7 +78,7 @@ def test_the_figure_has_every_point_and_every_task():
 
 def test_a_run_maps_its_tasks_after_every_validation(places, tmp_path):
     task_option = f"--model.task_embeddings={places / 'e.safetensors'}"
-    result = train(places, tmp_path, ("circles", "dots"), task_option, "--trainer.max_epochs=2")
+    result = lgx(*tal_arguments(places, tmp_path, ("circles", "dots"), task_option, "--trainer.max_epochs=2"))
     assert result.code == 0, result.err
     run = tmp_path / "test/tal/seed0"
     count, words = points_and_words((run / "task_map.svg").read_text())
@@ -105,7 +96,8 @@ def test_a_run_maps_its_tasks_after_every_validation(places, tmp_path):
 
 def test_no_map_is_drawn_for_one_task_or_without_embeddings(places, tmp_path):
     task_option = f"--model.task_embeddings={places / 'e.safetensors'}"
-    assert train(places, tmp_path / "one", ("dots",), task_option).code == 0
-    assert train(places, tmp_path / "untold", ("circles", "dots")).code == 0
-    assert train(places, tmp_path / "dry", ("circles", "dots"), task_option, "--trainer.fast_dev_run=true").code == 0
+    both, dry = ("circles", "dots"), "--trainer.fast_dev_run=true"
+    assert lgx(*tal_arguments(places, tmp_path / "one", ("dots",), task_option)).code == 0
+    assert lgx(*tal_arguments(places, tmp_path / "untold", both)).code == 0
+    assert lgx(*tal_arguments(places, tmp_path / "dry", both, task_option, dry)).code == 0
     assert not list(tmp_path.rglob("task_map.svg"))
