@@ -7,12 +7,7 @@ import timm
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import (
-    ViTArchitecture,
-    architecture_from_dict,
-    parse_architecture,
-    parse_for_source,
-)
+from lgx.architectures import ViTArchitecture, architecture_from_dict, parse_architecture, parse_for_source
 from lgx.architectures.describing import describe_timm_model, describe_vit
 from lgx.architectures.forms import same_form
 from lgx.artifacts.export import write_descendant

@@ -20,11 +20,7 @@ OWN = f"--data.transforms={yaml.safe_dump(TRANSFORMS, default_flow_style=True, w
 
 @pytest.mark.parametrize(
     ("method", "options"),
-    [
-        ("TLEG", ["--model.drop_path_rate=0.2"]),
-        ("WAVE", TEMPLATES),
-        ("Ancestor", ["--data.augment=crop_flip", OWN]),
-    ],
+    [("TLEG", ["--model.drop_path_rate=0.2"]), ("WAVE", TEMPLATES), ("Ancestor", ["--data.augment=crop_flip", OWN])],
 )
 def test_a_killed_run_resumes_bit_for_bit(images, tmp_path, method, options):
     given = [*options, "--trainer.max_epochs=3", "--save_every=1", "--data.batch_size=8"]

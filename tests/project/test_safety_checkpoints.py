@@ -48,9 +48,7 @@ def test_hyper_parameters_of_a_checkpoint_are_not_instantiated(images, ancestor,
     }
     checkpoint["datamodule_hyper_parameters"] = checkpoint["hyper_parameters"]
     torch.save(checkpoint, tmp_path / "x.ckpt")
-    result = lgx(
-        *arguments("test", "Ancestor", images, tmp_path / "runs", f"--ckpt_path={tmp_path / 'x.ckpt'}"),
-    )
+    result = lgx(*arguments("test", "Ancestor", images, tmp_path / "runs", f"--ckpt_path={tmp_path / 'x.ckpt'}"))
     assert result.code == 0, result.err
     assert not evidence.exists()
 
@@ -129,11 +127,7 @@ def test_a_timm_folder_is_no_larger_than_its_weights(tmp_path):
     write_descendant(folder, SMALL.build(), SMALL)
     about = json.loads((folder / "config.json").read_text())
     started = time.perf_counter()
-    for changes in (
-        {"depth": 10**6},
-        {"embed_dim": 65_536},
-        {"num_classes": 10**9},
-    ):
+    for changes in ({"depth": 10**6}, {"embed_dim": 65_536}, {"num_classes": 10**9}):
         (folder / "config.json").write_text(json.dumps({**about, "model_args": {**about["model_args"], **changes}}))
         result = lgx("export", folder, "--out", tmp_path / "out")
         assert result.code == 2, changes

@@ -10,19 +10,7 @@ from lgx.components.features import FeatureProjection, Features, read_features
 from lgx.errors import UserError
 
 _PROJECTION = "projection."
-"""Where the trained network has its projection, which is no part of the learngene."""
-
-
-def add_projection(network: nn.Module, width: int, summary: int, patches: int) -> None:
-    """Give a network a projection to its ancestor's widths; what trains, saves or counts the network then has both.
-
-    Args:
-        network: A network of timm.
-        width: Width of its features, D.
-        summary: Width of the ancestor's summary.
-        patches: Width of the ancestor's patches.
-    """
-    network.projection = FeatureProjection(width, summary, patches)
+"""Where the trained network has its projection, so that it is trained and saved; it is no part of the learngene."""
 
 
 def stored_widths(state: Mapping[str, Tensor]) -> tuple[int, int]:

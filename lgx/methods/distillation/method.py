@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
-from lgx.components.features import feature_losses
+from lgx.components.features import FeatureProjection, feature_losses
 from lgx.components.losses import agreement_with, distillation_loss, multilabel_distillation_loss
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.core.batch import Batch
@@ -20,7 +20,6 @@ from lgx.methods.base import Method
 from lgx.methods.checks import check_option
 from lgx.methods.distillation import SPEC
 from lgx.methods.distillation.guidance import (
-    add_projection,
     classes_of,
     projected_features,
     stored_widths,
@@ -174,7 +173,7 @@ class Distill(Method):
                 # Lightning's averaging of weights asks for the network before setup.
                 self.teacher = Teacher.answering(cast(TeacherRequest, self.teacher_request()))
             if self.teacher is not None:
-                add_projection(network, self.architecture.embed_dim, *self.teacher.widths)
+                network.projection = FeatureProjection(self.architecture.embed_dim, *self.teacher.widths)
         return network
 
     def random_network(self) -> nn.Module:
@@ -252,5 +251,5 @@ class Distill(Method):
         """Take over how long the network was trained, and the size of a projection whose ancestor is not loaded."""
         super().on_load_checkpoint(checkpoint)
         if self.guidance == "features" and not hasattr(self.network, "projection"):
-            add_projection(self.network, self.architecture.embed_dim, *stored_widths(checkpoint["state_dict"]))
-            self.network.to(self.device)
+            widths = stored_widths(checkpoint["state_dict"])
+            self.network.projection = FeatureProjection(self.architecture.embed_dim, *widths).to(self.device)
