@@ -120,13 +120,14 @@ def _unknown_option_of_class(option: str, name: str, before: str, after: str) ->
         after: The message behind them, which names the class where it is an argument of another one.
     """
     inner = re.match(r"\. Got value: Namespace\(class_path='([\w.]+)'", after)
-    path = inner[1] if inner else re.findall(r"class_path '([\w.]+)'", before)[-1]
+    path = inner[1] if inner else ["", *re.findall(r"class_path '([\w.]+)'", before)][-1]
     module, _, owner = path.rpartition(".")
     kind = getattr(sys.modules.get(module), owner, None)  # jsonargparse has imported it; the message imports nothing
     names: list[str] = []
     if inspect.isclass(kind):
         names = ArgumentParser(exit_on_error=False).add_class_arguments(kind, fail_untyped=False, sub_configs=True)
-    return f"unknown option {option}.{name} of {owner}{_suggest(name, names, f'{option}.help {owner}', f'{option}.')}"
+    of, help = (f" of {owner}", f"{option}.help {owner}") if owner else ("", f"{option}.help")
+    return f"unknown option {option}.{name}{of}{_suggest(name, names, help, f'{option}.')}"
 
 
 def _wrong_class(message: str, key: str) -> str | None:

@@ -135,6 +135,7 @@ def test_a_mistake_in_a_file_is_named(images, tmp_path, text):
 def test_an_unknown_option_names_a_class_of_others_without_an_import():
     value = "Problem with given class_path 'evil.Own': Option 'x' is not accepted"
     assert explain(f'Parser key "model": {value}') == "unknown option --model.x of Own; see --model.help Own"
+    assert explain("Parser key \"a\": Option 'x' is not accepted") == "unknown option --a.x; see --a.help"
 
 
 @pytest.mark.parametrize("group", ["model", "data"])
