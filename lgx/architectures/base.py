@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from lgx.core.schema import shortened
+from lgx.core.schema import at_most, check_fields
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 
@@ -168,28 +168,13 @@ class Architecture(ABC):
     # -- what all families share --------------------------------------------------------------------------------
 
     def __post_init__(self) -> None:
-        for key, most in self.limits.items():
-            value = getattr(self, key)
-            if type(value) is not int:
-                raise UserError(f"architecture: {key} must be a whole number, got {shortened(value)}")
-            self.check_range(key, value, most)
+        check_fields(vars(self), {key: at_most(most, 1) for key, most in self.limits.items()}, "architecture")
         if self.embed_dim % self.num_heads:
             raise UserError(
                 f"architecture: num_heads {self.num_heads} does not divide embed_dim {self.embed_dim}; "
                 f"choose one that does"
             )
         self.check()
-
-    def check_range(self, key: str, value: float, most: float) -> None:
-        """Refuse a value that is not positive or exceeds ``most``.
-
-        Raises:
-            UserError: If it is out of range; NaN is refused.
-        """
-        if not value > 0:
-            raise UserError(f"architecture: {key} must be positive, got {value}")
-        if value > most:
-            raise UserError(f"architecture: {key} must be at most {most:,}, got {shortened(value)}")
 
     def check_task(self, task: Task, owner: str) -> None:
         """Refuse a task whose inputs (:meth:`check_inputs`) or number of classes differ from the network's.

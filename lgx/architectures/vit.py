@@ -1,6 +1,5 @@
 """The ViT family: vision transformers, plain or of another form, built with timm."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,12 +14,22 @@ from lgx.architectures.forms import ViTNetwork, build_form, meta_network, parse_
 from lgx.architectures.meta_device import building_on
 from lgx.architectures.registry import name_of, register_family
 from lgx.architectures.vit_model import SegmentationViT, grid_of, segmenting, share_stages, without_pooling
-from lgx.core.schema import CLASSES, shortened
+from lgx.core.schema import CLASSES, Field, at_most, check_fields, one_of, shortened
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 
 _MOST_PATCHES = 2**20
-_LARGEST_MLP_RATIO = 1000
+_KINDS: tuple[Kind, ...] = ("classification", "segmentation", "multilabel")
+_FIELDS = {
+    "mlp_ratio": Field(lambda value: type(value) in (int, float) and 0 < value <= 1000, "a number, at most 1,000"),
+    "kind": one_of(*_KINDS),
+    "num_classes": CLASSES,
+    "stages": Field(
+        lambda value: value is None or (isinstance(value, list | tuple) and all(map(at_most(1000, 1).holds, value))),
+        "a list of whole numbers of at least 1",
+    ),
+    "form": Field(lambda value: type(value) is str, "a text"),
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,7 @@ class ViTArchitecture(Architecture):
     family: ClassVar = "vit"
     label: ClassVar = "ViT"
     example: ClassVar = "6-Small"
-    kinds: ClassVar = ("classification", "segmentation", "multilabel")
+    kinds: ClassVar = _KINDS
     head: ClassVar = "head."
     layers: ClassVar = "blocks."
     limits: ClassVar = {
@@ -80,35 +89,25 @@ class ViTArchitecture(Architecture):
         Raises:
             UserError: If a value is out of range or contradicts another one.
         """
-        if type(self.mlp_ratio) not in (int, float):
-            raise UserError(f"architecture: mlp_ratio must be a number, got {shortened(self.mlp_ratio)}")
-        self.check_range("mlp_ratio", self.mlp_ratio, _LARGEST_MLP_RATIO)
-        self.check_range("embed_dim * mlp_ratio", int(self.embed_dim * self.mlp_ratio), math.inf)
-        if self.kind not in self.kinds:
-            raise UserError(f"architecture: kind of a ViT must be {' or '.join(self.kinds)}, got {str(self.kind)[:40]}")
-        if not CLASSES.holds(self.num_classes):
-            raise UserError(f"architecture: num_classes is {shortened(self.num_classes)}, expected {CLASSES.words}")
+        check_fields(vars(self), _FIELDS, "architecture")
+        if int(self.embed_dim * self.mlp_ratio) < 1:
+            raise UserError(f"architecture: mlp_ratio {self.mlp_ratio:g} gives an MLP no neuron; choose a larger one")
         if self.img_size % self.patch_size:
             raise UserError(
                 f"architecture: patch_size {self.patch_size} does not divide img_size {self.img_size}; "
                 f"choose one that does"
             )
-        self.check_range("(img_size / patch_size)**2", (self.img_size // self.patch_size) ** 2, _MOST_PATCHES)
+        if (self.img_size // self.patch_size) ** 2 > _MOST_PATCHES:
+            raise UserError(f"architecture: img_size {self.img_size} has more than {_MOST_PATCHES:,} patches")
         if self.stages is not None:
-            self._check_stages(self.stages)
+            if sum(self.stages) != self.depth:
+                raise UserError(
+                    f"architecture: stages {shortened(list(self.stages))} must sum to depth {self.depth}; change one"
+                )
             object.__setattr__(self, "stages", tuple(self.stages))
-        if type(self.form) is not str:
-            raise UserError(f"architecture: form must be a text, got {shortened(self.form)}")
         if self.form:
             parse_form(self.form)
             _ = self._one_layer  # timm refuses sizes that contradict the form
-
-    def _check_stages(self, stages: Any) -> None:
-        if not isinstance(stages, list | tuple) or any(type(size) is not int for size in stages):
-            raise UserError(f"architecture: stages must be a list of whole numbers, got {shortened(stages)}")
-        if not stages or min(stages) < 1 or sum(stages) != self.depth:
-            sizes = shortened(list(stages))
-            raise UserError(f"architecture: stages {sizes} must be positive and sum to depth {self.depth}")
 
     def check_inputs(self, task: Task, owner: str) -> None:
         """Refuse a task of images that have another size or another number of channels.

@@ -169,7 +169,7 @@ def test_a_family_is_one_class_and_one_registration():
         assert (name_of(small), small.spec()) == ("2-MLP", "mlp:depth=2,embed_dim=6,num_heads=3")
         assert parse_any_architecture("mlp:depth=3,embed_dim=6") == small.replace(depth=3, num_classes=10)
         assert cost_of(small) == (2 * (36 + 6) + 4 * 6 + 4, 2 * 36 + 4 * 6)
-        with pytest.raises(UserError, match="depth must be at most 20, got 21"):
+        with pytest.raises(UserError, match="depth is 21, expected a whole number, 1 to 20"):
             parse_any_architecture("mlp:depth=21")
         with pytest.raises(ValueError, match="already registered: 2-MLP, mlp"):
             registry.register_family(MLPArchitecture, {"2-MLP": small})
@@ -196,5 +196,5 @@ def test_the_decoder_scores_each_patch_and_upsamples():
     assert ViTArchitecture.from_dict(old) == small
     shared = pixels.replace(depth=2, stages=(2,)).build()
     assert shared.blocks[0] is shared.blocks[1]
-    with pytest.raises(UserError, match="kind of a ViT must be classification or segmentation or multilabel, got text"):
+    with pytest.raises(UserError, match="kind is 'text', expected classification or segmentation or multilabel"):
         small.replace(kind="text")

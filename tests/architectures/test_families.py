@@ -156,7 +156,7 @@ def test_what_no_form_expresses_is_named(model: str | dict[str, type], part: str
         ("vit_base_patch16_224+reg_tokens=many", "reg_tokens must be a number"),
         ("vit_base_patch16_224+reg_tokens=100000000", "reg_tokens must be a number"),
         ("vit_base_patch16_224+class_token=False", "needs the class token"),
-        (3, "form must be a text"),
+        (3, "form is 3, expected a text"),
     ],
 )
 def test_a_wrong_form_is_refused_in_a_sentence(form: object, wrong: str) -> None:

@@ -188,7 +188,7 @@ def test_an_architecture_set_is_read_from_json_lines(fit, tmp_path):
         (['{"depth": 2}', "", "[3]"], ("line 3", "expected keys and values")),
         (['{"deph": 2}'], ("line 1", "deph")),
         (['{"depth": 2, "embed_dim": 10, "num_heads": 3}'], ("line 1", "num_heads 3")),
-        (['{"depth": "two"}'], ("line 1", "depth must be a whole number")),
+        (['{"depth": "two"}'], ("line 1", "depth is 'two', expected a whole number")),
         (['{"depth": 2.5}'], ("line 1", "2.5")),
         (['{"mlp_ratio": 0.001}'], ("line 1", "mlp_ratio")),
         (['{"depth": 2, "img_size": 64}'], ("line 1", "img_size is 64", "16")),
