@@ -7,12 +7,7 @@ from typing import Any
 
 from jsonargparse import Namespace
 from lightning.pytorch import Callback
-from lightning.pytorch.callbacks import (
-    LearningRateMonitor,
-    ProgressBar,
-    RichProgressBar,
-    StochasticWeightAveraging,
-)
+from lightning.pytorch.callbacks import LearningRateMonitor, ProgressBar, RichProgressBar, StochasticWeightAveraging
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
 

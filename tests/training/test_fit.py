@@ -41,10 +41,7 @@ def test_a_variant_has_its_own_name_in_results_and_its_method_in_the_learngene(f
     run = tmp_path / "runs/test/variant/seed0"
     assert {row.method for row in read_rows(run / "results.csv")} == {"sws_31"}
     assert Learngene.load(run / "best.learngene.safetensors").method == "sws"
-    start = [
-        "--model.initializer=StagewiseExpansion",
-        f"--model.initializer.source={run}/best.learngene.safetensors",
-    ]
+    start = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={run}/best.learngene.safetensors"]
     for name, label in (("plain", "sws"), ("named", "sws_31")):
         result = fit("Finetune", *start, f"--name={name}", *(["--model.label=sws_31"] if name == "named" else []))
         assert result.code == 0, result.err

@@ -23,11 +23,7 @@ def test_ctrl_c_ends_fit_with_one_sentence_and_keeps_the_last_checkpoint(images,
     args = arguments("fit", "Ancestor", images, tmp_path, *options)
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     run = subprocess.Popen(
-        [sys.executable, "-m", "lgx", *args],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=env,
-        preexec_fn=_listen,
+        [sys.executable, "-m", "lgx", *args], stderr=subprocess.PIPE, text=True, env=env, preexec_fn=_listen
     )
     last = tmp_path / "test/r/seed0/checkpoints/last.ckpt"
     deadline = time.monotonic() + 100

@@ -133,11 +133,7 @@ def test_a_checkpoint_of_another_kind_is_not_resumed(root, run, tmp_path):
     ("name", "options", "sentence"),
     [
         ("Finetune", ["--model.mixup=0.8"], "model.mixup, model.cutmix: mix the one class of whole images"),
-        (
-            "Finetune",
-            ["--data.augment=randaugment"],
-            "randaugment changes images of ade20k but not their masks",
-        ),
+        ("Finetune", ["--data.augment=randaugment"], "randaugment changes images of ade20k but not their masks"),
         (
             "LoGAH",
             ["--model.panel=[3-Tiny]"],
