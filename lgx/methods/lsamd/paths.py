@@ -6,7 +6,7 @@ from functools import reduce
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
@@ -15,19 +15,6 @@ from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Chance:
-    """Whether some layers are used by more data sets, and others by fewer, than if each choice were a coin flip.
-
-    Attributes:
-        statistic: χ² of the usage of the layers against a binomial with the mean share of base blocks.
-        p: Its p-value.
-    """
-
-    statistic: float
-    p: float
 
 
 @dataclass(frozen=True)
@@ -44,14 +31,17 @@ class Agreement:
     rho: float | None
 
 
-def against_chance(selection: Selection) -> Chance | None:
-    """Compare the usage of layers with a binomial; None where all or no layers use base blocks."""
-    sets, usage = len(selection.paths), np.asarray(selection.usage, float)
-    share = float(usage.mean()) / sets
-    if not 0 < share < 1:
+def against_chance(selection: Selection) -> Any:
+    """Test whether some layers are used by more data sets, and others by fewer, than if each choice were a coin flip.
+
+    Returns:
+        scipy's result: ``statistic`` is χ² of the usage of the layers against a binomial with the mean share of base
+        blocks, ``pvalue`` its p-value. None where all or no layers use base blocks.
+    """
+    usage, sets = np.asarray(selection.usage), len(selection.paths)
+    if not 0 < usage.mean() < sets:
         return None
-    statistic = float(((usage - sets * share) ** 2).sum() / (sets * share * (1 - share)))
-    return Chance(statistic, float(stats.chi2.sf(statistic, len(usage) - 1)))
+    return stats.chi2_contingency([usage, sets - usage], correction=False)
 
 
 def agreement(one: Selection, other: Selection) -> Agreement:
@@ -133,7 +123,7 @@ def comparison_lines(selections: Mapping[str, Selection]) -> list[str]:
         lines += [f"both      {task}: {' '.join(map(str, layers)) or 'no layer'}" for task, layers in both.items()]
     for run, selection in selections.items():
         chance = against_chance(selection)
-        found = "one kind of block alone" if chance is None else f"χ² {chance.statistic:.1f}, p = {chance.p:.3f}"
+        found = "one kind of block alone" if chance is None else f"χ² {chance.statistic:.1f}, p = {chance.pvalue:.3f}"
         lines.append(f"{run}: usage against coin flips: {found}")
     for (one, first), (other, second) in pairs:
         if first.paths.keys() & second.paths.keys():

@@ -122,10 +122,10 @@ def test_kappa_compares_all_paths_and_needs_both_kinds_of_blocks():
 
 def test_coin_flips_agree_with_chance_and_a_common_path_does_not():
     common = against_chance(selection(*[[True, True, False, False]] * 6))
-    assert common.p < 0.001
+    assert common.pvalue < 0.001
     assert common.statistic == pytest.approx(sum((g - 3) ** 2 for g in (6, 6, 0, 0)) / (6 * 0.25))
     even = against_chance(selection([True, False, True, False], [False, True, False, True]))
-    assert (even.statistic, even.p) == (0, 1)
+    assert (even.statistic, even.pvalue) == (0, 1)
     assert against_chance(selection([True] * 4)) is None
 
 
