@@ -13,7 +13,7 @@ from lgx.architectures.base import Architecture
 from lgx.architectures.forms import ViTNetwork, build_form, meta_network, parse_form, same_form
 from lgx.architectures.meta_device import building_on
 from lgx.architectures.registry import name_of, register_family
-from lgx.architectures.vit_model import SegmentationViT, grid_of, segmenting, share_stages, without_pooling
+from lgx.architectures.vit_model import SegmentationViT, segmenting, share_stages, without_pooling
 from lgx.core.schema import CLASSES, Field, at_most, check_fields, one_of, shortened
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
@@ -213,7 +213,7 @@ class ViTArchitecture(Architecture):
         fitted = without_pooling(tensors) if self.kind == "segmentation" else dict(tensors)
         grid = self.img_size // self.patch_size
         embedding, projection = tensors.get("pos_embed"), tensors.get("patch_embed.proj.weight")
-        if embedding is not None and grid_of(embedding, self._embedded_prefix_tokens) not in (None, grid):
+        if embedding is not None and _grid_of(embedding, self._embedded_prefix_tokens) not in (None, grid):
             fitted["pos_embed"] = resample_abs_pos_embed(
                 embedding, [grid, grid], num_prefix_tokens=self._embedded_prefix_tokens
             )
@@ -271,6 +271,21 @@ class ViTArchitecture(Architecture):
     def example_input(self, device: str = "meta") -> Tensor:
         """One image, (1, C, H, W)."""
         return torch.empty(1, self.in_chans, self.img_size, self.img_size, device=device)
+
+
+def _grid_of(embedding: Tensor, num_prefix_tokens: int = 1) -> int | None:
+    """Side of the square grid of a position embedding (1, P + grid², D); None for a tensor of another form.
+
+    Args:
+        embedding: The position embedding.
+        num_prefix_tokens: Prefix tokens that have a position, P.
+    """
+    if embedding.ndim != 3 or embedding.shape[0] != 1 or not embedding.shape[2]:
+        return None
+    if (patches := embedding.shape[1] - num_prefix_tokens) < 1:
+        return None
+    side = math.isqrt(patches)
+    return side if side**2 == patches else None
 
 
 def vit_only(architecture: Architecture, what: str) -> ViTArchitecture:

@@ -1,6 +1,5 @@
 """The networks behind :class:`~lgx.architectures.vit.ViTArchitecture`, made of timm's ViT."""
 
-import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -103,18 +102,3 @@ def share_stages(model: ViTNetwork, stages: tuple[int, ...]) -> None:
         blocks += [model.blocks[start]] * size
         start += size
     model.blocks = nn.Sequential(*blocks) if isinstance(model.blocks, nn.Sequential) else nn.ModuleList(blocks)
-
-
-def grid_of(embedding: Tensor, num_prefix_tokens: int = 1) -> int | None:
-    """Side of the square grid of a position embedding (1, P + grid², D); None for a tensor of another form.
-
-    Args:
-        embedding: The position embedding.
-        num_prefix_tokens: Prefix tokens that have a position, P.
-    """
-    if embedding.ndim != 3 or embedding.shape[0] != 1 or not embedding.shape[2]:
-        return None
-    if (patches := embedding.shape[1] - num_prefix_tokens) < 1:
-        return None
-    side = math.isqrt(patches)
-    return side if side**2 == patches else None

@@ -44,6 +44,16 @@ def at_most(most: int, least: int = 0) -> Field:
     return Field(lambda value: type(value) is int and least <= value <= most, f"a whole number, {least} to {most:,}")
 
 
+def between(least: float, most: float) -> Field:
+    """A number, ``least`` to ``most``, both included."""
+    return Field(lambda value: type(value) in (int, float) and least <= value <= most, f"a number, {least} to {most}")
+
+
+def or_none(field: Field) -> Field:
+    """None, or a value of ``field``."""
+    return Field(lambda value: value is None or field.holds(value), f"{field.words}, or none")
+
+
 def mapping_of(field: Field) -> Field:
     """A mapping from lines of text to values of ``field``."""
     return Field(

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from lgx.core.schema import Field, at_most, check_fields, one_of
+from lgx.core.schema import Field, at_most, between, check_fields, one_of, or_none
 from lgx.errors import UserError
 from lgx.hypernet.graph import Convention
 from lgx.hypernet.low_rank_decoder import Layout
@@ -86,14 +86,6 @@ def _is_shape(value: Any) -> bool:
     return all(at_most(most, 1).holds(size) for size, most in sizes)
 
 
-def _or_none(field: Field) -> Field:
-    return Field(lambda value: value is None or field.holds(value), f"{field.words}, or none")
-
-
-def _between(least: float, most: float) -> Field:
-    return Field(lambda value: type(value) in (int, float) and least <= value <= most, f"a number, {least} to {most}")
-
-
 _FIELDS = {
     "width": at_most(65_536, 1),
     "layers": at_most(1000, 1),
@@ -104,11 +96,11 @@ _FIELDS = {
     "rank": at_most(65_536, 1),
     "max_size": at_most(2**24, 1),
     "layout": one_of(*get_args(Layout)),
-    "task_width": _or_none(at_most(2**20, 1)),
+    "task_width": or_none(at_most(2**20, 1)),
     "convention": one_of(*get_args(Convention)),
-    "class_position_std": _between(0, 1000),
-    "vocab_size": _or_none(at_most(2**24, 1)),
-    "attention_gain": _between(0.001, 1000),
+    "class_position_std": between(0, 1000),
+    "vocab_size": or_none(at_most(2**24, 1)),
+    "attention_gain": between(0.001, 1000),
     "size_embedding": one_of(*get_args(SizeEmbedding)),
 }
 """What each option must be: a file must not claim sizes that exhaust time or memory."""

@@ -1,13 +1,17 @@
 """Latency of networks on this machine."""
 
+import time
+from statistics import median
+
 import torch
-from torch.utils.benchmark import Timer
 
 from lgx.architectures import ViTArchitecture
 from lgx.initialization.sizes import Sizes
 
-_LEAST, _MOST = 0.5, 5.0
-"""Seconds of all passes: at least, and at most where the times of the passes vary."""
+_WARM_UP, _LEAST, _MOST = 3, 15, 200
+"""Passes that are not timed; fewest and most passes that are."""
+_SECONDS = 0.5
+"""Time after which no further pass is made."""
 
 
 class Stopwatch:
@@ -27,10 +31,12 @@ class Stopwatch:
         if network not in self.measured:
             model = network.build(None).eval().to(self.device)
             images = torch.zeros(self.batch, *network.example_input().shape[1:], device=self.device)
-            given = {"model": model, "images": images}
-            timer = Timer("model(images)", globals=given, num_threads=torch.get_num_threads())
-            with torch.inference_mode():
-                self.measured[network] = timer.adaptive_autorange(min_run_time=_LEAST, max_run_time=_MOST).median
+            times: list[float] = []
+            for _ in range(_WARM_UP):
+                _timed(model, images)
+            while len(times) < _LEAST or (sum(times) < _SECONDS and len(times) < _MOST):
+                times.append(_timed(model, images))
+            self.measured[network] = median(times)
         return self.measured[network]
 
     def parts(self, sizes: Sizes, embed_dim: int, mlp_ratio: float) -> tuple[float, float]:
@@ -38,3 +44,13 @@ class Stopwatch:
         one, three = (self.measure(sizes.network(depth, embed_dim, mlp_ratio)) for depth in (1, 3))
         layer = max((three - one) / 2, one / 1000)  # noise may let three layers take less time than one
         return max(one - layer, 0.0), layer
+
+
+@torch.inference_mode()
+def _timed(model: torch.nn.Module, images: torch.Tensor) -> float:
+    """Seconds of one forward pass of images (B, C, H, W)."""
+    start = time.perf_counter()
+    model(images)
+    if images.is_cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
