@@ -1,5 +1,6 @@
 """The ViT family: vision transformers, plain or of another form, built with timm."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
