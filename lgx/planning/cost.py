@@ -238,16 +238,11 @@ class _Count(NamedTuple):
     gradients: int
 
 
+@fake_tensors()
 def _count(step: PlannedStep, batch_size: int, precision: Precision) -> _Count:
     """Give a method its network of fake tensors, and run the forward pass of a batch."""
     method: Method = step.method
-    with fake_tensors():
-        method.network = network_of(step, precision.weights).train()
-        return _count_batch(step, batch_size, precision)
-
-
-def _count_batch(step: PlannedStep, batch_size: int, precision: Precision) -> _Count:
-    method: Method = step.method
+    method.network = network_of(step, precision.weights).train()
     batch = empty_batch(method, largest_task(method), batch_size, precision.weights)
     saved: dict[int, Tensor] = {}
 

@@ -29,7 +29,7 @@ N = TypeVar("N", bound=nn.Module)
 
 @contextmanager
 def fake_tensors() -> Iterator[None]:
-    """Inside the block tensors are made without memory; real tensors that take part count as such."""
+    """Inside the block or function tensors are made without memory; real tensors that take part count as such."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         yield
 

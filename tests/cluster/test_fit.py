@@ -74,29 +74,27 @@ def assert_same_run(folder: Path, other: Path) -> None:
     assert rows[0] == rows[1]
 
 
-def test_two_nodes_train_like_two_processes_of_one_machine(cluster, images, tmp_path, local):
-    words = [sys.executable, "-m", "lgx", *command(images, tmp_path / "runs", 2)]
-    done = subprocess.run(
-        ["srun", "--partition=low", *TWO_NODES, *words],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        env={**cluster.environment, **variables()},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "2 process(es)" in done.stdout
-    assert_same_run(tmp_path / "runs/test/r/seed0", local)
-
-
-def test_a_mistake_that_both_nodes_find_is_reported_once(cluster, images, tmp_path):
-    words = [sys.executable, "-m", "lgx", *command(images, tmp_path / "runs", 2, "--data.batch_size=0")]
-    done = subprocess.run(
+def on_two_nodes(cluster, images, runs, *options):
+    """Run the command line under srun."""
+    words = [sys.executable, "-m", "lgx", *command(images, runs, 2, *options)]
+    return subprocess.run(
         ["srun", "--partition=low", "--kill-on-bad-exit=1", *TWO_NODES, *words],
         capture_output=True,
         text=True,
         timeout=200,
         env={**cluster.environment, **variables()},
     )
+
+
+def test_two_nodes_train_like_two_processes_of_one_machine(cluster, images, tmp_path, local):
+    done = on_two_nodes(cluster, images, tmp_path / "runs")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "2 process(es)" in done.stdout
+    assert_same_run(tmp_path / "runs/test/r/seed0", local)
+
+
+def test_a_mistake_that_both_nodes_find_is_reported_once(cluster, images, tmp_path):
+    done = on_two_nodes(cluster, images, tmp_path / "runs", "--data.batch_size=0")
     assert done.returncode in (2, 128 + signal.SIGTERM), done.stderr  # srun may end one process before its own exit
     assert [line for line in done.stderr.splitlines() if line.startswith("lgx fit")] == [
         line for line in done.stderr.splitlines() if "batch_size" in line
