@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of
 from lgx.errors import UserError
@@ -39,8 +40,8 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
             f"lgx.architectures.parse_architecture makes one from a name"
         )
     if isinstance(architecture, GPT2Architecture):
-        distances = path_lengths(_GPT2_STEM, architecture.depth, 2, convention)
-        return Graph(_gpt2_nodes(architecture, convention), distances)
+        lengths = path_lengths(_GPT2_STEM, architecture.depth, 2, convention)
+        return Graph(_gpt2_nodes(architecture, convention), lengths)
     if not architecture.is_plain:
         raise UserError(
             f"architecture {name_of(architecture)}: hypernetworks predict plain ViTs, not form {architecture.form}"
@@ -55,8 +56,8 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
             f"architecture {name_of(architecture)}: has no class head (num_classes 0), but hypernetworks predict one; "
             f"set num_classes to at least 1"
         )
-    distances = path_lengths(_VIT_STEM, architecture.depth, 3, convention)
-    return Graph(_vit_nodes(architecture, convention), distances)
+    lengths = path_lengths(_VIT_STEM, architecture.depth, 3, convention)
+    return Graph(_vit_nodes(architecture, convention), lengths)
 
 
 def _vit_nodes(a: ViTArchitecture, convention: Convention) -> tuple[Node, ...]:
@@ -124,7 +125,7 @@ _GPT2_STEM: Stem = ((), (0,), (), (1, 2))
 
 
 @lru_cache(maxsize=256)
-def path_lengths(stem: Stem, depth: int, tail: int, convention: Convention) -> Tensor:
+def path_lengths(stem: Stem, depth: int, tail: int, convention: Convention) -> NDArray[np.int16]:
     """Path lengths of a transformer, int16, (N, N).
 
     Args:

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -69,12 +70,18 @@ class Graph:
 
     Attributes:
         nodes: The N operations; node 0 is the input.
-        distances: Length of the shortest path from the node of the row to the node of the column, int16, (N, N),
-            strictly upper triangular; 0 if there is no path or it is longer than :data:`CUTOFF`.
+        lengths: Length of the shortest path from the node of the row to the node of the column, int16, (N, N),
+            strictly upper triangular; 0 if there is no path or it is longer than :data:`CUTOFF`. NumPy's, because a
+            plan builds graphs where torch makes tensors without values.
     """
 
     nodes: tuple[Node, ...]
-    distances: Tensor
+    lengths: NDArray[np.int16]
+
+    @property
+    def distances(self) -> Tensor:
+        """The lengths as a tensor."""
+        return torch.from_numpy(self.lengths)
 
     @property
     def ops(self) -> Tensor:
@@ -82,7 +89,7 @@ class Graph:
         return torch.tensor([PRIMITIVES.index(node.op) for node in self.nodes])
 
 
-def shortest_paths(predecessors: Sequence[Sequence[int]]) -> Tensor:
+def shortest_paths(predecessors: Sequence[Sequence[int]]) -> NDArray[np.int16]:
     """Lengths of the shortest paths between all pairs of nodes of a directed acyclic graph.
 
     One pass in topological order suffices: the distance to a node is one more than the smallest distance to any of its
@@ -102,7 +109,7 @@ def shortest_paths(predecessors: Sequence[Sequence[int]]) -> Tensor:
             np.minimum(lengths[:, node], lengths[:, other] + 1, out=lengths[:, node])
         lengths[node, node] = 0
     lengths[lengths > CUTOFF] = 0
-    return torch.from_numpy(lengths)
+    return lengths
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -121,10 +122,10 @@ def projection_graph(architecture: Architecture, width: int, convention: Convent
     graph = computational_graph(architecture, convention)
     count = len(graph.nodes)
     norm = max(n for n, node in enumerate(graph.nodes) if node.op == "ln")
-    distances = torch.zeros(count + 1, count + 1, dtype=graph.distances.dtype)
-    distances[:count, :count] = graph.distances
-    to_norm = graph.distances[:, norm]
-    distances[:count, count] = torch.where(to_norm > 0, to_norm + 1, to_norm)
-    distances[norm, count] = 1
+    lengths = np.zeros((count + 1, count + 1), dtype=np.int16)
+    lengths[:count, :count] = graph.lengths
+    to_norm = graph.lengths[:, norm]
+    lengths[:count, count] = np.where(to_norm > 0, to_norm + 1, to_norm)
+    lengths[norm, count] = 1
     nodes = [replace(node, parameter=None) for node in graph.nodes]
-    return Graph((*nodes, Node("conv", _PROJECTION, (width, architecture.embed_dim))), distances)
+    return Graph((*nodes, Node("conv", _PROJECTION, (width, architecture.embed_dim))), lengths)
