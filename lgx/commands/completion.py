@@ -1,7 +1,6 @@
 """``lgx completion``: a script with which a shell completes commands, options and names."""
 
 import argparse
-import inspect
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -43,24 +42,8 @@ def _copy(parsers: Sequence[argparse.ArgumentParser], target: argparse.ArgumentP
     from lgx.training.lightning_internals import option_strings
 
     for parser in parsers:
-        classes = _class_names() if isinstance(parser, RunParser) else {}
+        classes = parser.names()["classes"] if isinstance(parser, RunParser) else {}
         for option in option_strings(parser):
             if option not in ("-h", "--help"):
-                words: dict[str, Any] = {"choices": classes[option]} if option in classes else {}
+                words: dict[str, Any] = {"choices": classes[option[2:]]} if option[2:] in classes else {}
                 target.add_argument(option, **words)
-
-
-def _class_names() -> dict[str, list[str]]:
-    """Option of a training command that takes a class -> the names of the classes."""
-    from lightning.pytorch.loggers import Logger
-
-    from data_modules import TaskDataModule
-    from lgx.initialization import Initializer
-    from lgx.methods.base import Method
-    from lgx.training.allowed_imports import known_classes
-
-    bases = {"model": Method, "data": TaskDataModule, "model.initializer": Initializer, "trainer.logger": Logger}
-    known = [kind for kind in known_classes().values() if not inspect.isabstract(kind)]
-    return {
-        f"--{key}": sorted({kind.__name__ for kind in known if issubclass(kind, base)}) for key, base in bases.items()
-    }

@@ -7,12 +7,11 @@ from dataclasses import fields
 from functools import cache, partial
 from importlib import resources
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, ClassVar
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
-from jsonargparse import ActionConfigFile, ActionYesNo, Namespace
+from jsonargparse import ActionConfigFile, ActionYesNo, ArgumentParser, Namespace
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser
@@ -24,14 +23,17 @@ from lgx.components.probes import NEIGHBORS, ProbeName
 from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed
 from lgx.errors import UserError
+from lgx.host.cache import recall, remember
 from lgx.host.failures import blame
-from lgx.host.safety import LONGEST, MOST_OPTIONS, read_yaml
 from lgx.host.startup import silence_known_warnings
+from lgx.initialization import Initializer
 from lgx.methods import registry
 from lgx.methods.base import Method
-from lgx.training.allowed_imports import restrict_imports
+from lgx.training.allowed_imports import known_classes, restrict_imports
+from lgx.training.lightning_internals import option_strings
 from lgx.training.loggers import UNSET
-from lgx.training.parsing import config_files, parse
+from lgx.training.option_names import check_names
+from lgx.training.parsing import parse
 from lgx.training.run_folder import seed_of
 
 _RATES = ("model.optimizer.", "model.scheduler.")
@@ -52,7 +54,10 @@ class RunParser(LightningArgumentParser):
 
     Attributes:
         refused: Classes with their errors, in order; whoever builds clears it.
+        key: By which the names of its options are kept.
     """
+
+    key: str
 
     refused: ClassVar[list[tuple[type, Exception]]] = []  # of all: jsonargparse makes further parsers for classes
 
@@ -71,6 +76,19 @@ class RunParser(LightningArgumentParser):
         if issubclass(class_type, Logger):
             self.set_defaults({key: UNSET[name] for key in added if (name := key.rpartition(".")[2]) in UNSET})
         return added
+
+    def names(self) -> dict[str, Any]:
+        """What :func:`~lgx.training.option_names.check_names` needs: the options, and the classes that may be chosen."""
+        bases = {"model": Method, "data": TaskDataModule, "model.initializer": Initializer, "trainer.logger": Logger}
+        kinds = {kind for kind in known_classes().values() if not inspect.isabstract(kind)}
+        classes = {root: sorted(k.__name__ for k in kinds if issubclass(k, base)) for root, base in bases.items()}
+        options = dict.fromkeys(option.removesuffix("+") for option in option_strings(self))
+        for root, base in bases.items():
+            for kind in kinds if root != "trainer.logger" else ():  # whose signatures import their libraries
+                if issubclass(kind, base):
+                    inner = ArgumentParser(exit_on_error=False).add_class_arguments(kind, None, sub_configs=True)
+                    options |= dict.fromkeys(f"--{root}.{name}" for name in inner)
+        return {"options": [*options], "classes": classes, "lightning": lightning.pytorch.__version__}
 
     def _build(self, kind: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
         """Build an object; a data module is checked, which may be of another package."""
@@ -111,6 +129,7 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
         exit_on_error=False,
         allow_abbrev=False,  # an abbreviation would let a misspelt option pass
     )
+    parser.key = command if extra is None else f"{command}-{extra.__name__}"
     parser.add_argument("-c", "--config", action=ActionConfigFile, help="Configuration file in YAML.")
     parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of the run; false sets none.")
     parser.add_lightning_class_args(Trainer, "trainer")
@@ -135,9 +154,9 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     Raises:
         UserError: For any mistake in them, in one sentence.
     """
-    for file in config_files(argv):  # jsonargparse would read a pipe or a huge file without an end
-        if not isinstance(read_yaml(Path(file), "give a configuration file", MOST_OPTIONS, LONGEST), dict):
-            raise UserError(f"{file}: holds no mapping from keys to values; give a configuration file")
+    if recall(f"options-{parser.key}") is None:
+        remember(f"options-{parser.key}", parser.names())
+    check_names(parser.key, argv)  # files within bounds, too: jsonargparse would read a pipe without an end
     config = parse(parser, argv)
     _check_values(config)
     return config

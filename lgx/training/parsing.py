@@ -1,6 +1,5 @@
 """Parse command lines with jsonargparse: bounded YAML, flags, and one sentence for any mistake."""
 
-import difflib
 import inspect
 import itertools
 import re
@@ -15,12 +14,7 @@ from lgx.errors import UserError
 from lgx.host.safety import DEEPEST, LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml
 from lgx.training.allowed_imports import KNOWN, known_classes
 from lgx.training.lightning_internals import option_strings
-
-_OTHER_WORDS = {
-    "learning_rate": "--model.optimizer.lr", "lr": "--model.optimizer.lr", "epochs": "--trainer.max_epochs",
-    "batch_size": "--data.batch_size",
-}  # fmt: skip
-"""Last part of an option that many try -> the right one."""
+from lgx.training.option_names import suggest
 
 _UNKNOWN = re.compile(
     r"unrecognized arguments: (?P<typed>[^\s=]+)|(?:Group '(?P<group>.*?)' .*?o|O)ption '(?P<name>.*?)'"
@@ -84,7 +78,7 @@ def explain(message: str, options: Sequence[str] = ()) -> str:
     """
     if found := _UNKNOWN.match(message):
         name = found["typed"] or f"--{'.'.join(filter(None, (found['group'], found['name'])))}"
-        return f"unknown option {name}{_suggest(name, options, '--help-all' if '--config' in options else '--help')}"
+        return f"unknown option {name}{suggest(name, options, '--help-all' if '--config' in options else '--help')}"
     # Of an option that takes one or a list, the first problem is that of the class that was given.
     message = re.sub(r"(?ms)^( *)(- Problem .*?)^\1- Problem .*?(?=^\1\S|^ *Given)", r"\1\2", message)
     keys = re.findall(r'Parser key "([^"]*)"', message)
@@ -100,14 +94,6 @@ def explain(message: str, options: Sequence[str] = ()) -> str:
         lines = [re.sub(r"\s+", " ", line).strip(" -") for line in message.splitlines()]
         return "; ".join(line for line in lines if line)[:400]
     return f"{key}: {reason}" if key else reason
-
-
-def _suggest(word: str, known: Sequence[str], help: str, prefix: str = "") -> str:
-    """The end of a sentence on an unknown word: the most similar known ones, or the option that lists them."""
-    last = word.lstrip("-").rpartition(".")[2]
-    likely = [_OTHER_WORDS[last]] if last in _OTHER_WORDS else [name for name in known if name.endswith(f".{last}")]
-    close = likely[:1] or [f"{prefix}{name}" for name in difflib.get_close_matches(word, known, n=2, cutoff=0.7)]
-    return f"; did you mean {' or '.join(close)}?" if close else f"; see {help}"
 
 
 def _unknown_option_of_class(option: str, name: str, before: str, after: str) -> str:
@@ -127,7 +113,7 @@ def _unknown_option_of_class(option: str, name: str, before: str, after: str) ->
     if inspect.isclass(kind):
         names = ArgumentParser(exit_on_error=False).add_class_arguments(kind, fail_untyped=False, sub_configs=True)
     of, help = (f" of {owner}", f"{option}.help {owner}") if owner else ("", f"{option}.help")
-    return f"unknown option {option}.{name}{of}{_suggest(name, names, help, f'{option}.')}"
+    return f"unknown option {option}.{name}{of}{suggest(name, names, help, f'{option}.')}"
 
 
 def _wrong_class(message: str, key: str) -> str | None:
@@ -143,7 +129,7 @@ def _wrong_class(message: str, key: str) -> str | None:
     kinds = {kind for kind in known_classes().values() if not inspect.isabstract(kind)}
     suiting = {kind for kind in kinds if any(f"{base.__module__}.{base.__name__}" in message for base in kind.__mro__)}
     names = sorted(kind.__name__ for kind in suiting or kinds)
-    return f"class {found[1]!r} is unknown{_suggest(found[1], names, f'--{key}.help')}"
+    return f"class {found[1]!r} is unknown{suggest(found[1], names, f'--{key}.help')}"
 
 
 def _wrong_value(message: str) -> str | None:
