@@ -32,7 +32,6 @@ COMMANDS = {
     "push": "upload a learngene or a descendant to the Hugging Face hub",
     "zoo": "learngenes that ship with lgx",
     "compare": "tables and report of methods x descendants x tasks over seeds",
-    "analyze": "task maps, statistics of trained parameters, paths of a selection",
     "plan": "steps, memory, FLOPs and hours of a run before it starts",
     "sweep": "many runs from one file, resumable, on one machine or a cluster",
     "arena": "accuracy of starts against total compute: is a learngene worth it?",

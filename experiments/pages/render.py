@@ -13,10 +13,10 @@ from typing import Any
 
 import jinja2
 
+from experiments.analyze import paths
 from experiments.pages import tables, values
 from experiments.pages.sources import ArenaPage, Sources, selections
 from experiments.pages.values import Refuted
-from lgx.methods.lsamd import paths
 
 TEMPLATES = Path("experiments/pages")
 SUFFIX = ".j2"

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from experiments.analyze.__main__ import PROGRAM as ANALYZE
+from experiments.analyze.__main__ import main as analyze
 from experiments.reproduce.judged_claims import claims_as_markdown, judged_claims
 from experiments.reproduce.judging import compare_and_judge
 from experiments.reproduce.paper import table_names
@@ -136,11 +138,11 @@ def _make(recipe: Recipe, scale: str, measured: bool, out: Path, force: bool) ->
     if not measured:
         out.mkdir(parents=True, exist_ok=True)
         for words in shown:
-            lgx(words)
+            analyze(words)
 
 
 def _words(line: str, out: Path, force: bool) -> list[str]:
-    """The words of a command line that draws a figure, or prints something."""
+    """The words of an analysis, which draws a figure or prints something."""
     words = shlex.split(line.format(out=out))
     return [*words, "--force"] if force and "--out" in words else words
 
@@ -151,7 +153,7 @@ def _check_places(out: Path | None, shown: list[list[str]], force: bool) -> None
         report_path(out, [], force)
     for words in shown:
         if "--out" in words:
-            command = f"lgx {' '.join(words[:2])}"
+            command = f"{ANALYZE} {words[0]}"
             check_file(words[words.index("--out") + 1], command, partial(is_svg_of, writer=command), force=force)
 
 

@@ -2,7 +2,7 @@
 
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_args, get_origin
@@ -41,13 +41,23 @@ def run(command: str, argv: list[str]) -> None:
     functions: dict[str, Callable[..., None]] | None = getattr(module, "COMMANDS", None)
     if functions is None:
         call(f"lgx {command}", getattr(module, name), argv, _further(module))
-    elif not argv or argv[0] in ("-h", "--help"):
-        known = "\n".join(f"  {name:<12}{_summary(function)}" for name, function in functions.items())
-        print(f"usage: lgx {command} COMMAND [options]\n\n{known}")
-    elif argv[0] in functions:
-        call(f"lgx {command} {argv[0]}", functions[argv[0]], argv[1:])
     else:
-        raise UserError(f"unknown command {argv[0]!r} of lgx {command}; the commands are {', '.join(functions)}")
+        call_one_of(f"lgx {command}", functions, argv)
+
+
+def call_one_of(program: str, functions: Mapping[str, Callable[..., None]], argv: Sequence[str]) -> None:
+    """Call the function that the first argument names, see :func:`call`; list them if there is none.
+
+    Raises:
+        UserError: For whatever is wrong with the arguments.
+    """
+    if not argv or argv[0] in ("-h", "--help"):
+        known = "\n".join(f"  {name:<12}{_summary(function)}" for name, function in functions.items())
+        print(f"usage: {program} COMMAND [options]\n\n{known}")
+    elif argv[0] in functions:
+        call(f"{program} {argv[0]}", functions[argv[0]], argv[1:])
+    else:
+        raise UserError(f"unknown command {argv[0]!r} of {program}; the commands are {', '.join(functions)}")
 
 
 def call(

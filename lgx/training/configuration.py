@@ -78,7 +78,7 @@ class RunParser(LightningArgumentParser):
         return added
 
     def names(self) -> dict[str, Any]:
-        """What :func:`~lgx.training.option_names.check_names` needs: the options, and the classes that may be chosen."""
+        """What :func:`~lgx.training.option_names.check_names` needs: options, and classes that may be chosen."""
         bases = {"model": Method, "data": TaskDataModule, "model.initializer": Initializer, "trainer.logger": Logger}
         kinds = {kind for kind in known_classes().values() if not inspect.isabstract(kind)}
         classes = {root: sorted(k.__name__ for k in kinds if issubclass(k, base)) for root, base in bases.items()}

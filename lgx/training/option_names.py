@@ -1,6 +1,6 @@
 """Refuse a misspelt option, key or class in a fraction of a second, by the names that an earlier command has kept.
 
-What is not known for sure is left to jsonargparse, which reads the whole command line seconds later: all values, and the
+What is not known for sure is left to jsonargparse, which reads the command line seconds later: all values, and the
 options of optimizers, callbacks, loggers, and classes of other packages.
 """
 

@@ -60,12 +60,6 @@ def underscored(argv: Sequence[str]) -> list[str]:
     return words
 
 
-def config_files(argv: Sequence[str]) -> list[str]:
-    """The configuration files that a command line names with ``--config``."""
-    given = [word for option, word in itertools.pairwise(argv) if option in ("-c", "--config")]
-    return given + [option.removeprefix("--config=") for option in argv if option.startswith("--config=")]
-
-
 def explain(message: str, options: Sequence[str] = ()) -> str:
     """Turn a message of jsonargparse, which lists every alternative that it tried, into one sentence.
 

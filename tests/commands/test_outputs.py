@@ -2,10 +2,11 @@
 
 import pytest
 
+from experiments.analyze.__main__ import PROGRAM
 from lgx.artifacts.learngene import Learngene
 from lgx.components.figures import make_panels, write_svg
 from lgx.errors import UserError
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import ARCH, analyze, lgx
 
 NETWORK = "depth=6,embed_dim=24,num_heads=3,patch_size=4,img_size=16"
 COMMANDS = {
@@ -15,8 +16,6 @@ COMMANDS = {
     "extract": ("x.learngene.safetensors", ["extract", "no_run"]),
     "embed": ("x.safetensors", ["embed", "--ancestor", "{ancestor}", "--data", "no_set"]),
     "sample": ("x.jsonl", ["sample", "ViTs-1K", "--count=2"]),
-    "analyze tasks": ("x.svg", ["analyze", "tasks", "--source", "no_file"]),
-    "analyze paths": ("x.svg", ["analyze", "paths", "--runs", "no_run"]),
 }
 
 
@@ -104,9 +103,9 @@ def test_a_learngene_that_a_run_wrote_is_not_replaced_by_extract_but_its_own_is(
 
 def test_a_figure_that_analyze_drew_is_drawn_again(tmp_path):
     out = tmp_path / "x.svg"
-    for writer, words in (("", "did not write it"), ("lgx analyze paths", "no_run")):
+    for writer, words in (("", "did not write it"), (f"{PROGRAM} paths", "no_run")):
         write_svg(make_panels(1)[0], out, "paths", writer)
-        assert words in lgx("analyze", "paths", "--runs", "no_run", "--out", out).sentence
+        assert words in analyze("paths", "--runs", "no_run", "--out", out).sentence
 
 
 def test_a_folder_is_no_place_for_a_file(tmp_path):

@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from experiments.analyze.__main__ import COMMANDS as ANALYSES
 from lgx.architectures import GPT2Architecture, name_of, parse_architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
@@ -171,7 +172,7 @@ def test_every_lgx_command_of_the_documentation_runs():
     ran = run_commands(PAGES)
     assert ran >= {
         "fit", "test", "init", "export", "compare", "sweep", "data", "arch", "sample", "doctor", "plan", "embed",
-        "analyze", "extract",
+        "extract",
     }  # fmt: skip
     assert ran <= {*TRAINING, *COMMANDS}
 
@@ -187,6 +188,8 @@ def run_commands(pages: list[Path]) -> set[str]:
             words = [word for word in words[2:] if word not in ("--tflops", "312")]
             result = reproduce(*words, *([] if {"--measured", "--list", "--dry_run"} & {*words} else ["--dry_run"]))
             assert result.code == 0, f"{line}: {result.err}"
+        if words[:2] == ["-m", "experiments.analyze"]:  # needs what the commands before it have trained
+            assert words[2] in ANALYSES, line
         if program != "lgx":
             continue
         if any(

@@ -12,7 +12,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export import write_descendant, write_text_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import analyze, arguments, lgx
 from tests.support.hostile import Payload
 
 SMALL = ViTArchitecture(1, 8, 2, patch_size=4, img_size=8, num_classes=3)
@@ -30,10 +30,9 @@ def test_a_checkpoint_with_code_is_refused_by_every_command(images, tmp_path, ev
         ["init", "--arch=2-Tiny", "--out", tmp_path / "out", "--source", evil, "--method=logah"],
         ["extract", evil, "--out", tmp_path / "x.learngene.safetensors"],
         ["embed", "--ancestor", evil, "--data", images, "--out", tmp_path / "e.safetensors"],
-        ["analyze", "parameters", "--start", evil, "--trained", evil],
     ]  # fmt: skip
-    for command in commands:
-        result = lgx(*command)
+    analyzed = analyze("parameters", "--start", evil, "--trained", evil)
+    for command, result in [*((command, lgx(*command)) for command in commands), ("analyze", analyzed)]:
         assert result.code == 2, command
         assert f"{evil}: not an intact checkpoint" in result.sentence, result.sentence
     assert not evidence.exists()

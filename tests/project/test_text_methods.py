@@ -19,7 +19,7 @@ from lgx.core.rows import Row, read_rows
 from lgx.hypernet.functional_forward import functional_forward
 from lgx.initialization import initialize
 from lgx.methods import HypernetPrediction, Pretrained
-from tests.support.command_line import Result, lgx, python
+from tests.support.command_line import Result, analyze, lgx, python
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_vocabulary
 
@@ -242,7 +242,7 @@ def test_a_trained_run_is_exported(ancestor, tmp_path):
 
 
 def test_analyze_tasks_works_with_text_models(tal, tmp_path):
-    done = lgx("analyze", "tasks", "--source", tal / "best.learngene.safetensors", "--out", tmp_path / "map.svg",
+    done = analyze("tasks", "--source", tal / "best.learngene.safetensors", "--out", tmp_path / "map.svg",
                "--archs", "gpt2:depth=2,embed_dim=16,num_heads=2;gpt2:depth=3,embed_dim=16,num_heads=2")  # fmt: skip
     assert done.code == 0, done.err
     assert (tmp_path / "map.svg").is_file()

@@ -4,8 +4,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from experiments.analyze.parameters import compare_parameters, read_parameters, statistics_of
 from lgx.errors import UserError
-from lgx.results.parameters import compare_parameters, read_parameters, statistics_of
 
 
 def vector(*values: float) -> torch.Tensor:

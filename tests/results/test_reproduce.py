@@ -141,10 +141,11 @@ def test_a_table_is_reproduced_from_nothing_and_again_from_existing_runs(place):
     trained = {"config": str(Path("experiments/sws/demo/ancestor.yaml").absolute()), "options": options}
     sweep = {"experiment": "e", "seeds": [0, 1], "runs": [{"name": "a", **trained}]}
     (place / "s.yaml").write_text(yaml.safe_dump(sweep))
+    runs = [f"runs/e/a/seed{seed}/best.learngene.safetensors" for seed in (0, 1)]
     scale = {
         "steps": ["data prepare pocket_digits --root data", "sweep s.yaml"],
         "results": "runs/e",
-        "show": "data list",
+        "show": f"parameters --start {runs[0]} --trained {runs[1]}",
     }
     write_index(place, claims=["ancestor > random"], pocket=scale)
     first = reproduce("sws/table3")
@@ -152,6 +153,7 @@ def test_a_table_is_reproduced_from_nothing_and_again_from_existing_runs(place):
     assert "2 of 2 runs to do" in first.out
     assert "ancestor > random" in first.out
     assert "not measured" in first.out
+    assert "change magnitude" in first.out
     report = place / "runs/reproduce/pocket/sws/table3"
     assert {"report.html", "results.md", "results.csv"} <= {path.name for path in report.iterdir()}
     assert "ancestor &gt; random" in (report / "report.html").read_text()
@@ -181,7 +183,7 @@ def test_a_failing_step_ends_the_command_with_its_message(place):
 
 @pytest.mark.parametrize("name", ["report.html", "figure.svg"])
 def test_a_foreign_file_in_the_folder_is_named_before_a_step_runs(place, name):
-    show = "analyze paths --runs a --out {out}/figure.svg"
+    show = "paths --runs a --out {out}/figure.svg"
     write_index(place, pocket={"steps": "sweep missing.yaml", "results": "rows.csv", "show": show})
     (place / "out").mkdir()
     (place / "out" / name).write_text("mine")

@@ -51,6 +51,13 @@ def reproduce(*args: object) -> Result:
     return call(main, *args)
 
 
+def analyze(*args: object) -> Result:
+    """Run ``python -m experiments.analyze`` in this process."""
+    from experiments.analyze.__main__ import main
+
+    return call(main, *args)
+
+
 def call(main: Callable[[list[str]], None], *args: object) -> Result:
     """Run a program's main function."""
     out, err, code = io.StringIO(), io.StringIO(), 0

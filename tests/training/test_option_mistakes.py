@@ -5,8 +5,10 @@ import shutil
 import pytest
 import torch
 
+from lgx.host import cache
+from lgx.training.configuration import make_parser
 from lgx.training.parsing import explain
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, python
 from tests.support.images import write_images
 
 
@@ -34,9 +36,9 @@ MISTAKES = {
     "--max_epochs=3": "unknown option --max_epochs; did you mean --trainer.max_epochs?",
     "--trainer.max_epoch=1": "unknown option --trainer.max_epoch; did you mean --trainer.max_epochs",
     "--model.stages=[1]": "unknown option --model.stages of Ancestor; see --model.help Ancestor",
-    "--model.lable_smoothing=0.1": "--model.lable_smoothing of Ancestor; did you mean --model.label_smoothing?",
-    "--model.learning_rate=1": "--model.learning_rate of Ancestor; did you mean --model.optimizer.lr?",
-    "--model.batch_size=3": "--model.batch_size of Ancestor; did you mean --data.batch_size?",
+    "--model.lable_smoothing=0.1": "--model.lable_smoothing; did you mean --model.label_smoothing?",
+    "--model.learning_rate=1": "--model.learning_rate; did you mean --model.optimizer.lr?",
+    "--model.batch_size=3": "--model.batch_size; did you mean --data.batch_size?",
     "--model.optimizer.lrr=1": "--model.optimizer.lrr of AdamW; did you mean --model.optimizer.lr?",
     "--trainer.logger=CSVLogger --trainer.logger.savedir=x": "of CSVLogger; did you mean --trainer.logger.save_dir?",
     "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "of WandbLogger; did you mean --trainer.logger.project?",
@@ -113,8 +115,8 @@ def test_a_mistake_gets_one_sentence_and_leaves_no_run(images, tmp_path, words):
 RATE = "model: {{init_args: {{optimizer: {{class_path: torch.optim.AdamW, init_args: {{lr: {}}}}}}}}}"
 FILES = {
     "trainer: {max_epoch: 3}": "unknown option --trainer.max_epoch; did you mean --trainer.max_epochs",
-    "modle: {arch: x}": "unknown option --modle.arch",
-    "model: {class_path: lgx.methods.SWS, init_args: {stagse: [1]}}": "did you mean --model.stages?",
+    "modle: {arch: x}": "run.yaml: unknown option --modle",
+    "model: {class_path: lgx.methods.SWS, init_args: {stagse: [1]}}": "did you mean --model.stages",
     "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {patence: 3}}]}": "did you mean --trainer.callback",
     RATE.format(".nan"): "model.optimizer.lr: expected a finite number, got nan",
     RATE.format("-.inf"): "model.optimizer.lr: expected a finite number, got -inf",
@@ -136,6 +138,16 @@ def test_an_unknown_option_names_a_class_of_others_without_an_import():
     value = "Problem with given class_path 'evil.Own': Option 'x' is not accepted"
     assert explain(f'Parser key "model": {value}') == "unknown option --model.x of Own; see --model.help Own"
     assert explain("Parser key \"a\": Option 'x' is not accepted") == "unknown option --a.x; see --a.help"
+
+
+@pytest.mark.parametrize("option", ["--trainer.max_epoch=1", "--config=run.yaml", "--model=Ancestorr"])
+def test_misspelt_names_are_refused_before_torch_is_imported(images, tmp_path, option):
+    cache.remember("options-fit", make_parser("fit").names())
+    (tmp_path / "run.yaml").write_text("model: {class_path: lgx.methods.SWS, init_args: {stagse: [1, 1]}}\n")
+    code = "import sys; from lgx.cli import main\ntry: main(sys.argv[1:])\nfinally: print('torch' in sys.modules)"
+    done = python("-c", code, *arguments("fit", "Ancestor", images, tmp_path / "runs", option), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "False\n"), done.stderr
+    assert "did you mean" in done.stderr
 
 
 @pytest.mark.parametrize("group", ["model", "data"])

@@ -7,7 +7,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from lgx.components.figures import to_svg
 from lgx.core.rows import read_rows
 from lgx.methods.hypernetworks.task_map import embed_graphs, project, task_figure, task_map
-from tests.support.command_line import lgx
+from tests.support.command_line import analyze, lgx
 from tests.support.task_maps import (
     BASE,
     CLASSES,
@@ -90,7 +90,7 @@ def test_a_run_maps_its_tasks_after_every_validation(places, tmp_path):
     # The training loss of a hypernetwork is not that of a descendant.
     assert {row.split for row in read_rows(run / "results.csv")} == {"val"}
     learngene = run / "best.learngene.safetensors"
-    drawn = lgx("analyze", "tasks", "--source", learngene, "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
+    drawn = analyze("tasks", "--source", learngene, "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
     assert drawn.code == 0, drawn.err
 
 

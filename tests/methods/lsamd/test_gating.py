@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import nn
 
+from experiments.analyze.paths import against_chance, agreement, load_runs, ranked_layers
 from lgx.architectures import parse_architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods.lsamd.gating import Gating, swapped_paths
-from lgx.methods.lsamd.paths import against_chance, agreement, load_runs, ranked_layers
 from lgx.methods.lsamd.selection import Selection, SelectionRun
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
-from tests.support.command_line import lgx
+from tests.support.command_line import analyze, lgx
 
 ARCH = "depth=3,embed_dim=16,num_heads=2,patch_size=8,img_size=32"
 
@@ -209,7 +209,7 @@ def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
 
 def test_analyze_compares_the_selections(selections, tmp_path, capsys):
     runs = [str(selections / name / "seed0") for name in ("dear", "free", "drawn")]
-    text = lgx("analyze", "paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}")
+    text = analyze("paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}")
     assert text.code == 0, text.err
     assert f"{runs[0]}: usage against coin flips: one kind of block alone" in text.out
     assert "layers from the one whose own block is needed least: " in text.out

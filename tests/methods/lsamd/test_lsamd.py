@@ -8,6 +8,7 @@ from torch import nn
 
 from data_modules.catalog import open_set
 from data_modules.several import MultiTask
+from experiments.analyze.paths import load_runs
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
@@ -18,10 +19,10 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import SelectedExpansion
-from lgx.methods.lsamd.paths import load_runs
 from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers, extract
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
 from tests.methods.lsamd.conftest import ARCH, arguments
+from tests.support.command_line import analyze
 from tests.support.families import tiny
 
 
@@ -299,14 +300,12 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, caps
         return
     main(["extract", *runs, f"--out={out}", f"--threshold={possible[0]}"])
     assert Learngene.load(out).selection["usage"] == usage
-    main(["analyze", "paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}"])
-    assert "usage" in capsys.readouterr().out
+    assert "usage" in analyze("paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}").out
     assert "<svg" in (tmp_path / "p.svg").read_text()
     (found,) = load_runs(["+".join(runs)]).values()
     assert (list(found.paths), found.usage) == (["pocket_digits", "pocket_persons"], usage)
-    with pytest.raises(SystemExit):
-        main(["analyze", "paths", f"--runs={runs[0]}+{runs[0]}", f"--out={tmp_path / 'p.svg'}"])
-    assert "data set pocket_digits is in two runs" in capsys.readouterr().err
+    twice = analyze("paths", f"--runs={runs[0]}+{runs[0]}", f"--out={tmp_path / 'p.svg'}")
+    assert "data set pocket_digits is in two runs" in twice.sentence
 
 
 @pytest.mark.parametrize(

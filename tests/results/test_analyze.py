@@ -1,4 +1,4 @@
-"""``lgx analyze tasks`` and ``lgx analyze parameters``."""
+"""``python -m experiments.analyze tasks`` and ``python -m experiments.analyze parameters``."""
 
 import re
 
@@ -6,13 +6,13 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from experiments.analyze.parameters import compare_parameters
+from experiments.analyze.task_maps import map_learngene
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.methods.hypernetworks.task_map import map_learngene
-from lgx.results.parameters import compare_parameters
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import ARCH, analyze, lgx
 from tests.support.task_maps import BASE, CONFIG, EMBEDDINGS, hypernet_of, points_and_words, save_learngene
 
 
@@ -21,12 +21,12 @@ def learngene(tmp_path):
     return save_learngene(tmp_path, hypernet_of(tells_tasks=True))
 
 
-def analyze(learngene, *options):
-    return lgx("analyze", "tasks", "--source", learngene, *options)
+def mapped(learngene, *options):
+    return analyze("tasks", "--source", learngene, *options)
 
 
 def test_the_command_draws_the_papers_ten_descendants(learngene, tmp_path):
-    result = analyze(learngene, "--out", tmp_path / "map.svg")
+    result = mapped(learngene, "--out", tmp_path / "map.svg")
     assert result.code == 0, result.err
     assert "same, 3 classes" in result.out
     assert "each task's own" in result.out
@@ -37,7 +37,7 @@ def test_the_command_draws_the_papers_ten_descendants(learngene, tmp_path):
 
 def test_the_tasks_and_architectures_asked_for_are_mapped(learngene, tmp_path):
     archs = "depth=1,embed_dim=16,num_heads=2;2-Tiny;3-Tiny,patch_size=8"
-    result = analyze(learngene, "--archs", archs, "--tasks=dunes,dots", "--heads=own", "--out", tmp_path / "m.svg")
+    result = mapped(learngene, "--archs", archs, "--tasks=dunes,dots", "--heads=own", "--out", tmp_path / "m.svg")
     assert "2 tasks x 3 architectures, own heads" in result.out, result.err
     maps, _ = map_learngene(str(learngene), None, ["dunes", "dots"], archs.split(";"), "own")
     points = maps["same"].points
@@ -50,8 +50,8 @@ def test_the_tasks_and_architectures_asked_for_are_mapped(learngene, tmp_path):
 def test_a_hypernetwork_that_ignores_the_task_is_reported(tmp_path):
     ignorant = save_learngene(tmp_path, hypernet_of(tells_tasks=False))
     options = ("--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
-    assert "does not separate the tasks" in analyze(ignorant, *options).out
-    single = analyze(ignorant, "--archs=1-Tiny", "--out", tmp_path / "m.svg")
+    assert "does not separate the tasks" in mapped(ignorant, *options).out
+    single = mapped(ignorant, "--archs=1-Tiny", "--out", tmp_path / "m.svg")
     assert single.code == 0
     assert "is undefined for one architecture" in single.out
 
@@ -59,10 +59,10 @@ def test_a_hypernetwork_that_ignores_the_task_is_reported(tmp_path):
 def test_embeddings_without_class_names_cannot_have_own_heads(learngene, tmp_path):
     TaskEmbeddings(EMBEDDINGS).save(tmp_path / "e.safetensors")
     given = ("--task_embeddings", tmp_path / "e.safetensors", "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
-    result = analyze(learngene, *given)
+    result = mapped(learngene, *given)
     assert result.code == 0, result.err
     assert "own" not in result.out
-    own = analyze(learngene, *given, "--heads=own")
+    own = mapped(learngene, *given, "--heads=own")
     assert "does not state the number of classes of circles, dots, dunes" in own.sentence
 
 
@@ -79,7 +79,7 @@ def test_mistakes_of_analyze_tasks_end_with_one_sentence(learngene, tmp_path):
         ((learngene, "--out=map.png"), "ending in .svg"),
         ((learngene, "--archs=,"), "name at least one architecture"),
     ):
-        result = analyze(*arguments_)
+        result = mapped(*arguments_)
         assert result.code == 2, arguments_
         assert words in result.sentence
 
@@ -95,7 +95,7 @@ def test_networks_of_every_file_form_can_be_compared(ancestor, tmp_path):
     start = network(tmp_path / "start.safetensors", 0)
     assert lgx("init", "--arch", ARCH, "--num_classes=3", "--seed=1", "--out", tmp_path / "folder").code == 0
     others = f"{form},{tmp_path / 'folder'}"
-    command = ["analyze", "parameters", "--start", start, "--trained", trained, "--other", others]
+    command = ["parameters", "--start", start, "--trained", trained, "--other", others]
     found = compare_parameters(str(start), [str(trained), *others.split(",")], 0.01)
     state = load_checkpoint(trained)["state_dict"]
     assert found.sparsity_trained == pytest.approx(
@@ -103,7 +103,7 @@ def test_networks_of_every_file_form_can_be_compared(ancestor, tmp_path):
     )
     assert found.change_magnitude > 0
     assert 0 < found.diversity < 1.2
-    table = lgx(*command, "--threshold=0.1").out
+    table = analyze(*command, "--threshold=0.1").out
     assert re.search(r"\|w\| < 0\.1 \(%\)", table)
     assert f"{found.change_magnitude:.4f}" in table
     assert "diversity of 3" in table
@@ -120,7 +120,7 @@ def test_mistakes_of_analyze_parameters_end_with_one_sentence(learngene, tmp_pat
         (zeros, "all its parameters are zero"),
         (tmp_path / "none.safetensors", "no such file"),
     ):
-        result = lgx("analyze", "parameters", "--start", start, "--trained", trained)
+        result = analyze("parameters", "--start", start, "--trained", trained)
         assert result.code == 2
         assert words in result.sentence
-    assert "--threshold" in lgx("analyze", "parameters", "--start", start, "--trained", start, "--threshold=0").sentence
+    assert "--threshold" in analyze("parameters", "--start", start, "--trained", start, "--threshold=0").sentence

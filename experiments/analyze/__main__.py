@@ -1,12 +1,19 @@
-"""``lgx analyze``: task maps of a hypernetwork, statistics of trained parameters, paths of a selection."""
+"""``python -m experiments.analyze``: maps of tasks, statistics of trained parameters, paths of a selection."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from lgx.commands.run import call_one_of
 from lgx.errors import UserError
+from lgx.host.failures import describe
 
 if TYPE_CHECKING:
-    from lgx.methods.hypernetworks.task_map import Heads, TaskMap
+    from experiments.analyze.task_maps import Heads
+    from lgx.methods.hypernetworks.task_map import TaskMap
+
+
+PROGRAM = "python -m experiments.analyze"
 
 
 def tasks(
@@ -42,13 +49,14 @@ def tasks(
     Raises:
         UserError: If the learngene has no task conditioning, there are fewer than two tasks, or the place is taken.
     """
+    from experiments.analyze.task_maps import map_learngene
     from lgx.components.figures import write_svg
-    from lgx.methods.hypernetworks.task_map import map_learngene, task_figure
+    from lgx.methods.hypernetworks.task_map import task_figure
 
-    _check_svg(out, "lgx analyze tasks", force)
+    _check_svg(out, f"{PROGRAM} tasks", force)
     members = None if archs is None else _parts(archs, ";" if "=" in archs else ",")
     maps, num_classes = map_learngene(source, task_embeddings, _parts(tasks), members, heads)
-    write_svg(task_figure(maps[heads]), out, "tasks", "lgx analyze tasks")
+    write_svg(task_figure(maps[heads]), out, "tasks", f"{PROGRAM} tasks")
     _print_maps(maps, num_classes)
     points = maps[heads].points
     shown = len({point.task for point in points})
@@ -78,9 +86,9 @@ def parameters(
     Raises:
         UserError: If a network cannot be read or the networks differ in architecture.
     """
+    from experiments.analyze.parameters import compare_parameters
     from lgx.artifacts.sources import resolve
     from lgx.core.readable import aligned
-    from lgx.results.parameters import compare_parameters
 
     if threshold <= 0:
         raise UserError(f"--threshold: must be positive, got {threshold}")
@@ -116,13 +124,13 @@ def paths(*, runs: str, out: str = "paths.svg", force: bool = False) -> None:
     Raises:
         UserError: If a run is not one of LSAMD, or the place is taken.
     """
+    from experiments.analyze.paths import comparison_lines, load_runs, preferences_figure
     from lgx.commands.extract import print_paths
     from lgx.components.figures import write_svg
-    from lgx.methods.lsamd.paths import comparison_lines, load_runs, preferences_figure
 
-    _check_svg(out, "lgx analyze paths", force)
+    _check_svg(out, f"{PROGRAM} paths", force)
     found = load_runs(_parts(runs))
-    write_svg(preferences_figure(found), out, "paths", "lgx analyze paths")
+    write_svg(preferences_figure(found), out, "paths", f"{PROGRAM} paths")
     for name, selection in found.items():
         print(name)
         print_paths(selection)
@@ -163,4 +171,24 @@ def _print_maps(maps: "Mapping[Heads, TaskMap]", num_classes: int) -> None:
         print("With heads of one size the encoder does not separate the tasks.")
 
 
-COMMANDS = {"tasks": tasks, "parameters": parameters, "paths": paths}
+COMMANDS: dict[str, Callable[..., None]] = {"tasks": tasks, "parameters": parameters, "paths": paths}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run one analysis.
+
+    Args:
+        argv: Its name and its options.
+
+    Raises:
+        SystemExit: With exit code 2 for a user's mistake, 1 for a failure of the system.
+    """
+    try:
+        call_one_of(PROGRAM, COMMANDS, argv)
+    except (UserError, OSError) as error:
+        print(f"{PROGRAM}: {describe(error) or error}", file=sys.stderr)
+        raise SystemExit(2 if isinstance(error, UserError) else 1) from error
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
