@@ -74,7 +74,6 @@ class Method(EvaluatedModule):
         follows_normalization: Whether images are normalized as the start of the network was trained to read them, and
             later as its checkpoint was. ``data.mean`` and ``data.std`` give another normalization, with a warning.
         trains: What a run trains.
-        varying_graph: Whether a step may leave some of the parameters without a gradient.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
         step_losses: The named losses of the last training step; with their graphs until its backward pass has ended.
         start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
@@ -89,7 +88,6 @@ class Method(EvaluatedModule):
     evaluates_starts: ClassVar[bool] = False
     follows_normalization: ClassVar[bool] = False
     trains: ClassVar[Trained] = "learngene"
-    varying_graph: bool = False
 
     def __init__(
         self,
@@ -138,6 +136,11 @@ class Method(EvaluatedModule):
     def method(self) -> str:
         """Name of the method, e.g. ``sws``; variants by an option may have a name of their own."""
         return self.spec.name
+
+    @property
+    def varying_graph(self) -> bool:
+        """Whether a step may leave some of the parameters without a gradient."""
+        return False
 
     @property
     def label(self) -> str:

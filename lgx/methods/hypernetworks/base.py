@@ -126,6 +126,11 @@ class HypernetMethod(PanelEvaluation):
             raise UserError(f"model.set: {self._set} has no architecture beside those of model.panel")
         return left
 
+    @property
+    def varying_graph(self) -> bool:
+        """Networks for text have no bias of the head, so that this decoder leaves its own unused."""
+        return self.parsed_architecture.kind == "text" and self.config.decoder == "conv"
+
     @cached_property
     def trained_widths(self) -> tuple[int, ...]:
         """Widths of the networks that the hypernetwork is trained on."""
@@ -149,13 +154,6 @@ class HypernetMethod(PanelEvaluation):
     def planned_step(self) -> PlannedMetaBatch:
         """Counts some architectures of the set."""
         return PlannedMetaBatch(self)
-
-    def learn_tasks(self) -> None:
-        """See :class:`~lgx.methods.base.Method`."""
-        if self.data_module().task.is_labeled:  # images without labels are refused below, and give no configuration
-            # Networks for text have no bias of the head, so that this decoder leaves its own unused.
-            self.varying_graph = self.config.decoder == "conv" and self.architecture.kind == "text"
-        super().learn_tasks()
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
         """Train and evaluate on these tasks, each by its name.

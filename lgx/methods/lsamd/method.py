@@ -67,7 +67,6 @@ class LSAMD(Method):
     """
 
     spec = SPEC
-    varying_graph = True
 
     def __init__(
         self,
@@ -133,6 +132,11 @@ class LSAMD(Method):
             raise UserError("trainer.callbacks: a selection does not average weights; leave WeightAveraging out")
         if self.gating.random_paths:
             self.steps_of_run = self.total_steps()
+
+    @property
+    def varying_graph(self) -> bool:
+        """A batch trains the branch of its data set alone."""
+        return True
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
         """Select on these data sets, each by its name.
