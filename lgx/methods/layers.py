@@ -89,6 +89,11 @@ class LayerExpansion(Initializer):
         own = vit_only(self.loaded.architecture, self.source)
         if _width(architecture) == _width(own):
             return self.loaded.tensors
+        if any(wanted > ours for ours, wanted in zip(_width(own), _width(architecture), strict=True)):
+            raise UserError(
+                f"{self.source}: the descendant ({_words(architecture)}) must not be wider than the learngene "
+                f"({_words(own)}), in heads and their width, too"
+            )
         return narrow(self.loaded.tensors, own, architecture, heads_whole)
 
 

@@ -140,7 +140,7 @@ MISTAKES = [
     (["--params", "9M"], ("--params 9M",)),
     (["--batch_size", 0], ("batch_size", "at least 1")),
     (["--arch", "depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16"], ("depth 1", "2 layers")),
-    (["--arch", "6-Small"], ("has 384 of embed_dim, the source 16", "choose a narrower")),
+    (["--arch", "6-Small"], ("embed_dim 384", "must not be wider than the learngene", "embed_dim 16")),
     (["--num_classes", 9], ("3 classes", "--head 9")),
     (["--method", "weight_selection"], ("not a whole network",)),
     (["--noise", "0.1"], ("--noise: method sws does not take it; use --method ghn3 or logah",)),

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from PIL import Image
 
-from lgx.commands.predict import _header, _line, is_for_exported
+from lgx.commands.predict import _header, is_for_exported
 from lgx.core.task import Task
 from tests.support.command_line import lgx, python
 from tests.support.images import CLASSES, draw
@@ -237,7 +237,7 @@ def test_mistakes_end_with_one_sentence_and_write_nothing(models, photos, tmp_pa
 
 def test_a_file_of_labels_names_them_as_a_spreadsheet_reads_them():
     task = Task("", 3, kind="multilabel", class_names=("a", 'b, "c"', "=d"))
-    assert _line(_header(task, 1)) == 'file,a,"b, ""c""",\'=d'
+    assert _header(task, 1) == ["file", "a", 'b, "c"', "'=d"]
 
 
 def test_the_form_of_the_command_follows_from_its_options(tmp_path, monkeypatch):

@@ -184,8 +184,9 @@ class HypernetMethod(PanelEvaluation):
 
     def _check_sizes(self, classes: int) -> None:
         """Refuse before training what a later step may draw."""
+        config = self.config  # first: it may hold tensors, which are not for the meta device
         with building_on("meta"):
-            hypernet = Hypernet(self.config)
+            hypernet = Hypernet(config)
         options = (("set", self.set), ("panel", self.panels["val"]), ("test_panel", self.panels["test"]))
         for option, architectures in options:
             # All layers of an architecture have the same shapes: one layer is enough.
