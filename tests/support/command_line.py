@@ -1,6 +1,7 @@
 """Run the command line on tiny networks."""
 
 import contextlib
+import importlib
 import io
 import os
 import random
@@ -8,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,29 +39,9 @@ class Result:
         return self.err.strip().splitlines()[-1] if self.err.strip() else ""
 
 
-def lgx(*args: object) -> Result:
-    """Run the command line in this process."""
-    from lgx.cli import main
-
-    return call(main, *args)
-
-
-def reproduce(*args: object) -> Result:
-    """Run ``python -m experiments.reproduce`` in this process."""
-    from experiments.reproduce.__main__ import main
-
-    return call(main, *args)
-
-
-def analyze(*args: object) -> Result:
-    """Run ``python -m experiments.analyze`` in this process."""
-    from experiments.analyze.__main__ import main
-
-    return call(main, *args)
-
-
-def call(main: Callable[[list[str]], None], *args: object) -> Result:
-    """Run a program's main function."""
+def program(module: str, *args: object) -> Result:
+    """Run the main function of a program in this process."""
+    main: Callable[[list[str]], None] = importlib.import_module(module).main
     out, err, code = io.StringIO(), io.StringIO(), 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -67,6 +49,10 @@ def call(main: Callable[[list[str]], None], *args: object) -> Result:
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
     return Result(code, out.getvalue(), err.getvalue())
+
+
+lgx = partial(program, "lgx.cli")
+analyze, reproduce = (partial(program, f"experiments.{name}.__main__") for name in ("analyze", "reproduce"))
 
 
 def python(*args: object, cwd: Path | None = None, timeout: int = 120, **env: str) -> subprocess.CompletedProcess[str]:
