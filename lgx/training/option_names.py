@@ -35,18 +35,20 @@ def check_names(command: str, argv: Sequence[str]) -> None:
     """
     given = [*_given(argv)]
     kept: dict[str, Any] | None = recall(f"options-{command}")
-    if (
-        kept is None
-        or kept["lightning"] != version("lightning")
-        or os.environ.get("LGX_ALLOW_IMPORTS")
-        or entry_points(group="lgx.methods")
-    ):
+    is_extended = os.environ.get("LGX_ALLOW_IMPORTS") or entry_points(group="lgx.methods")
+    if kept is None or is_extended or kept["lightning"] != version("lightning"):
         return
     options, classes = kept["options"], kept["classes"]
+    paths = [(name.removesuffix(".class_path"), value) for _, name, value in given if isinstance(value, str)]
+    others = tuple(
+        f"{root}."
+        for root, path in paths
+        if root in classes and "." in path and not path.startswith(("lgx.", "data_modules."))
+    )
     for place, name, value in given:
         root = name.removesuffix(".class_path")
         if root not in classes:
-            if not _is_known(f"--{name}", options):
+            if not name.startswith(others) and not _is_known(f"--{name}", options):
                 raise UserError(f"{place}unknown option --{name}{suggest(f'--{name}', options, '--help-all')}")
         elif isinstance(value, str) and value.isidentifier() and value not in {*classes[root], "true", "false", "null"}:
             raise UserError(

@@ -128,13 +128,13 @@ def _deepest(
 
 
 def _measured(candidate: Candidate, budgets: Sequence[Budget], stopwatch: Stopwatch) -> Candidate | None:
-    """A candidate at the largest of a few measured depths that keeps to its latency; None if each takes longer."""
+    """A candidate at the largest of a few measured depths that keeps to its latency; None if the smallest does not."""
     sizes, limit = candidate.sizes, next(budget.limit for budget in budgets if budget.quantity == "latency")
     others = [budget for budget in budgets if budget.quantity != "latency"]
     most = _deepest(sizes, candidate.embed_dim, candidate.mlp_ratio, others, None).depth
     tried: dict[int, Candidate] = {}
     depth = candidate.depth
-    while depth not in tried and len(tried) < _TRIALS:
+    while depth not in tried and (len(tried) < _TRIALS or all(found.latency > limit for found in tried.values())):
         found = replace(candidate, depth=depth)
         tried[depth] = replace(found, latency=stopwatch.measure(found.architecture))
         depth = max(min(math.floor(depth * limit / tried[depth].latency), most), sizes.depth[0])
