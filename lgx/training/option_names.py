@@ -33,7 +33,9 @@ def check_names(command: str, argv: Sequence[str]) -> None:
     Raises:
         UserError: For the first of them, with the most similar names; for a file that cannot be read within bounds.
     """
-    given = [*_given(argv)]
+    given = [
+        (place, re.sub(r"\.init_args\b", "", name).removesuffix("+"), value) for place, name, value in _given(argv)
+    ]
     kept: dict[str, Any] | None = recall(f"options-{command}")
     is_extended = os.environ.get("LGX_ALLOW_IMPORTS") or entry_points(group="lgx.methods")
     if kept is None or is_extended or kept["lightning"] != version("lightning"):
@@ -86,9 +88,9 @@ def _given(argv: Sequence[str]) -> Iterator[tuple[str, str, Any]]:
             if not isinstance(content, dict):
                 raise UserError(f"{value}: holds no mapping from keys to values; give a configuration file")
             # 3 levels: model.init_args.NAME. Deeper keys are options of nested classes, which the parser checks.
-            yield from ((f"{value}: ", _plain(name), inner) for name, inner in _nested(content, 3))
+            yield from ((f"{value}: ", name, inner) for name, inner in _nested(content, 3))
         elif option.startswith("--"):
-            yield "", _plain(option[2:].replace("-", "_")), value
+            yield "", option[2:].replace("-", "_"), value
 
 
 def _nested(content: dict[Any, Any], depth: int, above: str = "") -> Iterator[tuple[str, Any]]:
@@ -96,7 +98,3 @@ def _nested(content: dict[Any, Any], depth: int, above: str = "") -> Iterator[tu
         yield f"{above}{key}", value
         if isinstance(value, dict) and depth > 1:
             yield from _nested(value, depth - 1, f"{above}{key}.")
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"\.init_args\b", "", name).removesuffix("+")
