@@ -54,10 +54,6 @@ class MiniFacts:
     license: str = "none stated"
 
 
-def _gray(value: float) -> Channels:
-    return value, value, value
-
-
 TREES = ("train.zip", "test.zip")
 HELD_TENTH = "own train (a stratified tenth held out as val) and test; train holds no image of test"
 FACTS: dict[MiniTask, MiniFacts] = {
@@ -78,12 +74,12 @@ FACTS: dict[MiniTask, MiniFacts] = {
         TREES, sources.class_trees, HELD_TENTH,
     ),
     "omniglot": MiniFacts(
-        242, (2_662, 968, 1_210), _gray(0.9177), _gray(0.2361),
+        242, (2_662, 968, 1_210), (0.9177,) * 3, (0.2361,) * 3,
         ("images_background_small1.zip", "images_background_small2.zip"),
         sources.drawers, "by drawer: 1-11 train, 12-15 val, 16-20 test", "MIT",
     ),
     "digits": MiniFacts(
-        10, (1_258, 180, 359), _gray(0.3095), _gray(0.3489), (), None, "disjoint, class-stratified", "CC BY 4.0",
+        10, (1_258, 180, 359), (0.3095,) * 3, (0.3489,) * 3, (), None, "disjoint, class-stratified", "CC BY 4.0",
     ),
     "tiny_imagenet": MiniFacts(
         200, (8_999, 1_000, 10_000), (0.4822, 0.4503, 0.3996), (0.261, 0.253, 0.2671),
@@ -91,11 +87,11 @@ FACTS: dict[MiniTask, MiniFacts] = {
         "50 training images a class (a stratified tenth held out as val); test is the official val",
     ),
     "fashion_mnist": MiniFacts(
-        10, (13_500, 1_500, 10_000), _gray(0.2878), _gray(0.3461),
+        10, (13_500, 1_500, 10_000), (0.2878,) * 3, (0.3461,) * 3,
         TREES, sources.class_trees, HELD_TENTH, "MIT",
     ),
     "fer2013": MiniFacts(
-        7, (6_192, 1_236, 1_255), _gray(0.5136), _gray(0.2976),
+        7, (6_192, 1_236, 1_255), (0.5136,) * 3, (0.2976,) * 3,
         ("train.zip", "validation.zip", "test.zip"), sources.class_trees,
         "own train, val and test; an image that occurs in several of them stays in the last of these only",
     ),

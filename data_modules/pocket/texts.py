@@ -7,6 +7,7 @@ the real sets may rest on them.
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -157,33 +158,38 @@ class PocketText(TextSet):
         return f"run `lgx data prepare {self.info.name} --root {self.root}`"
 
 
-def _info(name: str, classes: tuple[str, str], mirrors: str) -> DatasetInfo:
-    return DatasetInfo(
-        name=name,
-        num_classes=2,
-        sizes=(SIZES["train"], SIZES["val"], SIZES["test"]),
-        license="none needed (generated)",
-        source=f"seeded generator; mirrors {mirrors}",
-        splits="balanced, no text in two splits",
-        class_names=classes,
-        kind="text",
-    )
+_info = partial(
+    DatasetInfo,
+    num_classes=2,
+    sizes=(SIZES["train"], SIZES["val"], SIZES["test"]),
+    license="none needed (generated)",
+    splits="balanced, no text in two splits",
+    kind="text",
+)
 
 
 class PocketReviews(PocketText):
     """Whether most clauses of a review praise, in the place of IMDB; the metric is accuracy."""
 
-    info = _info("pocket_reviews", ("unkind", "kind"), "IMDB")
+    info = _info(
+        name="pocket_reviews",
+        class_names=("unkind", "kind"),
+        source="seeded generator; mirrors IMDB",
+    )
 
 
 class PocketGrammar(PocketText):
     """Whether a sentence is well formed, in the place of CoLA; the metric is accuracy."""
 
-    info = _info("pocket_grammar", ("unacceptable", "acceptable"), "CoLA")
+    info = _info(
+        name="pocket_grammar", class_names=("unacceptable", "acceptable"), source="seeded generator; mirrors CoLA"
+    )
 
 
 class PocketParaphrases(PocketText):
     """Whether two sentences have the same meaning, in the place of MRPC; the metric is accuracy."""
 
-    info = _info("pocket_paraphrases", ("no paraphrase", "paraphrase"), "MRPC")
+    info = _info(
+        name="pocket_paraphrases", class_names=("no paraphrase", "paraphrase"), source="seeded generator; mirrors MRPC"
+    )
     columns = ("sentence1", "sentence2")

@@ -21,7 +21,7 @@ from data_modules import TaskDataModule  # importing the package makes every dat
 from data_modules.module_checks import check_options, check_task
 from lgx.components.probes import NEIGHBORS, ProbeName
 from lgx.core.names import check_line, check_name
-from lgx.core.seed import check_seed
+from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
 from lgx.host.cache import recall, remember
 from lgx.host.failures import blame
@@ -34,7 +34,6 @@ from lgx.training.lightning_internals import option_strings
 from lgx.training.loggers import UNSET
 from lgx.training.option_names import check_names
 from lgx.training.parsing import parse
-from lgx.training.run_folder import seed_of
 
 _RATES = ("model.optimizer.", "model.scheduler.")
 REFUSED = "the configuration holds a value that is refused"

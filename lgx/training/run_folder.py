@@ -15,6 +15,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX
 from lgx.core.provenance import commit, hardware
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields
+from lgx.core.seed import seed_of
 from lgx.core.task import Task
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -56,11 +57,6 @@ def run_place(config: Namespace) -> RunPlace:
     """The run's place, ``<runs_dir>/<experiment>/<name>/seed<k>``, as a parsed configuration gives it."""
     name = config.name or str(config.model.class_path).rsplit(".", 1)[-1].lower()
     return RunPlace(str(Path(config.runs_dir) / config.experiment), name, f"seed{seed_of(config.seed_everything)}")
-
-
-def seed_of(given: int | bool) -> int:
-    """The seed of a run; ``true`` and ``false`` are Lightning's words for the seed 0 and for none."""
-    return 0 if isinstance(given, bool) else given
 
 
 def run_folder(trainer: Trainer) -> Path | None:
