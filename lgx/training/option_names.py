@@ -21,6 +21,7 @@ _OTHER_WORDS = {
     "batch_size": "--data.batch_size",
 }  # fmt: skip
 """Last part of an option that many try -> the right one."""
+_NO_NAME = re.compile(r"\.init_args\b|\+$")
 
 
 def check_names(command: str, argv: Sequence[str]) -> None:
@@ -33,29 +34,28 @@ def check_names(command: str, argv: Sequence[str]) -> None:
     Raises:
         UserError: For the first of them, with the most similar names; for a file that cannot be read within bounds.
     """
-    given = [
-        (place, re.sub(r"\.init_args\b", "", name).removesuffix("+"), value) for place, name, value in _given(argv)
-    ]
+    given = [(place, _NO_NAME.sub("", name), value) for place, name, value in _given(argv)]
     kept: dict[str, Any] | None = recall(f"options-{command}")
-    is_extended = os.environ.get("LGX_ALLOW_IMPORTS") or entry_points(group="lgx.methods")
-    if kept is None or is_extended or kept["lightning"] != version("lightning"):
+    if kept is None or kept["lightning"] != version("lightning") or os.environ.get("LGX_ALLOW_IMPORTS"):
         return
-    options, classes = kept["options"], kept["classes"]
-    paths = [(name.removesuffix(".class_path"), value) for _, name, value in given if isinstance(value, str)]
-    others = tuple(
-        f"{root}."
-        for root, path in paths
-        if root in classes and "." in path and not path.startswith(("lgx.", "data_modules."))
+    mistake = next(_mistakes(given, kept["options"], kept["classes"]), None)
+    if mistake and not entry_points(group="lgx.methods"):  # asked last: it reads the metadata of all packages
+        raise UserError(mistake)
+
+
+def _mistakes(given: Sequence[tuple[str, str, Any]], options: Sequence[str], classes: dict[str, Any]) -> Iterator[str]:
+    foreign = tuple(
+        f"{name.removesuffix('.class_path')}."
+        for _, name, value in given
+        if isinstance(value, str) and "." in value and not value.startswith(("lgx.", "data_modules."))
     )
     for place, name, value in given:
         root = name.removesuffix(".class_path")
         if root not in classes:
-            if not name.startswith(others) and not _is_known(f"--{name}", options):
-                raise UserError(f"{place}unknown option --{name}{suggest(f'--{name}', options, '--help-all')}")
+            if not name.startswith(foreign) and not _is_known(f"--{name}", options):
+                yield f"{place}unknown option --{name}{suggest(f'--{name}', options, '--help-all')}"
         elif isinstance(value, str) and value.isidentifier() and value not in {*classes[root], "true", "false", "null"}:
-            raise UserError(
-                f"{place}{root}: class {value!r} is unknown{suggest(value, classes[root], f'--{root}.help')}"
-            )
+            yield f"{place}{root}: class {value!r} is unknown{suggest(value, classes[root], f'--{root}.help')}"
 
 
 def suggest(word: str, known: Sequence[str], help: str, prefix: str = "") -> str:
