@@ -79,7 +79,9 @@ class RunParser(LightningArgumentParser):
     def names(self) -> dict[str, Any]:
         """What :func:`~lgx.training.option_names.check_names` needs: options, and classes that may be chosen."""
         bases = {"model": Method, "data": TaskDataModule, "model.initializer": Initializer, "trainer.logger": Logger}
-        kinds = {kind for kind in known_classes().values() if not inspect.isabstract(kind)}
+        # Each once, in the order of names: which of several options a message suggests must not vary.
+        known = sorted({*known_classes().values()}, key=attrgetter("__module__", "__qualname__"))
+        kinds = [kind for kind in known if not inspect.isabstract(kind)]
         classes = {root: sorted(k.__name__ for k in kinds if issubclass(k, base)) for root, base in bases.items()}
         options = dict.fromkeys(option.removesuffix("+") for option in option_strings(self))
         for root, base in bases.items():
