@@ -4,6 +4,8 @@ BIN := .venv/bin
 READY := .venv/installed
 SLURM := slurmctld slurmd munged srun
 
+unexport PYTHONDONTWRITEBYTECODE  # containers set it; the processes that tests start would compile all code anew
+
 .PHONY: help docs pages reproduce demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly minimum no-extras workflows wheel sbom \
   release-check soak chaos slurm slurm-programs gpu bench tensorboard clean
 
