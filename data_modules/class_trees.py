@@ -1,16 +1,19 @@
 """Trees of class folders: ``folder/<class>/**/<image>``."""
 
 import functools
+import os
 from collections import Counter
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
 from data_modules.images import ImageFiles
+from data_modules.text_files import read_lines
 from lgx.core.schema import LINE
 from lgx.errors import UserError
-from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
+from lgx.host.safety import IMAGE_SUFFIXES, list_images, open_undecoded, skipped_files
 
 
 def check_task_name(name: str) -> None:
@@ -27,19 +30,45 @@ def check_task_name(name: str) -> None:
 
 
 def class_folders(folder: Path) -> list[str]:
-    """Names of the class folders in ``folder``, in the order of numbers if all are numbers, else of the alphabet.
+    """Names of the class folders in ``folder``, in the order of :func:`in_order`.
+
+    A folder whose name begins with a dot is none; if it holds images, a line says so.
 
     Raises:
         UserError: If a name cannot be printed in one line.
     """
-    names = [p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
+    names = []
+    for path in folder.iterdir():
+        if path.is_dir() and not path.name.startswith("."):
+            names.append(path.name)
+        elif path.is_dir() and list_images(path, deep=False)[0]:
+            _say_once(f"{path}: is no class, because its name begins with a dot; rename it if it is one")
     for name in names:
         if not LINE.holds(name):
             raise UserError(
                 f"{folder}: the class folder {name!a} has a tab, a line break or another character that cannot be "
                 f"printed in its name; rename it"
             )
-    return sorted(names, key=int) if all(n.isdecimal() for n in names) else sorted(names)
+    return in_order(names)
+
+
+def in_order(names: Collection[str]) -> list[str]:
+    """Names of classes in the order of numbers if all are numbers (``01`` before ``1``), else of the alphabet."""
+    return sorted(names, key=lambda name: (int(name), name)) if all(n.isdecimal() for n in names) else sorted(names)
+
+
+def listed_classes(file: Path) -> list[str] | None:
+    """The classes that ``classes.txt`` lists in index order, one per line; None if there is no such file.
+
+    Raises:
+        UserError: If it cannot be read, or names a class twice.
+    """
+    if not file.is_file():
+        return None
+    names = [line.strip() for line in read_lines(file) if line.strip()]
+    if len(set(names)) < len(names):
+        raise UserError(f"{file}: names {Counter(names).most_common(1)[0][0]} twice; give one class per line")
+    return names
 
 
 def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Collection[str] = ()) -> ImageFiles:
@@ -57,20 +86,17 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
     Raises:
         UserError: If the class folders are not exactly ``classes``, or one cannot be read.
     """
-    found = class_folders(folder)
-    if set(found) != set(classes):
-        missing, extra = sorted(set(classes) - set(found)), sorted(set(found) - set(classes))
-        # In ASCII, because names in different normalizations of Unicode look the same.
-        lacks = f"lacks {', '.join(map(ascii, missing[:3]))}" if missing else ""
-        has = f"has the unknown class folders {', '.join(map(ascii, extra[:3]))}" if extra else ""
-        problem = " and ".join(filter(None, (lacks, has)))
-        raise UserError(f"{where}: {folder} {problem}; expected exactly the {len(classes)} class folders of this set")
+    check_classes(f"{where}: {folder}", class_folders(folder), classes)
     names: list[str] = []
+    places: dict[str, str] = {}
     labels: list[int] = []
     skipped: Counter[str] = Counter()
     without: list[str] = []
     for label, name in enumerate(classes):
         images, unread = list_images(folder / name)
+        for place in {path.parent for path in images}:
+            if (other := places.setdefault(os.path.realpath(place), name)) != name:
+                raise UserError(f"{where}: {place} is linked from the class {other}, too; an image has one class")
         for suffix in others:
             del unread[suffix]
         names += [str(path.relative_to(folder)) for path in images]
@@ -80,7 +106,29 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
     if skipped:
         only = f"; no image is left in {folder / without[0]}" if without else ""
         _say_skipped(folder, skipped, only)
-    return ImageFiles(folder, names, labels, where)
+    files = ImageFiles(folder, names, labels, where)
+    _say_transparent(files)
+    return files
+
+
+def check_classes(place: str, found: Sequence[str], classes: Sequence[str]) -> None:
+    """Refuse names of classes that are not exactly those expected, in any order.
+
+    Args:
+        place: What has the classes, for the message.
+        found: Its classes.
+        classes: The classes expected.
+
+    Raises:
+        UserError: If they differ; the sentence says in which classes.
+    """
+    if set(found) != set(classes):
+        missing, extra = sorted(set(classes) - set(found)), sorted(set(found) - set(classes))
+        # In ASCII, because names in different normalizations of Unicode look the same.
+        lacks = f"lacks {', '.join(map(ascii, missing[:3]))}" if missing else ""
+        has = f"has the unknown class folders {', '.join(map(ascii, extra[:3]))}" if extra else ""
+        problem = " and ".join(filter(None, (lacks, has)))
+        raise UserError(f"{place} {problem}; expected exactly the {len(classes)} class folders of this set")
 
 
 def read_flat(folder: Path, where: str) -> ImageFiles | None:
@@ -125,6 +173,15 @@ def read_all(folder: Path, where: str) -> ImageFiles:
 
 def _say_skipped(folder: Path, unread: Counter[str], only: str = "") -> None:
     _say_once(f"{folder}: {skipped_files(unread)} were skipped{only}; {', '.join(IMAGE_SUFFIXES)} are read")
+
+
+def _say_transparent(files: ImageFiles) -> None:
+    """Say that images are transparent, if one of 64 is, evenly spread."""
+    for index in range(0, len(files), len(files) // 64 + 1):
+        with suppress(Exception), open_undecoded(files.path(index)) as image:  # its decoding says what is wrong
+            if image.has_transparency_data:
+                _say_once(f"{files.folder}: what is transparent in an image is shown over white ({files.path(index)})")
+                return
 
 
 @functools.cache

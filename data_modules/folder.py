@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.class_trees import check_task_name, class_folders, read_all, read_class_tree
+from data_modules.class_trees import (
+    check_classes,
+    check_task_name,
+    class_folders,
+    listed_classes,
+    read_all,
+    read_class_tree,
+)
 from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
 from data_modules.official import TREE_NAMES, tree_split
@@ -19,7 +26,8 @@ class ImageFolderData(ImageDataModule):
     """Images at ``root/{train,val,test}/<class>/<image>``.
 
     If there is no folder ``val``, a stratified share of the training images is held out. The classes are the folders in
-    ``train``, so that their number is known before any image is read.
+    ``train``, so that their number is known before any image is read. Their indices follow the numbers if all names are
+    numbers, else the alphabet, or ``root/classes.txt``, if it exists, which names one class folder in each line.
 
     Args:
         root: The folder that holds ``train`` and ``test``.
@@ -36,7 +44,9 @@ class ImageFolderData(ImageDataModule):
         train = tree_split(folder, TREE_NAMES["train"])
         if train is None:
             raise UserError(f"data.root: {folder} has no folder train/; expected {folder}/train/<class>/<image>")
-        self.classes = class_folders(train)
+        found = class_folders(train)
+        self.classes = listed_classes(folder / "classes.txt") or found
+        check_classes(f"data.root: {train}", found, self.classes)
         if len(self.classes) < 2:
             raise UserError(
                 f"data.root: expected at least 2 class folders in {train}, found {len(self.classes)} {self.classes}"

@@ -81,7 +81,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         if augment in ("resized_crop", "randaugment"):
             return TransformedExamples(examples, train_transform(task, augment, own), seed, random=True)
         crop = None if augment == "none" else CropFlip(task.img_size, flips=augment == "crop_flip")
-        if isinstance(examples, LabeledImages) and (cache := self._cache(examples.source)):
+        if type(examples) is LabeledImages and (cache := self._cache(examples.source)):
             return PixelExamples(examples, task, crop, seed, cache, examples.indices, own)
         return PixelExamples(examples, task, crop, seed, self._cache(examples), own=own)
 
@@ -123,7 +123,8 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
     def _open_cache(self, examples: Images, split: Split) -> PixelCache | None:
         task = self.task
         size = len(examples) * task.in_chans * task.img_size**2
-        if size > self.cache_gib * 2**30 or (parts := identity(examples, self.folder)) is None:
+        folder = self.folder if type(self).__module__.startswith(f"{__package__}.") else None
+        if size > self.cache_gib * 2**30 or (parts := identity(examples, folder)) is None:
             return None
         options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NOT_OF_PIXELS}
         own = f"{type(self).__module__}.{type(self).__qualname__} {sorted(options.items())}".encode()

@@ -12,7 +12,7 @@ from PIL import Image
 from data_modules.library_internals import image_files_of
 from data_modules.splits import Indices
 from lgx.errors import UserError
-from lgx.host.safety import check_resizable, error_line, open_photo, open_undecoded
+from lgx.host.safety import check_resizable, error_line, open_photo, open_undecoded, upright
 
 
 class DataError(UserError):
@@ -63,7 +63,7 @@ class LabeledImages:
         try:
             image = self.source[position][0]
             image.load()  # PIL decodes lazily: outside this block the position of a damaged image is unknown
-            check_resizable(image)
+            image = upright(check_resizable(image))
         except (UserError, MemoryError):
             raise
         except Exception as error:
@@ -72,6 +72,10 @@ class LabeledImages:
                 "restore its file or prepare the set again"
             ) from error
         return image, int(self.labels[index])
+
+    def paths(self) -> list[Path]:
+        """The files of the images and of their masks, where they are known; else none."""
+        return []
 
     def take(self, indices: Indices, where: str | None = None) -> "LabeledImages":
         """The examples at ``indices`` (positions in this object)."""
@@ -103,7 +107,8 @@ class ImageFiles:
         return self.folder / os.fsdecode(name)
 
     def __getitem__(self, index: int) -> tuple[Image.Image, Any]:
-        return self.decoded(index), int(self.labels[index])
+        label = self.labels[index]
+        return self.decoded(index), label if np.ndim(label) else int(label)
 
     def decoded(self, index: int) -> Image.Image:
         """Decode one file.

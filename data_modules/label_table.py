@@ -128,7 +128,7 @@ def _file(name: str, place: str) -> str:
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or not LINE.holds(name):
         raise UserError(f"{place}: the file {shortened(name)} is no path below the folder of the table")
-    return name
+    return str(path)  # one name of each file: without ./ and //
 
 
 def _split(name: str, place: str) -> str:

@@ -9,9 +9,11 @@ from PIL import Image
 
 from data_modules.archives import open_zip
 from data_modules.base import Split
+from data_modules.class_trees import in_order
 from data_modules.images import DataError
 from data_modules.splits import Indices, grouped_split, stratified_split
 from data_modules.text_files import read_lines
+from lgx.core.eval_transforms import opaque
 from lgx.errors import UserError
 from lgx.host.safety import IMAGE_SUFFIXES, error_line, open_photo, open_undecoded
 
@@ -47,8 +49,7 @@ class EncodedImages:
             raise DataError(
                 f"{self.where}: {path} cannot be decoded ({error_line(error)}); fetch its archive again"
             ) from error
-        if image.mode not in ("L", "RGB"):
-            image = image.convert("L" if image.mode == "1" else "RGB")
+        image = opaque(image)
         scale = SHORT_SIDE / min(image.size)
         if scale < 1:
             width, height = (max(SHORT_SIDE, round(side * scale)) for side in image.size)
@@ -200,10 +201,10 @@ def _labeled(examples: Named, path: Path, classes: Sequence[str] | None = None) 
     """Classes are the second folders of the paths, ordered as numbers if all are numbers, else by alphabet."""
     if bad := next((name for name, _ in examples if len(name.parts) < 3), None):
         raise UserError(f"{path}: holds {bad}, expected <folder>/<class>/<image>")
-    found = sorted({name.parts[1] for name, _ in examples})
+    found = {name.parts[1] for name, _ in examples}
     if classes is None:
-        classes = sorted(found, key=int) if all(c.isdecimal() for c in found) else found
-    elif unknown := set(found) - set(classes):
+        classes = in_order(found)
+    elif unknown := found - set(classes):
         raise UserError(f"{path}: holds the class {min(unknown)} that wnids.txt does not name; fetch both again")
     number = {name: k for k, name in enumerate(classes)}
     return EncodedImages(examples, np.array([number[name.parts[1]] for name, _ in examples], np.int64))

@@ -1,20 +1,19 @@
 """``MultiLabelFolderData``: images of a user, each with any number of labels."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from PIL import Image
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.class_trees import check_task_name
+from data_modules.class_trees import check_task_name, listed_classes
 from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images
 from data_modules.label_table import read_label_table
 from data_modules.splits import Indices, stratified_order, stratified_split
-from data_modules.text_files import read_lines
 from lgx.errors import UserError
 
 
@@ -31,10 +30,6 @@ class MultiLabelFiles(ImageFiles):
     def __init__(self, folder: Path, names: Sequence[str], labels: Any, where: str) -> None:
         super().__init__(folder, names, np.zeros(len(names), np.int64), where)
         self.labels = np.asarray(labels, np.uint8)
-
-    def __getitem__(self, index: int) -> tuple[Image.Image, Any]:
-        """The image, and its labels, (K,)."""
-        return self.decoded(index), self.labels[index]
 
     def groups(self) -> Indices:
         """The rarest label of each image, or K if it has none: images of one group are drawn evenly."""
@@ -66,16 +61,13 @@ class MultiLabelFolderData(ImageDataModule):
 
     def __post_init__(self) -> None:
         folder = self.root_folder
-        table, classes = folder / "labels.csv", folder / "classes.txt"
+        table = folder / "labels.csv"
         if not table.is_file():
             raise UserError(
                 f"data.root: {folder} has no labels.csv; expected a table with the header file,labels and a row per "
                 f"image, e.g. images/1.jpg,cat;dog"
             )
-        known = [line.strip() for line in read_lines(classes) if line.strip()] if classes.is_file() else None
-        if known is not None and len(set(known)) < len(known):
-            raise UserError(f"{classes}: names a label twice; give one label per line")
-        self.table = read_label_table(table, known)
+        self.table = read_label_table(table, listed_classes(folder / "classes.txt"))
         self.info = DatasetInfo(
             name=self.name or folder.resolve().name,
             num_classes=len(self.table.classes),
@@ -114,6 +106,7 @@ class MultiLabelFolderData(ImageDataModule):
                 f"{table}: {len(missing):,} of {len(files):,} {split} images are missing, first {missing[0]}; restore "
                 f"them or remove their rows"
             )
+        self._refuse_repeats(table)
         if split == "train" and (absent := np.flatnonzero(~files.labels.any(axis=0))).size:
             raise UserError(
                 f"{table}: no training image has the label {self.table.classes[absent[0]]}; remove it or add some"
@@ -122,6 +115,15 @@ class MultiLabelFolderData(ImageDataModule):
             return files
         kept, held = stratified_split(files.groups(), self.val_fraction, self.split_seed)
         return files.take(held if split == "val" else kept)
+
+    def _refuse_repeats(self, table: Path) -> None:
+        """Refuse two names of one image, which may stand in two splits: a link is one."""
+        names: dict[tuple[int, int], str] = {}
+        for name in self.table.files:
+            with suppress(OSError):  # of another split, whose reading says that it is missing
+                state = (self.root_folder / name).stat()
+                if (other := names.setdefault((state.st_dev, state.st_ino), name)) != name:
+                    raise UserError(f"{table}: {other} and {name} are one image; give one row per image")
 
     def first(self, examples: Images, count: int, split: Split) -> Images:
         """The first ``count`` examples of a seeded draw that is stratified by the rarest label of each image."""

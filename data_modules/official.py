@@ -207,5 +207,12 @@ class TorchvisionSet(OfficialData):
 
 
 def tree_split(folder: Path, names: tuple[str, ...]) -> Path | None:
-    """The first folder of ``names`` that exists in ``folder``, or None."""
-    return next((folder / name for name in names if (folder / name).is_dir()), None)
+    """The one folder of ``names`` that exists in ``folder``, or None.
+
+    Raises:
+        UserError: If several exist.
+    """
+    found = [folder / name for name in names if (folder / name).is_dir()]
+    if len(found) > 1:
+        raise UserError(f"{folder}: has {' and '.join(path.name for path in found)}, which name one split; keep one")
+    return found[0] if found else None

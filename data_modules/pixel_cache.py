@@ -25,7 +25,7 @@ from lgx.core.eval_transforms import pixel_transform
 from lgx.core.task import Task
 from lgx.host.cache import cache_root, make_room
 
-_VERSION = 1
+_VERSION = 2
 _OWN = 1
 """Part of the seed of a user's transforms, which must not draw the numbers of the crop."""
 
@@ -144,24 +144,30 @@ class PixelCache:
             Path(temporary).unlink(missing_ok=True)
 
 
-def identity(images: Any, folder: Path) -> Iterable[bytes] | None:
-    """What identifies the images of a split: names, sizes and times of files, and positions in them.
+def identity(images: Any, folder: Path | None) -> Iterable[bytes] | None:
+    """What identifies the images of a split: names, sizes, times and numbers of files, and positions in them.
 
     Args:
         images: The images, as a data module holds them.
-        folder: Folder of the set, whose files are compared where ``images`` does not name its own.
+        folder: Folder of the set, whose files are compared where ``images`` does not name its own; None if code of
+            another package reads them.
 
     Returns:
-        None if the images do not come from files.
+        None if the pixels depend on anything else: on code of another package, or on no file.
     """
-    if isinstance(images, ImageFiles):
+    if isinstance(images, ImageFiles) and _decodes_plainly(type(images)):
         paths = [images.path(index) for index in range(len(images))]
         return [os.fsencode(images.folder.resolve()), *(_stamp(path) for path in paths)]
-    if isinstance(images, LabeledImages) and type(images) is LabeledImages:
+    if type(images) is LabeledImages:
         source = identity(images.source, folder)
         return None if source is None else [images.indices.tobytes(), *source]
-    paths = sorted(_files(folder))
-    return [os.fsencode(folder.resolve()), *(_stamp(path) for path in paths)] if paths else None
+    paths = sorted(_files(folder)) if folder is not None else []
+    return [os.fsencode(folder.resolve()), *(_stamp(path) for path in paths)] if folder and paths else None
+
+
+def _decodes_plainly(kind: type[ImageFiles]) -> bool:
+    """Whether the images of a class are those of :class:`ImageFiles`: a class that, say, crops them is not cached."""
+    return kind.decoded is ImageFiles.decoded and kind.__getitem__ is ImageFiles.__getitem__
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -181,7 +187,9 @@ def _stamp(path: Path) -> bytes:
         state = path.stat()
     except OSError:  # reading it will say what is wrong
         return os.fsencode(path) + b" absent\n"
-    return os.fsencode(path) + f" {state.st_size} {state.st_mtime_ns}\n".encode()
+    # A file that another one replaced may keep size and time of change: cp -p and rsync -t copy the latter, but set
+    # the time of the state anew; files that were renamed have other numbers.
+    return os.fsencode(path) + f" {state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}\n".encode()
 
 
 def _checksum(pixels: NDArray[np.uint8]) -> int:

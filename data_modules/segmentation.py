@@ -59,6 +59,10 @@ class MaskedImages(LabeledImages):
             )
         return image, self._classes(np.asarray(mask), mask_path)
 
+    def paths(self) -> list[Path]:
+        """The files of the images and of their masks."""
+        return [path for index in self.indices for path in self.source[index]]
+
     def take(self, indices: Indices, where: str | None = None) -> "MaskedImages":
         """The examples at ``indices``."""
         return MaskedImages(self.source, self.meanings, where or self.where, self.indices[indices])

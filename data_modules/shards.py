@@ -24,6 +24,7 @@ from data_modules.images import DataError, Images
 from data_modules.shard_index import INDEX, Shard, load_index
 from data_modules.shard_table import ShardTable
 from data_modules.splits import Indices
+from lgx.core.eval_transforms import opaque
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.safety import error_line, open_photo
@@ -212,10 +213,8 @@ def _write_tar(path: Path, images: Images, part: Indices, split: Split, start: i
             stored = encoded(position)
             if stored is None:
                 image, label = images[position]
-                if image.mode not in ("L", "RGB"):
-                    image = image.convert("RGB")
                 buffer = io.BytesIO()
-                image.save(buffer, "png", compress_level=3)
+                opaque(image).save(buffer, "png", compress_level=3)
                 stored = buffer.getvalue(), "png"
             else:
                 label = int(images.labels[position])

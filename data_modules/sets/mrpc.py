@@ -8,7 +8,8 @@ from data_modules.text_set import HELD_OUT, TextSet
 class MRPC(TextSet):
     """Microsoft Research Paraphrase Corpus; the metrics are F1 of the paraphrases and accuracy.
 
-    The files are those of its publishers, ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``.
+    The files are those of its publishers, ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``, or GLUE's
+    ``train.tsv`` and ``dev.tsv``, whose development set is then the test.
     """
 
     info = DatasetInfo(
@@ -29,8 +30,11 @@ class MRPC(TextSet):
 
     def layout(self) -> str:
         """See :class:`TextSet`."""
-        return f"place msr_paraphrase_train.txt and msr_paraphrase_test.txt of {self.info.source} there"
+        files = "msr_paraphrase_train.txt and msr_paraphrase_test.txt"
+        return f"place {files} of {self.info.source}, or GLUE's train.tsv and dev.tsv, there"
 
     def read_files(self, split: Split) -> list[Row] | None:
         """See :class:`TextSet`."""
+        if (self.folder / "train.tsv").is_file():
+            return super().read_files(split)
         return None if split == "val" else self.read_table(f"msr_paraphrase_{split}.txt")

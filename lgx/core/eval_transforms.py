@@ -21,6 +21,27 @@ def to_tensor(task: Task) -> list[Any]:
     ]
 
 
+def opaque(image: Image.Image) -> Image.Image:
+    """Convert an image to the mode L, if it is gray, or RGB.
+
+    Gray of 16 bits is scaled, and what is transparent is shown over white.
+
+    Raises:
+        UserError: If the range of its pixel values is unknown.
+    """
+    if image.mode.startswith("I;16"):
+        # Pillow clips 16-bit gray to white instead of scaling it.
+        return Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise UserError(f"an image of mode {image.mode} has no known range of values; save it with 8 or 16 bits")
+    gray = image.mode in ("1", "L", "LA", "La")
+    if image.has_transparency_data:
+        # Pillow would show the colors that transparent pixels hide.
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
+    mode = "L" if gray else "RGB"
+    return image if image.mode == mode else image.convert(mode)
+
+
 class ToMode:
     """Converts an image to the task's number of channels. A class, because loader processes pickle it."""
 
@@ -28,16 +49,12 @@ class ToMode:
         self.mode = "L" if in_chans == 1 else "RGB"
 
     def __call__(self, image: Image.Image) -> Image.Image:
-        """Convert an image.
+        """Convert an image, see :func:`opaque`.
 
         Raises:
             UserError: If the range of its pixel values is unknown.
         """
-        if image.mode.startswith("I;16"):
-            # Pillow clips 16-bit gray to white instead of scaling it.
-            image = Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
-        elif image.mode in ("I", "F"):
-            raise UserError(f"an image of mode {image.mode} has no known range of values; save it with 8 or 16 bits")
+        image = opaque(image)
         return image if image.mode == self.mode else image.convert(self.mode)
 
 

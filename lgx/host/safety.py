@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
-from PIL import EpsImagePlugin, Image
+from PIL import EpsImagePlugin, ExifTags, Image, ImageOps
 
 from lgx.errors import UserError
 from lgx.host.failures import reason_of
@@ -241,12 +241,12 @@ def open_image(source: Path | bytes, formats: tuple[str, ...] = FORMATS) -> Imag
 
 
 def open_photo(source: Path | bytes, formats: tuple[str, ...] = FORMATS) -> Image.Image:
-    """Decode an image that transforms can resize.
+    """Decode an image that transforms can resize, as its EXIF orientation shows it.
 
     Raises:
         Exception: As :func:`open_image` or :func:`check_resizable`.
     """
-    return check_resizable(open_image(source, formats))
+    return upright(check_resizable(open_image(source, formats)))
 
 
 def check_resizable(image: Image.Image) -> Image.Image:
@@ -263,6 +263,15 @@ def check_resizable(image: Image.Image) -> Image.Image:
     return image
 
 
+def upright(image: Image.Image) -> Image.Image:
+    """Turn an image as its EXIF orientation says, as browsers do; damaged EXIF turns nothing."""
+    try:
+        is_turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1
+        return ImageOps.exif_transpose(image) if is_turned else image
+    except Exception:  # Pillow raises many kinds for damaged EXIF
+        return image
+
+
 def error_line(error: Exception) -> str:
     """The reason why an image or a set cannot be read, for a message: class and message of an exception."""
     if isinstance(error, Image.DecompressionBombError):
@@ -277,8 +286,8 @@ def list_images(
 ) -> tuple[list[Path], Counter[str]]:
     """The images below a folder in order, and the number of other files by suffix.
 
-    Links to folders are followed. Files and folders whose names begin with a dot are not counted; macOS adds such files
-    to archives, and file servers keep small copies in such folders.
+    Links to folders are followed, except to a folder that holds ``folder``. Files and folders whose names begin with a
+    dot are not counted; macOS adds such files to archives, and file servers keep small copies in such folders.
 
     Args:
         folder: The folder.
@@ -290,10 +299,11 @@ def list_images(
     """
     images: list[Path] = []
     unread: Counter[str] = Counter()
-    seen: set[str] = set()
+    seen = {str(above) for above in Path(os.path.realpath(folder)).parents}
     for place, inner, names in os.walk(folder, onerror=_refuse, followlinks=True):
         real = os.path.realpath(place)
-        inner[:] = [name for name in inner if deep and not name.startswith(".")]
+        # In order, so that of two links to one folder the same one is read on every file system.
+        inner[:] = sorted(name for name in inner if deep and not name.startswith("."))
         if real in seen:  # a link to a folder above, or to one that is read already
             inner.clear()
             continue

@@ -1,6 +1,7 @@
 """Class folders with names, files or permissions that would lead to a wrong or puzzling result are named."""
 
 import os
+import shutil
 import unicodedata
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from data_modules import ImageFolderData
 from data_modules.class_trees import read_class_tree
+from data_modules.images import ImageFiles
 from lgx.errors import UserError
 from lgx.host.safety import list_images
 from tests.support.fake_data import class_tree
@@ -100,3 +102,57 @@ def test_linked_folders_are_read_once_and_hidden_ones_never(tree: Path, tmp_path
     images = [str(path.relative_to(folder)) for path in list_images(folder)[0]]
     assert len(images) == before + 3
     assert [path for path in images if "batch" in path] == [f"more/batch/{i:03d}.png" for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [
+        (["10", "2", "01", "1"], ["01", "1", "2", "10"]),
+        (["1", "001", "01"], ["001", "01", "1"]),
+        (["b10", "b9", "A"], ["A", "b10", "b9"]),
+    ],
+)
+def test_the_order_of_classes_depends_on_their_names_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], order: list[str]
+) -> None:
+    for split in ("train", "test"):
+        class_tree(tmp_path / split, names, 2)
+    listed = Path.iterdir
+    for turn in (1, -1):  # a file system may list a folder in any order
+        monkeypatch.setattr(Path, "iterdir", lambda self, turn=turn: iter(sorted(listed(self))[::turn]))
+        module = ImageFolderData(root=str(tmp_path))
+        assert module.classes == order
+        assert module.read("test").labels.tolist() == sorted([*range(len(order))] * 2)
+
+
+def test_classes_txt_gives_the_order_and_names_what_differs(tree: Path) -> None:
+    found = ImageFolderData(root=str(tree)).classes
+    (tree / "classes.txt").write_text("\n".join(found[::-1]))
+    module = ImageFolderData(root=str(tree), val_fraction=0.5)
+    assert module.task.class_names == tuple(found[::-1])
+    files = module.read("test")
+    assert isinstance(files, ImageFiles)
+    assert {files.path(index).parent.name for index in range(len(files)) if files.labels[index] == 0} == {found[-1]}
+    (tree / "classes.txt").write_text("\n".join([*found[1:], "cube"]))
+    with pytest.raises(UserError, match=rf"lacks 'cube' and has the unknown class folders '{found[0]}'"):
+        ImageFolderData(root=str(tree))
+
+
+def test_links_never_give_the_images_of_one_class_to_another(tree: Path) -> None:
+    before = ImageFolderData(root=str(tree)).read("train").labels.tolist()
+    (tree / "train" / "circle" / "up").symlink_to("..")
+    assert ImageFolderData(root=str(tree)).read("train").labels.tolist() == before
+    other = next(path for path in sorted((tree / "train").iterdir()) if path.name != "circle")
+    (tree / "train" / "circle" / "same").symlink_to(other)
+    with pytest.raises(UserError, match=r"is linked from the class .*; an image has one class"):
+        ImageFolderData(root=str(tree)).read("train")
+
+
+def test_a_split_with_two_folders_and_a_hidden_class_are_named(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class_tree(tree / "train", [".NET"], 1)
+    with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):
+        assert ".NET" not in ImageFolderData(root=str(tree)).classes
+    assert str(tree / "train" / ".NET") in caplog.text
+    shutil.copytree(tree / "val", tree / "validation")
+    with pytest.raises(UserError, match="val and validation, which name one split"):
+        ImageFolderData(root=str(tree)).read("train")

@@ -17,8 +17,9 @@ from PIL import Image
 from torch import Tensor
 
 from data_modules import DTD, ImageFolderData, MultiTask, ShardedData, pixel_cache
+from data_modules.base import Split
 from data_modules.image_module import ImageDataModule
-from data_modules.images import ImageFiles
+from data_modules.images import ImageFiles, Images, LabeledImages
 from data_modules.pixel_cache import PixelCache, cache_folder
 from data_modules.samplers import mix_seed, seeded_rng
 from data_modules.shards import write_shards
@@ -278,3 +279,78 @@ def test_splits_of_the_same_size_have_their_own_pixels(tmp_path, monkeypatch, st
     assert not any(torch.equal(left, right) for left, right in itertools.combinations(each, 2))
     assert same(each, read(cache_gib=1))
     assert len(caches()) == 3
+
+
+def _swap(first: Path, second: Path) -> None:
+    """Exchange two files or folders, whose own times stay."""
+    kept = first.with_name("kept")
+    first.rename(kept), second.rename(first), kept.rename(second)
+
+
+def _replace(first: Path, second: Path) -> None:
+    """Exchange the contents of two files; the first keeps its times, as after ``cp -p`` and ``rsync -t``."""
+    state, content = first.stat(), first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
+    for path in (first, second):
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+@pytest.mark.parametrize("exchange", ["contents", "files", "class folders"])
+def test_images_that_were_exchanged_are_decoded_again(images: Path, tmp_path: Path, exchange: str) -> None:
+    own = Path(shutil.copytree(images, tmp_path / "own"))
+    first, second = sorted((own / "train").iterdir())[:2]
+    if exchange != "class folders":
+        first, second = (min(folder.iterdir()) for folder in (first, second))
+    for path in [path for path in own.rglob("*") if path.is_file()]:  # all of one size and one time
+        path.write_bytes(path.read_bytes().ljust(8000, b"\0"))
+        os.utime(path, ns=(10**18, 10**18))
+    before = opened(own)
+    kept, seen = epochs(before), before.fingerprint()
+    (_replace if exchange == "contents" else _swap)(first, second)
+    after = opened(own)
+    assert same(epochs(after), epochs(opened(own, cache_gib=0)))
+    assert not same(epochs(after), kept)
+    assert after.fingerprint() != seen  # a run is not resumed on them
+
+
+class Cropped(ImageFiles):
+    """A user's images, which are cropped by a table."""
+
+    left = 0
+
+    def decoded(self, index: int) -> Image.Image:
+        image = super().decoded(index)
+        return image.crop((self.left, 0, image.width, image.height))
+
+
+class CroppedData(ImageFolderData):
+    """A user's data module, which reads them."""
+
+    def read(self, split: Split) -> Images:
+        files = super().read(split)
+        assert isinstance(files, ImageFiles)
+        return Cropped(files.folder, [os.fsdecode(name) for name in files.names], files.labels, files.where)
+
+
+class Listed(CroppedData):
+    """A user's data module, which reads them by a list."""
+
+    def read(self, split: Split) -> Images:
+        files = super().read(split)
+        return LabeledImages([files[index] for index in range(len(files))], files.labels, "listed")
+
+
+@pytest.mark.parametrize("kind", [CroppedData, Listed])
+def test_pixels_that_depend_on_a_users_code_are_not_kept(
+    images: Path, monkeypatch: pytest.MonkeyPatch, kind: type[ImageFolderData]
+) -> None:
+    def pixels() -> Tensor:
+        module = kind(root=str(images), img_size=24, batch_size=8)
+        module.setup("test")
+        return torch.cat([batch.inputs for batch in module.test_dataloader()])
+
+    before = pixels()
+    monkeypatch.setattr(Cropped, "left", 6)
+    assert not torch.equal(pixels(), before)
+    assert not caches()

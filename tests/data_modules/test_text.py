@@ -43,6 +43,19 @@ def test_every_set_is_read_in_its_official_format(text_root, vocabulary, name, s
     assert (batch.task, batch.inputs.dtype, batch.targets.shape) == (name, torch.int64, (4,))
 
 
+def test_the_files_of_glue_are_read_as_mrpc(tmp_path, vocabulary):
+    (tmp_path / "mrpc").mkdir()
+    lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
+    lines += [f'{k % 2}\t{k}\t{k + 1}\tthe "sentence {k}\tthe other' for k in range(20)]
+    (tmp_path / "mrpc" / "train.tsv").write_text("\ufeff" + "\n".join(lines))
+    (tmp_path / "mrpc" / "dev.tsv").write_text("\n".join(lines[:7]))
+    (tmp_path / "mrpc" / "test.tsv").write_text("index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t1\t2\ta\tb")
+    module = opened("mrpc", tmp_path, vocabulary)
+    assert [len(module.examples(split)) for split in ("train", "val", "test")] == [18, 2, 6]
+    assert module.examples("test").labels.tolist() == [0, 1, 0, 1, 0, 1]
+    assert decoded(module.examples("test"), vocabulary)[0] == 'the "sentence 0\nthe other'
+
+
 def test_labels_and_texts_stay_together(text_root, vocabulary):
     for name in ("cola", "sst2", "imdb_subset"):
         module = opened(name, text_root, vocabulary)
