@@ -55,14 +55,29 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
     ``CE(softmax(p_s / τ), softmax(p_t / τ))``, averaged over the batch. Like the SWS paper, it is not scaled by τ².
 
     Args:
-        student: Logits p_s, (B, K), or (B, K, H, W) for segmentation. All pixels count, labeled or not.
+        student: Logits p_s, (B, K), or (N, K) of N labeled pixels.
         teacher: Logits p_t of the same shape.
         temperature: τ > 0.
 
     Returns:
-        Scalar. It is at least the entropy of the teacher's softened prediction.
+        Scalar. It is at least the entropy of the teacher's softened prediction, and 0 without a labeled pixel.
     """
+    if not len(student):
+        return student.sum()
     return F.cross_entropy(student.float() / temperature, (teacher.float() / temperature).softmax(dim=1))
+
+
+def of_labeled_pixels(logits: Tensor, targets: Tensor) -> Tensor:
+    """Logits (N, K) of the N labeled pixels, from logits (B, K, H, W) and class indices (B, H, W)."""
+    return logits.movedim(1, -1)[targets != IGNORE]
+
+
+def mean_of_examples(losses: Tensor, targets: Tensor) -> Tensor:
+    """Mean of the losses of examples (B,), each image as often as it has labeled pixels where targets are (B, H, W)."""
+    if targets.ndim != 3:
+        return losses.mean()
+    labeled = (targets != IGNORE).sum(dim=(1, 2)).to(losses.dtype)
+    return (losses * labeled).sum() / labeled.sum().clamp(min=1)
 
 
 def multilabel_distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:

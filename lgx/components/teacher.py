@@ -39,8 +39,8 @@ class Teacher:
     """A frozen network that a loss compares with, usually the ancestor.
 
     It is not an ``nn.Module``. A LightningModule that holds it therefore registers no submodule: its weights are in no
-    optimizer, checkpoint, EMA copy or DDP bucket, and it never switches to train mode. It moves to the device of its
-    inputs and normalizes them as it was trained to.
+    optimizer, checkpoint, EMA copy or DDP bucket, and it never switches to train mode. It takes device and
+    precision of the images and normalizes them as it was trained to.
 
     Args:
         source: The trained network.
@@ -181,8 +181,10 @@ class Teacher:
     def _answer(self, part: str, inputs: Tensor, compute: Callable[[Any, Tensor], Answer]) -> Answer:
         """What the network computes of inputs (B, ...), or what the cache holds of it."""
         model, own = self._model, renormalize(inputs, self._task, self._mean, self._std)
-        if next(model.parameters()).device != inputs.device:
-            model.to(inputs.device)
+        known: Tensor = next(model.parameters())
+        dtype = inputs.dtype if inputs.is_floating_point() else known.dtype  # token ids tell no precision
+        if (known.device, known.dtype) != (inputs.device, dtype):
+            model.to(inputs.device, dtype)
         return self.cache.answer(part, own, partial(compute, model)) if self.cache else compute(model, own)
 
 

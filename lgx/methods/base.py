@@ -20,6 +20,7 @@ from lgx.components.normalization import follow_normalization
 from lgx.components.optim import fuse, parameter_groups
 from lgx.components.sharding import shard
 from lgx.components.teacher import Teacher, TeacherRequest
+from lgx.components.updates import UpdateMean, updates_of_epochs
 from lgx.core.batch import Batch
 from lgx.core.names import check_label
 from lgx.core.seed import run_seed, seed_step
@@ -129,6 +130,7 @@ class Method(EvaluatedModule):
         self.epochs_trained, self.start_flops, self.skips_start = 0, 0.0, False
         self.assumed: list[str] | None = None
         self._label, self._printed = label, {""}
+        self._update, self._completes_update = UpdateMean(), True
 
     # -- what a subclass provides -------------------------------------------------------------------------------
 
@@ -307,12 +309,16 @@ class Method(EvaluatedModule):
             batch = Batch(inputs, targets, batch.task)
         losses = self.training_losses(batch)
         self.step_losses = losses
+        accumulated = self.trainer.accumulate_grad_batches
+        self._completes_update = self.trainer.is_last_batch or (batch_idx + 1) % accumulated == 0
         for name, value in losses.items():
             self.log(f"train/{name}", value.detach(), prog_bar=name == "loss", batch_size=len(batch.inputs))
-        return losses["loss"]
+        return self._update.weighted(losses["loss"], batch.targets)
 
     def on_after_backward(self) -> None:
-        """Let go of the step's graph."""
+        """Make the gradients of a complete update the mean over its examples; let go of the step's graph."""
+        if self._completes_update:
+            self._update.correct(self, self.trainer, any(task.kind == "segmentation" for task in self.tasks.values()))
         self.step_losses = {name: loss.detach() for name, loss in self.step_losses.items()}
 
     def on_train_epoch_end(self) -> None:
@@ -356,7 +362,7 @@ class Method(EvaluatedModule):
             limits.append(int(trainer.max_steps))
         if trainer.max_epochs is not None and trainer.max_epochs > 0:
             batches = self.data_module().train_dataloader().epoch_length
-            limits.append(int(trainer.max_epochs) * -(-batches // trainer.accumulate_grad_batches))
+            limits.append(updates_of_epochs(trainer, int(trainer.max_epochs), batches))
         return min(limits, default=None)
 
     # -- checkpoints --------------------------------------------------------------------------------------------

@@ -11,7 +11,13 @@ from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, feature_losses
-from lgx.components.losses import agreement_with, distillation_loss, multilabel_distillation_loss
+from lgx.components.losses import (
+    agreement_with,
+    distillation_loss,
+    mean_of_examples,
+    multilabel_distillation_loss,
+    of_labeled_pixels,
+)
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.core.batch import Batch
 from lgx.core.task import AGREEMENT, Normalization, Task
@@ -190,7 +196,8 @@ class Distill(Method):
         """``loss`` and its parts ``loss_labels`` and ``loss_distillation``; without labels ``loss`` alone."""
         if self.guidance == "features":
             features, tokens = projected_features(self.network, batch.inputs)
-            distilled = feature_losses(features, self._teacher_of(batch).image_features(batch.inputs))[0].mean()
+            losses, _ = feature_losses(features, self._teacher_of(batch).image_features(batch.inputs))
+            distilled = mean_of_examples(losses, batch.targets)
             logits = cast(Any, self.network).forward_head(tokens) if self.has_labels else tokens
         else:
             logits = self(batch.inputs)
@@ -198,7 +205,10 @@ class Distill(Method):
                 return {"loss": self.label_loss(logits, batch.targets)}
             several = self.architecture.kind == "multilabel"
             compare = multilabel_distillation_loss if several else distillation_loss
-            distilled = compare(logits, self._teacher_of(batch)(batch.inputs), self.temperature)
+            both = [logits, self._teacher_of(batch)(batch.inputs)]
+            if batch.targets.ndim == 3:
+                both = [of_labeled_pixels(part, batch.targets) for part in both]
+            distilled = compare(both[0], both[1], self.temperature)
         if not self.has_labels:
             return {"loss": distilled}
         labels = self.label_loss(logits, batch.targets)

@@ -100,8 +100,9 @@ class SaveResults(Callback):
         """Add the batch to the epoch's mean."""
         if self._epoch != trainer.current_epoch:
             self._epoch, self._seen, self._mean = trainer.current_epoch, 0, 0.0
+        assert isinstance(pl_module, Method)
         self._seen += len(batch.inputs)
-        loss = outputs["loss"] * trainer.accumulate_grad_batches  # Lightning has divided by it
+        loss = pl_module.step_losses["loss"]
         self._mean = self._mean + (loss - self._mean) * (len(batch.inputs) / self._seen)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

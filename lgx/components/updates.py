@@ -1,0 +1,66 @@
+"""The updates of a training: how many there are, and that the gradient of each is the mean over its examples."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import GradientAccumulationScheduler
+from torch import Tensor, nn
+
+from lgx.core.batch import IGNORE
+
+
+def updates_of_epochs(trainer: Trainer, epochs: int, batches: int) -> int:
+    """Number of updates of the first epochs.
+
+    Args:
+        trainer: Says how many batches an update accumulates, in each epoch.
+        epochs: Number of epochs.
+        batches: Batches of an epoch.
+    """
+    callbacks: Iterable[Any] = trainer.callbacks  # type: ignore[attr-defined]
+    for callback in callbacks:
+        if isinstance(callback, GradientAccumulationScheduler):
+            return sum(-(-batches // callback.get_accumulate_grad_batches(epoch)) for epoch in range(epochs))
+    return epochs * -(-batches // trainer.accumulate_grad_batches)
+
+
+class UpdateMean:
+    """Makes the gradient of an update the mean over its examples; for segmentation, over its labeled pixels.
+
+    Lightning gives each batch the weight 1 / ``accumulate_grad_batches``, and each process the same weight. This is the
+    mean where an update has that many batches, and every batch as many labels as the others. The last update of an
+    epoch may have fewer batches, and masks leave out different numbers of pixels.
+    """
+
+    def __init__(self) -> None:
+        self._weights: list[Tensor] = []
+
+    def weighted(self, loss: Tensor, targets: Tensor) -> Tensor:
+        """The mean loss of a batch in proportion to its labels.
+
+        Args:
+            loss: Mean over the labels, scalar.
+            targets: Class indices of pixels, (B, H, W), or any other targets, (B, …).
+        """
+        has_masks = targets.ndim == 3
+        self._weights.append((targets != IGNORE).float().mean() if has_masks else loss.new_ones((), dtype=torch.float))
+        return loss * self._weights[-1] if has_masks else loss
+
+    def correct(self, network: nn.Module, trainer: Trainer, has_masks: bool) -> None:
+        """Divide the gradients of an update by the sum of its weights, instead of by the number of its batches.
+
+        Args:
+            network: Its parameters have the gradients.
+            trainer: The trainer, before the update.
+            has_masks: Whether a task of the training is segmentation: only then do the processes compare their weights.
+        """
+        weights, self._weights = self._weights, []
+        total: Any = len(weights)
+        if has_masks:
+            total = float(trainer.strategy.reduce(torch.stack(weights).sum(), reduce_op="mean"))
+        if total and total != trainer.accumulate_grad_batches:
+            for parameter in network.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.mul_(trainer.accumulate_grad_batches / total)

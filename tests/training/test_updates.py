@@ -1,0 +1,172 @@
+"""Each update takes the mean gradient of its examples, whatever batches, processes and precision; and is counted."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from data_modules import ADE20K, ImageFolderData
+from lgx.architectures import parse_architecture
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
+from lgx.core.rows import read_rows
+from tests.support.command_line import ARCH, arguments, lgx, python
+from tests.support.fake_masks import SMALL, painted, save_pair
+from tests.support.images import write_images
+
+PLAIN = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "augment": "none"}
+"""How images are read, whatever network starts."""
+SGD = [
+    *(f"--data.{name}={[*value] if name != 'augment' else value}" for name, value in PLAIN.items()),
+    "--model.optimizer=torch.optim.SGD",
+    "--model.optimizer.lr=0.5",
+    "--model.scheduler=null",
+]
+
+
+def network_in(folder: Path, arch: str, classes: int, kind: str) -> tuple[str, nn.Module]:
+    """The file of a learngene with random weights, and its network."""
+    architecture = parse_architecture(arch, num_classes=classes, kind=kind)
+    network = architecture.build()
+    nn.init.normal_(network.head.weight, std=0.1)  # type: ignore[union-attr, arg-type]
+    file = folder / f"{kind}.learngene.safetensors"
+    Learngene("ancestor", architecture, dict(network.state_dict())).save(file)
+    return str(file), network.train()
+
+
+def trained(run: Path) -> dict[str, Tensor]:
+    state = load_checkpoint(run / "checkpoints/last.ckpt")["state_dict"]
+    return {name.removeprefix("network."): tensor for name, tensor in state.items() if name.startswith("network.")}
+
+
+def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    for name, tensor in expected.items():
+        torch.testing.assert_close(found[name], tensor, atol=2e-6, rtol=1e-5)
+
+
+def test_the_last_update_of_an_epoch_is_the_mean_of_the_batches_that_it_has(images: Path, tmp_path: Path) -> None:
+    source, network = network_in(tmp_path, ARCH, 3, "classification")
+    options = [*SGD, "--model.initializer=Pretrained", f"--model.initializer.source={source}", "--name=last"]
+    command = arguments("fit", "Finetune", images, tmp_path / "runs", *options, "--trainer.accumulate_grad_batches=2")
+    done = lgx(*[part for part in command if "WarmupCosine" not in part])
+    assert done.code == 0, done.err
+    module = ImageFolderData(root=str(images), img_size=16, batch_size=16, **PLAIN)
+    module.setup("fit")
+    batches = list(module.train_dataloader())  # type: ignore[call-overload]
+    assert len(batches) == 3
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.5)
+    for update in (batches[:2], batches[2:]):
+        optimizer.zero_grad()
+        inputs, targets = (torch.cat(parts) for parts in list(zip(*update, strict=True))[:2])
+        F.cross_entropy(network(inputs), targets).backward()
+        optimizer.step()
+    assert_same(trained(tmp_path / "runs/test/last/seed0"), dict(network.state_dict()))
+
+
+@pytest.fixture(scope="module")
+def masks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight training images and two for validation; the mask of every second one is almost without labels."""
+    root = tmp_path_factory.mktemp("masks")
+    base, labels = root / "ade20k" / "ADEChallengeData2016", np.array([1, 5, 20, 150])
+    for part, short, count in (("training", "train", 10), ("validation", "val", 2)):
+        for i in range(count):
+            picture, numbers = painted(i, 4)
+            mask = labels[numbers]
+            mask[:, 3:] *= i % 2
+            name = f"ADE_{short}_{i + 1:08d}"
+            save_pair(base / f"images/{part}/{name}.jpg", base / f"annotations/{part}/{name}.png", picture, mask)
+    return root
+
+
+def of_masks(root: Path, runs: Path, model: str, *options: str) -> list[str]:
+    command = arguments("fit", model, root, runs, f"--model.arch={SMALL}", *options)
+    kept = [part for part in command if "WarmupCosine" not in part and not part.startswith("--data")]
+    return [
+        *kept, "--data=ADE20K", f"--data.root={root}", "--data.img_size=24", "--data.val_fraction=0.2",
+        *SGD,
+        *(part for part in options if part.startswith("--data")),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("model", ["Finetune", "Distill", "Distill features"])
+def test_an_update_weighs_all_labeled_pixels_alike(masks: Path, tmp_path: Path, model: str) -> None:
+    source, network = network_in(tmp_path, SMALL, 150, "segmentation")
+    options = ["--model.initializer=Pretrained", f"--model.initializer.source={source}"]
+    if model != "Finetune":
+        options = [f"--model.ancestor={source}", "--model.start=middle"]
+    if model == "Distill features":
+        options += ["--model.guidance=features"]
+    for name, batch, accumulated in (("whole", 8, 1), ("parts", 2, 4)):
+        parts = [f"--data.batch_size={batch}", f"--trainer.accumulate_grad_batches={accumulated}", f"--name={name}"]
+        done = lgx(*of_masks(masks, tmp_path / "runs", model.split()[0], *options, *parts))
+        assert done.code == 0, done.err
+    whole, parts_ = (trained(tmp_path / f"runs/test/{name}/seed0") for name in ("whole", "parts"))
+    assert_same(parts_, whole)
+    if model == "Finetune":
+        module = ADE20K(root=str(masks), img_size=24, batch_size=8, **PLAIN, val_fraction=0.2)
+        module.setup("fit")
+        (batch_,) = module.train_dataloader()  # type: ignore[attr-defined]
+        F.cross_entropy(network(batch_.inputs), batch_.targets, ignore_index=255).backward()
+        torch.optim.SGD(network.parameters(), lr=0.5).step()
+        assert_same(whole, dict(network.state_dict()))
+
+
+def test_two_processes_weigh_all_labeled_pixels_alike(masks: Path, tmp_path: Path) -> None:
+    source, _ = network_in(tmp_path, SMALL, 150, "segmentation")
+    options = ["--model.initializer=Pretrained", f"--model.initializer.source={source}"]
+    one = lgx(*of_masks(masks, tmp_path / "runs", "Finetune", *options, "--data.batch_size=8", "--name=one"))
+    assert one.code == 0, one.err
+    two = [*options, "--data.batch_size=4", "--trainer.devices=2", "--trainer.strategy=ddp", "--name=two"]
+    done = python("-m", "lgx", *of_masks(masks, tmp_path / "runs", "Finetune", *two))
+    assert done.returncode == 0, done.stderr
+    assert_same(*(trained(tmp_path / f"runs/test/{name}/seed0") for name in ("two", "one")))
+
+
+def test_a_schedule_ends_with_the_updates_that_a_growing_accumulation_leaves(fit, tmp_path: Path) -> None:
+    growing = ["--trainer.callbacks+=GradientAccumulationScheduler", "--trainer.callbacks.scheduling={0: 1, 1: 4}"]
+    done = fit("Ancestor", "--name=g", "--data.batch_size=4", "--trainer.max_epochs=2", *growing)
+    assert done.code == 0, done.err
+    assert "steps      15" in done.out  # 12 of the first epoch, 3 of the second
+    checkpoint = load_checkpoint(tmp_path / "runs/test/g/seed0/checkpoints/last.ckpt")
+    assert checkpoint["global_step"] == 15
+    assert checkpoint["lr_schedulers"][0]["_last_lr"] == pytest.approx([0, 0], abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """More test images than bfloat16 can count one by one."""
+    return write_images(tmp_path_factory.mktemp("many") / "many", {"train": 24, "val": 9, "test": 603})
+
+
+def test_a_network_in_half_precision_is_measured_in_full_precision(many: Path, tmp_path: Path) -> None:
+    source, network = network_in(tmp_path, ARCH, 3, "classification")
+    options = [*SGD, "--model.initializer=Pretrained", f"--model.initializer.source={source}", "--untrained"]
+    command = arguments("test", "Finetune", many, tmp_path / "runs", *options, "--name=half")
+    done = lgx(*command, "--trainer.precision=bf16-true")
+    assert done.code == 0, done.err
+    module = ImageFolderData(root=str(many), img_size=16, batch_size=16, **PLAIN)
+    module.setup("test")
+    network = network.to(torch.bfloat16).eval()
+    with torch.no_grad():
+        pairs = [(network(batch.inputs.bfloat16()).float(), batch.targets) for batch in module.test_dataloader()]
+    logits, targets = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+    loss = F.cross_entropy(logits.double(), targets)
+    rows = {row.metric: row for row in read_rows(tmp_path / "runs/test/half/seed0/results.csv") if row.split == "test"}
+    assert {row.n for row in rows.values()} == {603}
+    assert rows["loss"].value == pytest.approx(float(loss), rel=2e-3)  # the rounding of the network
+    assert rows["acc"].value == pytest.approx(float((logits.argmax(1) == targets).double().mean()), rel=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
+@pytest.mark.parametrize("guidance", ["logits", "features"])
+def test_a_teacher_has_the_precision_of_the_run(many: Path, tmp_path: Path, guidance: str, precision: str) -> None:
+    source, _ = network_in(tmp_path, ARCH, 3, "classification")
+    options = [f"--model.ancestor={source}", f"--model.guidance={guidance}", "--data.labels=false"]
+    command = arguments("fit", "Distill", many, tmp_path / "runs", *options, f"--trainer.precision={precision}")
+    done = lgx(*command, "--name=t", "--test_end")
+    assert done.code == 0, done.err
+    rows = read_rows(tmp_path / "runs/test/t/seed0/results.csv")
+    assert {row.n for row in rows if row.split == "test"} == {603}
