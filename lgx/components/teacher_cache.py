@@ -6,20 +6,27 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from operator import itemgetter
 from typing import Any
 
+import timm
 import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from lgx.host.cache import cache_root, make_room
 
-_VERSION = 1
+_VERSION = 2
+_CHECKSUM = 16
+"""Bytes of the checksum that precedes an answer."""
 _TABLE = "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, value BLOB)"
 _PATIENCE = 30.0
 """Seconds that a process waits for the others that write to the same file."""
 _MOST_VALUES = 512
 """Values of one SQL statement; SQLite allows at least 999."""
+
+_PLAIN = (bool, int, float, str, tuple, type(None))
+"""Types of attributes of a module that say what it computes."""
 
 Answer = tuple[Tensor, ...]
 """Tensors whose first dimension is the batch, (B, …)."""
@@ -29,8 +36,9 @@ class TeacherCache:
     """Keeps what a network answered to each input, by the content of the input.
 
     The answer of an input is the one of the first batch that had it; in a batch of another size rounding may differ in
-    the last bits. Processes and runs share the file, a database of SQLite: what a crash leaves behind is complete.
-    Without a place for it (no permission, no space) nothing is kept.
+    the last bits. Processes and runs share the file, a database of SQLite: what a crash leaves behind is complete. Each
+    answer has a checksum; a damaged one is computed again. Without a place for it (no permission, no space) nothing is
+    kept.
 
     Args:
         model: The network.
@@ -85,19 +93,21 @@ class TeacherCache:
                 some = keys[start : start + _MOST_VALUES]
                 places = ",".join("?" * len(some))
                 for key, value in file.execute(f"SELECT key, value FROM answers WHERE key IN ({places})", some):
-                    tensors = load(value)
-                    found[key] = tuple(tensors[name] for name in sorted(tensors))
+                    if value[:_CHECKSUM] == _checksum(value[_CHECKSUM:]):
+                        tensors = load(value[_CHECKSUM:])
+                        found[key] = tuple(tensors[name] for name in sorted(tensors))
             return found
 
         return self._try(select) or {}
 
     def _write(self, answers: Iterable[tuple[bytes, Answer]]) -> None:
-        records = [(key, save({str(i): t.cpu() for i, t in enumerate(parts)})) for key, parts in answers]
+        saved = ((key, save({str(i): t.cpu() for i, t in enumerate(parts)})) for key, parts in answers)
+        records = [(key, _checksum(content) + content) for key, content in saved]
 
         def insert(file: sqlite3.Connection) -> None:
             if self.path.stat().st_size > shutil.disk_usage(self.path).free:
                 raise OSError(errno.ENOSPC, "the answers would take more than half of the free space")
-            file.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?)", records)
+            file.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", records)
 
         self._try(insert)
 
@@ -114,12 +124,20 @@ class TeacherCache:
             return use(file)
 
 
+def _checksum(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()[:_CHECKSUM]
+
+
 def _fingerprint(model: nn.Module) -> str:
-    """What identifies a network: its class, its text form, which names activations and norms, and its weights."""
-    digest = hashlib.sha256(f"{_VERSION} {torch.__version__} {type(model).__qualname__} {model}".encode())
-    for name, tensor in sorted(model.state_dict().items()):
+    """What identifies a network: its modules with their plain attributes, such as the number of heads, and tensors."""
+    digest = hashlib.sha256(f"{_VERSION} {torch.__version__} {timm.__version__} {model}".encode())
+    for name, module in model.named_modules():
+        plain = sorted((key, value) for key, value in vars(module).items() if isinstance(value, _PLAIN))
+        digest.update(f"{name} {type(module).__module__}.{type(module).__qualname__} {plain}".encode())
+    tensors: list[tuple[str, Tensor]] = [*model.named_parameters(), *model.named_buffers()]
+    for name, tensor in sorted(tensors, key=itemgetter(0)):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy())
+        digest.update(tensor.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()[:32]
 
 

@@ -1,9 +1,13 @@
 """The ancestor's answers that are kept are its answers, for the same image, network and precision alone."""
 
+import copy
 import multiprocessing
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from lgx.architectures import parse_architecture
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.teacher_cache import TeacherCache
@@ -24,10 +29,20 @@ FEATURES = ("--model.guidance=features", "--data.labels=false")
 class Counting(nn.Linear):
     """Counts the inputs that it reads."""
 
-    seen = 0
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.rows: list[int] = []  # a number would count as an option of the module
+
+    @property
+    def seen(self) -> int:
+        return sum(self.rows)
+
+    @seen.setter
+    def seen(self, value: int) -> None:
+        self.rows[:] = [value]
 
     def forward(self, inputs: Tensor) -> Tensor:
-        self.seen += len(inputs)
+        self.rows.append(len(inputs))
         return super().forward(inputs)
 
 
@@ -69,6 +84,38 @@ def test_another_network_part_or_precision_has_answers_of_its_own():
     with torch.autocast("cpu", torch.bfloat16):
         half = ask(TeacherCache(model), model, inputs)
     assert (model.seen, half.dtype) == (8, torch.bfloat16)
+
+
+@pytest.mark.parametrize("change", ["heads", "epsilon", "buffer"])
+def test_a_network_that_prints_the_same_has_answers_of_its_own(change: str):
+    def vit(heads: int = 2) -> Any:
+        torch.manual_seed(0)
+        return parse_architecture(f"depth=1,embed_dim=16,num_heads={heads},patch_size=4,img_size=8").build().eval()
+
+    model, other = vit(), vit(4 if change == "heads" else 2)
+    for network_ in (model, other):
+        network_.register_buffer("offset", torch.zeros(1), persistent=False)
+    if change == "epsilon":
+        other.blocks[0].attn.scale *= 2
+    elif change == "buffer":
+        other.offset += 1
+    assert str(model) == str(other)
+    assert TeacherCache(model).path != TeacherCache(other).path
+    assert TeacherCache(model).path == TeacherCache(copy.deepcopy(model)).path
+
+
+@pytest.mark.parametrize("damage", ["a flipped bit", "garbage", "nothing"])
+def test_a_damaged_answer_is_computed_again(damage: str):
+    model, inputs = network(), torch.randn(4, 6)
+    first, cache = ask(TeacherCache(model), model, inputs), TeacherCache(model)
+    with closing(sqlite3.connect(cache.path)) as file, file:
+        for key, value in file.execute("SELECT key, value FROM answers").fetchall():
+            flipped = value[:-1] + bytes([value[-1] ^ 64])
+            wrong = {"a flipped bit": flipped, "garbage": b"{" * 99, "nothing": b""}[damage]
+            file.execute("UPDATE answers SET value = ? WHERE key = ?", (wrong, key))
+    for seen in (8, 8):  # the second time it is read
+        assert torch.equal(ask(TeacherCache(model), model, inputs), first)
+        assert model.seen == seen
 
 
 def fill(seed: int) -> None:
