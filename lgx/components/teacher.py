@@ -15,7 +15,7 @@ from lgx.artifacts.sources import recorded_name
 from lgx.components.features import Features, read_features
 from lgx.components.normalization import renormalize
 from lgx.components.teacher_cache import Answer, TeacherCache
-from lgx.core.task import Task
+from lgx.core.task import Task, class_order
 from lgx.errors import UserError
 
 
@@ -54,7 +54,7 @@ class Teacher:
     def __init__(self, source: PretrainedNetwork, task: Task) -> None:
         self.name = source.name
         self._model: Any = source.model.requires_grad_(False).eval()
-        self._mean, self._std = source.mean, source.std
+        self._mean, self._std, self._label_names = source.mean, source.std, source.label_names
         self._task = task
         self.cache: TeacherCache | None = None
 
@@ -134,9 +134,11 @@ class Teacher:
             inputs: Images normalized for the task, (B, C, H, W), or token ids, (B, N).
 
         Returns:
-            Logits, (B, K), or (B, K, H, W) for segmentation, without gradient.
+            Logits of the task's classes in their order, (B, K), or (B, K, H, W) for segmentation, without gradient.
         """
-        return self._answer("logits", inputs, lambda model, own: (model(own),))[0]
+        logits = self._answer("logits", inputs, lambda model, own: (model(own),))[0]
+        order = class_order(self._label_names, self._task.class_names, f"ancestor {self.name}")
+        return logits if order is None else logits[:, order]
 
     @torch.no_grad()
     def features(self, inputs: Tensor) -> Tensor:
@@ -211,6 +213,7 @@ def _check_kind(source: PretrainedNetwork, task: Task, features_only: bool) -> N
             f"ancestor {name}: predicts {classes} classes, but task {task.name} has {task.num_classes}; "
             f"{_adapting(source, task)}"
         )
+    class_order(source.label_names, task.class_names, f"ancestor {name}")
 
 
 def _adapting(source: PretrainedNetwork, task: Task) -> str:

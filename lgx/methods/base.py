@@ -27,7 +27,7 @@ from lgx.core.seed import run_seed, seed_step
 from lgx.core.task import Kind, Normalization, Task
 from lgx.errors import UserError
 from lgx.host.failures import blame
-from lgx.methods.checks import check_option, check_resumable, stored_normalization
+from lgx.methods.checks import check_option, check_resumable, order_classes, stored_normalization
 from lgx.methods.evaluation import EvaluatedModule
 from lgx.methods.planned_step import PlannedStep
 from lgx.methods.spec import MethodSpec
@@ -397,6 +397,7 @@ class Method(EvaluatedModule):
         """
         about = checkpoint.get("lgx", {})
         check_resumable(about, self.method, self.architecture)
+        order_classes(checkpoint, self.architecture, self.tasks, is_of_any_task=self.evaluates_starts)
         self.epochs_trained = int(about["epochs"])
         if self.follows_normalization and self._trainer is not None and (own := stored_normalization(about)):
             self._follow(own, "the checkpoint's network")

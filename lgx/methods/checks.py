@@ -6,8 +6,9 @@ from typing import Any
 from lgx.architectures import Architecture, architecture_from_dict, name_of
 from lgx.artifacts.safety import TASK
 from lgx.core.schema import check_fields
-from lgx.core.task import Normalization
+from lgx.core.task import Normalization, Task, class_order
 from lgx.errors import UserError
+from lgx.initialization.descendants import with_class_order
 
 
 def check_option(option: str, value: float, holds: bool, words: str) -> None:
@@ -62,3 +63,31 @@ def stored_normalization(about: Mapping[str, Any]) -> Normalization | None:
     schema = {key: TASK[key] for key in ("mean", "std")}
     own = check_fields(about["normalization"], schema, "--ckpt_path: normalization", complete=True)
     return Normalization(tuple(own["mean"]), tuple(own["std"]))
+
+
+def order_classes(
+    checkpoint: dict[str, Any], architecture: Architecture, tasks: Mapping[str, Task], is_of_any_task: bool
+) -> None:
+    """Give the head of a checkpoint's network the order of the data's classes, before its weights are loaded.
+
+    Args:
+        checkpoint: The checkpoint, whose entry ``lgx`` describes it.
+        architecture: The network's architecture.
+        tasks: The tasks of the data, by name.
+        is_of_any_task: Whether the network is for any task, so that only tasks of one name are compared.
+
+    Raises:
+        UserError: If the classes of a task have other names than in training, or another order and no head of one task.
+    """
+    about = checkpoint["lgx"]
+    own: dict[str, Any] = about.get("task", {})
+    trained: dict[str, dict[str, Any]] = about.get("tasks") or {own.get("name", ""): own}
+    for name, task in tasks.items():
+        is_only = len(tasks) == len(trained) == 1 and not is_of_any_task
+        known = next(iter(trained.values())) if is_only else trained.get(name, {})
+        order = class_order(known.get("class_names") or (), task.class_names, "--ckpt_path")
+        if order is None:
+            continue
+        if not is_only:
+            raise UserError(f"--ckpt_path: the classes of {name} have another order than in training; restore it")
+        checkpoint["state_dict"] = with_class_order(checkpoint["state_dict"], architecture, order, "network.")

@@ -172,7 +172,8 @@ class Distill(Method):
         network = self.random_network()
         if self.is_from_ancestor and self._trainer is not None and not self.skips_start:
             shares = self.ancestor_shares(self.source.require_known("model.start").depth)
-            self.print(start_from_ancestor(network, self.architecture, self.source, shares).describe())
+            names = self.task.class_names if self.task else ()
+            self.print(start_from_ancestor(network, self.architecture, self.source, shares, names).describe())
             del self.source
         if self.guidance == "features":
             if self.teacher is None and self._trainer is not None and self._trainer.state.fn == "fit":

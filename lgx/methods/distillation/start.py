@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from lgx.architectures import Architecture, ViTArchitecture, name_of
 from lgx.artifacts.pretrained import PretrainedNetwork
+from lgx.core.task import class_order
 from lgx.errors import UserError
-from lgx.initialization.descendants import Initialization, load_parameters
+from lgx.initialization.descendants import Initialization, load_parameters, with_class_order
 from lgx.initialization.width import evenly, narrow
 
 Start = Literal["random", "middle", "mean"]
@@ -72,19 +73,24 @@ def combine_layers(tensors: Mapping[str, Tensor], prefix: str, shares: Tensor) -
 
 
 def start_from_ancestor(
-    network: nn.Module, architecture: Architecture, ancestor: PretrainedNetwork, shares: Tensor
+    network: nn.Module,
+    architecture: Architecture,
+    ancestor: PretrainedNetwork,
+    shares: Tensor,
+    class_names: Sequence[str] = (),
 ) -> Initialization:
     """Give a network the ancestor's layers, and everything outside of them.
 
     Of a wider ViT, evenly spaced elements are taken (:func:`~lgx.initialization.width.evenly`). Patch projection and
     positions are resampled to the network's image and patch size. The head is taken where kind and number of classes
-    agree.
+    agree, and their names, in any order, where both are known.
 
     Args:
         network: The network; parameters that the ancestor lacks stay as they are.
         architecture: Its architecture.
         ancestor: The ancestor.
         shares: Share of each ancestor layer in each of the network's layers, (M, D).
+        class_names: Names of the network's classes in index order; empty where unknown.
 
     Returns:
         The network, and the record of what it was given.
@@ -95,8 +101,12 @@ def start_from_ancestor(
     own = ancestor.require_known("model.start")
     architecture.check_source(own, "model.start")
     tensors: dict[str, Tensor] = ancestor.tensors
-    if (own.kind, own.num_classes) != (architecture.kind, architecture.num_classes):
+    has_other_names = class_names and ancestor.label_names and set(class_names) != set(ancestor.label_names)
+    if has_other_names or (own.kind, own.num_classes) != (architecture.kind, architecture.num_classes):
         tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(own.head_prefixes)}
+    else:
+        order = class_order(ancestor.label_names, class_names, "model.ancestor")
+        tensors = with_class_order(tensors, own, order)
     is_narrower = own.embed_dim != architecture.embed_dim
     if isinstance(own, ViTArchitecture) and isinstance(architecture, ViTArchitecture):
         tensors = narrow(tensors, own, architecture.unshared(), evenly)

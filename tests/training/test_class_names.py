@@ -1,0 +1,110 @@
+"""A network meets the classes that it was trained on, in any order, or none."""
+
+import csv
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from data_modules import ImageFolderData
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.components.teacher import Teacher
+from lgx.core.rows import read_rows
+from tests.support.command_line import Result, arguments, lgx
+
+NEW = "renamed"
+"""A name that moves the first class to the second place."""
+
+
+@pytest.fixture(scope="module")
+def trained(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run folder of an ancestor that tells the three shapes apart."""
+    runs = tmp_path_factory.mktemp("trained")
+    options = ["--trainer.max_epochs=12", "--name=a", "--model.optimizer.lr=0.01"]
+    done = lgx(*arguments("fit", "Ancestor", images, runs, *options))
+    assert done.code == 0, done.err
+    run = runs / "test/a/seed0"
+    assert command("test", run, images).code == 0
+    return run
+
+
+@pytest.fixture
+def renamed(images: Path, tmp_path: Path) -> Path:
+    """The same images with one class renamed."""
+    return Path(shutil.copytree(images, tmp_path / "renamed"))
+
+
+def rename_first(root: Path) -> str:
+    first = min(path.name for path in (root / "train").iterdir())
+    for split in ("train", "val", "test"):
+        (root / split / first).rename(root / split / NEW)
+    return first
+
+
+def reverse(root: Path) -> None:
+    (root / "classes.txt").write_text("\n".join(sorted((p.name for p in (root / "train").iterdir()), reverse=True)))
+
+
+def command(verb: str, trained: Path, root: Path, *options: str) -> Result:
+    config = ["--config", str(trained / "config.yaml"), f"--data.root={root}"]
+    return lgx(verb, *config, "--ckpt_path=best", *options)
+
+
+def accuracy(run: Path, split: str = "test") -> float:
+    return [row.value for row in read_rows(run / "results.csv") if (row.split, row.metric) == (split, "acc")][-1]
+
+
+@pytest.mark.parametrize("verb", ["test", "validate", "predict"])
+def test_a_renamed_class_is_refused_and_no_row_is_replaced(trained: Path, renamed: Path, verb: str) -> None:
+    before, first = (trained / "results.csv").read_bytes(), rename_first(renamed)
+    done = command(verb, trained, renamed)
+    assert (done.code, f"lacks '{first}' and has '{NEW}'" in done.sentence) == (2, True), done.err
+    assert (trained / "results.csv").read_bytes() == before
+
+
+def test_classes_in_another_order_are_the_same_classes(trained: Path, renamed: Path, tmp_path: Path) -> None:
+    good = accuracy(trained)
+    assert good > 0.6
+    reverse(renamed)
+    done = command("test", trained, renamed)
+    assert done.code == 0, done.err
+    assert accuracy(trained) == good
+    assert command("validate", trained, renamed).code == 0
+    done = command("predict", trained, renamed)
+    assert done.code == 0, done.err
+    with next(trained.glob("predictions*.csv")).open() as file:
+        rows = list(csv.DictReader(file))
+    named = [max(list(row)[-3:], key=lambda name: float(row[name])) for row in rows]
+    right = sum(Path(row["file"]).parts[0] in name for row, name in zip(rows, named, strict=True))
+    assert right / len(rows) == pytest.approx(good)
+
+
+@pytest.mark.parametrize("kept", ["Pretrained", "distilled start", "exported"])
+def test_a_kept_head_follows_the_order_of_the_data_or_is_refused(
+    trained: Path, renamed: Path, tmp_path: Path, kept: str
+) -> None:
+    source = str(trained / "best.learngene.safetensors")
+    if kept == "exported":
+        assert lgx("export", trained / "checkpoints/best.ckpt", "--out", tmp_path / "folder").code == 0
+        source = str(tmp_path / "folder")
+    model, options = "Finetune", ["--model.initializer=Pretrained", f"--model.initializer.source={source}"]
+    if kept == "distilled start":
+        model, options = "Distill", [f"--model.ancestor={source}", "--model.start=middle"]
+    reverse(renamed)
+    done = lgx(*arguments("test", model, renamed, tmp_path / "runs", *options, "--untrained", "--name=kept"))
+    assert done.code == 0, done.err
+    assert accuracy(tmp_path / "runs/test/kept/seed0") == pytest.approx(accuracy(trained))
+    (renamed / "classes.txt").unlink()
+    first = rename_first(renamed)
+    done = lgx(*arguments("fit", model, renamed, tmp_path / "runs", *options, "--name=refused"))
+    assert (done.code, f"lacks '{first}' and has '{NEW}'" in done.sentence) == (2, True), done.err
+
+
+def test_a_teacher_answers_in_the_order_of_the_data(trained: Path, renamed: Path) -> None:
+    source, images = load_pretrained(str(trained / "best.learngene.safetensors")), torch.randn(4, 3, 16, 16)
+    straight = Teacher.of(source, ImageFolderData(root=str(renamed), img_size=16).task)(images)
+    reverse(renamed)
+    assert torch.equal(
+        Teacher.of(source, ImageFolderData(root=str(renamed), img_size=16).task)(images), straight.flip(1)
+    )
