@@ -36,26 +36,32 @@ class UpdateMean:
 
     def __init__(self) -> None:
         self._weights: list[Tensor] = []
+        self._is_complete = False
 
-    def weighted(self, loss: Tensor, targets: Tensor) -> Tensor:
+    def weighted(self, loss: Tensor, targets: Tensor, trainer: Trainer, batch_idx: int) -> Tensor:
         """The mean loss of a batch in proportion to its labels.
 
         Args:
             loss: Mean over the labels, scalar.
             targets: Class indices of pixels, (B, H, W), or any other targets, (B, …).
+            trainer: The trainer.
+            batch_idx: Number of the batch in its epoch.
         """
+        self._is_complete = trainer.is_last_batch or (batch_idx + 1) % trainer.accumulate_grad_batches == 0
         has_masks = targets.ndim == 3
         self._weights.append((targets != IGNORE).float().mean() if has_masks else loss.new_ones((), dtype=torch.float))
         return loss * self._weights[-1] if has_masks else loss
 
     def correct(self, network: nn.Module, trainer: Trainer, has_masks: bool) -> None:
-        """Divide the gradients of an update by the sum of its weights, instead of by the number of its batches.
+        """Divide the gradients of a complete update by the sum of its weights, not by the number of its batches.
 
         Args:
             network: Its parameters have the gradients.
-            trainer: The trainer, before the update.
+            trainer: The trainer, after the backward pass of a batch.
             has_masks: Whether a task of the training is segmentation: only then do the processes compare their weights.
         """
+        if not self._is_complete:
+            return
         weights, self._weights = self._weights, []
         total: Any = len(weights)
         if has_masks:

@@ -130,7 +130,7 @@ class Method(EvaluatedModule):
         self.epochs_trained, self.start_flops, self.skips_start = 0, 0.0, False
         self.assumed: list[str] | None = None
         self._label, self._printed = label, {""}
-        self._update, self._completes_update = UpdateMean(), True
+        self._update = UpdateMean()
 
     # -- what a subclass provides -------------------------------------------------------------------------------
 
@@ -309,16 +309,13 @@ class Method(EvaluatedModule):
             batch = Batch(inputs, targets, batch.task)
         losses = self.training_losses(batch)
         self.step_losses = losses
-        accumulated = self.trainer.accumulate_grad_batches
-        self._completes_update = self.trainer.is_last_batch or (batch_idx + 1) % accumulated == 0
         for name, value in losses.items():
             self.log(f"train/{name}", value.detach(), prog_bar=name == "loss", batch_size=len(batch.inputs))
-        return self._update.weighted(losses["loss"], batch.targets)
+        return self._update.weighted(losses["loss"], batch.targets, self.trainer, batch_idx)
 
     def on_after_backward(self) -> None:
         """Make the gradients of a complete update the mean over its examples; let go of the step's graph."""
-        if self._completes_update:
-            self._update.correct(self, self.trainer, any(task.kind == "segmentation" for task in self.tasks.values()))
+        self._update.correct(self, self.trainer, any(task.kind == "segmentation" for task in self.tasks.values()))
         self.step_losses = {name: loss.detach() for name, loss in self.step_losses.items()}
 
     def on_train_epoch_end(self) -> None:
