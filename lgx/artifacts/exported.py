@@ -35,7 +35,7 @@ class ExportedModel:
         """Logits (B, K) of images (B, C, H, W).
 
         Raises:
-            UserError: If the program fails, or gives outputs of another shape.
+            UserError: If the program fails, or gives outputs of another shape or that are not finite.
         """
         with foreign_errors(self.name, "the model does not run", "write it again with `lgx export`"):
             logits = self.program(inputs)
@@ -44,6 +44,8 @@ class ExportedModel:
                 f"{self.name}: gives outputs of shape {tuple(logits.shape)} for {len(inputs)} inputs, but says that it "
                 f"has {self.task.num_classes} classes; write it again with `lgx export`"
             )
+        if not logits.isfinite().all():
+            raise UserError(f"{self.name}: predicts numbers that are not finite; write it again, or train it again")
         return logits.float()
 
 

@@ -31,7 +31,7 @@ from lgx.core.schema import check_fields
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, timm_errors
 from lgx.host.hub import hub_or_cache
-from lgx.host.safety import read_json
+from lgx.host.safety import read_json, refuse_non_finite
 
 _PICKLED = "pytorch_model.bin"
 
@@ -119,7 +119,13 @@ def load_pretrained(place: str) -> PretrainedNetwork:
             if Path(place).exists()
             else f"{place}: no such file or folder"
         )
-    return _LOADERS[kind](place)
+    network = _LOADERS[kind](place)
+    refuse_non_finite(network.model.state_dict(), place)
+    check_fields({"mean": [*network.mean], "std": [*network.std]}, {k: TASK[k] for k in ("mean", "std")}, place)
+    channels = network.architecture.in_chans if isinstance(network.architecture, ViTArchitecture) else len(network.mean)
+    if not len(network.mean) == len(network.std) == channels:
+        raise UserError(f"{place}: has a mean and std of {len(network.mean)} and {len(network.std)} channels; {AGAIN}")
+    return network
 
 
 def _from_learngene(name: str) -> PretrainedNetwork:
@@ -234,10 +240,6 @@ def _network(
     channels = architecture.in_chans
     mean: Sequence[float] = task.get("mean") or [0.5] * channels
     std: Sequence[float] = task.get("std") or [0.5] * channels
-    if not len(mean) == len(std) == channels:
-        raise UserError(
-            f"{name}: has a mean and std of {len(mean)} and {len(std)} channels, expected {channels}; {AGAIN}"
-        )
     return PretrainedNetwork(name, model.eval(), architecture, tuple(mean), tuple(std), label_names=label_names)
 
 

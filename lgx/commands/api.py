@@ -1,5 +1,6 @@
 """What the commands do, for Python programs and notebooks: ``lgx.init``, ``lgx.embed_task``, ``lgx.load_learngene``."""
 
+import threading
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -7,16 +8,21 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from data_modules.samplers import seeded_rng
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.commands.init import data_for_sizes, start_descendant
 from lgx.commands.push import push as push_to_hub
+from lgx.core.seed import check_seed
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.sizing import parse_budgets
 from lgx.methods.initializers import initializer_for
+
+_ONE_AT_A_TIME = threading.RLock()
+"""Held while a start is drawn from the generators, which all threads share."""
 
 __all__ = ["embed_task", "init", "load_learngene", "push_to_hub"]
 
@@ -29,14 +35,15 @@ def init(
     head: int | None = None,
     num_classes: int | None = None,
     seed: int = 0,
-    params: str | None = None,
-    macs: str | None = None,
+    params: str | int | None = None,
+    macs: str | int | None = None,
     latency: str | None = None,
     **options: Any,
 ) -> nn.Module:
     """Initialize a descendant, as ``lgx init`` does, and return it as a model of timm (for text of transformers).
 
-    The model trains in any loop. ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images.
+    The model trains in any loop. The generators of random numbers stay as they were, and calls in several threads run
+    one after the other. ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images.
 
     Args:
         source: Learngene file, folder, checkpoint of a run, or timm model name; ``hf://org/name``, a URL, or
@@ -46,8 +53,8 @@ def init(
         head: Number of classes of a new head at random; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head.
         seed: Seed of all random initialization.
-        params: Budget of parameters, e.g. ``3M``.
-        macs: Budget of multiply-accumulates of one example, e.g. ``1.2G``.
+        params: Budget of parameters, e.g. ``3M`` or 3_000_000.
+        macs: Budget of multiply-accumulates of one example, e.g. ``1.2G``, likewise.
         latency: Budget of time of a forward pass on this machine, e.g. ``5ms``.
         options: Options of the initializer, e.g. ``task="dtd"``.
 
@@ -57,11 +64,13 @@ def init(
     Raises:
         UserError: If an option is wrong, or the source does not suit the descendant.
     """
-    budgets = parse_budgets(params, macs, latency)
+    check_seed(seed, "seed")
+    budgets = parse_budgets(*(None if limit is None else str(limit) for limit in (params, macs, latency)))
     data, options = data_for_sizes({"method": method, **options}, budgets)
     _, read = resolve_options({"source": None if source is None else str(source), **options})
-    initializer = initializer_for(**read, seed=seed)
-    architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data=data)
+    with _ONE_AT_A_TIME, seeded_rng(seed):
+        initializer = initializer_for(**read, seed=seed)
+        architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data=data)
     normalization = initializer.origin().normalization
     if isinstance(architecture, ViTArchitecture):
         channels, size = architecture.in_chans, architecture.img_size

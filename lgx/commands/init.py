@@ -17,6 +17,7 @@ from lgx.artifacts.sources import resolve_options
 from lgx.artifacts.start_record import StartRecord
 from lgx.commands.export import load_tokenizer_of
 from lgx.errors import UserError
+from lgx.host.memory import memory_bytes
 from lgx.host.safety import non_finite_allowed
 from lgx.initialization import Initialization, Initializer, initialize, initialize_library_model
 from lgx.initialization.sizing import Budget, parse_budgets
@@ -202,7 +203,7 @@ def start_descendant(
     if not (head or num_classes) and origin.num_classes == 0:
         raise UserError(f"task {origin.task}: its images have no classes; give --num_classes")
     classes = head or num_classes or origin.num_classes
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
     if arch.startswith(LIBRARIES) and not _is_vit(arch, initializer):
         model = parse_library_model(arch, classes or 1000)
         if not initializer.starts(model):
@@ -210,4 +211,10 @@ def start_descendant(
             raise UserError(f"--arch {arch}: {initializer.method} initializes no such model; use --method {others}")
         return model, initialize_library_model(model, initializer, head="new" if head else "keep")
     architecture = parse_for_source(arch, origin.architecture, origin.kind, classes)
+    needed, there = 4 * architecture.count_parameters(), memory_bytes()
+    if needed > there:
+        raise UserError(
+            f"--arch {arch}: its parameters take {needed / 2**30:,.1f} GiB, but this machine has {there / 2**30:,.1f}; "
+            f"choose a smaller descendant"
+        )
     return architecture, initialize(architecture, initializer, head="new" if head else "keep")
