@@ -108,8 +108,11 @@ def parse_library_model(text: str, num_classes: int) -> LibraryModel:
     library, _, model = first.partition(":")
     config = timm.get_pretrained_cfg(model) if library == "timm" and model in _models("timm") else None
     values = {"img_size": config.input_size[-1]} if config is not None else {}
+    keys = [part.partition("=")[0] for part in rest]
     for part in rest:
         key, _, value = part.partition("=")
+        if keys.count(key) > 1:
+            raise UserError(f"architecture {text!r}: {key} is given twice; leave one out")
         if key not in ("img_size", "in_chans"):
             raise UserError(
                 f"architecture {text!r}: unknown key {key!r}; known are img_size and in_chans (--num_classes gives the "

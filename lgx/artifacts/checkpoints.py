@@ -1,10 +1,12 @@
 """Read Lightning and torch checkpoints without running code."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
+from torch.serialization import get_unsafe_globals_in_checkpoint
 
 from lgx.artifacts.safety import check_pickle
 from lgx.errors import UserError
@@ -28,12 +30,24 @@ def best_of_run(source: str) -> str:
     return str(folder / BEST)
 
 
-def load_checkpoint(path: str | Path, also: Sequence[type] = ()) -> dict[str, Any]:
+class Skipped:
+    """Stands for an object of a class that is not read."""
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """An empty object, whatever the object was made of."""
+        return object.__new__(cls)
+
+    def __setstate__(self, state: Any) -> None:
+        """Keep nothing."""
+
+
+def load_checkpoint(path: str | Path, also: Sequence[type] = (), skips_others: bool = False) -> dict[str, Any]:
     """Read a checkpoint with ``weights_only=True``: tensors and plain types, never code.
 
     Args:
         path: The file.
         also: Further classes that it may hold; they must do nothing but keep attributes.
+        skips_others: Whether objects of any other class become :class:`Skipped`, instead of an error.
 
     Raises:
         UserError: If the file is missing or damaged, or holds anything but tensors and plain types.
@@ -43,7 +57,11 @@ def load_checkpoint(path: str | Path, also: Sequence[type] = ()) -> dict[str, An
         raise UserError(f"{path}: no such checkpoint")
     with checkpoint_errors(path):
         check_pickle(path)
-        with torch.serialization.safe_globals([*also]):
+        known: list[Any] = [*also]
+        if skips_others:
+            with suppress(ValueError):  # the format before torch 1.6 does not tell them
+                known += [(Skipped, name) for name in get_unsafe_globals_in_checkpoint(path)]
+        with torch.serialization.safe_globals(known):
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(checkpoint, dict):
         raise UserError(f"{path}: holds a {type(checkpoint).__name__}, expected a checkpoint's dictionary")

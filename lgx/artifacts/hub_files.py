@@ -26,7 +26,7 @@ from lgx.host.failures import is_full_memory, reason_of
 from lgx.host.hub import SECONDS, hub_or_cache
 
 _HUB_NAME = re.compile(
-    r"hf://(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<inside>.+?))?/?"
+    r"hf://(?P<repository>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<inside>.+?))?/?"
 )
 _MAIN = "main"
 _LISTED = 5

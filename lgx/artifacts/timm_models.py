@@ -5,13 +5,13 @@ timm resamples patches and positions, and converts the names of official files (
 
 import logging
 import re
-from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import timm
+import torch
 from timm.models import clean_state_dict
 from torch import Tensor, nn
 
@@ -40,6 +40,7 @@ _MISMATCH = re.compile(
     r"size mismatch for (\S+): copying a param with shape torch\.Size\((\[.*?\])\) from checkpoint, "
     r"the shape in current model is torch\.Size\((\[.*?\])\)"
 )
+_WEIGHTS = (".weight", ".bias")
 _SHOWN = 4
 
 
@@ -67,7 +68,20 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
     tensors = read_weights(source.weights)
     if has_transformers_names(tensors):
         tensors = timm_names(tensors, source.weights)
-    return _loaded(source, tensors)
+    return _loaded(source, _without_prefix(source, tensors))
+
+
+def _without_prefix(source: TimmSource, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights without the prefix below which a larger network holds them, such as ``backbone.``; a line says so."""
+    with building_on("meta"), timm_errors(source.name):
+        known = timm.create_model(source.model, **source.arguments()).state_dict().keys()
+    parts = [name.split(".") for name in tensors]
+    prefixes = {f"{'.'.join(words[:depth])}." for words in parts for depth in (1, 2, 3) if len(words) > depth}
+    found = max(("", *sorted(prefixes)), key=lambda prefix: sum(f"{prefix}{name}" in tensors for name in known))
+    if found:
+        print(f"read       {source.weights}: the tensors below {found}")
+    inner = {name.removeprefix(found): tensor for name, tensor in tensors.items() if name.startswith(found)}
+    return {name: tensor for name, tensor in tensors.items() if not name.startswith(found)} | inner
 
 
 def normalization_of(model: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -94,7 +108,9 @@ def read_weights(file: str) -> dict[str, Tensor]:
     if path.suffix not in WEIGHTS_SUFFIXES:
         raise UserError(f"{path}: unknown kind of file; expected a name that ends in {', '.join(WEIGHTS_SUFFIXES)}")
     is_safe = path.suffix == SAFETENSORS
-    values: Mapping[str, Any] = read_safetensors(path)[0] if is_safe else _state(load_checkpoint(path, [Namespace]))
+    values: Mapping[str, Any] = (
+        read_safetensors(path)[0] if is_safe else _state(load_checkpoint(path, skips_others=True))
+    )
     tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
     if not tensors:
         held = ", ".join(str(key)[:30] for key in list(values)[:5]) or "nothing"
@@ -102,7 +118,14 @@ def read_weights(file: str) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         if not LINE.holds(name) or not is_number_tensor(tensor):
             raise UserError(f"{path}: {str(name)[:100]!r} is no ordinary tensor; save the network's state dict again")
+        is_quantized = tensor.element_size() == 1 and tensor.dtype != torch.bool
+        if is_quantized or (name.endswith(_WEIGHTS) and not tensor.is_floating_point()):
+            raise UserError(f"{path}: {name[:100]} is of {tensor.dtype}, no weight; give the file before quantization")
     cleaned: dict[str, Tensor] = clean_state_dict(tensors)
+    for name, tensor in tensors.items():
+        (own,) = clean_state_dict({name: tensor})
+        if own != name and not torch.equal(cleaned[own], tensor):
+            raise UserError(f"{path}: holds both {own} and {name}; give the state dict of one network")
     refuse_non_finite(cleaned, str(path))
     return cleaned
 

@@ -175,9 +175,12 @@ def _header(task: "Task", top_k: int) -> list[str]:
 
 
 def _is_table(file: Path, task: "Task") -> bool:
-    """Whether a file has the columns of predictions, of any number of classes for each image."""
+    """Whether a file has the columns of predictions, of any number of classes for each image, and no others."""
     cells = next(csv.reader([first_line(file)]), [])
-    return cells == _header(task, max(1, len(cells) // len(_HEADER)))
+    if cells != _header(task, max(1, len(cells) // len(_HEADER))):
+        return False
+    with file.open(newline="", encoding="utf-8") as text:
+        return all(len(row) == len(cells) for row in csv.reader(text))
 
 
 def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[object]]:

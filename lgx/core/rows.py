@@ -1,6 +1,7 @@
 """Read and write ``results.csv``: one row per measured value. Runs are compared by these rows alone."""
 
 import csv
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -72,6 +73,9 @@ class Row:
 LARGEST = 2**26
 """Most bytes of a file that is read: some 300,000 rows."""
 
+SHARES = ("acc", "miou", "f1", "map")
+"""Metrics that are shares; the others may have any value."""
+
 COLUMNS = tuple(field.name for field in fields(Row))
 
 
@@ -97,7 +101,7 @@ def read_rows(path: str | Path) -> list[Row]:
         raise UserError(f"{path}: no such results file; a run writes it when it validates or tests")
     if (size := path.stat().st_size) > LARGEST:
         raise UserError(f"{path}: has {size:,} bytes, more than {LARGEST:,}; give the file that the run wrote")
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:  # Excel writes a byte-order mark
         return _parse(csv.DictReader(file), path)
 
 
@@ -107,12 +111,17 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
         if missing := set(COLUMNS) - set(reader.fieldnames or ()):
             raise UserError(f"{path}: lacks the column(s) {', '.join(sorted(missing))}; expected {', '.join(COLUMNS)}")
         for cells in reader:
-            rows.append(Row(**{column: _READERS.get(column, _text)(cells[column]) for column in COLUMNS}))
+            row = Row(**{column: _READERS.get(column, _text)(cells[column]) for column in COLUMNS})
+            if row.metric in SHARES and not math.isnan(row.value) and not 0 <= row.value <= 1:
+                raise ValueError(f"{row.metric} is a share from 0 to 1, got {row.value}")
+            rows.append(row)
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text ({error.reason}); give the file that the run wrote") from error
     except (csv.Error, TypeError, ValueError) as error:
         at = f"{path}, line {reader.line_num}"
-        raise UserError(f"{at}: {str(error)[:200]}; epochs, seed, n and value must be numbers") from error
+        raise UserError(
+            f"{at}: {str(error)[:200]}; epochs, seed, n and value must be numbers, and the first three not negative"
+        ) from error
     return rows
 
 
@@ -124,8 +133,8 @@ def _text(cell: str) -> str:
 
 def _whole(cell: str) -> int:
     value = int(cell)
-    if abs(value) >= 2**63:
-        raise ValueError(f"{shortened(cell)} is too large")
+    if not 0 <= value < 2**63:
+        raise ValueError(f"{shortened(cell)} is out of range")
     return value
 
 

@@ -127,6 +127,8 @@ class WeightSelection(FromSource):
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """Selected elements of every parameter whose layer exists in the descendant."""
         self.check_depth(architecture.depth)
+        if architecture.embed_dim == self.vit.embed_dim:  # narrower networks mix the elements of heads anyway
+            self.check_heads(architecture)
         first = take_layers(self.loaded.tensors, range(architecture.depth))
         return narrow(first, self.vit, vit_only(architecture, self.method), evenly)
 

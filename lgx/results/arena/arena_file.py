@@ -112,9 +112,8 @@ class Arena:
         *_, name, seed = ("", "", *Path(run).parts)
         begin, _, budget = name.rpartition("-")
         place = self._places.get(begin)
-        return (
-            Measurement(*place, int(budget), int(seed.removeprefix("seed"))) if place and budget.isdecimal() else None
-        )
+        is_known = place and budget.isdecimal() and seed.removeprefix("seed").isdecimal()
+        return Measurement(*place, int(budget), int(seed.removeprefix("seed"))) if place and is_known else None
 
     @cached_property
     def _places(self) -> dict[str, tuple[str, str, str]]:
