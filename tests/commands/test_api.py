@@ -3,6 +3,7 @@
 import hashlib
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import fsspec
 import pytest
@@ -135,3 +136,30 @@ def test_compare_gives_the_tables_of_the_command(ancestor):
     assert "| ancestor |" in found.to_markdown() == found._repr_markdown_()
     with pytest.raises(UserError, match="baseline"):
         package.compare([ancestor], split="val", baseline="none")
+
+
+def test_init_leaves_the_generators_alone_and_threads_to_themselves(tmp_path):
+    serial = [package.init(arch=ARCH, seed=seed).state_dict() for seed in range(4)]
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    package.init(arch=ARCH, seed=1)
+    assert torch.equal(torch.rand(3), expected)
+    with ThreadPoolExecutor(4) as pool:
+        drawn = pool.map(lambda seed: package.init(arch=ARCH, seed=seed).state_dict(), range(4))
+        for found, alone in zip(drawn, serial, strict=True):
+            assert all(torch.equal(found[name], tensor) for name, tensor in alone.items())
+
+
+def test_numbers_are_budgets_and_wrong_values_are_one_sentence():
+    model = package.init(params=40_000, arch="img_size=16,patch_size=4", num_classes=3)
+    assert 0.9 * 40_000 < sum(parameter.numel() for parameter in model.parameters()) <= 40_000
+    for options, words in (
+        ({"arch": ARCH, "seed": -1}, "seed: a seed is a whole number"),
+        ({"arch": f"{ARCH},depth=5"}, "depth is given twice"),
+        ({"arch": "timm:resnet18,img_size=32,img_size=64"}, "img_size is given twice"),
+        ({"arch": "depth=96,embed_dim=16384,num_heads=128"}, "this machine has"),
+        ({"arch": ARCH, "source": "hf://../.."}, "expected hf://ORGANIZATION/NAME"),
+    ):
+        with pytest.raises(UserError, match=words):
+            package.init(**options)

@@ -1,7 +1,9 @@
 """``lgx import`` reads weights as people have them, and refuses those of another model with one sentence."""
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 import timm
 import torch
@@ -196,3 +198,43 @@ def test_the_real_deit_tiny_is_imported_as_timm_itself_resamples_it(tmp_path):
         "deit_tiny_patch16_224", img_size=64, patch_size=8, pretrained=True, pretrained_cfg_overlay=overlay
     )
     assert torch.equal(own.eval()(image), load_pretrained(str(tmp_path / "out")).model(image))
+
+
+class Foreign:
+    """An object of a program that lgx does not have."""
+
+
+@pytest.mark.parametrize("prefix", ["", "backbone.", "model.encoder."])
+def test_weights_below_a_prefix_and_beside_other_objects_are_read(state, tmp_path, prefix, monkeypatch):
+    held = {f"{prefix}{name}": tensor for name, tensor in state.items()}
+    beside = {"best": np.float64(3.5), "place": Path("x"), "options": Foreign(), "history": np.arange(3)}
+    torch.save({"state_dict": held, **beside}, tmp_path / "w.pth")
+    monkeypatch.delattr("tests.commands.test_import.Foreign")  # the class is not there, and is not looked for
+    done = imported(tmp_path / "w.pth", tmp_path / "out", "--img_size", 32)
+    assert done.code == 0, done.err
+    assert (f"below {prefix}" in done.out) == bool(prefix)
+    model = timm.create_model(f"local-dir:{tmp_path / 'out'}", pretrained=True)
+    assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
+
+
+NO_WEIGHTS = {
+    "int8": lambda s: {**s, "head.weight": (s["head.weight"] * 100).to(torch.int8)},
+    "int64": lambda s: {**s, "blocks.3.mlp.fc1.weight": s["blocks.3.mlp.fc1.weight"].long()},
+    "float8": lambda s: {**s, "cls_token": s["cls_token"].to(torch.float8_e4m3fn)},
+    "twice": lambda s: {**s, "module.head.bias": s["head.bias"] + 1},
+}
+
+
+@pytest.mark.parametrize("case", NO_WEIGHTS)
+@pytest.mark.parametrize("command", ["import", "init"])
+def test_tensors_that_are_no_weights_are_refused(state, tmp_path, case, command):
+    file = saved(NO_WEIGHTS[case](state), tmp_path / "w.pth")
+    if command == "import":
+        done = imported(file, tmp_path / "out", "--img_size", 32)
+    else:
+        arch = "depth=12,embed_dim=192,num_heads=3,patch_size=16,img_size=32"
+        source = f"timm:{TINY},weights={file},img_size=32"
+        done = lgx("init", "--source", source, "--method=pretrained", "--arch", arch, "--out", tmp_path / "out")
+    words = "holds both head.bias and module.head.bias" if case == "twice" else case
+    assert (done.code, words in done.sentence) == (2, True), done.err
+    assert not (tmp_path / "out").exists()

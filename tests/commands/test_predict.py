@@ -1,12 +1,15 @@
 """``lgx predict IMAGES --model EXPORTED`` gives the predictions of ``lgx predict --config`` for any image files."""
 
 import csv
+import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from PIL import Image
+from safetensors.torch import load_file, save_file
 
 from lgx.commands.predict import _header, is_for_exported
 from lgx.core.task import Task
@@ -263,3 +266,33 @@ def test_help_shows_the_form_for_images_and_names_the_other_one():
     assert done.code == 0
     assert "--top_k" in done.out
     assert "lgx predict --config FILE --ckpt_path best" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("weights", 0), ("mean", [float("nan")] * 3), ("mean", [0.5, 0.5]), ("std", [0, 1, 1]), ("std", ["1", 1, 1])],
+)
+def test_a_damaged_folder_predicts_nothing(models, photos, tmp_path, key, value):
+    folder = Path(shutil.copytree(models["folder"], tmp_path / "model"))
+    if key == "weights":
+        tensors = load_file(folder / "model.safetensors")
+        save_file({name: tensor * float("nan") for name, tensor in tensors.items()}, folder / "model.safetensors")
+    else:
+        config = json.loads((folder / "config.json").read_text())
+        config["pretrained_cfg"][key] = value
+        (folder / "config.json").write_text(json.dumps(config))
+    done = lgx("predict", photos / "test", "--model", folder, "--out", tmp_path / "p.csv")
+    assert (done.code, str(folder) in done.sentence) == (2, True), done.err
+    assert not (tmp_path / "p.csv").exists()
+
+
+@pytest.mark.parametrize("remark", ["column", "cell"])
+def test_a_table_with_remarks_is_kept(models, photos, tmp_path, remark):
+    out = tmp_path / "p.csv"
+    assert lgx("predict", photos / "test", "--model", models["folder"], "--out", out).code == 0
+    lines = out.read_text().splitlines()
+    lines = [f"{line},mine" for line in lines] if remark == "column" else [*lines[:2], f"{lines[2]},look", *lines[3:]]
+    out.write_text("\n".join(lines))
+    done = lgx("predict", photos / "test", "--model", models["folder"], "--out", out)
+    assert (done.code, "did not write it" in done.sentence) == (2, True)
+    assert out.read_text() == "\n".join(lines)
