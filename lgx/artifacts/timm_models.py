@@ -124,7 +124,7 @@ def read_weights(file: str) -> dict[str, Tensor]:
     cleaned: dict[str, Tensor] = clean_state_dict(tensors)
     for name, tensor in tensors.items():
         (own,) = clean_state_dict({name: tensor})
-        if own in tensors and not torch.equal(tensors[own], tensor):
+        if own != name and own in tensors and not torch.equal(tensors[own], tensor):
             raise UserError(f"{path}: holds both {own} and {name}; give the state dict of one network")
     refuse_non_finite(cleaned, str(path))
     return cleaned

@@ -43,12 +43,8 @@ def test_a_table_that_excel_saved_is_read(tmp_path):
 
 
 WRONG = [
-    {"epochs": -1},
-    {"seed": -2},
-    {"n": -3, "seed": 1},
-    {"value": 1.7, "seed": 1},
-    {"metric": "miou", "value": -0.1},
-]
+    {"epochs": -1}, {"seed": -2}, {"n": -3, "seed": 1}, {"value": 1.7, "seed": 1}, {"metric": "miou", "value": -0.1},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("change", WRONG)
