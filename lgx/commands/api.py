@@ -10,11 +10,13 @@ from torch import Tensor, nn
 
 from data_modules.samplers import seeded_rng
 from lgx.architectures import ViTArchitecture
+from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.commands.init import data_for_sizes, start_descendant
 from lgx.commands.push import push as push_to_hub
+from lgx.core.eval_transforms import AS_IN_TIMM
 from lgx.core.seed import check_seed
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -72,9 +74,10 @@ def init(
         initializer = initializer_for(**read, seed=seed)
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data=data)
     normalization = initializer.origin().normalization
-    if isinstance(architecture, ViTArchitecture):
+    if isinstance(architecture, ViTArchitecture | LibraryModel):
         channels, size = architecture.in_chans, architecture.img_size
-        config: Any = {**(getattr(start.model, "pretrained_cfg", None) or {}), "input_size": (channels, size, size)}
+        known = getattr(start.model, "pretrained_cfg", None) or {}
+        config: Any = {**known, **AS_IN_TIMM, "input_size": (channels, size, size)}
         if normalization:
             config |= normalization.for_channels(channels)._asdict()
         start.model.pretrained_cfg = config

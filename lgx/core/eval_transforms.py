@@ -71,6 +71,10 @@ class Resize:
         return resized
 
 
+AS_IN_TIMM: dict[str, Any] = {"crop_pct": 1.0, "crop_mode": "center", "interpolation": "bicubic"}
+"""What timm calls :class:`Resize`; every model that is written or returned says so."""
+
+
 def pixel_transform(task: Task) -> "v2.Compose":
     """PIL image -> pixels, uint8 (C, H, W): short side to ``img_size``, center crop."""
     return v2.Compose([ToMode(task.in_chans), Resize(task.img_size), v2.PILToTensor()])

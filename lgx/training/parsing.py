@@ -164,6 +164,8 @@ def _load_yaml(text: str) -> Any:
     if len(text) > DEEPEST:  # shorter texts can stand for little, and are read often
         check_yaml(text, MOST_OPTIONS, LONGEST)
     try:
-        return _jsonargparse_yaml(text)
+        value = _jsonargparse_yaml(text)
+        is_word = "#" in text and "\n" not in text and text[0] not in "'\""
+        return text if is_word and (value is None or isinstance(value, str)) else value  # a word has no comments
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits
         raise yaml.YAMLError(str(error)) from error

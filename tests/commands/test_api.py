@@ -6,9 +6,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import fsspec
+import numpy as np
 import pytest
 import timm
 import torch
+from PIL import Image
 from torch.testing import assert_close
 from torch.utils.data import DataLoader, TensorDataset
 from torchvision.datasets import ImageFolder
@@ -18,6 +20,8 @@ import lgx as package
 from lgx.architectures import parse_architecture
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.core.eval_transforms import eval_transform
+from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.support.command_line import lgx
 
@@ -163,3 +167,21 @@ def test_numbers_are_budgets_and_wrong_values_are_one_sentence():
     ):
         with pytest.raises(UserError, match=words):
             package.init(**options)
+
+
+def test_every_model_says_how_its_images_are_prepared(sws, tmp_path):
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (50, 70, 3), np.uint8))
+    weights = timm.create_model("deit_tiny_patch16_224", img_size=32)
+    torch.save(weights.state_dict(), tmp_path / "w.pth")
+    done = lgx("import", "timm:deit_tiny_patch16_224", "--weights", tmp_path / "w.pth", "--img_size=32", "--out",
+               tmp_path / "imported")  # fmt: skip
+    assert done.code == 0, done.err
+    done = lgx("init", "--arch=timm:resnet18,img_size=32", "--num_classes=3", "--out", tmp_path / "library")
+    assert done.code == 0, done.err
+    models = [package.init(sws / f"best{SUFFIX}", ARCH), package.init(arch="timm:resnet18,img_size=32", num_classes=3)]
+    models += [timm.create_model(f"local-dir:{tmp_path / name}", pretrained=True) for name in ("imported", "library")]
+    for model in models:
+        config = timm.data.resolve_model_data_config(model)
+        size, mean, std = config["input_size"][-1], tuple(config["mean"]), tuple(config["std"])
+        own = eval_transform(Task("", 3, img_size=size, mean=mean, std=std))(image)
+        assert_close(timm.data.create_transform(**config, is_training=False)(image), own, atol=1e-6, rtol=0)

@@ -17,6 +17,7 @@ from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.source_names import TimmSource
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.artifacts.timm_models import normalization_of
+from lgx.core.eval_transforms import AS_IN_TIMM
 from lgx.core.task import Normalization
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -102,10 +103,10 @@ def _model_of_timm(
     model: Any = timm.create_model(name, pretrained=False, num_classes=architecture.num_classes, **arguments)
     model.load_state_dict(tensors)
     channels, size = architecture.in_chans, architecture.img_size
-    shape: dict[str, Any] = {"input_size": (channels, size, size), "tag": None}
+    shape: dict[str, Any] = {**AS_IN_TIMM, "input_size": (channels, size, size), "tag": None}
     known = Normalization((0.5,) * channels, (0.5,) * channels)
     if isinstance(architecture, ViTArchitecture):
-        shape |= {"fixed_input_size": True, "crop_pct": 1.0, "interpolation": "bicubic"}
+        shape["fixed_input_size"] = True
     elif channels == 3:  # a zoo's model keeps its own
         known = Normalization(model.pretrained_cfg["mean"], model.pretrained_cfg["std"])
     model.pretrained_cfg = {**model.pretrained_cfg, **shape, **(inputs or known)._asdict()}
@@ -190,6 +191,6 @@ def _with_input_size(model: nn.Module) -> Any:
         channels = getattr(getattr(timms.patch_embed, "proj", None), "in_channels", config["input_size"][0])
         config["input_size"] = (channels, *size)
         config |= Normalization(tuple(config["mean"]), tuple(config["std"])).for_channels(channels)._asdict()
-    config["num_classes"] = timms.num_classes
+    config |= {**AS_IN_TIMM, "num_classes": timms.num_classes}
     timms.pretrained_cfg = config
     return timms
