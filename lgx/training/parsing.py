@@ -152,7 +152,15 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
     """Writes defaults such as those of Lightning's ``Timer`` as the texts that they are."""
 
 
-_Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str.__str__(text)))
+def _represent_text(dumper: Any, text: str) -> Any:
+    """A text as it is; in quotes where jsonargparse, unlike YAML 1.1, reads a number, such as 1e3."""
+    plain = str.__str__(text)
+    is_number = plain[:1] in "+-.0123456789" and not isinstance(_load_yaml(plain), str)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", plain, "'") if is_number else dumper.represent_str(plain)
+
+
+_Dumper.add_representer(str, _represent_text)
+_Dumper.add_multi_representer(str, _represent_text)
 
 
 def _dump_yaml(data: Any) -> str:

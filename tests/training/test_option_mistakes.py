@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lgx.host import cache
-from lgx.training.configuration import make_parser
+from lgx.training.configuration import make_parser, parse_configuration
 from lgx.training.parsing import explain
 from tests.support.command_line import arguments, lgx, python
 from tests.support.images import write_images
@@ -194,3 +194,13 @@ def test_a_message_ends_with_the_value(words, end):
     result = lgx(*words)
     assert result.code == 2
     assert result.sentence.endswith(end)
+
+
+@pytest.mark.parametrize("text", ["#5", "run #5", "007", "1e3", "0x10", "yes", "2026-11-25", "1_000", "a # b"])
+def test_a_text_is_the_text_that_was_typed_and_is_saved(images, tmp_path, text):
+    words = arguments("fit", "Ancestor", images, tmp_path, f"--name={text}", "--data.name", text, "--model.label", text)
+    printed = lgx(*words, "--print_config")
+    assert printed.code == 0, printed.err
+    (tmp_path / "run.yaml").write_text(printed.out)
+    again = parse_configuration(make_parser("fit"), ["--config", str(tmp_path / "run.yaml")])
+    assert [again.name, again.data.init_args.name, again.model.init_args.label] == [text] * 3
