@@ -186,6 +186,15 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
 
     def _eval_loader(self, split: Split) -> DataLoader[Any]:
         parts = self._parts(split)
+        trainer: Any = self.trainer
+        limit = getattr(trainer, f"limit_{split}_batches", 1.0)
+        is_whole = limit == 0 or (isinstance(limit, float) and limit == 1)  # 1 is a batch
+        if len(parts) > 1 and not is_whole and not trainer.fast_dev_run:
+            remedy = ", and use data.limit_eval" if split == "val" else ""
+            raise UserError(
+                f"trainer.limit_{split}_batches: leaves out whole tasks, which are evaluated one after the other; give "
+                f"no such limit{remedy}"
+            )
         for name, part in zip(self.sets, parts, strict=True):
             rank, world_size = check_share(self, len(part), f"{name} {split}")
         examples = [module.transformed(part) for module, part in zip(self.sets.values(), parts, strict=True)]

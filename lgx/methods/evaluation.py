@@ -1,7 +1,7 @@
 """Evaluation of one network on its tasks: metrics, their tags, predictions."""
 
 from abc import ABC, abstractmethod
-from typing import Literal, cast
+from typing import ClassVar, Literal, cast
 
 import torch
 from lightning.pytorch import LightningModule
@@ -25,12 +25,14 @@ class EvaluatedModule(LightningModule, ABC):
         task: The task of the data module; of several tasks a summary. None before the data module is known.
         tasks: Every task by its name.
         eval_metrics: Metrics of ``val`` and ``test``.
+        other_values: Names of values of validation beside the metrics.
         evaluates_with_teacher: Whether evaluation compares with the teacher too, which is then loaded for it.
         probe: What a test measures in place of the metrics; None for the metrics.
         probed: Features (B, T) and labels (B,) of the test batches, for the probe.
     """
 
     network: nn.Module
+    other_values: ClassVar[tuple[str, ...]] = ()
     evaluates_with_teacher: bool = False
     probed: list[tuple[Tensor, Tensor]]
 

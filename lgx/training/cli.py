@@ -158,8 +158,6 @@ class LgxCLI(LightningCLI):
         This is set on the object: the configuration is saved, and may be run again elsewhere.
         """
         best.monitor = best.monitor or f"val/{self.datamodule.task.metric}"
-        if best.mode == "max" and best.monitor.rpartition("/")[2].startswith("loss"):
-            raise UserError(f"checkpoint.monitor: of {best.monitor} less is better; give --checkpoint.mode min, too")
         if best.dirpath is None:
             # Absolute: a run that is resumed from another folder must recognize its best checkpoint.
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")

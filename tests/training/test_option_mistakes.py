@@ -204,3 +204,32 @@ def test_a_text_is_the_text_that_was_typed_and_is_saved(images, tmp_path, text):
     (tmp_path / "run.yaml").write_text(printed.out)
     again = parse_configuration(make_parser("fit"), ["--config", str(tmp_path / "run.yaml")])
     assert [again.name, again.data.init_args.name, again.model.init_args.label] == [text] * 3
+
+
+STOP = ["--trainer.callbacks+=EarlyStopping"]
+WATCHED = {
+    "val/acc with mode min, but max": [*STOP, "--trainer.callbacks.monitor=val/acc"],
+    "val/loss with mode max, but min": [*STOP, "--trainer.callbacks.monitor=val/loss", "--trainer.callbacks.mode=max"],
+    "val/accc, which no validation measures; did you mean": [*STOP, "--trainer.callbacks.monitor=val/accc"],
+    "val/miou, which": ["--trainer.callbacks+=ModelCheckpoint", "--trainer.callbacks.monitor=val/miou"],
+    "val/f1, which": ["--checkpoint.monitor=val/f1"],
+}
+
+
+@pytest.mark.parametrize("words", WATCHED)
+def test_what_a_callback_watches_is_checked_before_the_first_step(fit, words):
+    done = fit("Ancestor", *WATCHED[words], "--trainer.max_epochs=3")
+    assert (done.code, words in done.sentence) == (2, True), done.err
+    assert "epoch " not in done.out
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_a_limit_that_leaves_out_tasks_is_refused(images, tmp_path, split):
+    command = arguments("fit", "Ancestor", images, tmp_path, f"--trainer.limit_{split}_batches=1", "--test_end")
+    kept = [word for word in command if not word.startswith("--data")]
+    for name in ("one", "two"):
+        shutil.copytree(images, tmp_path / name)
+    data = ["--data=MultiTask", f"--data.tasks=[{tmp_path}/one,{tmp_path}/two]", "--data.img_size=16"]
+    done = lgx(*kept, *data)
+    assert (done.code, f"trainer.limit_{split}_batches: leaves out whole tasks" in done.sentence) == (2, True), done.err
+    assert lgx(*kept, *data, "--trainer.fast_dev_run=true").code == 0

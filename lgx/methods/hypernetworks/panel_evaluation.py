@@ -60,6 +60,7 @@ class PanelEvaluation(Method):
     """
 
     evaluates_starts = True
+    other_values = ("silhouette",)
     panel: tuple[str, ...]
     test_panel: tuple[str, ...]
     _predicted: tuple[dict[str, Tensor], ...] = ()

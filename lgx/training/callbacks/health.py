@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from lgx.components.sharding import ShardedStrategy
 from lgx.errors import UserError
 from lgx.methods.base import Method
+from lgx.training.monitors import check_monitors
 
 _NEVER = 2**62
 
@@ -35,6 +36,11 @@ class TrainingHealth(Callback):
         self.allow_non_finite = allow_non_finite
         self.report: dict[str, Any] = {}
         self._first: dict[str, Tensor] = {}  # name of a loss -> its first step that is not finite
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Check what the callbacks watch."""
+        if isinstance(pl_module, Method):
+            check_monitors(trainer, pl_module)
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         """Log the norm of the gradient before it is clipped, in the steps that are logged; note that of the first."""

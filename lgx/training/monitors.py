@@ -1,0 +1,42 @@
+"""What callbacks watch: checked before the first step, because Lightning looks for it after a whole epoch."""
+
+import difflib
+
+from lightning.pytorch import Trainer
+
+from lgx.core.task import shared_metric
+from lgx.errors import UserError
+from lgx.methods.base import Method
+
+
+def check_monitors(trainer: Trainer, method: Method) -> None:
+    """Refuse a callback that watches a value of validation which is not measured, or takes the worst for the best.
+
+    Args:
+        trainer: The trainer.
+        method: The method, which knows its tasks. One of another package may log any values.
+
+    Raises:
+        UserError: If there is one; the sentence names the callback.
+    """
+    known = {
+        f"{evaluation.tag}/{name}"
+        for evaluation in method.evaluations("val")
+        for name in (*method.reported_metrics(method.tasks[evaluation.task]), *method.other_values)
+    }
+    known |= {f"{method.tag('val', name)}/{task.metric}" for name, task in method.tasks.items()}
+    known |= {f"val/{name}" for name in (shared_metric(method.tasks.values()), "loss", *method.other_values)}
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        monitor, mode = getattr(callback, "monitor", None), getattr(callback, "mode", None)
+        place = f"trainer.callbacks: {type(callback).__name__}"
+        if not isinstance(monitor, str) or not monitor.startswith("val"):
+            continue
+        if monitor not in known and type(method).__module__.startswith("lgx."):
+            close = difflib.get_close_matches(monitor, known, n=2)
+            raise UserError(
+                f"{place} watches {monitor}, which no validation measures; {'did you mean' if close else 'known are'} "
+                f"{' or '.join(close or sorted(known))}"
+            )
+        best = "min" if monitor.rpartition("/")[2].startswith("loss") else "max"
+        if mode in ("min", "max") and mode != best:
+            raise UserError(f"{place} watches {monitor} with mode {mode}, but {best} is the best; give mode {best}")
