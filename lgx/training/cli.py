@@ -19,7 +19,7 @@ from data_modules import TaskDataModule
 from data_modules.module_checks import Loader, check_module, is_of_another_package
 from lgx.core.provenance import commit
 from lgx.errors import UserError
-from lgx.host.failures import blame, is_disk_full
+from lgx.host.failures import blame, is_disk_full, reason_of, refused_by
 from lgx.host.launcher import check_job
 from lgx.host.safety import non_finite_allowed
 from lgx.host.signals import STOP
@@ -67,6 +67,10 @@ def run(argv: list[str]) -> None:
         if isinstance(end.__context__, KeyboardInterrupt):  # Lightning ends an interrupted run with exit(1)
             raise KeyboardInterrupt from end
         raise
+
+
+_REFUSALS = (MisconfigurationException, ValueError, AttributeError, ImportError, NotImplementedError)
+"""Errors that tell that an option does not fit, not that a computation failed."""
 
 
 class LgxCLI(LightningCLI):
@@ -197,11 +201,14 @@ class LgxCLI(LightningCLI):
 
     @contextmanager
     def _blamed(self) -> Iterator[None]:
-        """Attribute errors while a checkpoint is restored to the checkpoint."""
+        """Attribute errors while a checkpoint is restored to it, and what Lightning refuses to the trainer."""
         try:
             yield
-        except Exception:
+        except Exception as error:
             if not self.checkpoint_io.is_restoring:
+                owner = refused_by(error, "lightning", ("lgx", "data_modules"))
+                if owner is not None and isinstance(error, _REFUSALS):
+                    raise UserError(f"trainer: {owner} refuses this run ({reason_of(error)})") from error
                 raise
             wrong = "--ckpt_path: the checkpoint is not of this run, or is damaged"
             with blame(wrong, MisconfigurationException, OSError):

@@ -255,6 +255,10 @@ def _check_values(config: Namespace) -> None:
     check_name(config.experiment, "--experiment")
     if config.name is not None:
         check_name(config.name, "--name")
+    for name in ("accumulate_grad_batches", "val_check_interval", "check_val_every_n_epoch"):
+        value = config.trainer[name]
+        if isinstance(value, int | float) and value <= 0:
+            raise UserError(f"trainer.{name}: expected more than 0, got {value}")
     for place, value in all_values(config.as_dict()):
         if place.endswith((".filename", ".sub_dir")) and isinstance(value, str):
             check_name(value, place)
