@@ -233,8 +233,17 @@ def loader_options(
         "persistent_workers": num_workers > 0,
         "pin_memory": torch.cuda.is_available(),
         "collate_fn": SharedCollate(collate),
+        "worker_init_fn": _leave_group,
         "timeout": timeout if num_workers else 0,
     }
+
+
+def _leave_group(worker: int) -> None:
+    """Let the training process alone answer a signal that a scheduler sends to its whole group of processes.
+
+    It still gets the batches of the step that it finishes, saves its state, and lets the loader processes end.
+    """
+    os.setpgid(0, 0)
 
 
 def check_workers(num_workers: int, option: str) -> None:

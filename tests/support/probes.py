@@ -55,14 +55,18 @@ class RecordRank(Callback):
 
 
 class SignalAt(Callback):
-    """Send a signal to this process between backward pass and update of a step."""
+    """Send a signal to this process, or to its group, between backward pass and update of a step."""
 
-    def __init__(self, step: int, number: int, rank: int = 0) -> None:
-        self.step, self.number, self.rank = step, number, rank
+    def __init__(self, step: int, number: int, rank: int = 0, group: bool = False) -> None:
+        self.step, self.number, self.rank, self.group = step, number, rank, group
 
     def on_after_backward(self, trainer, pl_module):
         if trainer.global_step == self.step and trainer.global_rank == self.rank:
-            os.kill(os.getpid(), self.number)
+            if self.group:
+                os.killpg(0, self.number)
+                time.sleep(0.5)  # loader processes of the group would be gone
+            else:
+                os.kill(os.getpid(), self.number)
 
 
 class SignalWhenBuilt(Callback):

@@ -3,6 +3,8 @@
 import csv
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -48,6 +50,19 @@ def test_sigterm_saves_after_the_current_step(images, tmp_path, undisturbed):
     assert "Traceback" not in ended.err
     assert load_checkpoint(last)["global_step"] == 2
     assert_goes_on(images, tmp_path, undisturbed)
+
+
+def test_a_signal_to_the_group_leaves_the_loader_processes_alone(images, tmp_path, undisturbed):
+    workers = "--data.num_workers=2"
+    probe = ["--trainer.callbacks+=tests.support.probes.SignalAt", "--trainer.callbacks.step=1"]
+    probe += [f"--trainer.callbacks.number={int(signal.SIGTERM)}", "--trainer.callbacks.group=true"]
+    words = arguments("fit", "Ancestor", images, tmp_path, *OPTIONS, workers, "--ckpt_path=last", *probe)
+    done = subprocess.run(
+        [sys.executable, "-m", "lgx", *words], start_new_session=True, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 143, done.stderr
+    assert "saved" in done.stderr
+    assert_goes_on(images, tmp_path, undisturbed, workers)
 
 
 def test_a_step_of_accumulated_gradients_is_finished_first(images, tmp_path):
