@@ -15,7 +15,8 @@ from lgx.artifacts.sources import recorded_name
 from lgx.components.features import Features, read_features
 from lgx.components.normalization import renormalize
 from lgx.components.teacher_cache import Answer, TeacherCache
-from lgx.core.task import Task, class_order
+from lgx.core.class_order import class_order
+from lgx.core.task import Task
 from lgx.errors import UserError
 
 

@@ -1,10 +1,8 @@
 """A task: what a method knows of a data set."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
-
-from lgx.errors import UserError
 
 Kind = Literal["classification", "segmentation", "text", "multilabel"]
 """What is predicted: the class of an image, of every pixel, or of a text; or which of several labels an image has."""
@@ -79,32 +77,6 @@ class Task:
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, for a checkpoint that is loaded with ``weights_only=True``."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-
-
-def class_order(known: Sequence[str], wanted: Sequence[str], place: str) -> list[int] | None:
-    """Where the classes of a task stand among those of a trained network.
-
-    Args:
-        known: Names of the network's classes, in index order; empty where unknown.
-        wanted: Names of the task's classes, likewise.
-        place: What the network comes from, for the message.
-
-    Returns:
-        The index of each wanted class among the known ones; None where both orders are the same or one is unknown.
-
-    Raises:
-        UserError: If the names are not the same; the sentence says which.
-    """
-    if not known or not wanted or tuple(known) == tuple(wanted):
-        return None
-    if set(known) != set(wanted) or len(known) != len(wanted):
-        gone, new = (", ".join(map(ascii, sorted(names)[:5])) for names in ({*known} - {*wanted}, {*wanted} - {*known}))
-        raise UserError(
-            f"{place}: its classes are not those of the data, which lacks {gone or 'none'} and has {new or 'none'} "
-            f"instead; give the classes the names of the training again, or train a new head"
-        )
-    places = {name: index for index, name in enumerate(known)}
-    return [places[name] for name in wanted]
 
 
 def shared_metric(tasks: Iterable[Task]) -> str:

@@ -1,6 +1,6 @@
 """Build descendants and initialize them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -8,7 +8,9 @@ from torch import Tensor, nn
 
 from lgx.architectures import Architecture, name_of
 from lgx.architectures.forms import fill_buffers
-from lgx.core.task import Kind, Task, class_order
+from lgx.architectures.heads import with_class_order
+from lgx.core.class_order import class_order
+from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.initialization.initializer import Head, Initializer
 
@@ -111,24 +113,6 @@ def load_parameters(
     names = [name for name, _ in model.named_parameters()]
     taken = tuple(name for name in names if name in tensors)
     return Initialization(model, taken, tuple(name for name in names if name not in tensors), stored, notes)
-
-
-def with_class_order(
-    tensors: Mapping[str, Tensor], architecture: Architecture, order: Sequence[int] | None, prefix: str = ""
-) -> dict[str, Tensor]:
-    """Parameters whose head has its K classes in another order; without an order as they are.
-
-    Args:
-        tensors: Parameters of a network, which may have a head: weight (K, D) and bias (K,).
-        architecture: Its architecture.
-        order: The present index of each class, see :func:`~lgx.core.task.class_order`.
-        prefix: What stands before the names of the parameters.
-    """
-    heads = tuple(f"{prefix}{head}" for head in architecture.head_prefixes)
-    return {
-        name: tensor[list(order)] if order and name.startswith(heads) and len(tensor) == len(order) else tensor
-        for name, tensor in tensors.items()
-    }
 
 
 def _check_head(weight: Tensor | None, architecture: Architecture, method: str, kind: Kind | None) -> None:

@@ -110,7 +110,8 @@ class Sizes:
         like = like.replace(embed_dim=self.head, num_heads=1, num_classes=num_classes)
         keys = {part.partition("=")[0].strip() for part in text.split(",") if text}
         if text:
-            like = parse_architecture(f"{like.spec()},{text}", num_classes=num_classes, kind=like.kind)
+            others = [part for part in like.spec().split(",") if part.partition("=")[0] not in keys]
+            like = parse_architecture(",".join([*others, text]), num_classes=num_classes, kind=like.kind)
         if like.embed_dim % self.head or ("num_heads" in keys and like.embed_dim != like.num_heads * self.head):
             raise UserError(
                 f"--arch {text}: a head of the start is {self.head} wide; give a multiple as embed_dim alone"

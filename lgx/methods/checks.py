@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from lgx.architectures import Architecture, architecture_from_dict, name_of
+from lgx.architectures.heads import with_class_order
 from lgx.artifacts.safety import TASK
+from lgx.core.class_order import class_order
 from lgx.core.schema import check_fields
-from lgx.core.task import Normalization, Task, class_order
+from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
-from lgx.initialization.descendants import with_class_order
 
 
 def check_option(option: str, value: float, holds: bool, words: str) -> None:

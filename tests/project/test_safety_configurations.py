@@ -166,7 +166,7 @@ NEEDED = [
 
 @pytest.mark.parametrize("option", NEEDED)
 def test_common_classes_are_allowed(fit, option):
-    extra = ["--trainer.callbacks.monitor=val/acc"] if "EarlyStopping" in option else []
+    extra = ["--trainer.callbacks.monitor=val/loss"] if "EarlyStopping" in option else []
     result = fit(None, option, *extra)
     assert result.code == 0, result.err
 

@@ -144,7 +144,7 @@ def test_descendants_start_from_an_ancestor_and_are_distilled(text_root, ancesto
         "--data.max_len=30",
     ]  # fmt: skip
     shorter = ARCH.replace("max_len=40", "max_len=30")
-    done = run(text_root, tmp_path, "Finetune", *start, arch=shorter)
+    done = run(text_root, tmp_path, "Finetune", *start, data="MRPC", arch=shorter)
     assert done.code == 0, done.err
     assert "taken" in done.out
     assert "random    0 parameters" in done.out

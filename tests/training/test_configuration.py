@@ -113,7 +113,7 @@ def test_options_that_are_enumerations_are_saved_as_texts(fit, tmp_path):
 
 
 def test_a_single_callback_needs_no_list(fit):
-    result = fit("Ancestor", "--name=a", "--trainer.callbacks=EarlyStopping", "--trainer.callbacks.monitor=val/acc")
+    result = fit("Ancestor", "--name=a", "--trainer.callbacks=EarlyStopping", "--trainer.callbacks.monitor=val/loss")
     assert result.code == 0, result.err
 
 

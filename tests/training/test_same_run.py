@@ -190,15 +190,10 @@ def test_results_of_epochs_that_a_resumed_run_leaves_out_are_dropped(images, tmp
     def train(*options):
         return lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=r", "--test_end=true", *options))
 
-    assert train("--trainer.max_epochs=3", "--checkpoint.mode=min").code == 0  # the worst epoch is the best one
+    # At this rate the first epoch is the best one.
+    assert train("--trainer.max_epochs=3", "--model.optimizer.lr=3").code == 0
     folder = tmp_path / "runs/test/r/seed0"
     best = load_checkpoint(folder / "checkpoints/best.ckpt")["lgx"]["epochs"]
     assert best < 3
-    assert train("--ckpt_path=best", f"--trainer.max_epochs={best}", "--checkpoint.mode=min").code == 0
+    assert train("--ckpt_path=best", f"--trainer.max_epochs={best}", "--model.optimizer.lr=3").code == 0
     assert max(row.epochs for row in read_rows(folder / "results.csv")) == best
-
-
-def test_a_loss_is_not_maximized(images, tmp_path):
-    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", "--checkpoint.monitor=val/loss"))
-    assert result.code == 2
-    assert "checkpoint.monitor: of val/loss less is better; give --checkpoint.mode min, too" in result.sentence

@@ -265,18 +265,6 @@ def test_variants_train_under_their_own_names(tasks, stage1, embeddings, tmp_pat
     assert any(".film." in name and tensor.abs().max() > 0 for name, tensor in frozen.items())
 
 
-def test_the_mean_score_is_over_the_tasks_that_were_evaluated(tasks, stage1, embeddings, tmp_path):
-    start = f"--model.start={stage1}/best.learngene.safetensors"
-    given = [start, f"--model.task_embeddings={embeddings}", "--data.eval_batch_size=2"]
-    result = lgx(*stage2(tasks, tmp_path, *given, "--trainer.limit_val_batches=1", "--name=few"))
-    assert result.code == 0, result.err
-    rows = [row for row in read_rows(tmp_path / "test/few/seed0/results.csv") if row.metric == "acc"]
-    assert {row.task for row in rows} == {"first"}
-    mean = sum(row.value for row in rows) / len(rows)
-    learngene = Learngene.load(tmp_path / "test/few/seed0/best.learngene.safetensors")
-    assert learngene.metrics["val/acc"] == pytest.approx(mean)
-
-
 def test_loss_weights_follow_the_task_sizes_and_have_mean_one():
     method = TAL(arch="depth=2,embed_dim=16,num_heads=2,img_size=16", optimizer=torch.optim.SGD,
                  loss_temperature=2.0, set_size=2, panel=tuple(PANEL))  # fmt: skip
