@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lgx.architectures import parse_any_architecture
 from lgx.architectures.cost import cost_of
 from lgx.core.rows import Row
 from lgx.errors import UserError
@@ -44,11 +43,8 @@ def method_costs(
             f"give the folders that `lgx fit` wrote"
         )
     lineage = Lineage(runs.values())
-    learned = [run.learngene for run in lineage.all_behind(r for found in chosen.values() for r in found.values())]
-    classes = next((learngene.architecture.num_classes for learngene in learned if learngene), None)
     descendants = {
-        method: [_descendant(lineage, *place, run, classes) for place, run in found.items()]
-        for method, found in chosen.items()
+        method: [_descendant(lineage, *place, run) for place, run in found.items()] for method, found in chosen.items()
     }
     scratch = {
         (d.task, d.architecture): d.training
@@ -101,9 +97,8 @@ def _cost(
     return method_cost(method, descendants, learning, ancestors, stored, scratch, shared)
 
 
-def _descendant(lineage: Lineage, task: str, architecture: str, run: RunRecord, classes: int | None) -> Descendant:
-    parsed = parse_any_architecture(architecture, **({} if classes is None else {"num_classes": classes}))
-    cost = cost_of(parsed)
+def _descendant(lineage: Lineage, task: str, architecture: str, run: RunRecord) -> Descendant:
+    cost = cost_of(run.architecture_of(task, architecture))
     training = Training(cost.macs, 0.0, 0, seconds=0.0)  # a hypernetwork predicts it without training
     if run.is_descendant:
         training = replace(lineage.training(run), macs=cost.macs)

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lgx.architectures import parse_any_architecture
+from lgx.architectures import Architecture, parse_any_architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.sources import resolve_kept
@@ -163,6 +163,11 @@ class RunRecord:
         """Its learngene; None without one."""
         return Learngene.load(self.learngene_file) if self.learngene_file.is_file() else None
 
+    def architecture_of(self, task: str, name: str) -> Architecture:
+        """An architecture of its results, with a head for the classes of a task, as far as the run has written them."""
+        known = self.summary.get("outputs") or self.summary.get("classes") or {}
+        return parse_any_architecture(name, **({"num_classes": known[task]} if known.get(task) else {}))
+
     @property
     def macs(self) -> float | None:
         """MACs of one image's forward pass through its network; None for a hypernetwork, whose networks vary."""
@@ -170,7 +175,8 @@ class RunRecord:
             return None
         if self.learngene:
             return float(cost_of(self.learngene.architecture).macs)
-        return float(cost_of(parse_any_architecture(self.rows[0].architecture)).macs) if self.rows else None
+        row = next(iter(self.rows), None)
+        return float(cost_of(self.architecture_of(row.task, row.architecture)).macs) if row else None
 
 
 def kept_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -183,6 +183,7 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float, start_flops: f
         "seconds": round(seconds, 1),
         "start_flops": start_flops,
         "classes": _classes(data.all_tasks),
+        "outputs": {name: task.num_classes for name, task in data.all_tasks.items()},
         "learngene": _learngene(folder).is_file(),
         "health": health,
     }

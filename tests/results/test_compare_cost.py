@@ -156,3 +156,15 @@ def test_results_without_their_runs_are_refused_in_one_sentence(runs, tmp_path):
     (tmp_path / "config.yaml").write_text("model: 3")
     with pytest.raises(UserError, match=r"config\.yaml: not the configuration of a run"):
         costs_of(tmp_path)
+
+
+def test_networks_without_a_learngene_are_counted_with_their_own_head(images, tmp_path):
+    done = lgx(*arguments("fit", "Finetune", images, tmp_path / "runs", "--name=r", "--test_end"))
+    assert done.code == 0, done.err
+    record = RunRecord.at(tmp_path / "runs/test/r/seed0")
+    own = cost_of(parse_architecture(ARCH, num_classes=3))
+    assert record.macs == own.macs
+    (cost,), _ = method_costs(record.rows, record.rows, {record.rows[0].run: record.folder})
+    assert cost.each == own.parameters
+    planned = lgx("plan", "--config", record.folder / "config.yaml", "--json")
+    assert json.loads(planned.out)["flops"]["forward"] == 2 * own.macs
