@@ -67,19 +67,6 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
     return F.cross_entropy(student.float() / temperature, (teacher.float() / temperature).softmax(dim=1))
 
 
-def of_labeled_pixels(logits: Tensor, targets: Tensor) -> Tensor:
-    """Logits (N, K) of the N labeled pixels, from logits (B, K, H, W) and class indices (B, H, W)."""
-    return logits.movedim(1, -1)[targets != IGNORE]
-
-
-def mean_of_examples(losses: Tensor, targets: Tensor) -> Tensor:
-    """Mean of the losses of examples (B,), each image as often as it has labeled pixels where targets are (B, H, W)."""
-    if targets.ndim != 3:
-        return losses.mean()
-    labeled = (targets != IGNORE).sum(dim=(1, 2)).to(losses.dtype)
-    return (losses * labeled).sum() / labeled.sum().clamp(min=1)
-
-
 def multilabel_distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
     """The form of :func:`distillation_loss` for several labels, each of which is a yes or no of its own.
 

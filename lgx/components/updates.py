@@ -26,6 +26,19 @@ def updates_of_epochs(trainer: Trainer, epochs: int, batches: int) -> int:
     return epochs * -(-batches // trainer.accumulate_grad_batches)
 
 
+def of_labeled_pixels(logits: Tensor, targets: Tensor) -> Tensor:
+    """Logits (N, K) of the N labeled pixels, from logits (B, K, H, W) and class indices (B, H, W)."""
+    return logits.movedim(1, -1)[targets != IGNORE]
+
+
+def mean_of_examples(losses: Tensor, targets: Tensor) -> Tensor:
+    """Mean of the losses of examples (B,), each image as often as it has labeled pixels where targets are (B, H, W)."""
+    if targets.ndim != 3:
+        return losses.mean()
+    labeled = (targets != IGNORE).sum(dim=(1, 2)).to(losses.dtype)
+    return (losses * labeled).sum() / labeled.sum().clamp(min=1)
+
+
 class UpdateMean:
     """Makes the gradient of an update the mean over its examples; for segmentation, over its labeled pixels.
 

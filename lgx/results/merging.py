@@ -1,7 +1,7 @@
 """The rows that count: of many runs one for each measurement, at the start and the end of training."""
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -99,13 +99,15 @@ def merge(files: Sequence[Path]) -> Merged:
     The newest row is the one in the file that was changed last, and within a file the last one.
 
     Raises:
-        UserError: If a file is not a results file.
+        UserError: If a file is not a results file, or two sets have the name of one task.
     """
     newest: dict[_Measurement, tuple[Row, Path]] = {}
     replaced: dict[_Measurement, tuple[Row, Path]] = {}
     folders: dict[str, Path] = {}
+    read: list[Row] = []
     for file in sorted(files, key=lambda file: (file.stat().st_mtime_ns, str(file))):
         rows = read_rows(file)
+        read += rows
         is_of_one_run = len({row.run for row in rows}) == 1
         for row in rows:
             what = row.key[:-1]
@@ -114,6 +116,7 @@ def merge(files: Sequence[Path]) -> Merged:
             newest[what] = row, file
             # The run's own name may be the path of a folder that was moved since.
             folders[row.run] = file.parent if is_of_one_run else Path(row.run)
+    _check_sets(read, folders)
     return Merged([row for row, _ in newest.values()], folders, _notes(newest, replaced), tuple(files))
 
 
@@ -156,6 +159,29 @@ def count_whole_runs(
     earlier = sum(new.epochs != row.epochs for new, row in zip(counted, rows, strict=True))
     note = f"{earlier} value(s) were measured on a checkpoint before the end of its run, for example the best one."
     return counted, [note] if earlier else []
+
+
+def _check_sets(rows: Iterable[Row], folders: Mapping[str, Path]) -> None:
+    """Refuse rows of one task that are of two sets, which only have the same name.
+
+    Runs tell two sets apart by the number of examples outside of training, and by their classes.
+    """
+    summaries = {run: read_summary(folder) for run, folder in folders.items()}
+    seen: dict[tuple[str, str], tuple[object, str]] = {}
+    for row in rows:
+        facts: dict[str, object] = {
+            key: (summaries[row.run].get(key) or {}).get(row.task) for key in ("outputs", "class_names")
+        }
+        if row.split != "train":
+            facts[f"{row.split} examples"] = row.n
+        for fact, value in facts.items():
+            first, run = (None, "") if value is None else seen.setdefault((row.task, fact), (value, row.run))
+            if first != value:
+                differ = f"{first} and {value} {fact}" if fact not in summaries[row.run] else "different classes"
+                raise UserError(
+                    f"{run} and {row.run} have {differ} of {row.task}: two sets have this name; give folders of one, "
+                    f"or train on one of them with another --data.name"
+                )
 
 
 def _is_another(old: tuple[Row, Path], new: tuple[Row, Path]) -> bool:

@@ -11,6 +11,7 @@ from jsonargparse import Namespace
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
+from data_modules.fingerprint import fingerprint_of_names
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX
 from lgx.core.provenance import commit, hardware
@@ -171,6 +172,7 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float, start_flops: f
         health: What :class:`~lgx.training.callbacks.TrainingHealth` has measured.
     """
     data: Any = trainer.datamodule  # type: ignore[attr-defined]
+    named = [(name, task) for name, task in data.all_tasks.items() if task.class_names]
     summary = {
         "lgx_version": __version__,
         "torch_version": str(torch.__version__),
@@ -184,6 +186,7 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float, start_flops: f
         "start_flops": start_flops,
         "classes": _classes(data.all_tasks),
         "outputs": {name: task.num_classes for name, task in data.all_tasks.items()},
+        "class_names": {name: fingerprint_of_names(task.class_names) for name, task in named},
         "learngene": _learngene(folder).is_file(),
         "health": health,
     }

@@ -14,6 +14,8 @@ from lgx.methods import registry
 from lgx.results.merging import find_results
 from lgx.results.provenance import method_section
 from tests.results.helpers import GAINS, add_run, read_page, row
+from tests.support.command_line import arguments, lgx
+from tests.support.images import write_images
 
 HOSTILE = '<script>alert("x")</script>|$\\frac{[bold]'
 
@@ -222,3 +224,20 @@ def test_only_the_methods_asked_for_are_shown(runs: Path, capsys: pytest.Capture
     assert "simple_lg" not in printed
     with pytest.raises(UserError, match="tleg not measured; methods are"):
         compare([str(runs)], methods="sws,tleg")
+
+
+@pytest.mark.parametrize("difference", ["examples", "class"])
+def test_two_sets_of_one_name_are_not_one_task(difference, tmp_path):
+    for place, count in (("one", 9), ("two", 12 if difference == "examples" else 9)):
+        images = write_images(tmp_path / place / "shapes", {"train": 16, "val": 9, "test": count})
+        if difference == "class" and place == "two":
+            for split in ("train", "val", "test"):
+                (images / split / "stripe").rename(images / split / "zebra")
+        options = ("--trainer.max_epochs=1", "--test_end", f"--name={place}")
+        assert lgx(*arguments("fit", "Finetune", images, tmp_path / "runs", *options)).code == 0
+    refused = lgx("compare", tmp_path / "runs")
+    assert refused.code == 2
+    assert "shapes" in refused.sentence
+    assert "one/seed0" in refused.sentence
+    assert "two/seed0" in refused.sentence
+    assert lgx("compare", tmp_path / "runs/test/one", tmp_path / "runs/test/one").code == 0

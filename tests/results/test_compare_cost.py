@@ -15,6 +15,7 @@ from lgx.errors import UserError
 from lgx.results.cost import MethodCost
 from lgx.results.merging import find_results, merge
 from lgx.results.method_costs import method_costs
+from lgx.results.run_records import RunRecord
 from tests.support.command_line import ARCH, arguments, lgx
 
 DEPTHS = (3, 5)

@@ -11,14 +11,9 @@ from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, feature_losses
-from lgx.components.losses import (
-    agreement_with,
-    distillation_loss,
-    mean_of_examples,
-    multilabel_distillation_loss,
-    of_labeled_pixels,
-)
+from lgx.components.losses import agreement_with, distillation_loss, multilabel_distillation_loss
 from lgx.components.teacher import Teacher, TeacherRequest
+from lgx.components.updates import mean_of_examples, of_labeled_pixels
 from lgx.core.batch import Batch
 from lgx.core.task import AGREEMENT, Normalization, Task
 from lgx.errors import UserError

@@ -174,6 +174,7 @@ class Arena:
                     "name": _NAME,
                     "command": "fit" if trains else "test",
                     "config": entry.get("config", self.config),
+                    "options": {"test_end": True} if trains else {},
                     "matrix": {
                         "task": {name: self.tasks[name] for name in tasks},
                         "size": {name: self.sizes[name] for name in sizes},
