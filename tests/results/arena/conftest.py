@@ -19,7 +19,7 @@ def arena_content(images: Path, folder: Path) -> dict[str, Any]:
     extra: dict[str, dict[str, Any]] = {"Finetune": {}, "Ancestor": {}, "SWS": {"stages": [2, 2]}}
     for method, own in extra.items():
         model = {"class_path": method, "init_args": {"arch": ARCH, "optimizer": optimizer, **own}}
-        config = {"model": model, "data": data, "trainer": trainer, "test_end": method == "Ancestor"}
+        config = {"model": model, "data": data, "trainer": trainer, "test_end": method != "Finetune"}
         (folder / f"{method}.yaml").write_text(yaml.safe_dump(config))
     learngene = "{runs}/sws/seed{seed}/best.learngene.safetensors"
     return {
