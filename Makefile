@@ -112,7 +112,7 @@ sbom: ## after make wheel: what an installation contains, as CycloneDX, to build
 release-check: ## TAG=v1.2.3: the tag, lgx/core/version.py, CITATION.cff and CHANGELOG.md give the same version
 	@$(PYTHON) -m tests.support.release $(TAG)
 
-chaos: $(READY) ## 300 random attacks: pairs of commands, kills, limits, edits, taken places, hostile words
+chaos: $(READY) ## 300 random attacks: pairs of commands, kills, limits, edits, taken places, changed data
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.chaos --seed 0 --cases 300
 
 soak: $(READY) ## an hour of TAL, preempted or killed every few minutes, compared with an uninterrupted run

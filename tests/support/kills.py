@@ -30,6 +30,7 @@ PROCESSES.set_forkserver_preload(["lgx.methods", "lgx.training.cli", __name__])
 def work(args: list[str], folder: Path, limits: dict[int, int], log_name: str) -> None:
     """Run the command line in a process group of its own; this is what a fork does."""
     os.setsid()
+    multiprocessing.set_start_method("fork", force=True)  # as in a command line, for loader processes
     log = os.open(folder / log_name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
