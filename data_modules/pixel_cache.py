@@ -187,8 +187,7 @@ def _stamp(path: Path) -> bytes:
         state = path.stat()
     except OSError:  # reading it will say what is wrong
         return os.fsencode(path) + b" absent\n"
-    # A file that another one replaced may keep size and time of change: cp -p and rsync -t copy the latter, but set
-    # the time of the state anew; files that were renamed have other numbers.
+    # cp -p and rsync -t keep the time of change, but set that of the state anew; renamed files have other numbers.
     return os.fsencode(path) + f" {state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}\n".encode()
 
 

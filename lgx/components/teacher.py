@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
+from lgx.architectures.heads import class_order
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.sources import recorded_name
 from lgx.components.features import Features, read_features
 from lgx.components.normalization import renormalize
 from lgx.components.teacher_cache import Answer, TeacherCache
-from lgx.core.class_order import class_order
 from lgx.core.task import Task
 from lgx.errors import UserError
 

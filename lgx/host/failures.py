@@ -4,7 +4,7 @@ import errno
 import os
 import re
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from lgx.errors import Preempted, UserError
@@ -218,21 +218,11 @@ def _system_error(error: Exception) -> OSError:
     return OSError(f"the file could not be written completely ({reason_of(error, 100)}); is the disk full?")
 
 
-def refused_by(error: Exception, package: str, callers: Sequence[str]) -> str | None:
-    """The class of a package whose code has raised an error, by itself or in a library that it uses.
-
-    Args:
-        error: The error.
-        package: Name of the package.
-        callers: Packages whose code the package calls: what fails there is not refused by it.
-
-    Returns:
-        Name of the class; None if the error comes from elsewhere.
-    """
+def refused_by_lightning(error: Exception) -> str | None:
+    """The class of Lightning that has raised an error, by itself or in a library that it uses; None if another has."""
     for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)]):
-        name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if name in (package, *callers):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package in ("lightning", "lgx", "data_modules"):
             owner = frame.f_locals.get("self")
-            own = package.capitalize() if owner is None else type(owner).__name__
-            return own if name == package else None
+            return ("Lightning" if owner is None else type(owner).__name__) if package == "lightning" else None
     return None

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from lgx.architectures import Architecture, name_of
 from lgx.architectures.forms import fill_buffers
-from lgx.architectures.heads import with_class_order
-from lgx.core.class_order import class_order
+from lgx.architectures.heads import class_order, with_class_order
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.initialization.initializer import Head, Initializer

@@ -55,18 +55,13 @@ class EvaluatedModule(LightningModule, ABC):
     def on_validation_start(self) -> None:
         """Measure in full precision."""
         # Lightning converts metrics with the network, and sums stop at 256 in bfloat16.
-        states = [state for metric in self._metrics() for state in metric.metric_state.values()]
+        metrics = (module for module in self.modules() if isinstance(module, Metric))
+        states = (state for metric in metrics for state in metric.metric_state.values())
         if any(isinstance(state, Tensor) and state.dtype in (torch.float16, torch.bfloat16) for state in states):
             self.set_tasks(self.tasks)
-            for metric in self._metrics():
-                metric.to(self.device)
+            self.to(self.device)
 
-    def _metrics(self) -> list[Metric]:
-        return [module for module in self.modules() if isinstance(module, Metric)]
-
-    def on_test_start(self) -> None:
-        """Measure in full precision."""
-        self.on_validation_start()
+    on_test_start = on_validation_start
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Update the validation metrics."""

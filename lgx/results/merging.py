@@ -169,18 +169,15 @@ def _check_sets(rows: Iterable[Row], folders: Mapping[str, Path]) -> None:
     summaries = {run: read_summary(folder) for run, folder in folders.items()}
     seen: dict[tuple[str, str], tuple[object, str]] = {}
     for row in rows:
-        facts: dict[str, object] = {
-            key: (summaries[row.run].get(key) or {}).get(row.task) for key in ("outputs", "class_names")
-        }
-        if row.split != "train":
-            facts[f"{row.split} examples"] = row.n
+        facts: dict[str, object] = {} if row.split == "train" else {f"{row.split} examples": row.n}
+        if names := (summaries[row.run].get("class_names") or {}).get(row.task):
+            facts["classes"] = names
         for fact, value in facts.items():
-            first, run = (None, "") if value is None else seen.setdefault((row.task, fact), (value, row.run))
+            first, run = seen.setdefault((row.task, fact), (value, row.run))
             if first != value:
-                differ = f"{first} and {value} {fact}" if fact not in summaries[row.run] else "different classes"
                 raise UserError(
-                    f"{run} and {row.run} have {differ} of {row.task}: two sets have this name; give folders of one, "
-                    f"or train on one of them with another --data.name"
+                    f"{run} and {row.run} have other {fact} of {row.task} ({first}; {value}): two sets have this name; "
+                    f"give folders of one, or train on one of them with another --data.name"
                 )
 
 

@@ -19,7 +19,7 @@ from data_modules import TaskDataModule
 from data_modules.module_checks import Loader, check_module, is_of_another_package
 from lgx.core.provenance import commit
 from lgx.errors import UserError
-from lgx.host.failures import blame, is_disk_full, reason_of, refused_by
+from lgx.host.failures import blame, is_disk_full, reason_of, refused_by_lightning
 from lgx.host.launcher import check_job
 from lgx.host.safety import non_finite_allowed
 from lgx.host.signals import STOP
@@ -206,7 +206,7 @@ class LgxCLI(LightningCLI):
             yield
         except Exception as error:
             if not self.checkpoint_io.is_restoring:
-                owner = refused_by(error, "lightning", ("lgx", "data_modules"))
+                owner = refused_by_lightning(error)
                 if owner is not None and isinstance(error, _REFUSALS):
                     raise UserError(f"trainer: {owner} refuses this run ({reason_of(error)})") from error
                 raise
