@@ -56,7 +56,7 @@ def _parts(examples: Any) -> Iterable[bytes]:
 
 def _images(examples: Any) -> Iterable[bytes]:
     """Names and contents of files, or some pixels; of a choice, its positions and then the whole source."""
-    if isinstance(examples, ImageFiles):
+    if isinstance(examples, ImageFiles) and examples.is_plain:
         yield examples.names.tobytes()
         yield from _contents([examples.path(index) for index in _spread(len(examples), _FILES)])
     elif isinstance(examples, LabeledImages) and (files := examples.paths()):

@@ -106,6 +106,11 @@ class ImageFiles:
         name: bytes = self.names[index]
         return self.folder / os.fsdecode(name)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the images are those of the files; not so of a class that, say, crops them by a table."""
+        return type(self).decoded is ImageFiles.decoded and type(self).__getitem__ is ImageFiles.__getitem__
+
     def __getitem__(self, index: int) -> tuple[Image.Image, Any]:
         label = self.labels[index]
         return self.decoded(index), label if np.ndim(label) else int(label)

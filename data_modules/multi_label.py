@@ -1,7 +1,6 @@
 """``MultiLabelFolderData``: images of a user, each with any number of labels."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -106,7 +105,6 @@ class MultiLabelFolderData(ImageDataModule):
                 f"{table}: {len(missing):,} of {len(files):,} {split} images are missing, first {missing[0]}; restore "
                 f"them or remove their rows"
             )
-        self._refuse_repeats(table)
         if split == "train" and (absent := np.flatnonzero(~files.labels.any(axis=0))).size:
             raise UserError(
                 f"{table}: no training image has the label {self.table.classes[absent[0]]}; remove it or add some"
@@ -115,15 +113,6 @@ class MultiLabelFolderData(ImageDataModule):
             return files
         kept, held = stratified_split(files.groups(), self.val_fraction, self.split_seed)
         return files.take(held if split == "val" else kept)
-
-    def _refuse_repeats(self, table: Path) -> None:
-        """Refuse two names of one image, which may stand in two splits: a link is one."""
-        names: dict[tuple[int, int], str] = {}
-        for name in self.table.files:
-            with suppress(OSError):  # of another split, whose reading says that it is missing
-                state = (self.root_folder / name).stat()
-                if (other := names.setdefault((state.st_dev, state.st_ino), name)) != name:
-                    raise UserError(f"{table}: {other} and {name} are one image; give one row per image")
 
     def first(self, examples: Images, count: int, split: Split) -> Images:
         """The first ``count`` examples of a seeded draw that is stratified by the rarest label of each image."""

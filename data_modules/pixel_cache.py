@@ -155,7 +155,7 @@ def identity(images: Any, folder: Path | None) -> Iterable[bytes] | None:
     Returns:
         None if the pixels depend on anything else: on code of another package, or on no file.
     """
-    if isinstance(images, ImageFiles) and _decodes_plainly(type(images)):
+    if isinstance(images, ImageFiles) and images.is_plain:
         paths = [images.path(index) for index in range(len(images))]
         return [os.fsencode(images.folder.resolve()), *(_stamp(path) for path in paths)]
     if type(images) is LabeledImages:
@@ -163,11 +163,6 @@ def identity(images: Any, folder: Path | None) -> Iterable[bytes] | None:
         return None if source is None else [images.indices.tobytes(), *source]
     paths = sorted(_files(folder)) if folder is not None else []
     return [os.fsencode(folder.resolve()), *(_stamp(path) for path in paths)] if folder and paths else None
-
-
-def _decodes_plainly(kind: type[ImageFiles]) -> bool:
-    """Whether the images of a class are those of :class:`ImageFiles`: a class that, say, crops them is not cached."""
-    return kind.decoded is ImageFiles.decoded and kind.__getitem__ is ImageFiles.__getitem__
 
 
 def _files(folder: Path) -> Iterator[Path]:

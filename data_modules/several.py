@@ -186,21 +186,27 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
 
     def _eval_loader(self, split: Split) -> DataLoader[Any]:
         parts = self._parts(split)
-        trainer: Any = self.trainer
-        limit = getattr(trainer, f"limit_{split}_batches", 1.0)
-        is_whole = limit == 0 or (isinstance(limit, float) and limit == 1)  # 1 is a batch
-        if len(parts) > 1 and not is_whole and not trainer.fast_dev_run:
-            remedy = ", and use data.limit_eval" if split == "val" else ""
-            raise UserError(
-                f"trainer.limit_{split}_batches: leaves out whole tasks, which are evaluated one after the other; give "
-                f"no such limit{remedy}"
-            )
         for name, part in zip(self.sets, parts, strict=True):
             rank, world_size = check_share(self, len(part), f"{name} {split}")
         examples = [module.transformed(part) for module, part in zip(self.sets.values(), parts, strict=True)]
         sampler = TaskEvalSampler([len(part) for part in parts], self.evaluation_batch, rank, world_size)
+        self._check_limit(split, len(sampler))
+        self._check_limit("test", len(self.sets))  # before training
         options = loader_arguments(self, self._collate, self.evaluation_batch)
         return DataLoader(TaskExamples(examples), batch_sampler=sampler, **options)
+
+    def _check_limit(self, split: Split, batches: int) -> None:
+        """Refuse a limit of evaluation that leaves out tasks, which are evaluated one after the other."""
+        trainer: Any = self.trainer
+        limit = getattr(trainer, f"limit_{split}_batches", 1.0)
+        is_whole = limit == 0 or (limit == 1 if isinstance(limit, float) else limit >= batches)
+        if len(self.sets) > 1 and not is_whole and not trainer.fast_dev_run:
+            option = "overfit_batches" if trainer.overfit_batches else f"limit_{split}_batches"
+            remedy = ", and use data.limit_eval" if split == "val" else ""
+            raise UserError(
+                f"trainer.{option}: leaves out whole tasks, which are evaluated one after the other; give no such "
+                f"limit{remedy}"
+            )
 
     def _collate(self, examples: Sequence[tuple[Any, Any, int]]) -> Batch:
         inputs, targets, tasks = zip(*examples, strict=True)

@@ -9,7 +9,7 @@ class MRPC(TextSet):
     """Microsoft Research Paraphrase Corpus; the metrics are F1 of the paraphrases and accuracy.
 
     The files are those of its publishers, ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``, or GLUE's
-    ``train.tsv`` and ``dev.tsv``, whose development set is then the test.
+    ``train.tsv`` and ``dev.tsv``, whose development set is then the test. Where both are, the publishers' are read.
     """
 
     info = DatasetInfo(
@@ -35,6 +35,6 @@ class MRPC(TextSet):
 
     def read_files(self, split: Split) -> list[Row] | None:
         """See :class:`TextSet`."""
-        if (self.folder / "train.tsv").is_file():
+        if (self.folder / "train.tsv").is_file() and not (self.folder / "msr_paraphrase_test.txt").is_file():
             return super().read_files(split)
         return None if split == "val" else self.read_table(f"msr_paraphrase_{split}.txt")

@@ -81,7 +81,11 @@ def _without_prefix(source: TimmSource, tensors: dict[str, Tensor]) -> dict[str,
     if found:
         print(f"read       {source.weights}: the tensors below {found}")
     inner = {name.removeprefix(found): tensor for name, tensor in tensors.items() if name.startswith(found)}
-    return {name: tensor for name, tensor in tensors.items() if not name.startswith(found)} | inner
+    others = {name: tensor for name, tensor in tensors.items() if not name.startswith(found)}
+    if others and known <= inner.keys():
+        print(f"ignored    {len(others)} tensors elsewhere, such as {next(iter(others))}")
+        return inner
+    return others | inner
 
 
 def normalization_of(model: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -133,10 +137,12 @@ def read_weights(file: str) -> dict[str, Tensor]:
 def _state(checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:
     """The state dict within a checkpoint."""
     for _ in range(3):  # BEiT stores `module` below `model`
-        below = next((key for key in _STATES if isinstance(checkpoint.get(key), dict) and checkpoint[key]), None)
-        if below is None:
+        found = [key for key in _STATES if isinstance(checkpoint.get(key), dict) and checkpoint[key]]
+        if not found:
             break
-        checkpoint = checkpoint[below]
+        if found[1:]:
+            print(f"read       the weights in {found[0]}, not those in {' or '.join(found[1:])}")
+        checkpoint = checkpoint[found[0]]
     return checkpoint
 
 

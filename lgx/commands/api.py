@@ -67,6 +67,9 @@ def init(
         UserError: If an option is wrong, or the source does not suit the descendant.
     """
     check_seed(seed, "seed")
+    for name, count in (("head", head), ("num_classes", num_classes)):
+        if count is not None and count < 1:
+            raise UserError(f"{name}: expected at least 1 class, got {count}")
     budgets = parse_budgets(*(None if limit is None else str(limit) for limit in (params, macs, latency)))
     data, options = data_for_sizes({"method": method, **options}, budgets)
     _, read = resolve_options({"source": None if source is None else str(source), **options})
@@ -140,7 +143,8 @@ def embed_task(
         )
     task = Task(name, num_classes, mean=means, std=stds, in_chans=channels, img_size=size)
     source = resolve(str(ancestor))
-    teacher = Teacher.of(load_pretrained(source.place), task, features_only=True)
+    with _ONE_AT_A_TIME, seeded_rng(0):  # a network is made at random before its weights are read
+        teacher = Teacher.of(load_pretrained(source.place), task, features_only=True)
     total, count = sum_features(teacher, chain([first], found))
     described = {name: task.to_dict()} if num_classes else {}
     return TaskEmbeddings({name: (total / count).float()}, source.name, {name: count}, described)

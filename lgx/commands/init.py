@@ -1,6 +1,8 @@
 """``lgx init``: write a descendant that plain timm or transformers loads."""
 
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,6 @@ from lgx.artifacts.sources import resolve_options
 from lgx.artifacts.start_record import StartRecord
 from lgx.commands.export import load_tokenizer_of
 from lgx.errors import UserError
-from lgx.host.memory import memory_bytes
 from lgx.host.safety import non_finite_allowed
 from lgx.initialization import Initialization, Initializer, initialize, initialize_library_model
 from lgx.initialization.sizing import Budget, parse_budgets
@@ -211,10 +212,18 @@ def start_descendant(
             raise UserError(f"--arch {arch}: {initializer.method} initializes no such model; use --method {others}")
         return model, initialize_library_model(model, initializer, head="new" if head else "keep")
     architecture = parse_for_source(arch, origin.architecture, origin.kind, classes)
-    needed, there = 4 * architecture.count_parameters(), memory_bytes()
+    needed, there = 4 * architecture.count_parameters(), _memory()
     if needed > there:
         raise UserError(
             f"--arch {arch}: its parameters take {needed / 2**30:,.1f} GiB, but this machine has {there / 2**30:,.1f}; "
             f"choose a smaller descendant"
         )
     return architecture, initialize(architecture, initializer, head="new" if head else "keep")
+
+
+def _memory() -> int:
+    """Bytes of memory of this machine or, within a container, of its limit."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):  # no limit is written as the word max
+        return min(total, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8")))
+    return total

@@ -1,29 +1,12 @@
-"""The updates of a training: how many there are, and that the gradient of each is the mean over its examples."""
+"""That the gradient of each update is the mean over its examples."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
 from lightning.pytorch import Trainer
-from lightning.pytorch.callbacks import GradientAccumulationScheduler
 from torch import Tensor, nn
 
 from lgx.core.batch import IGNORE
-
-
-def updates_of_epochs(trainer: Trainer, epochs: int, batches: int) -> int:
-    """Number of updates of the first epochs.
-
-    Args:
-        trainer: Says how many batches an update accumulates, in each epoch.
-        epochs: Number of epochs.
-        batches: Batches of an epoch.
-    """
-    callbacks: Iterable[Any] = trainer.callbacks  # type: ignore[attr-defined]
-    for callback in callbacks:
-        if isinstance(callback, GradientAccumulationScheduler):
-            return sum(-(-batches // callback.get_accumulate_grad_batches(epoch)) for epoch in range(epochs))
-    return epochs * -(-batches // trainer.accumulate_grad_batches)
 
 
 def of_labeled_pixels(logits: Tensor, targets: Tensor) -> Tensor:

@@ -31,7 +31,9 @@ def opaque(image: Image.Image) -> Image.Image:
     """
     if image.mode.startswith("I;16"):
         # Pillow clips 16-bit gray to white instead of scaling it.
-        return Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
+        pixels = np.asarray(image)
+        hidden = image.info.get("transparency")  # the gray that is transparent
+        return Image.fromarray(np.where(pixels == hidden, 255, pixels // 257).astype(np.uint8))
     if image.mode in ("I", "F"):
         raise UserError(f"an image of mode {image.mode} has no known range of values; save it with 8 or 16 bits")
     gray = image.mode in ("1", "L", "LA", "La")

@@ -1,7 +1,6 @@
 """Read and write ``results.csv``: one row per measured value. Runs are compared by these rows alone."""
 
 import csv
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -73,8 +72,10 @@ class Row:
 LARGEST = 2**26
 """Most bytes of a file that is read: some 300,000 rows."""
 
-SHARES = ("acc", "miou", "f1", "map")
-"""Metrics that are shares; the others may have any value."""
+LEAST = {**dict.fromkeys(("acc", "miou", "f1", "map", "agreement", "knn_acc", "linear_acc"), 0.0), "mcc": -1.0}
+"""Smallest value of each metric whose largest is 1; the others may have any value."""
+
+SPLITS = ("train", "val", "test")
 
 COLUMNS = tuple(field.name for field in fields(Row))
 
@@ -106,15 +107,18 @@ def read_rows(path: str | Path) -> list[Row]:
 
 
 def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
-    rows = []
+    rows: dict[Any, Row] = {}
     try:
         if missing := set(COLUMNS) - set(reader.fieldnames or ()):
             raise UserError(f"{path}: lacks the column(s) {', '.join(sorted(missing))}; expected {', '.join(COLUMNS)}")
         for cells in reader:
             row = Row(**{column: _READERS.get(column, _text)(cells[column]) for column in COLUMNS})
-            if row.metric in SHARES and not math.isnan(row.value) and not 0 <= row.value <= 1:
-                raise ValueError(f"{row.metric} is a share from 0 to 1, got {row.value}")
-            rows.append(row)
+            if (least := LEAST.get(row.metric)) is not None and (row.value < least or row.value > 1):
+                raise ValueError(f"{row.metric} is a number from {least:g} to 1, got {row.value}")
+            if row.split not in SPLITS or (row.metric not in LEAST and row.metric.strip().lower() in LEAST):
+                raise ValueError(f"{row.split} {row.metric} is no value that a run writes")
+            if (first := rows.setdefault(row.key, row)) is not row and first.value != row.value:
+                raise ValueError(f"a second value of {row.split} {row.metric} of this run, {row.value}")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text ({error.reason}); give the file that the run wrote") from error
     except (csv.Error, TypeError, ValueError) as error:
@@ -122,7 +126,7 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
         raise UserError(
             f"{at}: {str(error)[:200]}; epochs, seed, n and value must be numbers, and the first three not negative"
         ) from error
-    return rows
+    return [*rows.values()]
 
 
 def _text(cell: str) -> str:

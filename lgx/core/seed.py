@@ -1,6 +1,7 @@
 """The seed of the run, and which seeds there are."""
 
 import os
+from numbers import Integral
 
 from lgx.errors import UserError
 
@@ -25,9 +26,9 @@ def check_seed(seed: int, place: str) -> None:
         place: The option or key that gives it, for the message.
 
     Raises:
-        UserError: If it is negative or needs more than 32 bits.
+        UserError: If it is no whole number, negative, or needs more than 32 bits.
     """
-    if not 0 <= seed <= LARGEST_SEED:
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed <= LARGEST_SEED:
         raise UserError(f"{place}: a seed is a whole number from 0 to {LARGEST_SEED} (2**32 - 1), got {seed}")
 
 

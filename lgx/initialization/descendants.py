@@ -86,7 +86,9 @@ def initialize(
     else:
         _check_head(tensors.get(f"{architecture.head}weight"), architecture, initializer.method, kind)
         names = task.class_names if task and f"{architecture.head}weight" in tensors else ()
-        tensors = with_class_order(tensors, architecture, class_order(origin.label_names or (), names, "the source"))
+        known = origin.label_names or ()
+        if not initializer.predicts_heads or set(known) == set(names):
+            tensors = with_class_order(tensors, architecture, class_order(known, names, "the source"))
     expected = model.state_dict()
     _check_shapes(tensors, expected, architecture, initializer.method)
     if architecture.shares_layers or expected.keys() - tensors.keys():

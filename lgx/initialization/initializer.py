@@ -73,12 +73,14 @@ class Initializer(ABC):
         shared: Whether one stored source initializes descendants of several architectures; False if each architecture
             needs its own.
         is_random: Whether all parameters are random: training from this start is training from scratch.
+        predicts_heads: Whether it makes a head for classes that its source does not know, as a hypernetwork does.
         reads_source: Whether its first argument is the ``source`` that it reads; False for a start in closed form.
     """
 
     starts_any_model: ClassVar[bool] = False
     shared: ClassVar[bool] = True
     is_random: ClassVar[bool] = False
+    predicts_heads: ClassVar[bool] = False
     reads_source: ClassVar[bool] = True
 
     @property

@@ -20,7 +20,7 @@ from lgx.components.normalization import follow_normalization
 from lgx.components.optim import fuse, parameter_groups
 from lgx.components.sharding import shard
 from lgx.components.teacher import Teacher, TeacherRequest
-from lgx.components.updates import UpdateMean, updates_of_epochs
+from lgx.components.updates import UpdateMean
 from lgx.core.batch import Batch
 from lgx.core.names import check_label
 from lgx.core.seed import run_seed, seed_step
@@ -359,7 +359,7 @@ class Method(EvaluatedModule):
             limits.append(int(trainer.max_steps))
         if trainer.max_epochs is not None and trainer.max_epochs > 0:
             batches = self.data_module().train_dataloader().epoch_length
-            limits.append(updates_of_epochs(trainer, int(trainer.max_epochs), batches))
+            limits.append(int(trainer.max_epochs) * -(-batches // trainer.accumulate_grad_batches))
         return min(limits, default=None)
 
     # -- checkpoints --------------------------------------------------------------------------------------------
@@ -392,9 +392,9 @@ class Method(EvaluatedModule):
         Raises:
             UserError: If the checkpoint is of another method or architecture.
         """
-        about = checkpoint.get("lgx", {})
-        check_resumable(about, self.method, self.architecture)
-        order_classes(checkpoint, self.architecture, self.tasks, is_of_any_task=self.evaluates_starts)
+        check_resumable(about := checkpoint.get("lgx", {}), self.method, self.architecture)
+        fits = self._trainer is not None and self._trainer.state.fn == "fit"
+        order_classes(checkpoint, self.architecture, self.tasks, is_mapped=not (fits or self.evaluates_starts))
         self.epochs_trained = int(about["epochs"])
         if self.follows_normalization and self._trainer is not None and (own := stored_normalization(about)):
             self._follow(own, "the checkpoint's network")

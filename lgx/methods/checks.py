@@ -66,28 +66,31 @@ def stored_normalization(about: Mapping[str, Any]) -> Normalization | None:
 
 
 def order_classes(
-    checkpoint: dict[str, Any], architecture: Architecture, tasks: Mapping[str, Task], is_of_any_task: bool
+    checkpoint: dict[str, Any], architecture: Architecture, tasks: Mapping[str, Task], is_mapped: bool
 ) -> None:
     """Give the head of a checkpoint's network the order of the data's classes, before its weights are loaded.
+
+    Of networks of several tasks, those of the same name are compared.
 
     Args:
         checkpoint: The checkpoint, whose entry ``lgx`` describes it.
         architecture: The network's architecture.
         tasks: The tasks of the data, by name.
-        is_of_any_task: Whether the network is for any task, so that only tasks of one name are compared.
+        is_mapped: Whether the head can be given another order. In training it cannot, because averaged weights and the
+            optimizer's state have one, too; a hypernetwork has no head.
 
     Raises:
-        UserError: If the classes of a task have other names than in training, or another order and no head of one task.
+        UserError: If the classes of a task have other names than in training, or another order that is not mapped.
     """
     about = checkpoint["lgx"]
     own: dict[str, Any] = about.get("task", {})
     trained: dict[str, dict[str, Any]] = about.get("tasks") or {own.get("name", ""): own}
+    is_only = len(tasks) == len(trained) == 1
     for name, task in tasks.items():
-        is_only = len(tasks) == len(trained) == 1 and not is_of_any_task
         known = next(iter(trained.values())) if is_only else trained.get(name, {})
         order = class_order(known.get("class_names") or (), task.class_names, "--ckpt_path")
         if order is None:
             continue
-        if not is_only:
+        if not (is_only and is_mapped):
             raise UserError(f"--ckpt_path: the classes of {name} have another order than in training; restore it")
         checkpoint["state_dict"] = with_class_order(checkpoint["state_dict"], architecture, order, "network.")

@@ -1,7 +1,7 @@
 """Evaluation of one network on its tasks: metrics, their tags, predictions."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from lightning.pytorch import LightningModule
@@ -48,17 +48,13 @@ class EvaluatedModule(LightningModule, ABC):
     def architecture(self) -> Architecture:
         """Architecture of the network."""
 
-    @abstractmethod
-    def set_tasks(self, tasks: dict[str, Task]) -> None:
-        """Evaluate on these tasks, each by its name, and make their metrics."""
-
     def on_validation_start(self) -> None:
         """Measure in full precision."""
         # Lightning converts metrics with the network, and sums stop at 256 in bfloat16.
         metrics = (module for module in self.modules() if isinstance(module, Metric))
         states = (state for metric in metrics for state in metric.metric_state.values())
         if any(isinstance(state, Tensor) and state.dtype in (torch.float16, torch.bfloat16) for state in states):
-            self.set_tasks(self.tasks)
+            cast(Any, self).set_tasks(self.tasks)
             self.to(self.device)
 
     on_test_start = on_validation_start

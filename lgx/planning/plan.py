@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from jsonargparse import Namespace
-from lightning.pytorch.callbacks import GradientAccumulationScheduler
 
 from data_modules.base import TaskDataModule
 from lgx.architectures import name_of
@@ -208,7 +207,7 @@ def count_steps(
         global_rank=0, global_step=0, current_epoch=0,
         limit_train_batches=1.0 if trainer.limit_train_batches is None else trainer.limit_train_batches,
         accumulate_grad_batches=trainer.accumulate_grad_batches,
-        max_epochs=trainer.max_epochs, max_steps=trainer.max_steps, callbacks=_accumulating(trainer),
+        max_epochs=trainer.max_epochs, max_steps=trainer.max_steps,
     )  # fmt: skip
     method.trainer = data.trainer = counting
     sizes = [_announce(member, options) for member in data.members()]
@@ -227,14 +226,6 @@ def count_steps(
         training_examples=sum(size for size, _ in sizes),
     )
     return steps, tuple(dict.fromkeys(source for _, source in sizes))
-
-
-def _accumulating(trainer: Namespace) -> list[GradientAccumulationScheduler]:
-    """The callbacks of a configuration that change the number of batches of an update."""
-    callbacks = trainer.callbacks if isinstance(trainer.callbacks, list) else [trainer.callbacks]
-    name = GradientAccumulationScheduler.__name__
-    chosen = [callback for callback in callbacks if callback and callback.class_path.endswith(name)]
-    return [GradientAccumulationScheduler(callback.init_args.scheduling) for callback in chosen]
 
 
 def _announce(member: TaskDataModule, options: PlanOptions) -> tuple[int, str]:

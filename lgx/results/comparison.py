@@ -106,7 +106,7 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
         UserError: If there are no such rows or methods.
     """
     split = options.split
-    merged = _renamed(merge(files), options.labels)
+    merged = _renamed(merge(files, split), options.labels)
     chosen = _chosen(merged.rows, options)
     shown, notes = last_epochs(chosen, options.epochs)
     if split == "test":

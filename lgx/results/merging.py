@@ -93,10 +93,14 @@ def is_comparison(results: Path) -> bool:
     return has_mark(results.parent / MARKDOWN, f"# {TITLE}\n")
 
 
-def merge(files: Sequence[Path]) -> Merged:
+def merge(files: Sequence[Path], split: str = "test") -> Merged:
     """Read files and keep the newest row of each method, architecture, task, split, epochs, metric and seed.
 
-    The newest row is the one in the file that was changed last, and within a file the last one.
+    The newest row is the one in the file that was changed last.
+
+    Args:
+        files: The files.
+        split: Split that is compared: all runs must have measured the same examples of a task.
 
     Raises:
         UserError: If a file is not a results file, or two sets have the name of one task.
@@ -116,7 +120,7 @@ def merge(files: Sequence[Path]) -> Merged:
             newest[what] = row, file
             # The run's own name may be the path of a folder that was moved since.
             folders[row.run] = file.parent if is_of_one_run else Path(row.run)
-    _check_sets(read, folders)
+    _check_sets([row for row in read if row.split == split], folders)
     return Merged([row for row, _ in newest.values()], folders, _notes(newest, replaced), tuple(files))
 
 
@@ -164,7 +168,7 @@ def count_whole_runs(
 def _check_sets(rows: Iterable[Row], folders: Mapping[str, Path]) -> None:
     """Refuse rows of one task that are of two sets, which only have the same name.
 
-    Runs tell two sets apart by the number of examples outside of training, and by their classes.
+    Runs tell two sets apart by the number of their examples, and by their classes.
     """
     summaries = {run: read_summary(folder) for run, folder in folders.items()}
     seen: dict[tuple[str, str], tuple[object, str]] = {}

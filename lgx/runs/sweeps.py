@@ -109,12 +109,13 @@ def expand_sweep(file: Path, content: Mapping[str, Any], runs_dir: str) -> Sweep
         raise UserError(f"{file}: seeds must be a list of whole numbers, got {shortened(seeds)}")
     for seed in seeds:
         check_seed(seed, f"{file}: seeds")
-    check_name(str(content["experiment"]), f"{file}: experiment")
+    check_fields(content, {"experiment": LINE}, str(file))  # YAML reads on and 1e3 as something else
+    check_name(content["experiment"], f"{file}: experiment")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UserError(f"{file}: runs must be a list of mappings with name and config")
     for entry in entries:
         _check_entry(file, entry)
-    parent = Path(runs_dir) / str(content["experiment"])
+    parent = Path(runs_dir) / content["experiment"]
     count = len(seeds) * sum(math.prod(map(len, (entry.get("matrix") or {}).values())) for entry in entries)
     if count > MAX_RUNS:
         raise UserError(f"{file}: describes {count:,} runs, expected at most {MAX_RUNS:,}; split it into several files")
@@ -122,7 +123,7 @@ def expand_sweep(file: Path, content: Mapping[str, Any], runs_dir: str) -> Sweep
     repeated = [folder for folder, count in Counter(spec.folder for spec in specs).items() if count > 1]
     if repeated:
         raise UserError(f"{file}: several runs have the folder {repeated[0][:200]}; give them different names")
-    sweep = Sweep(str(content["experiment"]), runs_dir, specs)
+    sweep = Sweep(content["experiment"], runs_dir, specs)
     try:
         TopologicalSorter(needed_runs(sweep)).prepare()
     except CycleError as error:
@@ -172,8 +173,9 @@ def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path) -> It
         except (KeyError, ValueError) as error:
             raise UserError(f"{file}: run {shortened(entry['name'])}: unknown variable {str(error)[:100]}") from error
         check_name(name, f"{file}: name")
-        label = filled.get("model.label")
-        check_label(None if label is None else str(label), f"{file}: run {shortened(name)}: model.label")
+        if (label := filled.get("model.label")) is not None:
+            check_fields(filled, {"model.label": LINE}, f"{file}: run {shortened(name)}")
+            check_label(label, f"{file}: run {shortened(name)}: model.label")
         folder, config = str(parent / name / f"seed{seed}"), str(file.parent / entry["config"])
         yield RunSpec(name, seed, folder, entry.get("command", "fit"), config, filled)
 

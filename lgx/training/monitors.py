@@ -1,8 +1,7 @@
 """What callbacks watch: checked before the first step, because Lightning looks for it after a whole epoch."""
 
-import difflib
-
 from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
 
 from lgx.core.task import shared_metric
 from lgx.errors import UserError
@@ -10,7 +9,7 @@ from lgx.methods.base import Method
 
 
 def check_monitors(trainer: Trainer, method: Method) -> None:
-    """Refuse a callback that watches a value of validation which is not measured, or takes the worst for the best.
+    """Refuse a callback that watches what is not measured, or takes the worst for the best.
 
     Args:
         trainer: The trainer.
@@ -25,18 +24,20 @@ def check_monitors(trainer: Trainer, method: Method) -> None:
         for name in (*method.reported_metrics(method.tasks[evaluation.task]), *method.other_values)
     }
     known |= {f"{method.tag('val', name)}/{task.metric}" for name, task in method.tasks.items()}
-    known |= {f"val/{name}" for name in (shared_metric(method.tasks.values()), "loss", *method.other_values)}
+    known |= {f"val/{name}" for name in (shared_metric(method.tasks.values()), *method.other_values)}
+    known |= {"val/loss"} if not method.evaluates_starts else set()
+    known = {"train/loss"} | (known if trainer.limit_val_batches else set())
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         monitor, mode = getattr(callback, "monitor", None), getattr(callback, "mode", None)
         place = f"trainer.callbacks: {type(callback).__name__}"
-        if not isinstance(monitor, str) or not monitor.startswith("val"):
+        if not isinstance(monitor, str) or (isinstance(callback, ModelCheckpoint) and not trainer.limit_val_batches):
             continue
-        if monitor not in known and type(method).__module__.startswith("lgx."):
-            close = difflib.get_close_matches(monitor, known, n=2)
-            raise UserError(
-                f"{place} watches {monitor}, which no validation measures; {'did you mean' if close else 'known are'} "
-                f"{' or '.join(close or sorted(known))}"
-            )
+        if (
+            monitor not in known
+            and not monitor.startswith("train/loss_")
+            and type(method).__module__.startswith("lgx.")
+        ):
+            raise UserError(f"{place} watches {monitor}; this run measures {', '.join(sorted(known))}")
         best = "min" if monitor.rpartition("/")[2].startswith("loss") else "max"
         if mode in ("min", "max") and mode != best:
             raise UserError(f"{place} watches {monitor} with mode {mode}, but {best} is the best; give mode {best}")

@@ -173,7 +173,8 @@ def _load_yaml(text: str) -> Any:
         check_yaml(text, MOST_OPTIONS, LONGEST)
     try:
         value = _jsonargparse_yaml(text)
-        is_word = "#" in text and "\n" not in text and text[0] not in "'\""
-        return text if is_word and (value is None or isinstance(value, str)) else value  # a word has no comments
+        is_word = "\n" not in text and text[:1] not in ("'", '"')  # a word has no comments, tags and anchors
+        is_lost = isinstance(value, str) or (value is None and text.strip().lower() not in ("", "~", "null"))
+        return text.strip() if is_word and is_lost else value
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits
         raise yaml.YAMLError(str(error)) from error

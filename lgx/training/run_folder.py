@@ -113,7 +113,8 @@ def find_checkpoint(
 
 def _check(content: dict[str, Any], place: str) -> None:
     """Refuse what no run of lgx wrote. Whatever else does not suit is found while it is restored, see ``Resume``."""
-    if not _FIELDS.keys() <= content.keys():
+    needed = _FIELDS.keys() if "optimizer_states" in content else _FIELDS.keys() - {"callbacks"}  # of final.ckpt
+    if not needed <= content.keys():
         raise UserError(f"{place}: not a checkpoint of an lgx run")
     about = check_fields(content, _FIELDS, f"{place}: is damaged")["lgx"]
     check_fields(about, {"method": LINE, "epochs": _COUNT}, f"{place}: is damaged", complete=True)

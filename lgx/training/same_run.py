@@ -42,8 +42,7 @@ _APPLIED = (
 """Beginnings of the keys that count from the checkpoint on. The batch of a step is guarded as a whole."""
 
 _AVERAGING = tuple(
-    f"trainer.callbacks.{name}"
-    for name in ("EMAWeightAveraging", "WeightAveraging", "StochasticWeightAveraging", "GradientAccumulationScheduler")
+    f"trainer.callbacks.{name}" for name in ("EMAWeightAveraging", "WeightAveraging", "StochasticWeightAveraging")
 )
 """Callbacks that change the weights. All others only observe, or stop the run, and count from the checkpoint on."""
 

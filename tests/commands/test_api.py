@@ -149,6 +149,11 @@ def test_init_leaves_the_generators_alone_and_threads_to_themselves(tmp_path):
     torch.manual_seed(5)
     package.init(arch=ARCH, seed=1)
     assert torch.equal(torch.rand(3), expected)
+    folder = tmp_path / "folder"
+    assert lgx("init", "--arch", ARCH, "--num_classes", 3, "--out", folder).code == 0
+    torch.manual_seed(5)
+    package.embed_task(folder, [torch.zeros(2, 3, 16, 16)], "mine")
+    assert torch.equal(torch.rand(3), expected)
     with ThreadPoolExecutor(4) as pool:
         drawn = pool.map(lambda seed: package.init(arch=ARCH, seed=seed).state_dict(), range(4))
         for found, alone in zip(drawn, serial, strict=True):
@@ -160,6 +165,9 @@ def test_numbers_are_budgets_and_wrong_values_are_one_sentence():
     assert 0.9 * 40_000 < sum(parameter.numel() for parameter in model.parameters()) <= 40_000
     for options, words in (
         ({"arch": ARCH, "seed": -1}, "seed: a seed is a whole number"),
+        ({"arch": ARCH, "seed": True}, "seed: a seed is a whole number"),
+        ({"arch": ARCH, "seed": 1.5}, "seed: a seed is a whole number"),
+        ({"arch": ARCH, "head": 0}, "head: expected at least 1 class"),
         ({"arch": f"{ARCH},depth=5"}, "depth is given twice"),
         ({"arch": "timm:resnet18,img_size=32,img_size=64"}, "img_size is given twice"),
         ({"arch": "depth=96,embed_dim=16384,num_heads=128"}, "this machine has"),

@@ -213,6 +213,9 @@ def test_weights_below_a_prefix_and_beside_other_objects_are_read(state, tmp_pat
     done = imported(tmp_path / "w.pth", tmp_path / "out", "--img_size", 32)
     assert done.code == 0, done.err
     assert (f"below {prefix}" in done.out) == bool(prefix)
+    torch.save({"model": held, "model_ema": held, "criterion": held}, tmp_path / "two.pth")
+    done = imported(tmp_path / "two.pth", tmp_path / "two", "--img_size", 32)
+    assert "model_ema, not those in model\n" in done.out
     model = timm.create_model(f"local-dir:{tmp_path / 'out'}", pretrained=True)
     assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
 

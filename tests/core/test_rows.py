@@ -44,6 +44,7 @@ def test_a_table_that_excel_saved_is_read(tmp_path):
 
 WRONG = [
     {"epochs": -1}, {"seed": -2}, {"n": -3, "seed": 1}, {"value": 1.7, "seed": 1}, {"metric": "miou", "value": -0.1},
+    {"metric": "mcc", "value": 63}, {"metric": "knn_acc", "value": 63}, {"split": "Test"}, {"metric": "ACC", "seed": 1},
 ]  # fmt: skip
 
 

@@ -122,8 +122,6 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "split": ("file,labels,split\nimages/000.png,bar;dot,tset\n", "line 2: the split 'tset', expected train, val, te"),
     "twice": ("file,labels\na.png,bar\na.png,dot\n", "names a.png 2 times; give one row per image"),
     "twice in two splits": ("file,labels,split\na.png,bar;dot,train\n./a.png,bar,test\n", "names a.png 2 times"),
-    "linked": ("file,labels,split\nimages/000.png,bar;dot,train\nlinked.png,bar,test\n",
-               "images/000.png and linked.png are one image; give one row per image"),
     "outside": ("file,labels\n../a.png,bar;dot\n", "line 2: the file '../a.png' is no path below the folder"),
     "absolute": ("file,labels\n/a.png,bar;dot\n", "line 2: the file '/a.png' is no path below the folder"),
     "missing": ("file,labels\nimages/000.png,bar;dot\nimages/no.png,bar\n",
@@ -138,7 +136,6 @@ MISTAKES: dict[str, tuple[str, str]] = {
 def test_mistakes_in_the_table_name_file_and_line(root: Path, tmp_path: Path, name: str) -> None:
     text, sentence = MISTAKES[name]
     (tmp_path / "images").symlink_to(root / "images")
-    (tmp_path / "linked.png").symlink_to("images/000.png")
     (tmp_path / "labels.csv").write_text(text)
 
     def read() -> None:

@@ -345,12 +345,14 @@ class Listed(CroppedData):
 def test_pixels_that_depend_on_a_users_code_are_not_kept(
     images: Path, monkeypatch: pytest.MonkeyPatch, kind: type[ImageFolderData]
 ) -> None:
-    def pixels() -> Tensor:
+    def pixels() -> tuple[Tensor, dict[str, str]]:
         module = kind(root=str(images), img_size=24, batch_size=8)
         module.setup("test")
-        return torch.cat([batch.inputs for batch in module.test_dataloader()])
+        return torch.cat([batch.inputs for batch in module.test_dataloader()]), module.fingerprint()
 
-    before = pixels()
+    before, seen = pixels()
     monkeypatch.setattr(Cropped, "left", 6)
-    assert not torch.equal(pixels(), before)
+    after, now = pixels()
+    assert not torch.equal(after, before)
+    assert now != seen  # a run is not resumed on them
     assert not caches()

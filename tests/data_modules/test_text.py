@@ -54,6 +54,10 @@ def test_the_files_of_glue_are_read_as_mrpc(tmp_path, vocabulary):
     assert [len(module.examples(split)) for split in ("train", "val", "test")] == [18, 2, 6]
     assert module.examples("test").labels.tolist() == [0, 1, 0, 1, 0, 1]
     assert decoded(module.examples("test"), vocabulary)[0] == 'the "sentence 0\nthe other'
+    for split, count in (("train", 21), ("test", 9)):  # as the usual download leaves them: the publishers' files count
+        (tmp_path / "mrpc" / f"msr_paraphrase_{split}.txt").write_text("\n".join([lines[0], *lines[1:] * 2][:count]))
+    module = opened("mrpc", tmp_path, vocabulary)
+    assert [len(module.examples(split)) for split in ("train", "val", "test")] == [18, 2, 8]
 
 
 def test_labels_and_texts_stay_together(text_root, vocabulary):

@@ -55,6 +55,8 @@ def _photographs() -> dict[str, tuple[bytes, NDArray[Any]]]:
     shown = np.asarray(palette.convert("RGB")).copy()
     shown[np.asarray(palette) == 3] = 255
     wide = (gray.astype(np.uint16) * 257).astype(np.uint16)
+    hidden = int(wide[8, 12])
+    seen = np.repeat(np.where(wide == hidden, 255, gray)[..., None], 3, 2)
     turned = np.ascontiguousarray(np.rot90(color))
     return {
         "opaque": (_stored(Image.fromarray(color), "png"), color),
@@ -65,6 +67,7 @@ def _photographs() -> dict[str, tuple[bytes, NDArray[Any]]]:
         ),
         "transparent palette": (_stored(palette, "png", transparency=3), shown),
         "16 bits": (_stored(Image.fromarray(wide), "png"), np.repeat(gray[..., None], 3, 2)),
+        "16 bits, transparent": (_stored(Image.fromarray(wide), "png", transparency=hidden), seen),
         "turned": (_stored(Image.fromarray(turned), "png", exif=exif), color),
         "turned, damaged": (_stored(Image.fromarray(color), "webp", lossless=True, exif=b"Exif\0\0MM\0*"), color),
     }

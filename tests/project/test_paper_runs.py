@@ -107,7 +107,7 @@ def test_a_configuration_of_the_papers_scale_does_two_steps(name, tmp_path, monk
         options = [*options, f"--model.task_embeddings={embeddings(tmp_path / 'tasks.safetensors')}"]
     command = ["fit", "--config", config, *make(tmp_path, monkeypatch), *options]
     command += [f"--data.root={tmp_path}", "--data.batch_size=2", "--data.num_workers=0", f"--runs_dir={tmp_path}/runs"]
-    command += ["--trainer.max_steps=2", "--trainer.limit_val_batches=1", "--test_start=false", "--test_end=false"]
+    command += ["--trainer.max_steps=2", "--trainer.limit_val_batches=0", "--test_start=false", "--test_end=false"]
     command += ["--trainer.accelerator=cpu", "--trainer.precision=32-true", "--trainer.enable_progress_bar=false"]
     result = lgx(*command, "--name=r")
     assert result.code == 0, result.sentence

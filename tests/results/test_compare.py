@@ -240,4 +240,7 @@ def test_two_sets_of_one_name_are_not_one_task(difference, tmp_path):
     assert "shapes" in refused.sentence
     assert "one/seed0" in refused.sentence
     assert "two/seed0" in refused.sentence
-    assert lgx("compare", tmp_path / "runs/test/one", tmp_path / "runs/test/one").code == 0
+    few = ("--name=few", "--trainer.limit_val_batches=1", "--trainer.max_epochs=1", "--test_end")  # of validation
+    assert lgx(*arguments("fit", "Finetune", tmp_path / "one/shapes", tmp_path / "runs", *few)).code == 0
+    assert lgx("compare", tmp_path / "runs/test/one", tmp_path / "runs/test/few").code == 0
+    assert lgx("compare", tmp_path / "runs/test/one", tmp_path / "runs/test/few", "--split=val").code == 0

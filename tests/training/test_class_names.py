@@ -79,6 +79,34 @@ def test_classes_in_another_order_are_the_same_classes(trained: Path, renamed: P
     assert right / len(rows) == pytest.approx(good)
 
 
+def test_training_does_not_go_on_with_classes_in_another_order(trained: Path, renamed: Path, tmp_path: Path) -> None:
+    reverse(renamed)  # the optimizer's state and averaged weights have an order, too
+    last = f"--ckpt_path={trained}/checkpoints/last.ckpt"
+    options = ["--trainer.max_epochs=13", "--model.optimizer.lr=0.01", "--name=on", "--data.name=shapes", last]
+    done = lgx(*arguments("fit", "Ancestor", renamed, tmp_path / "runs", *options))
+    assert (done.code, "another order than in training" in done.sentence) == (2, True), done.err
+
+
+def test_a_hypernetwork_of_one_task_is_tested_on_its_classes_whatever_the_folders_name(
+    images: Path, renamed: Path, tmp_path: Path
+) -> None:
+    small = ["--model.width=16", "--model.layers=1", "--model.heads=2", "--model.set_size=3", "--name=g"]
+    panel = '--model.panel=["depth=2,embed_dim=16,num_heads=2"]'
+    done = lgx(*arguments("fit", "GHN3", images, tmp_path / "runs", *small, panel))
+    assert done.code == 0, done.err
+    run = tmp_path / "runs/test/g/seed0"
+    assert command("test", run, images, "--data.name=other").code == 0
+    reverse(renamed)
+    assert "another order" in command("test", run, renamed).sentence
+    (renamed / "classes.txt").unlink()
+    rename_first(renamed)
+    assert f"has '{NEW}'" in command("test", run, renamed).sentence
+    start = ["--model.initializer=HypernetPrediction", "--untrained", "--name=start"]  # its heads are for any classes
+    start += [f"--model.initializer.source={run}/best.learngene.safetensors"]
+    done = lgx(*arguments("test", "Finetune", renamed, tmp_path / "runs", *start))
+    assert done.code == 0, done.err
+
+
 @pytest.mark.parametrize("kept", ["Pretrained", "distilled start", "exported"])
 def test_a_kept_head_follows_the_order_of_the_data_or_is_refused(
     trained: Path, renamed: Path, tmp_path: Path, kept: str

@@ -67,3 +67,10 @@ def test_a_resumed_run_tests_at_its_own_last_step(fit, tmp_path):
     assert fit("Ancestor", *more).code == 0
     assert [step for step, _ in curves(run)["test/acc"]] == [9]
     assert json.loads((run / "summary.json").read_text())["epochs"] == 3
+
+
+def test_the_final_weights_of_a_run_that_averages_are_tested(fit, tmp_path):
+    averages = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.5"]
+    assert fit("Finetune", "--name=e", *averages).code == 0
+    done = lgx("test", "--config", tmp_path / "runs/test/e/seed0/config.yaml", "--ckpt_path=last")
+    assert done.code == 0, done.err

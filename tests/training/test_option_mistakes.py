@@ -210,9 +210,12 @@ STOP = ["--trainer.callbacks+=EarlyStopping"]
 WATCHED = {
     "val/acc with mode min, but max": [*STOP, "--trainer.callbacks.monitor=val/acc"],
     "val/loss with mode max, but min": [*STOP, "--trainer.callbacks.monitor=val/loss", "--trainer.callbacks.mode=max"],
-    "val/accc, which no validation measures; did you mean": [*STOP, "--trainer.callbacks.monitor=val/accc"],
-    "val/miou, which": ["--trainer.callbacks+=ModelCheckpoint", "--trainer.callbacks.monitor=val/miou"],
-    "val/f1, which": ["--checkpoint.monitor=val/f1"],
+    "val/accc; this run measures": [*STOP, "--trainer.callbacks.monitor=val/accc"],
+    "acc; this run measures": [*STOP, "--trainer.callbacks.monitor=acc"],
+    "val/miou; this run": ["--trainer.callbacks+=ModelCheckpoint", "--trainer.callbacks.monitor=val/miou"],
+    "val/f1; this run": ["--checkpoint.monitor=val/f1"],
+    "train/loss with mode max, but min": ["--checkpoint.monitor=train/loss"],
+    "this run measures train/loss": [*STOP, "--trainer.callbacks.monitor=val/loss", "--trainer.limit_val_batches=0"],
 }
 
 
@@ -221,6 +224,14 @@ def test_what_a_callback_watches_is_checked_before_the_first_step(fit, words):
     done = fit("Ancestor", *WATCHED[words], "--trainer.max_epochs=3")
     assert (done.code, words in done.sentence) == (2, True), done.err
     assert "epoch " not in done.out
+
+
+def test_a_hypernetwork_measures_no_loss(fit):
+    small = ["--model.set_size=3", "--model.width=16", "--model.layers=1", "--model.heads=2", *STOP]
+    done = fit(
+        "GHN3", *small, '--model.panel=["depth=2,embed_dim=16,num_heads=2"]', "--trainer.callbacks.monitor=val/loss"
+    )
+    assert (done.code, "watches val/loss; this run measures" in done.sentence) == (2, True), done.err
 
 
 @pytest.mark.parametrize("split", ["val", "test"])
@@ -232,4 +243,6 @@ def test_a_limit_that_leaves_out_tasks_is_refused(images, tmp_path, split):
     data = ["--data=MultiTask", f"--data.tasks=[{tmp_path}/one,{tmp_path}/two]", "--data.img_size=16"]
     done = lgx(*kept, *data)
     assert (done.code, f"trainer.limit_{split}_batches: leaves out whole tasks" in done.sentence) == (2, True), done.err
-    assert lgx(*kept, *data, "--trainer.fast_dev_run=true").code == 0
+    assert "epoch " not in done.out
+    whole = [word.replace("batches=1", "batches=100") for word in kept]
+    assert lgx(*whole, *data).code == lgx(*kept, *data, "--trainer.fast_dev_run=true").code == 0

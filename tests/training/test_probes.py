@@ -18,6 +18,14 @@ def rows_of(tmp_path, name):
     return {row.metric: row for row in read_rows(tmp_path / f"runs/test/{name}/seed0/results.csv")}
 
 
+@pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
+def test_a_probe_reads_images_in_the_precision_of_the_network(fit, ancestor, tmp_path, precision):
+    path = f"--ckpt_path={ancestor}/checkpoints/best.ckpt"
+    result = fit("Ancestor", path, "--name=p", "--probe=knn", f"--trainer.precision={precision}", command="test")
+    assert result.code == 0, result.err
+    assert rows_of(tmp_path, "p")["knn_acc"].value > 0.5
+
+
 @pytest.mark.parametrize("probe", ["knn", "linear"])
 def test_a_probe_of_a_checkpoint_writes_its_own_metric(fit, ancestor, tmp_path, probe):
     path = f"--ckpt_path={ancestor}/checkpoints/best.ckpt"

@@ -125,16 +125,6 @@ def test_two_processes_weigh_all_labeled_pixels_alike(masks: Path, tmp_path: Pat
     assert_same(*(trained(tmp_path / f"runs/test/{name}/seed0") for name in ("two", "one")))
 
 
-def test_a_schedule_ends_with_the_updates_that_a_growing_accumulation_leaves(fit, tmp_path: Path) -> None:
-    growing = ["--trainer.callbacks+=GradientAccumulationScheduler", "--trainer.callbacks.scheduling={0: 1, 1: 4}"]
-    done = fit("Ancestor", "--name=g", "--data.batch_size=4", "--trainer.max_epochs=2", *growing)
-    assert done.code == 0, done.err
-    assert "steps      15" in done.out  # 12 of the first epoch, 3 of the second
-    checkpoint = load_checkpoint(tmp_path / "runs/test/g/seed0/checkpoints/last.ckpt")
-    assert checkpoint["global_step"] == 15
-    assert checkpoint["lr_schedulers"][0]["_last_lr"] == pytest.approx([0, 0], abs=1e-9)
-
-
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """More test images than bfloat16 can count one by one."""

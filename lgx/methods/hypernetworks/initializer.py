@@ -92,6 +92,7 @@ class HypernetPrediction(Initializer):
     """
 
     starts_any_model = True
+    predicts_heads = True
 
     def __init__(
         self,

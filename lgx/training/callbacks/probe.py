@@ -65,7 +65,7 @@ class RunProbe(Callback):
         features, labels = [], []
         with torch.no_grad(), trainer.precision_plugin.test_step_context():
             for batch in data.reference_dataloader(self.probe.most):
-                moved: Batch = trainer.strategy.batch_to_device(batch)
+                moved: Batch = trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))
                 features.append(pl_module.features(moved.inputs).cpu())
                 labels.append(moved.targets.cpu())
         self._known = torch.cat(features), torch.cat(labels)
