@@ -113,9 +113,7 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
             row = Row(**{column: _READERS.get(column, _text)(cells[column]) for column in COLUMNS})
             if (least := LEAST.get(row.metric)) is not None and (row.value < least or row.value > 1):
                 raise ValueError(f"{row.metric} is a number from {least:g} to 1, got {row.value}")
-            if row.split not in ("train", "val", "test") or (
-                row.metric not in LEAST and row.metric.strip().lower() in LEAST
-            ):
+            if row.split not in ("train", "val", "test") or row.metric.strip().lower() in LEAST.keys() - {row.metric}:
                 raise ValueError(f"{row.split} {row.metric} is no value that a run writes")
             if (first := rows.setdefault(row.key, row)) is not row and first.value != row.value:
                 raise ValueError(f"a second value of {row.split} {row.metric} of this run, {row.value}")
