@@ -25,7 +25,8 @@ def commit() -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(root), *arguments]
+    # Without locks: a run that is killed must not leave one in the repository.
+    command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
     return subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=10).stdout
 
 

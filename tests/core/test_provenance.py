@@ -44,6 +44,9 @@ def test_the_commit_is_marked_when_the_code_was_changed(tmp_path: Path) -> None:
     head = git("rev-parse", "--short=10", "HEAD")
     (root / "lgx/__pycache__").mkdir(exist_ok=True)
     (root / ".gitignore").write_text("__pycache__\n")
+    os.utime(root / "lgx/errors.py", (0, 0))  # git would note in its index that the file is the same, under a lock
+    index = (root / ".git/index").read_bytes()
     assert version() == f"{head}\n"
+    assert (root / ".git/index").read_bytes() == index
     (root / "lgx/errors.py").write_text((root / "lgx/errors.py").read_text() + "\n")
     assert version() == f"{head}+\n"
