@@ -86,7 +86,14 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
     Raises:
         UserError: If the class folders are not exactly ``classes``, or one cannot be read.
     """
-    check_classes(f"{where}: {folder}", class_folders(folder), classes)
+    found = class_folders(folder)
+    if set(found) != set(classes):
+        missing, extra = sorted(set(classes) - set(found)), sorted(set(found) - set(classes))
+        # In ASCII, because names in different normalizations of Unicode look the same.
+        lacks = f"lacks {', '.join(map(ascii, missing[:3]))}" if missing else ""
+        has = f"has the unknown class folders {', '.join(map(ascii, extra[:3]))}" if extra else ""
+        problem = " and ".join(filter(None, (lacks, has)))
+        raise UserError(f"{where}: {folder} {problem}; expected exactly the {len(classes)} class folders of this set")
     names: list[str] = []
     places: dict[str, str] = {}
     labels: list[int] = []
@@ -109,26 +116,6 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
     files = ImageFiles(folder, names, labels, where)
     _say_transparent(files)
     return files
-
-
-def check_classes(place: str, found: Sequence[str], classes: Sequence[str]) -> None:
-    """Refuse names of classes that are not exactly those expected, in any order.
-
-    Args:
-        place: What has the classes, for the message.
-        found: Its classes.
-        classes: The classes expected.
-
-    Raises:
-        UserError: If they differ; the sentence says in which classes.
-    """
-    if set(found) != set(classes):
-        missing, extra = sorted(set(classes) - set(found)), sorted(set(found) - set(classes))
-        # In ASCII, because names in different normalizations of Unicode look the same.
-        lacks = f"lacks {', '.join(map(ascii, missing[:3]))}" if missing else ""
-        has = f"has the unknown class folders {', '.join(map(ascii, extra[:3]))}" if extra else ""
-        problem = " and ".join(filter(None, (lacks, has)))
-        raise UserError(f"{place} {problem}; expected exactly the {len(classes)} class folders of this set")
 
 
 def read_flat(folder: Path, where: str) -> ImageFiles | None:

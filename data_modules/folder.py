@@ -5,14 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.class_trees import (
-    check_classes,
-    check_task_name,
-    class_folders,
-    listed_classes,
-    read_all,
-    read_class_tree,
-)
+from data_modules.class_trees import check_task_name, class_folders, listed_classes, read_all, read_class_tree
 from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
 from data_modules.official import TREE_NAMES, tree_split
@@ -44,9 +37,7 @@ class ImageFolderData(ImageDataModule):
         train = tree_split(folder, TREE_NAMES["train"])
         if train is None:
             raise UserError(f"data.root: {folder} has no folder train/; expected {folder}/train/<class>/<image>")
-        found = class_folders(train)
-        self.classes = listed_classes(folder / "classes.txt") or found
-        check_classes(f"data.root: {train}", found, self.classes)
+        self.classes = listed_classes(folder / "classes.txt") or class_folders(train)
         if len(self.classes) < 2:
             raise UserError(
                 f"data.root: expected at least 2 class folders in {train}, found {len(self.classes)} {self.classes}"

@@ -8,7 +8,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from data_modules.samplers import seeded_rng
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import Learngene
@@ -66,6 +65,8 @@ def init(
     Raises:
         UserError: If an option is wrong, or the source does not suit the descendant.
     """
+    from data_modules.samplers import seeded_rng  # imports all data modules, which the command does without
+
     check_seed(seed, "seed")
     for name, count in (("head", head), ("num_classes", num_classes)):
         if count is not None and count < 1:
@@ -126,6 +127,7 @@ def embed_task(
         UserError: If there are no images, mean or std have another number of channels, or the ancestor cannot read
             the images.
     """
+    from data_modules.samplers import seeded_rng
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.components.features import sum_features
     from lgx.components.teacher import Teacher

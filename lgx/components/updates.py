@@ -1,5 +1,6 @@
 """That the gradient of each update is the mean over its examples."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ def mean_of_examples(losses: Tensor, targets: Tensor) -> Tensor:
     return (losses * labeled).sum() / labeled.sum().clamp(min=1)
 
 
+@dataclass
 class UpdateMean:
     """Makes the gradient of an update the mean over its examples; for segmentation, over its labeled pixels.
 
@@ -30,9 +32,8 @@ class UpdateMean:
     epoch may have fewer batches, and masks leave out different numbers of pixels.
     """
 
-    def __init__(self) -> None:
-        self._weights: list[Tensor] = []
-        self._is_complete = False
+    _weights: list[Tensor] = field(default_factory=list, init=False)
+    _is_complete: bool = field(default=False, init=False)
 
     def weighted(self, loss: Tensor, targets: Tensor, trainer: Trainer, batch_idx: int) -> Tensor:
         """The mean loss of a batch in proportion to its labels.

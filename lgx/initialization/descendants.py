@@ -87,7 +87,7 @@ def initialize(
         _check_head(tensors.get(f"{architecture.head}weight"), architecture, initializer.method, kind)
         names = task.class_names if task and f"{architecture.head}weight" in tensors else ()
         known = origin.label_names or ()
-        if not initializer.predicts_heads or set(known) == set(names):
+        if names and (not initializer.predicts_heads or set(known) == set(names)):
             tensors = with_class_order(tensors, architecture, class_order(known, names, "the source"))
     expected = model.state_dict()
     _check_shapes(tensors, expected, architecture, initializer.method)

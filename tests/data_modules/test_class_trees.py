@@ -135,7 +135,7 @@ def test_classes_txt_gives_the_order_and_names_what_differs(tree: Path) -> None:
     assert {files.path(index).parent.name for index in range(len(files)) if files.labels[index] == 0} == {found[-1]}
     (tree / "classes.txt").write_text("\n".join([*found[1:], "cube"]))
     with pytest.raises(UserError, match=rf"lacks 'cube' and has the unknown class folders '{found[0]}'"):
-        ImageFolderData(root=str(tree))
+        ImageFolderData(root=str(tree)).read("test")
 
 
 def test_links_never_give_the_images_of_one_class_to_another(tree: Path) -> None:
