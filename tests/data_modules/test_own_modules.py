@@ -106,7 +106,8 @@ def test_the_command_of_the_page_runs_in_a_process_of_its_own(photos: Path) -> N
     (command,) = re.findall(r"```bash\n(.*?)```", SECTION, re.DOTALL)
     typed = shlex.split(command.replace("\\\n", " "))
     assert typed[:3] == ["PYTHONPATH=.", "LGX_ALLOW_IMPORTS=my_data", "lgx"]
-    small = [f"--model.arch={ARCH},img_size=32", "--trainer.accelerator=cpu", "--data.batch_size=16"]
+    arch = ARCH.replace("img_size=16", "img_size=32")
+    small = [f"--model.arch={arch}", "--trainer.accelerator=cpu", "--data.batch_size=16"]
     done = python("-m", "lgx", *typed[3:], *small, **environment(), timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
 
