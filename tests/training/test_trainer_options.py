@@ -4,6 +4,9 @@ import inspect
 
 import pytest
 from lightning.pytorch import Trainer, callbacks
+from torch import distributed
+
+from tests.support.command_line import free_port
 
 VALUES: dict[str, list[object]] = {
     "accelerator": ["gpu", "tpu", "foo"], "accumulate_grad_batches": [0, -1, 2, 7], "barebones": ["true"],
@@ -41,6 +44,9 @@ SOME = [case if case in REFUSED else pytest.param(case, marks=pytest.mark.slow) 
 @pytest.mark.parametrize("case", SOME)
 def test_an_option_works_or_is_refused_in_one_sentence(fit, monkeypatch, tmp_path, case):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MASTER_PORT", str(free_port()))  # which Lightning would leave to later tests
     done = fit("Ancestor", "--name=o", "--test_end", CASES[case])  # a traceback fails the test
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
     assert done.code in ((2,) if case in REFUSED else (0, 2)), done.err
     assert case not in REFUSED or "trainer" in done.sentence
