@@ -1,6 +1,8 @@
 """Each option of the trainer and each stock callback works, or is refused in one sentence before training."""
 
 import inspect
+import os
+from unittest.mock import patch
 
 import pytest
 from lightning.pytorch import Trainer, callbacks
@@ -44,8 +46,8 @@ SOME = [case if case in REFUSED else pytest.param(case, marks=pytest.mark.slow) 
 @pytest.mark.parametrize("case", SOME)
 def test_an_option_works_or_is_refused_in_one_sentence(fit, monkeypatch, tmp_path, case):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MASTER_PORT", str(free_port()))  # which Lightning would leave to later tests
-    done = fit("Ancestor", "--name=o", "--test_end", CASES[case])  # a traceback fails the test
+    with patch.dict(os.environ, MASTER_PORT=str(free_port())):  # what Lightning sets does not stay for later tests
+        done = fit("Ancestor", "--name=o", "--test_end", CASES[case])  # a traceback fails the test
     if distributed.is_initialized():
         distributed.destroy_process_group()
     assert done.code in ((2,) if case in REFUSED else (0, 2)), done.err
