@@ -8,9 +8,9 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from data_modules.base import TaskDataModule
-from data_modules.samplers import seeded_rng
 from lgx.core.batch import IGNORE, Batch
 from lgx.core.schema import LINE, shortened
+from lgx.core.seed import seeded_rng
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from data_modules.images import ImageFiles, LabeledImages
-from data_modules.samplers import Key, TransformedExamples, mix_seed, seeded_rng
+from data_modules.samplers import Key, TransformedExamples, mix_seed
 from data_modules.splits import Indices
 from data_modules.transforms import CropFlip
 from lgx.core.eval_transforms import pixel_transform
+from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.host.cache import cache_root, make_room
 

@@ -4,9 +4,7 @@ Three integers are enough to continue exactly where a killed run stopped, and th
 number of processes that share it.
 """
 
-import random
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from data_modules.library_internals import until_error
 from data_modules.splits import Indices
+from lgx.core.seed import seeded_rng
 from lgx.errors import UserError
 
 Key = tuple[int, int]
@@ -32,21 +31,6 @@ def mix_seed(*parts: int) -> int:
         A seed in [0, 2**32), well spread even if the parts are small and adjacent.
     """
     return int(np.random.SeedSequence([p & 0xFFFFFFFF for p in parts]).generate_state(1)[0])
-
-
-@contextmanager
-def seeded_rng(seed: int) -> Iterator[None]:
-    """Seed Python's, NumPy's and torch's CPU generators inside the block and restore them after it."""
-    states = random.getstate(), np.random.get_state(), torch.default_generator.get_state()
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.default_generator.manual_seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        torch.default_generator.set_state(states[2])
 
 
 def limited(full: int, limit: int | float | None) -> tuple[int, int]:

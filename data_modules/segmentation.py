@@ -16,10 +16,11 @@ from data_modules.base import Split
 from data_modules.images import DataError, Images, LabeledImages
 from data_modules.official import OfficialData
 from data_modules.prepare import link
-from data_modules.samplers import Key, TransformedExamples, mix_seed, seeded_rng
+from data_modules.samplers import Key, TransformedExamples, mix_seed
 from data_modules.splits import Indices, stratified_order
 from data_modules.transforms import MaskTransform
 from lgx.core.batch import IGNORE, Batch
+from lgx.core.seed import seeded_rng
 from lgx.errors import UserError
 from lgx.host.safety import error_line, open_image
 

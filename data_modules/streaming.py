@@ -16,10 +16,11 @@ import webdataset as wds
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from data_modules.library_internals import until_error
-from data_modules.samplers import Batching, limited, mix_seed, next_position, seeded_rng
+from data_modules.samplers import Batching, limited, mix_seed, next_position
 from data_modules.shard_index import Shard
 from data_modules.shards import decode, read_shard
 from lgx.core.batch import Batch
+from lgx.core.seed import seeded_rng
 from lgx.errors import UserError
 
 

@@ -15,9 +15,9 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 from data_modules.images import DataError
-from data_modules.samplers import seeded_rng
 from lgx.core.eval_transforms import Resize, ToMode, to_tensor
 from lgx.core.eval_transforms import eval_transform as eval_transform
+from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.host.safety import error_line

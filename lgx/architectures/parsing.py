@@ -51,12 +51,11 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
     else:
         raise _unknown(first, [name for name, named in NAMED.items() if not prefix or isinstance(named, family)])
     known = [field.name for field in fields(family) if field.name != "kind"]  # the kind belongs to the task
-    given: set[str] = set()
+    keys = [option.partition("=")[0] for option in options]
     for option in options:
         key, _, value = option.partition("=")
-        if key in given:
+        if keys.count(key) > 1:
             raise UserError(f"architecture {text!r}: {key} is given twice; leave one out")
-        given.add(key)
         if key not in known:
             raise UserError(f"architecture {text!r}: unknown key {key!r}; known are {', '.join(known)}")
         try:

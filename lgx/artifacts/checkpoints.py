@@ -64,6 +64,6 @@ def load_checkpoint(path: str | Path, also: Sequence[type] = (), skips_others: b
         with torch.serialization.safe_globals(known):
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(checkpoint, dict):
-        held = known[0][1] if isinstance(checkpoint, Skipped) else type(checkpoint).__name__
-        raise UserError(f"{path}: holds a {held}, expected a checkpoint's dictionary; save the network's state dict")
+        names = sorted(name for _, name in known) if isinstance(checkpoint, Skipped) else [type(checkpoint).__name__]
+        raise UserError(f"{path}: holds no dictionary but {', '.join(names[:3])}; save the network's state dict")
     return checkpoint

@@ -16,7 +16,7 @@ from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.commands.init import data_for_sizes, start_descendant
 from lgx.commands.push import push as push_to_hub
 from lgx.core.eval_transforms import AS_IN_TIMM
-from lgx.core.seed import check_seed
+from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.sizing import parse_budgets
@@ -65,17 +65,14 @@ def init(
     Raises:
         UserError: If an option is wrong, or the source does not suit the descendant.
     """
-    from data_modules.samplers import seeded_rng  # imports all data modules, which the command does without
-
-    check_seed(seed, "seed")
     for name, count in (("head", head), ("num_classes", num_classes)):
         if count is not None and count < 1:
             raise UserError(f"{name}: expected at least 1 class, got {count}")
     budgets = parse_budgets(*(None if limit is None else str(limit) for limit in (params, macs, latency)))
     data, options = data_for_sizes({"method": method, **options}, budgets)
     _, read = resolve_options({"source": None if source is None else str(source), **options})
+    initializer = initializer_for(**read, seed=seed)
     with _ONE_AT_A_TIME, seeded_rng(seed):
-        initializer = initializer_for(**read, seed=seed)
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data=data)
     normalization = initializer.origin().normalization
     if isinstance(architecture, ViTArchitecture | LibraryModel):
@@ -127,7 +124,6 @@ def embed_task(
         UserError: If there are no images, mean or std have another number of channels, or the ancestor cannot read
             the images.
     """
-    from data_modules.samplers import seeded_rng
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.components.features import sum_features
     from lgx.components.teacher import Teacher

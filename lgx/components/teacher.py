@@ -76,8 +76,9 @@ class Teacher:
             source.architecture.check_inputs(task, f"ancestor {source.name}")
             return cls(source, task)
         teacher = cls(source, task)
+        read = teacher.features if features_only else teacher
         try:
-            teacher(torch.zeros(1, task.in_chans, task.img_size, task.img_size))
+            read(torch.zeros(1, task.in_chans, task.img_size, task.img_size))
         except (RuntimeError, AssertionError) as error:
             raise UserError(
                 f"ancestor {source.name}: cannot read {task.in_chans} channels of {task.img_size} px "

@@ -1,4 +1,4 @@
-"""That the gradient of each update is the mean over its examples."""
+"""The gradient of an update as the mean over its examples."""
 
 from dataclasses import dataclass, field
 from typing import Any

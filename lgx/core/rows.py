@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lgx.core.csv_cells import escape_cell, unescape_cell
+from lgx.core.readable import is_share
 from lgx.core.schema import LINE, shortened
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
@@ -72,8 +73,7 @@ class Row:
 LARGEST = 2**26
 """Most bytes of a file that is read: some 300,000 rows."""
 
-LEAST = {**dict.fromkeys(("acc", "miou", "f1", "map", "agreement", "knn_acc", "linear_acc"), 0.0), "mcc": -1.0}
-"""Smallest value of each metric whose largest is 1; the others may have any value."""
+_SIGNED = ("mcc", "score")  # a correlation, and a mean that may hold one
 
 COLUMNS = tuple(field.name for field in fields(Row))
 
@@ -111,9 +111,10 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
             raise UserError(f"{path}: lacks the column(s) {', '.join(sorted(missing))}; expected {', '.join(COLUMNS)}")
         for cells in reader:
             row = Row(**{column: _READERS.get(column, _text)(cells[column]) for column in COLUMNS})
-            if (least := LEAST.get(row.metric)) is not None and (row.value < least or row.value > 1):
-                raise ValueError(f"{row.metric} is a number from {least:g} to 1, got {row.value}")
-            if row.split not in ("train", "val", "test") or row.metric.strip().lower() in LEAST.keys() - {row.metric}:
+            name, least = row.metric.strip().lower(), -1 if row.metric in _SIGNED else 0
+            if is_share(row.metric) and (row.value < least or row.value > 1):
+                raise ValueError(f"{row.metric} is a number from {least} to 1, got {row.value}")
+            if row.split not in ("train", "val", "test") or (name != row.metric and is_share(name)):
                 raise ValueError(f"{row.split} {row.metric} is no value that a run writes")
             if (first := rows.setdefault(row.key, row)) is not row and first.value != row.value:
                 raise ValueError(f"a second value of {row.split} {row.metric} of this run, {row.value}")
@@ -121,9 +122,7 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
         raise UserError(f"{path}: not UTF-8 text ({error.reason}); give the file that the run wrote") from error
     except (csv.Error, TypeError, ValueError) as error:
         at = f"{path}, line {reader.line_num}"
-        raise UserError(
-            f"{at}: {str(error)[:200]}; epochs, seed, n and value must be numbers, and the first three not negative"
-        ) from error
+        raise UserError(f"{at}: {str(error)[:200]}; give the file that the run wrote") from error
     return [*rows.values()]
 
 

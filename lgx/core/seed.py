@@ -1,6 +1,9 @@
 """The seed of the run, and which seeds there are."""
 
 import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 
 from lgx.errors import UserError
@@ -30,6 +33,24 @@ def check_seed(seed: int, place: str) -> None:
     """
     if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed <= LARGEST_SEED:
         raise UserError(f"{place}: a seed is a whole number from 0 to {LARGEST_SEED} (2**32 - 1), got {seed}")
+
+
+@contextmanager
+def seeded_rng(seed: int) -> Iterator[None]:
+    """Seed Python's, NumPy's and torch's CPU generators inside the block and restore them after it."""
+    import numpy as np
+    import torch
+
+    states = random.getstate(), np.random.get_state(), torch.default_generator.get_state()
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.default_generator.set_state(states[2])
 
 
 def seed_step(*parts: int) -> None:

@@ -174,14 +174,14 @@ def _check_sets(rows: Iterable[Row], folders: Mapping[str, Path]) -> None:
     seen: dict[tuple[str, str], tuple[object, str]] = {}
     for row in rows:
         facts: dict[str, object] = {} if row.split == "train" else {f"{row.split} examples": row.n}
-        if names := (summaries[row.run].get("class_names") or {}).get(row.task):
+        if names := (summaries[row.run].get("class_fingerprints") or {}).get(row.task):
             facts["classes"] = names
         for fact, value in facts.items():
             first, run = seen.setdefault((row.task, fact), (value, row.run))
             if first != value:
                 raise UserError(
-                    f"{run} and {row.run} have other {fact} of {row.task} ({first}; {value}): two sets have this name; "
-                    f"give folders of one, or train on one of them with another --data.name"
+                    f"{row.task} has different {fact} in {run} ({first}) and in {row.run} ({value}), so two sets have "
+                    f"this name; give folders of one, or train on one of them with another --data.name"
                 )
 
 

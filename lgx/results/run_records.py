@@ -165,8 +165,8 @@ class RunRecord:
 
     def architecture_of(self, task: str, name: str) -> Architecture:
         """An architecture of its results, with a head for the classes of a task, as far as the run has written them."""
-        known = self.summary.get("outputs") or self.summary.get("classes") or {}
-        return parse_any_architecture(name, **({"num_classes": known[task]} if known.get(task) else {}))
+        outputs = self.summary.get("outputs", {}).get(task)
+        return parse_any_architecture(name, **({"num_classes": outputs} if outputs else {}))
 
     @property
     def macs(self) -> float | None:

@@ -259,11 +259,12 @@ def _check_values(config: Namespace) -> None:
         value = config.trainer[name]
         if isinstance(value, int | float) and value <= 0:
             raise UserError(f"trainer.{name}: expected more than 0, got {value}")
-    strategy = config.trainer.strategy
-    if isinstance(strategy, str) and any(word in strategy for word in ("notebook", "spawn", "fork")):
+    if isinstance(strategy := config.trainer.strategy, str) and any(
+        word in strategy for word in ("notebook", "spawn", "fork")
+    ):
         raise UserError(f"trainer.strategy: from the processes of {strategy} nothing returns; give ddp")
     for place, value in all_values(config.as_dict()):
-        if isinstance(value, str) and value.endswith("GradientAccumulationScheduler"):
+        if place.endswith(".class_path") and value.endswith("GradientAccumulationScheduler"):
             raise UserError(
                 f"{place}: {value} changes the number of steps, which schedules and plans count; give "
                 f"trainer.accumulate_grad_batches"

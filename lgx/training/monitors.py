@@ -18,25 +18,20 @@ def check_monitors(trainer: Trainer, method: Method) -> None:
     Raises:
         UserError: If there is one; the sentence names the callback.
     """
-    known = {
-        f"{evaluation.tag}/{name}"
-        for evaluation in method.evaluations("val")
-        for name in (*method.reported_metrics(method.tasks[evaluation.task]), *method.other_values)
-    }
+    known = {f"val/{name}" for name in (shared_metric(method.tasks.values()), *method.other_values)}
+    known |= set() if method.evaluates_starts else {"val/loss"}
     known |= {f"{method.tag('val', name)}/{task.metric}" for name, task in method.tasks.items()}
-    known |= {f"val/{name}" for name in (shared_metric(method.tasks.values()), *method.other_values)}
-    known |= {"val/loss"} if not method.evaluates_starts else set()
-    known = {"train/loss"} | (known if trainer.limit_val_batches else set())
+    for evaluation in method.evaluations("val"):
+        own = method.reported_metrics(method.tasks[evaluation.task])
+        known |= {f"{evaluation.tag}/{name}" for name in (*own, *method.other_values)}
+    known = {"train/loss", *(known if trainer.limit_val_batches else ())}
+    is_own = type(method).__module__.startswith("lgx.")
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         monitor, mode = getattr(callback, "monitor", None), getattr(callback, "mode", None)
         place = f"trainer.callbacks: {type(callback).__name__}"
         if not isinstance(monitor, str) or (isinstance(callback, ModelCheckpoint) and not trainer.limit_val_batches):
             continue
-        if (
-            monitor not in known
-            and not monitor.startswith("train/loss_")
-            and type(method).__module__.startswith("lgx.")
-        ):
+        if is_own and monitor not in known and not monitor.startswith("train/loss_"):
             raise UserError(f"{place} watches {monitor}; this run measures {', '.join(sorted(known))}")
         best = "min" if monitor.rpartition("/")[2].startswith("loss") else "max"
         if mode in ("min", "max") and mode != best:

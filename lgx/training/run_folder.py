@@ -187,7 +187,7 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float, start_flops: f
         "start_flops": start_flops,
         "classes": _classes(data.all_tasks),
         "outputs": {name: task.num_classes for name, task in data.all_tasks.items()},
-        "class_names": {name: fingerprint_of_names(task.class_names) for name, task in named},
+        "class_fingerprints": {name: fingerprint_of_names(task.class_names) for name, task in named},
         "learngene": _learngene(folder).is_file(),
         "health": health,
     }

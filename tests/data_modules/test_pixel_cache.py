@@ -21,10 +21,11 @@ from data_modules.base import Split
 from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images, LabeledImages
 from data_modules.pixel_cache import PixelCache, cache_folder
-from data_modules.samplers import mix_seed, seeded_rng
+from data_modules.samplers import mix_seed
 from data_modules.shards import write_shards
 from data_modules.transforms import Augment, CropFlip, train_transform
 from lgx.core.eval_transforms import normalized
+from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.host import cache
 from tests.support import fake_data

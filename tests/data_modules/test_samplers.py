@@ -16,8 +16,8 @@ from data_modules.samplers import (
     TransformedExamples,
     UnpaddedEvalSampler,
     limited,
-    seeded_rng,
 )
+from lgx.core.seed import seeded_rng
 from lgx.errors import UserError
 
 worlds = st.integers(1, 5)

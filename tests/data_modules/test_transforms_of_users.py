@@ -13,9 +13,10 @@ from torchvision.transforms import v2
 
 from data_modules import ImageFolderData
 from data_modules.registry import IMAGE_SETS
-from data_modules.samplers import mix_seed, seeded_rng
+from data_modules.samplers import mix_seed
 from data_modules.transforms import Augment, PixelTransforms, train_transform
 from lgx.core.eval_transforms import normalized
+from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.support.command_line import Result

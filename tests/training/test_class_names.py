@@ -5,12 +5,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+import timm
 import torch
 
 from data_modules import ImageFolderData
-from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.teacher import Teacher
 from lgx.core.rows import read_rows
+from lgx.core.task import Task
+from lgx.errors import UserError
 from tests.support.command_line import Result, arguments, lgx
 
 NEW = "renamed"
@@ -134,3 +137,12 @@ def test_a_teacher_answers_in_the_order_of_the_data(trained: Path, renamed: Path
     reverse(renamed)
     after = ImageFolderData(root=str(renamed), img_size=16).task
     assert torch.equal(Teacher.of(source, after)(images), Teacher.of(source, before)(images).flip(1))
+
+
+def test_a_teacher_of_features_may_know_other_classes() -> None:
+    model = timm.create_model("test_resnet", num_classes=2)  # of no architecture of lgx, so that it is tried
+    source = PretrainedNetwork("zoo", model, None, (0.5,) * 3, (0.5,) * 3, label_names=("a", "b"))
+    task = Task("t", 2, class_names=("cat", "dog"), img_size=64)
+    assert Teacher.of(source, task, features_only=True).features(torch.zeros(1, 3, 64, 64)).shape[0] == 1
+    with pytest.raises(UserError, match="lacks 'a', 'b' and has 'cat', 'dog'"):
+        Teacher.of(source, task)

@@ -105,8 +105,7 @@ def start_from_ancestor(
     if has_other_names or (own.kind, own.num_classes) != (architecture.kind, architecture.num_classes):
         tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(own.head_prefixes)}
     else:
-        order = class_order(ancestor.label_names, class_names, "model.ancestor")
-        tensors = with_class_order(tensors, own, order)
+        tensors = with_class_order(tensors, own, class_order(ancestor.label_names, class_names, "model.ancestor"))
     is_narrower = own.embed_dim != architecture.embed_dim
     if isinstance(own, ViTArchitecture) and isinstance(architecture, ViTArchitecture):
         tensors = narrow(tensors, own, architecture.unshared(), evenly)
