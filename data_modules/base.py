@@ -159,6 +159,19 @@ class TaskDataModule(LightningDataModule, ABC):
         """
         return {}
 
+    def split_batch(self, processes: int) -> None:
+        """Take ``batch_size`` as that of all processes together, and give each its share.
+
+        Raises:
+            UserError: If they cannot have equal shares.
+        """
+        if self.batch_size % processes:
+            raise UserError(
+                f"data.batch_size: {processes} processes cannot have equal shares of {self.batch_size} examples; give "
+                f"a multiple of {processes}, or --split_batch=false for this batch in each process"
+            )
+        self.batch_size //= processes
+
     # -- what a plan needs, which avoids reading training examples --------------------------------------------
 
     def members(self) -> "Sequence[TaskDataModule]":

@@ -78,6 +78,7 @@ class Configured:
         trainer: Arguments of the trainer.
         checkpoint: Arguments of the best checkpoint.
         options: Those of the plan.
+        splits_batch: Whether the data's batch is that of all processes together.
     """
 
     method: Method
@@ -86,6 +87,7 @@ class Configured:
     trainer: Namespace
     checkpoint: Namespace
     options: PlanOptions
+    splits_batch: bool
 
 
 def configure(argv: list[str]) -> Configured:
@@ -101,4 +103,5 @@ def configure(argv: list[str]) -> Configured:
     config = parse_configuration(parser, argv)
     built = instantiate(parser, resolve_sources(config, download=False).config)
     options = PlanOptions(**{field.name: config[field.name] for field in fields(PlanOptions)})
-    return Configured(built.model, built.model.planned_step(), built.data, config.trainer, config.checkpoint, options)
+    of_trainer = (config.trainer, config.checkpoint, options, config.split_batch)
+    return Configured(built.model, built.model.planned_step(), built.data, *of_trainer)

@@ -155,6 +155,8 @@ def plan_of(run: Configured) -> Plan:
     precision = precision_of(word)
     sharded = _is_sharded(trainer, method)
 
+    if run.splits_batch:
+        run.data.split_batch(processes)
     steps, sources = count_steps(method, run.data, trainer, options, processes)
     parameters, flops, memory, problems = step_cost(run.step, steps.batch, precision)
     state, weights = memory.optimizer, list(method.network.state_dict().values())

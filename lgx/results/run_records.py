@@ -151,7 +151,8 @@ class RunRecord:
         accumulated = (self.config.get("trainer") or {}).get("accumulate_grad_batches") or 1
         if batch is None or not {"steps", "processes"} <= self.summary.keys():
             return None
-        return int(batch) * int(accumulated) * int(self.summary["steps"]) * int(self.summary["processes"])
+        processes = 1 if self.config.get("split_batch") else int(self.summary["processes"])
+        return int(batch) * int(accumulated) * int(self.summary["steps"]) * processes
 
     @property
     def learngene_file(self) -> Path:

@@ -153,6 +153,8 @@ class LgxCLI(LightningCLI):
         }  # fmt: skip
         with blame(REFUSED):
             self.trainer = Trainer(**{**options, **changed})
+        if self.config.split_batch:
+            self.datamodule.split_batch(self.trainer.world_size)
         if self.model.varying_graph:
             find_unused_parameters(self.trainer)
 

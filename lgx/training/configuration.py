@@ -43,6 +43,7 @@ _FLAGS = {
     "test_start": "Test the untrained start before training.",
     "test_end": "Test the final weights after training.",
     "untrained": "Evaluate the untrained start, without a checkpoint.",
+    "split_batch": "Divide data.batch_size by the number of processes, so that more GPUs do not change the recipe.",
     "allow_non_finite": "Train on after a loss that is not finite; write and read learngenes with such numbers.",
 }
 """Boolean options -> help."""

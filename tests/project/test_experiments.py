@@ -21,7 +21,8 @@ ARENAS = [p for p in FILES if "starts" in yaml.safe_load(p.read_text())]
 SWEEPS = [p for p in FILES if "seeds" in yaml.safe_load(p.read_text()) and p not in ARENAS]
 TUNINGS = [p for p in FILES if "trials" in yaml.safe_load(p.read_text())]
 HARDWARE = [p for p in FILES if p.parent.name == "hardware"]
-CONFIGS = [p for p in FILES if p not in ARENAS + SWEEPS + TUNINGS + HARDWARE]
+TAL_PLUS = EXPERIMENTS / "tal/tal_plus.yaml"
+CONFIGS = [p for p in FILES if p not in [*ARENAS, *SWEEPS, *TUNINGS, *HARDWARE, TAL_PLUS]]
 
 
 def runs_of(path: Path) -> Sweep:
@@ -65,6 +66,14 @@ def test_hardware_files_combine_with_any_run_and_change_nothing_else(path):
     assert first["trainer"].items() >= {**wanted["trainer"], **(plain["trainer"] | wanted["trainer"])}.items()
     assert first == last
     assert all(first[key] == plain[key] for key in ("model", "data"))
+
+
+def test_one_file_makes_tal_plus_of_tal():
+    files = (EXPERIMENTS / "tal/table1/tal.yaml", TAL_PLUS)
+    model = yaml.safe_load(lgx("fit", *(f"--config={path}" for path in files), "--print_config").out)["model"]
+    assert model["class_path"].endswith("TAL")
+    expected = {"set": "ViTs+-1K", "guidance": "logits", "label": "tal_plus", "rank": 90, "alpha": 0.2}
+    assert model["init_args"].items() >= expected.items()
 
 
 @pytest.mark.parametrize("path", TUNINGS, ids=lambda p: p.stem)

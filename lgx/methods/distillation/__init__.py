@@ -4,8 +4,8 @@ from lgx.methods.spec import GREEN, Look, MethodSpec
 
 SPEC = MethodSpec(
     name="simple_lg",
-    paper="Xia et al., Exploring Learngene via Stage-wise Weight Sharing (Simple-LG), IJCAI 2024; "
-    "Hinton et al., Distilling the Knowledge in a Neural Network, 2015",
+    paper="Xia et al., Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models "
+    "(Simple-LG), IJCAI 2024; Hinton et al., Distilling the Knowledge in a Neural Network, 2015",
     url="https://arxiv.org/abs/2404.16897",
     summary="A small network is trained to imitate an ancestor, and its layers are repeated to fill deeper networks.",
     looks=(

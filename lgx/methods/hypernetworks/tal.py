@@ -125,7 +125,8 @@ class TAL(HypernetMethod):
       default because the official variant contributes almost nothing to the loss.
     - ``official``: as in the released code: the arguments of the KL divergence are exchanged, the temperature is 3, the
       sum is divided by the number of logits, and M is drawn anew at every step, neither predicted nor trained.
-    - ``logits``: TAL+. The ancestor's logits are soft labels with ``temperature``; its classes must be the task's.
+    - ``logits``: as in TAL+, which also trains on the larger set ``ViTs+-1K`` (experiments/tal/tal_plus.yaml). The
+      ancestor's logits are soft labels with ``temperature``; its classes must be the task's.
 
     On text (Table 6) the paper has neither stage 1 nor guidance: a pretrained GPT-2 embeds the tasks, and one run tunes
     on them. With guidance, the ancestor's mean token replaces its class token, and a text's last token replaces the
@@ -190,7 +191,7 @@ class TAL(HypernetMethod):
         if decoder == "conv" and start is None and largest[0] * largest[1] > _MOST_CHANNELS:
             raise UserError(
                 f"model.max_shape: a decoder of convolutions for {largest[0]} x {largest[1]} channels has billions of "
-                f"parameters; give [64, 64, 16, 16], as GHN-3 has"
+                f"parameters; give [128, 128, 16, 16], as GHN-3-S has"
             )
         self.decoder = decoder
         self.decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}

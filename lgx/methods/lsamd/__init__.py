@@ -4,7 +4,7 @@ from lgx.methods.spec import RED, Look, MethodSpec
 
 SPEC = MethodSpec(
     name="lsamd",
-    paper="Shi et al., Learngene Gating Across Multiple Datasets for Building Variable-Sized Models, 2026",
+    paper="Shi et al., Learngene Search Across Multiple Datasets for Building Variable-Sized Models, 2026",
     url="https://arxiv.org/abs/2605.08209",
     summary="Training on several data sets finds the layers of an ancestor that most of them use unchanged; "
     "these are repeated.",

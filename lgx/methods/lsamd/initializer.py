@@ -87,7 +87,7 @@ class SelectedExpansion(LayerExpansion):
 
     Patch embedding, position embedding, class token and norm are the ancestor's; the head starts at random.
 
-    Shi et al., "Learngene Gating Across Multiple Datasets for Building Variable-Sized Models" (LSAMD), 2026,
+    Shi et al., "Learngene Search Across Multiple Datasets for Building Variable-Sized Models" (LSAMD), 2026,
     https://arxiv.org/abs/2605.08209
 
     Args:

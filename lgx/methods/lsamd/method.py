@@ -46,7 +46,7 @@ class LSAMD(Method):
     (``MultiTask``), or each has a run of its own, and ``lgx extract`` merges the runs. With one run per data set, the
     device holds only that data set's blocks, as many parameters as the ancestor's layers have.
 
-    [0]: Shi et al., "Learngene Gating Across Multiple Datasets for Building Variable-Sized Models", 2026,
+    [0]: Shi et al., "Learngene Search Across Multiple Datasets for Building Variable-Sized Models", 2026,
     https://arxiv.org/abs/2605.08209
 
     Args:
