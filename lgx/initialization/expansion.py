@@ -45,23 +45,27 @@ def cyclic(num_stages: int, depth: int, order: Order = "front_mid_last") -> list
     return [stage for stage, count in enumerate(counts) for _ in range(count)]
 
 
-def random_assigned(num_stages: int, depth: int, seed: int = 0) -> list[int]:
+def random_assigned(num_stages: int, depth: int, seed: int = 0, keeps_order: bool = False) -> list[int]:
     """Random-assigned initialization (SWS, Sec. 3.3): a random learngene layer for each layer.
+
+    The paper does not say whether the order of the stages is kept.
 
     Args:
         num_stages: Number of learngene layers, M.
         depth: Layers of the descendant.
         seed: Seed of the draw.
+        keeps_order: Whether the drawn layers are put into the order of the stages.
 
     Returns:
-        Source index of each layer, uniform and independent, length ``depth``.
+        Source index of each layer, uniform and independent but for the order, length ``depth``.
 
     Raises:
         UserError: If ``depth`` is below ``num_stages``.
     """
     check_depth(num_stages, depth)
     rng = random.Random(seed)
-    return [rng.randrange(num_stages) for _ in range(depth)]
+    drawn = [rng.randrange(num_stages) for _ in range(depth)]
+    return sorted(drawn) if keeps_order else drawn
 
 
 def first_of_stages(stages: tuple[int, ...]) -> list[int]:

@@ -54,6 +54,7 @@ def test_random_assignment_is_reproducible_and_in_range(size, seed):
     assert layers == random_assigned(stages, depth, seed)
     assert len(layers) == depth
     assert set(layers) <= set(range(stages))
+    assert random_assigned(stages, depth, seed, keeps_order=True) == sorted(layers)
 
 
 @given(st.integers(1, 2000), st.integers(1, 2000))

@@ -8,8 +8,8 @@ from lgx.results.looks import method_order, styles
 
 ORDER = [
     "random", "trained", "pretrained", "pretrain_finetune", "ancestor", "vanilla_lg", "weight_selection", "tleg",
-    "mini_deit", "simple_lg", "sws_random_assigned", "sws_order2", "sws", "lsamd", "ghn3", "ghn3_task", "logah",
-    "tal_st", "tal_no_task", "tal_no_ancestor", "tal", "tal_plus",
+    "mini_deit", "simple_lg", "sws_random_assigned", "sws_random_in_order", "sws_order2", "sws", "lsamd", "ghn3",
+    "ghn3_task", "logah", "tal_st", "tal_no_task", "tal_no_ancestor", "tal", "tal_plus",
 ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ SPEC = MethodSpec(
     "often as needed.",
     looks=(
         Look("sws_random_assigned", "SWS, random-assigned", BLUE, ":"),
+        Look("sws_random_in_order", "SWS, random-assigned in stage order", BLUE, "-."),
         Look("sws_order2", "SWS, order 2", BLUE, "--"),
         Look("sws_from_middle", "SWS, start: middle layers", ""),
         Look("sws_from_mean", "SWS, start: mean of layers", ""),

@@ -21,15 +21,17 @@ class StagewiseExpansion(LayerExpansion):
 
     Args:
         source: Learngene file.
-        strategy: ``cyclic``, or ``random_assigned`` (Table 4, RI).
+        strategy: ``cyclic``, or one of two readings of the paper's random-assigned initialization (Table 4, RI):
+            ``random_assigned`` draws a layer for each layer, ``random_in_order`` puts the draws into stage order. The
+            numbers of Table 4 rise with depth, as those of the second do.
         order: Stage that grows first under ``cyclic``: order1 or order2 of Table 4.
-        seed: Seed of ``random_assigned``.
+        seed: Seed of the random strategies.
     """
 
     def __init__(
         self,
         source: str,
-        strategy: Literal["cyclic", "random_assigned"] = "cyclic",
+        strategy: Literal["cyclic", "random_assigned", "random_in_order"] = "cyclic",
         order: Order = "front_mid_last",
         seed: int = 0,
     ) -> None:
@@ -39,16 +41,16 @@ class StagewiseExpansion(LayerExpansion):
     @property
     def method(self) -> str:
         """The learngene's method, and the strategy where it is not the default: ``sws``, ``sws_order2``."""
-        if self.strategy == "random_assigned":
-            return f"{self.loaded.method}_random_assigned"
+        if self.strategy != "cyclic":
+            return f"{self.loaded.method}_{self.strategy}"
         return f"{self.loaded.method}_order2" if self.order == "front_last_mid" else self.loaded.method
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The learngene's layers, expanded to the descendant's depth."""
         tensors = self.tensors_for(architecture)
         stages, depth = self.loaded.num_layers, architecture.depth
-        if self.strategy == "random_assigned":
-            layers = random_assigned(stages, depth, self.seed)
+        if self.strategy != "cyclic":
+            layers = random_assigned(stages, depth, self.seed, keeps_order=self.strategy == "random_in_order")
         else:
             layers = cyclic(stages, depth, self.order)
         return take_layers(tensors, layers)

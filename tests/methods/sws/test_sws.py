@@ -21,7 +21,8 @@ def test_stagewise_expansion_copies_each_stage_in_order(sws_file):
 def test_method_names_contain_the_strategy(sws_file):
     assert StagewiseExpansion(sws_file).method == "sws"
     assert StagewiseExpansion(sws_file, order="front_last_mid").method == "sws_order2"
-    assert StagewiseExpansion(sws_file, strategy="random_assigned").method == "sws_random_assigned"
+    for strategy in ("random_assigned", "random_in_order"):
+        assert StagewiseExpansion(sws_file, strategy=strategy).method == f"sws_{strategy}"
 
 
 def test_sws_trains_one_layer_per_stage_and_never_its_teacher(sws, ancestor):
