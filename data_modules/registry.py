@@ -34,9 +34,12 @@ from data_modules.sets.imagenet import ImageNet as ImageNet
 from data_modules.sets.imdb import IMDB as IMDB
 from data_modules.sets.imdb import IMDBSubset as IMDBSubset
 from data_modules.sets.inaturalist import INaturalist2019 as INaturalist2019
+from data_modules.sets.mnli import MNLI as MNLI
 from data_modules.sets.mrpc import MRPC as MRPC
 from data_modules.sets.omniglot import Omniglot as Omniglot
 from data_modules.sets.oxford_iiit_pet import OxfordIIITPet as OxfordIIITPet
+from data_modules.sets.qnli import QNLI as QNLI
+from data_modules.sets.qqp import QQP as QQP
 from data_modules.sets.rte import RTE as RTE
 from data_modules.sets.sst2 import SST2 as SST2
 from data_modules.sets.stanford_cars import StanfordCars as StanfordCars
@@ -44,6 +47,7 @@ from data_modules.sets.svhn import SVHN as SVHN
 from data_modules.sets.tiny_imagenet import TinyImageNet as TinyImageNet
 from data_modules.sets.voc12 import VOC12 as VOC12
 from data_modules.sets.voc12 import VOC12Aug as VOC12Aug
+from data_modules.sets.wnli import WNLI as WNLI
 from data_modules.suites import Suite as Suite
 from data_modules.text_set import TextSet as TextSet
 

@@ -8,6 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from lightning.pytorch.utilities.rank_zero import rank_zero_info
+
 from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.host.extras import extra
@@ -18,7 +20,7 @@ LONGEST_LINE = 2**20
 """Largest length of a line in bytes. The longest review has 14 thousand; this would take minutes to tokenize."""
 
 MOST_LINES = 2_000_000
-"""Most lines of a file: the sets of this package have at most 70 thousand; each takes some 500 bytes in memory."""
+"""Most lines of a file: the sets of this package have at most 400 thousand; each takes some 500 bytes in memory."""
 
 _HALF = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair. JSON can contain it alone, but tokenizers refuse it."""
@@ -46,7 +48,12 @@ class Row(NamedTuple):
 
 
 def read_table(
-    path: Path, texts: Sequence[str], label: str, labels: Mapping[str, int], header: Sequence[str] | None = None
+    path: Path,
+    texts: Sequence[str],
+    label: str,
+    labels: Mapping[str, int],
+    header: Sequence[str] | None = None,
+    skips_broken: bool = False,
 ) -> list[Row]:
     """Read a file of tab-separated columns; quotation marks are text.
 
@@ -56,6 +63,7 @@ def read_table(
         label: Name of the column with labels.
         labels: Value of that column -> class index.
         header: Names of all columns of a file without a header line; None reads them from its first line.
+        skips_broken: Whether lines with another number of columns are left out; their number is printed.
 
     Raises:
         UserError: If the file cannot be read, lacks a column, or has a malformed row; the sentence names file and line.
@@ -68,9 +76,12 @@ def read_table(
             if column not in header:
                 raise UserError(f"{path}, line 1: no column {column!r} among {', '.join(header)[:200] or 'none'}")
     at_texts, at_label = [header.index(column) for column in texts], header.index(label)
-    rows = []
+    rows, broken = [], 0
     for number, line in enumerate(lines, first):
         fields = line.split("\t")
+        if len(fields) != len(header) and skips_broken:
+            broken += 1
+            continue
         if len(fields) != len(header):
             raise UserError(
                 f"{path}, line {number}: {len(fields)} columns, expected {len(header)} ({', '.join(header)[:200]}), "
@@ -81,6 +92,8 @@ def read_table(
                 f"{path}, line {number}: label {shortened(fields[at_label])}, expected {' or '.join(labels)}"
             )
         rows.append(_row([fields[k] for k in at_texts], labels[fields[at_label]], str(path), number))
+    if broken:
+        rank_zero_info(f"{path}: {broken:,} of {len(lines):,} lines are no whole rows, and were left out")
     return rows
 
 

@@ -27,6 +27,7 @@ class TextSet(TextDataModule):
         label: Column with labels.
         header: All columns, for files without a header line.
         labels: Value of the label column -> class index.
+        has_broken_rows: Whether the files have lines that are no whole rows, which are left out.
         hub: Name and configuration on the Hugging Face hub, and the name of each split there. If ``val`` is missing,
             it is held out of train.
         hub_columns: Columns with texts on the hub, if their names differ; the column ``label`` has class indices.
@@ -36,6 +37,7 @@ class TextSet(TextDataModule):
     label: ClassVar[str] = "label"
     header: ClassVar[tuple[str, ...]] = ()
     labels: ClassVar[dict[str, int]] = {"0": 0, "1": 1}
+    has_broken_rows: ClassVar[bool] = False
     hub: ClassVar[tuple[str, str | None, dict[Split, str]]]
     hub_columns: ClassVar[tuple[str, ...]] = ()
 
@@ -80,4 +82,4 @@ class TextSet(TextDataModule):
             fields = read_lines(path, 1)[0].split("\t")
             is_row = len(fields) == len(self.header) and fields[self.header.index(self.label)] in self.labels
             header = self.header if is_row else None
-        return read_table(path, self.columns, self.label, self.labels, header)
+        return read_table(path, self.columns, self.label, self.labels, header, self.has_broken_rows)

@@ -29,6 +29,10 @@ import_transformers()
         ("cola", (18, 2, 6)),
         ("mrpc", (18, 2, 6)),
         ("rte", (18, 2, 5)),
+        ("mnli", (27, 3, 6)),
+        ("qnli", (18, 2, 6)),
+        ("qqp", (18, 2, 6)),
+        ("wnli", (18, 2, 6)),
         ("sst2", (18, 2, 6)),
         ("imdb", (18, 2, 6)),
         ("imdb_subset", (20, 4, 6)),
@@ -37,8 +41,12 @@ import_transformers()
 def test_every_set_is_read_in_its_official_format(text_root, vocabulary, name, sizes):
     module = opened(name, text_root, vocabulary)
     assert tuple(len(module.examples(split)) for split in ("train", "val", "test")) == sizes
-    assert (module.task.kind, module.task.num_classes, module.task.num_train) == ("text", 2, sizes[0])
-    assert module.task.metric == {"cola": "mcc", "mrpc": "f1"}.get(name, "acc")
+    assert (module.task.kind, module.task.num_classes, module.task.num_train) == (
+        "text",
+        3 if name == "mnli" else 2,
+        sizes[0],
+    )
+    assert module.task.metric == {"cola": "mcc", "mrpc": "f1", "qqp": "f1"}.get(name, "acc")
     batch = next(iter(module.train_dataloader()))
     assert (batch.task, batch.inputs.dtype, batch.targets.shape) == (name, torch.int64, (4,))
 
@@ -72,6 +80,13 @@ def test_labels_and_texts_stay_together(text_root, vocabulary):
 def test_pairs_are_joined_by_a_line_break_and_quotation_marks_are_text(text_root, vocabulary):
     texts = decoded(opened("mrpc", text_root, vocabulary).examples("test"), vocabulary)
     assert texts[0] == '"the sentence 0\nthe other'
+
+
+def test_rows_that_a_line_break_cut_are_left_out_and_counted(text_root, vocabulary, caplog):
+    with caplog.at_level("INFO"):
+        texts = decoded(opened("qqp", text_root, vocabulary).examples("train"), vocabulary)
+    assert "2 of 22 lines" in caplog.text
+    assert all(text.startswith('"""the') for text in texts)
 
 
 def test_validation_is_held_out_of_train_and_never_of_test(text_root, vocabulary):
