@@ -45,10 +45,15 @@ class JudgedClaim:
         lead += " †" if verdict.undated and verdict.measured else ""
         return self.table, claim, paper, lead, seeds, cells, self._answer()
 
+    @property
+    def evidence(self) -> tuple[object, ...]:
+        """What two claims of different tables share if they rest on the same rows."""
+        return str(self.verdict.claim), self.verdict.measured or self.table, self.verdict.cells, self.metric, self.split
+
     def _answer(self) -> str:
         verdict = self.verdict
         answer: str = verdict.answer
-        if answer not in ("confounded", "open", "not measured"):
+        if answer not in ("computed", "confounded", "open", "not measured"):
             answer = f"**{answer}**"
         if verdict.seeds_needed is not None:
             answer += f", {verdict.seeds_needed} seeds would decide"
@@ -87,12 +92,23 @@ def _verdicts(recipe: Recipe, scale: str) -> list[Verdict]:
 
 
 def claims_as_markdown(claims: Iterable[JudgedClaim]) -> str:
-    """A Markdown table of claims, and a line that counts the verdicts."""
+    """A Markdown table of claims, and a line that counts the verdicts; claims on the same rows count once."""
     listed = list(claims)
     rules = ["---" if heading in ("table", "claim", "verdict") else "---:" for heading in JudgedClaim.headings]
-    lines = [piped([JudgedClaim.headings, rules, *(claim.cells() for claim in listed)])]
-    counts = Counter(claim.verdict.answer for claim in listed if not claim.is_control)
-    words = {"holds": "hold", "does not hold": "do not hold"}
+    first: dict[tuple[object, ...], str] = {}
+    cells = []
+    for claim in listed:
+        *others, answer = claim.cells()
+        is_again = first.setdefault(claim.evidence, claim.table) != claim.table
+        cells.append((*others, f"as {first[claim.evidence]}" if is_again else answer))
+    lines = [piped([JudgedClaim.headings, rules, *cells])]
+    own = [claim for claim in listed if first[claim.evidence] == claim.table and not claim.is_control]
+    counts = Counter(claim.verdict.answer for claim in own)
+    words = {
+        "holds": "hold",
+        "holds, smaller than in the paper": "hold, but with less than the paper's lead",
+        "does not hold": "do not hold",
+    }
     numbers = ", ".join(f"{counts[answer]} {words.get(answer, f'are {answer}')}" for answer in get_args(Answer))
     if any(claim.verdict.undated for claim in listed):
         lines += ["", "† Some of the values name no commit: they were measured before rows recorded it."]

@@ -118,10 +118,13 @@ def claim_section(verdicts: Sequence[Verdict]) -> Section:
         "Lead of the first method over the second, mean over all tasks, architectures and epochs that both have (own "
         "epochs: each after its last; own networks: each in the mean over its own architectures): in the paper's "
         "table, and as measured, paired by seed, with half of a 95 % interval. A claim holds, or does not hold, where "
-        "the interval excludes 0. It is smaller than in the paper where the interval includes 0 and ends below the "
-        "paper's lead. Otherwise it is open, which is always the case with one seed."
+        "the interval excludes 0; it holds, smaller than in the paper, where the whole interval lies below the "
+        "paper's lead. It is smaller than in the paper where the interval includes 0 and ends below the paper's lead. "
+        "Otherwise it is open, which is always the case with one seed."
     )
-    factors = "Stored: how many times fewer parameters the first method stores to start all descendants. It is a count."
+    factors = (
+        "Stored: how many times fewer parameters the first method stores to start all descendants. It is computed."
+    )
     columns = ("paper", "measured", "seeds", "cells", "verdict")
     rows = tuple((str(verdict.claim), _cells(verdict)) for verdict in verdicts)
     notes = [f"{verdict.claim}: {verdict.differs}." for verdict in verdicts if verdict.differs]
@@ -138,4 +141,4 @@ def claim_section(verdicts: Sequence[Verdict]) -> Section:
 
 def _cells(verdict: Verdict) -> tuple[Cell, ...]:
     *numbers, answer = verdict.line()
-    return *map(Cell, numbers), Cell(answer, best=answer == "holds")
+    return *map(Cell, numbers), Cell(answer, best=answer.startswith("holds"))

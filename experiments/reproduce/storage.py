@@ -38,7 +38,7 @@ def judge_storage(
         merged: All rows, with the folders of their runs; None leaves the folders out.
 
     Returns:
-        The verdict: ``holds`` where the better method stores fewer parameters. The factor depends on the number of
+        The verdict: ``computed`` where the better method stores fewer parameters. The factor depends on the number of
         descendants, which ``differs`` states.
     """
     given, methods = stored or {}, (claim.better, claim.worse)
@@ -51,7 +51,7 @@ def judge_storage(
     one, other = (counts.get(method) for method in methods)
     if not names or not one or other is None:
         return Verdict(claim, printed, None, 0, "not measured")
-    answer: Answer = "holds" if one < other else "does not hold"
+    answer: Answer = "computed" if one < other else "does not hold"
     words = " against ".join(f"{count / 1e6:.2f} M" for count in (other, one))
     differs = f"{words} parameters to start {len(names)} network{'s' * (len(names) != 1)}"
     return Verdict(claim, printed, None, 0, answer, differs, factor=other / one)

@@ -19,7 +19,10 @@ from lgx.results.tables import state
 _ROUNDING = 1e-4
 """Largest relative difference of two measurements of one network."""
 _MOST_SEEDS = 1000
-Answer = Literal["holds", "does not hold", "smaller than in the paper", "confounded", "open", "not measured"]
+Answer = Literal[
+    "holds", "holds, smaller than in the paper", "does not hold", "smaller than in the paper", "computed", "confounded",
+    "open", "not measured",
+]  # fmt: skip
 _Row = TypeVar("_Row", Row, PaperRow)
 
 
@@ -75,9 +78,10 @@ class Verdict:
             claim about stored parameters, how many times fewer they are. None where the paper has none.
         measured: Measured lead, paired by seed, mean over the cells; None where one of the two was not measured.
         cells: Number of cells in which both were measured.
-        answer: ``holds`` or ``does not hold`` where the 95 % interval excludes 0; ``smaller than in the paper`` where
-            it includes 0, and ends below the paper's lead; else ``open``. ``confounded`` where the two sides differ in
-            more than the method.
+        answer: ``holds`` or ``does not hold`` where the 95 % interval excludes 0; ``holds, smaller than in the paper``
+            where the whole interval lies between 0 and the paper's lead; ``smaller than in the paper`` where it
+            includes 0, and ends below the paper's lead; else ``open``. ``confounded`` where the two sides differ in
+            more than the method. ``computed`` where arithmetic agrees with the claim.
         differs: What the two sides do not share, in words: ``tal: 100 epochs, random: 200``; empty where all is equal.
         undated: Whether some of the values name no commit, so that their code is unknown.
         factor: How many times fewer parameters the better method stores; None where the claim is not about them, or
@@ -176,11 +180,12 @@ def seeds_needed(summary: Summary) -> int | None:
 def _answer(difference: Difference, printed: float | None) -> Answer:
     """What a measured lead says about a claim, given the lead that the paper printed."""
     mean, half_width = difference.summary.mean, difference.summary.half_width
+    is_smaller = half_width is not None and printed is not None and mean + half_width < printed
+    if difference.claimable and mean < 0:
+        return "does not hold"
     if difference.claimable:
-        return "holds" if mean > 0 else "does not hold"
-    if half_width is not None and printed is not None and mean + half_width < printed:
-        return "smaller than in the paper"
-    return "open"
+        return "holds, smaller than in the paper" if is_smaller else "holds"
+    return "smaller than in the paper" if is_smaller else "open"
 
 
 def _of_side(rows: Iterable[_Row], side: Side) -> list[_Row]:

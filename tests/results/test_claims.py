@@ -95,7 +95,7 @@ def test_a_method_that_stores_one_source_for_all_descendants_stores_fewer_parame
     names = [f"Des-B-{depth}" for depth in range(6, 16)]
     measured = starts("sws", "pretrained", names=names)
     verdict = judge_storage(STORED, measured, {"sws": "Aux-B", "pretrained": "each"}, load_table("sws/table2"))
-    assert verdict.answer == "holds"
+    assert verdict.answer == "computed"
     assert verdict.paper == pytest.approx(759.3 / 37.0)
     assert verdict.factor == pytest.approx(20.5, abs=0.05)
     assert verdict.differs == "759.36 M against 36.95 M parameters to start 10 networks"
@@ -126,11 +126,11 @@ def test_the_committed_verdict_counts_the_parameters_of_the_learngene():
 
 
 def test_a_factor_is_not_shown_as_points():
-    verdict = Verdict(STORED, 20.52, None, 0, "holds", "3 networks", factor=4.14)
+    verdict = Verdict(STORED, 20.52, None, 0, "computed", "3 networks", factor=4.14)
     line = JudgedClaim("sws/table2", "acc", verdict).cells()
-    assert line == ("sws/table2", str(STORED), "20.5x", "4.1x", "–", "–", "**holds** (3 networks)")
+    assert line == ("sws/table2", str(STORED), "20.5x", "4.1x", "–", "–", "computed (3 networks)")
     ((_, cells),) = claim_section([verdict]).tables[0].rows
-    assert [cell.text for cell in cells] == ["20.52x", "4.14x", "–", "–", "holds"]
+    assert [cell.text for cell in cells] == ["20.52x", "4.14x", "–", "–", "computed"]
     assert "how many times fewer parameters" in " ".join(claim_section([verdict]).text)
     points = claim_section([replace(verdict, claim=Claim("a", "b"), factor=None)])
     assert "how many times fewer" not in " ".join(points.text)

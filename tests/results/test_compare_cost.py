@@ -114,7 +114,7 @@ def test_a_claim_about_storage_is_judged_by_the_folders_of_runs(runs):
     merged = merge(find_results([str(runs)]))
     verdict = judge_storage(claim, merged.rows, {"pretrained": "each"}, merged=merged)
     cost = costs_of(runs)["sws"]
-    assert (verdict.answer, verdict.factor) == ("holds", pytest.approx(cost.each / cost.stored))
+    assert (verdict.answer, verdict.factor) == ("computed", pytest.approx(cost.each / cost.stored))
     assert judge_storage(claim, merged.rows, {"pretrained": "each"}).answer == "not measured"
 
 

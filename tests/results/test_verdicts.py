@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import t as student_t
 
 from experiments.reproduce.claims import Claim
-from experiments.reproduce.judged_claims import JudgedClaim
+from experiments.reproduce.judged_claims import JudgedClaim, claims_as_markdown
 from experiments.reproduce.paper import PaperRow, PaperTable, load_table
 from experiments.reproduce.verdicts import TaskMetrics, judge, seeds_needed
 from lgx.results.statistics import summarize
@@ -45,7 +45,8 @@ def test_a_lead_whose_interval_ends_below_the_papers_is_smaller():
     assert verdict.answer == "smaller than in the paper"
     assert judge(Claim("tal", "logah"), own, paper_lead(50), confounded="steps").answer == "confounded"
     ahead = [*rows("tal", [0.61, 0.70, 0.80]), *rows("logah", [0.51, 0.60, 0.69])]
-    assert judge(Claim("tal", "logah"), ahead, paper_lead(50)).answer == "holds"
+    assert judge(Claim("tal", "logah"), ahead, paper_lead(50)).answer == "holds, smaller than in the paper"
+    assert judge(Claim("tal", "logah"), ahead, paper_lead(5)).answer == "holds"
     assert judge(Claim("tal", "logah"), own[::3], paper_lead(50)).answer == "open"  # one seed has no interval
     assert JudgedClaim("tal/table2", "acc", verdict).cells()[-1] == "**smaller than in the paper**"  # no lead at all
 
@@ -149,3 +150,11 @@ def test_a_reversed_claim_has_the_reversed_verdict(one, other):
 def test_what_a_paper_claims_is_computed_from_its_numbers(table, claim, ahead):
     verdict = judge(Claim.parse(claim), [], load_table(table))
     assert verdict.paper == pytest.approx(ahead, abs=0.005)
+
+
+def test_claims_of_two_tables_that_rest_on_the_same_rows_count_once():
+    verdict = judge(Claim("tal", "logah"), [*rows("tal", [0.61, 0.70, 0.80]), *rows("logah", [0.51, 0.60, 0.69])])
+    listed = [JudgedClaim(table, "acc", verdict) for table in ("tal/table8", "tal/table9")]
+    text = claims_as_markdown([*listed, replace(listed[0], table="tal/table2", metric="loss")])
+    assert "Of 2 claims 2 hold," in text
+    assert "| as tal/table8 |" in text
