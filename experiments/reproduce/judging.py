@@ -62,7 +62,10 @@ def compare_and_judge(files: Sequence[Path], options: Options, judging: Judging)
         found, table = compare_beside(files, options, judging.numbers)
     rows = found.of_split if options.split == "train" else found.rows  # training is all of its epochs
     metrics = TaskMetrics(options.metric, options.task_metrics)
-    verdicts = [judge_claim(claim, rows, judging, metrics, table, found.merged) for claim in judging.claims]
+    verdicts = [
+        _with_labels(judge_claim(claim, rows, judging, metrics, table, found.merged), options.labels)
+        for claim in judging.claims
+    ]
     if not verdicts:
         return found, verdicts
     report = found.report
@@ -99,6 +102,13 @@ def judge_claim(
     if claim.is_stored:
         return judge_storage(claim, rows, judging.stored, table, merged if judging.folders else None)
     return judge(claim, rows, table, metrics, judging.confounded.get(claim, ""))
+
+
+def _with_labels(verdict: Verdict, labels: Mapping[str, str]) -> Verdict:
+    """The verdict, which says under which other label its methods were measured."""
+    names = verdict.claim.better, verdict.claim.worse
+    measured = [f"{name} is {label}" for label, name in labels.items() if name in names]
+    return replace(verdict, differs="; ".join(filter(None, (verdict.differs, *measured))))
 
 
 def tally(verdicts: Sequence[Verdict]) -> str:

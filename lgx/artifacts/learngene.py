@@ -235,6 +235,7 @@ def _described(about: Mapping[str, Any], tensors: dict[str, Tensor], path: str) 
         check_fields(hypernet, {}, f"{place}: hypernet")
     if selection is not None:
         check_fields(selection, _SELECTION, f"{place}: selection", complete=True)
+        check_fields(selection, {"gate": LINE}, f"{place}: selection")
     if (about["content"] == "hypernetwork") != (hypernet is not None):
         raise UserError(f"{place}: content is {about['content']}, which contradicts hypernet; {AGAIN}")
     return Learngene(

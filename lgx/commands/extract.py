@@ -16,7 +16,7 @@ def extract(runs: list[str], *, out: str, threshold: float | None = None, force:
     with one ancestor and different data sets.
 
     Args:
-        runs: Folders of the runs, whose best checkpoints are read, or checkpoints.
+        runs: Folders of the runs, whose last checkpoints are read, or checkpoints.
         out: Learngene file to write, ending in .learngene.safetensors.
         threshold: A layer is taken if more data sets than this use its base block; by default half of them.
         force: Replace what another command or program wrote; what this command reads is never replaced.

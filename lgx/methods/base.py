@@ -74,6 +74,7 @@ class Method(EvaluatedModule):
         evaluates_starts: Whether evaluation measures untrained descendants: epoch 0 in the results.
         follows_normalization: Whether images are normalized as the start of the network was trained to read them, and
             later as its checkpoint was. ``data.mean`` and ``data.std`` give another normalization, with a warning.
+        learngene_of_best: Whether the learngene is that of the best checkpoint, else of the last weights.
         trains: What a run trains.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
         step_losses: The named losses of the last training step; with their graphs until its backward pass has ended.
@@ -88,6 +89,7 @@ class Method(EvaluatedModule):
     plain_network: ClassVar[bool] = False
     evaluates_starts: ClassVar[bool] = False
     follows_normalization: ClassVar[bool] = False
+    learngene_of_best: ClassVar[bool] = True
     trains: ClassVar[Trained] = "learngene"
 
     def __init__(

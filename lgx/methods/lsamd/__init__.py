@@ -8,7 +8,7 @@ SPEC = MethodSpec(
     url="https://arxiv.org/abs/2605.08209",
     summary="Training on several data sets finds the layers of an ancestor that most of them use unchanged; "
     "these are repeated.",
-    looks=(Look("lsamd", "LSAMD", RED),),
+    looks=(Look("lsamd", "LSAMD", RED), Look("lsamd_priced", "LSAMD, priced", RED, "--")),
     module="lgx.methods.lsamd.method:LSAMD",
     initializer="lgx.methods.lsamd.initializer:SelectedExpansion",
     learngene="layers",

@@ -23,14 +23,19 @@ class Gating:
         random_paths: Share of the training in which every layer takes a random block.
     """
 
-    gate: Gate = "chosen"
-    token: Token = "class"
-    price: float = 0.0
-    random_paths: float = 0.0
+    gate: Gate = "compared"
+    token: Token = "mean"
+    price: float = 0.03
+    random_paths: float = 0.5
 
     def __post_init__(self) -> None:
         check_option("price", self.price, self.price >= 0, "at least 0")
         check_option("random_paths", self.random_paths, 0 <= self.random_paths < 1, "a share in [0, 1)")
+
+    @property
+    def suffix(self) -> str:
+        """What results add to ``lsamd``: nothing for the gate that compares nothing, ``_priced`` with a price."""
+        return "_priced" if self.price else "" if self.gate == "chosen" else f"_{self.gate}"
 
     def random_path(self, step: int, steps: int, depth: int, seed: int) -> list[bool] | None:
         """The block of each layer in one step, True for the base block; None where the adapters choose.

@@ -103,9 +103,10 @@ class SelectedExpansion(LayerExpansion):
 
     @property
     def method(self) -> str:
-        """``lsamd`` and the options that differ from the defaults: ``lsamd_first``, ``lsamd_last_cyclic``."""
+        """``lsamd``, the selection's gate, and the options that differ from the defaults: ``lsamd_priced_first``."""
+        gate = str((self.loaded.selection or {}).get("gate", ""))
         priority = "" if self.priority == "last_middle_first" else f"_{self.priority}"
-        return self.loaded.method + priority + ("_cyclic" if self.repeat == "cyclic" else "")
+        return self.loaded.method + gate + priority + ("_cyclic" if self.repeat == "cyclic" else "")
 
     @cached_property
     def layers(self) -> list[int]:

@@ -46,6 +46,13 @@ class LSAMD(Method):
     (``MultiTask``), or each has a run of its own, and ``lgx extract`` merges the runs. With one run per data set, the
     device holds only that data set's blocks, as many parameters as the ancestor's layers have.
 
+    The paper leaves open how the adapters learn, which token they read, and why a frozen block should ever win. With
+    nothing added, an adapter is trained on the block that it chose and compares nothing: two such selections agree, but
+    also where they learned nothing. That selection is ``gate=chosen``, ``token=class``, ``price=0``,
+    ``random_paths=0``; its rows are named ``lsamd``. The defaults are ours, and search: the adapters compare both
+    blocks, which random paths have trained beside each other, and own blocks have a price. Their rows are named
+    ``lsamd_priced``.
+
     [0]: Shi et al., "Learngene Search Across Multiple Datasets for Building Variable-Sized Models", 2026,
     https://arxiv.org/abs/2605.08209
 
@@ -54,19 +61,20 @@ class LSAMD(Method):
         routing: ``batch`` (the paper's choice) or ``image`` (its Table 3).
         threshold: τ: more than this many data sets use a layer of the learngene; by default half of them.
         learning_rates: Learning rate of some data sets by name, instead of the optimizer's (the paper's Table 5).
-        gate: How the adapters learn, see ``SuperAncestor``; the paper does not say. ``chosen`` compares nothing,
-            ``compared`` and ``soft`` compare the two blocks of a layer.
+        gate: How the adapters learn, see ``SuperAncestor``. ``chosen`` compares nothing, ``compared`` and ``soft``
+            compare the two blocks of a layer.
         token: What the adapters read: the ``class`` token, or the ``mean`` of all tokens.
-        price: λ of ``loss + λ Σ_i P(h_i^D)``, ours. What is trained is hardly ever worse than what is frozen: without a
+        price: λ of ``loss + λ Σ_i P(h_i^D)``. What is trained is hardly ever worse than what is frozen: without a
             price, a gate that compares chooses the own block in every layer.
         random_paths: Share of the training, from its start, in which each layer takes a random block, as in single-path
-            one-shot search (Guo et al., 2020), so that the own blocks learn beside base blocks too; ours.
+            one-shot search (Guo et al., 2020), so that the own blocks learn beside base blocks too.
         measure_swaps: Whether each validation also measures how much each data set needs its own block in each layer:
             the rise of the loss without it. Costs as many further validations as there are layers.
         kwargs: Arguments of every method. ``arch`` is the ancestor's architecture.
     """
 
     spec = SPEC
+    learngene_of_best = False  # paths count at the end of training; before it, they may be those of random paths
     other_values = ("base_blocks",)
 
     def __init__(
@@ -75,10 +83,10 @@ class LSAMD(Method):
         routing: Routing = "batch",
         threshold: float | None = None,
         learning_rates: dict[str, float] | None = None,
-        gate: Gate = "chosen",
-        token: Token = "class",
-        price: float = 0.0,
-        random_paths: float = 0.0,
+        gate: Gate = "compared",
+        token: Token = "mean",
+        price: float = 0.03,
+        random_paths: float = 0.5,
         measure_swaps: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -97,8 +105,8 @@ class LSAMD(Method):
 
     @property
     def method(self) -> str:
-        """``lsamd``; ``lsamd_image`` with that routing."""
-        return self.spec.name if self.routing == "batch" else f"{self.spec.name}_image"
+        """``lsamd`` with the gate's suffix, and ``_image`` with that routing: ``lsamd_priced_image``."""
+        return self.spec.name + self.gating.suffix + ("" if self.routing == "batch" else "_image")
 
     @property
     def super_ancestor(self) -> SuperAncestor:
@@ -269,6 +277,7 @@ class LSAMD(Method):
             **super().describe(),
             "ancestor": recorded_name(self.ancestor),
             "routing": self.routing,
+            "gate": self.gating.suffix,
             "tasks": {name: task.to_dict() for name, task in self.tasks.items()},
             "inputs": {"mean": list(self.base_mean), "std": list(self.base_std)},
         }

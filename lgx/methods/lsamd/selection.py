@@ -38,11 +38,13 @@ class Selection:
         base_share: For every data set and layer, the share of the validation examples that prefer the base block.
         routing: ``batch`` or ``image``.
         swap_rise: For the data sets where it was measured, how much the loss rises in each layer without the own block.
+        gate: What the gate adds to the method's name, e.g. ``_priced``.
     """
 
     base_share: Mapping[str, Sequence[float]]
     routing: str
     swap_rise: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    gate: str = ""
 
     def __post_init__(self) -> None:
         if not self.base_share or len({len(shares) for shares in self.base_share.values()}) != 1:
@@ -90,13 +92,16 @@ class Selection:
         """Both selections as one.
 
         Raises:
-            UserError: If a data set is in both, or they routed in different ways.
+            UserError: If a data set is in both, or they routed in different ways or with different gates.
         """
         if twice := self.base_share.keys() & other.base_share.keys():
             raise UserError(f"selection: data set {', '.join(sorted(twice))} is in two runs; give one run of it")
         if self.routing != other.routing:
             raise UserError(f"selection: one run routed by {self.routing}, another by {other.routing}; do not mix them")
-        return Selection({**self.base_share, **other.base_share}, self.routing, {**self.swap_rise, **other.swap_rise})
+        if self.gate != other.gate:
+            raise UserError(f"selection: one run is of lsamd{self.gate}, another of lsamd{other.gate}; do not mix them")
+        rise = {**self.swap_rise, **other.swap_rise}
+        return Selection({**self.base_share, **other.base_share}, self.routing, rise, self.gate)
 
     def to_dict(self, threshold: float | None = None) -> dict[str, Any]:
         """Plain types, with what the threshold selects."""
@@ -107,6 +112,7 @@ class Selection:
             "paths": self.paths,
             "base_share": {task: list(shares) for task, shares in self.base_share.items()},
             "routing": self.routing,
+            **({"gate": self.gate} if self.gate else {}),
             **({"swap_rise": {task: list(rise) for task, rise in self.swap_rise.items()}} if self.swap_rise else {}),
         }
 
@@ -134,15 +140,14 @@ class SelectionRun:
         """Read a run of LSAMD.
 
         Args:
-            path: The run's folder, whose best checkpoint is read, or a checkpoint.
+            path: The run's folder, whose last checkpoint is read, or a checkpoint.
 
         Raises:
             UserError: If there is none, or it is of another method.
         """
         file = Path(path)
         if file.is_dir():
-            found = [file / "checkpoints" / f"{kind}.ckpt" for kind in ("best", "last")]
-            file = next((checkpoint for checkpoint in found if checkpoint.is_file()), found[0])
+            file = file / "checkpoints/last.ckpt"
         checkpoint = load_checkpoint(file)
         about, state = checkpoint.get("lgx"), checkpoint.get("state_dict")
         if not isinstance(about, dict) or not isinstance(state, dict) or "routing" not in about:
@@ -150,6 +155,7 @@ class SelectionRun:
             raise UserError(f"{file}: a checkpoint of {method}, not of LSAMD")
         prefix, place = "network.", f"{file}: its description is damaged"
         check_fields(about, _DESCRIPTION, place, complete=True)
+        check_fields(about, {"gate": LINE}, place)
         check_fields(about.get("inputs", {}), TASK, f"{place}: inputs")
         for name, task in about["tasks"].items():
             check_fields(task, TASK, f"{place}: task {name!r}")
@@ -182,7 +188,9 @@ class SelectionRun:
         names = [f"branches.{i}.swap_rise" for i in range(len(self.about["tasks"]))]
         known = all(name in self.state and bool(self.state[name].isfinite().all()) for name in names)
         rise = self._measured("swap_rise") if known else {}
-        return Selection(self._measured("base_share"), str(self.about["routing"]), rise)
+        return Selection(
+            self._measured("base_share"), str(self.about["routing"]), rise, str(self.about.get("gate", ""))
+        )
 
     @property
     def base(self) -> dict[str, Tensor]:

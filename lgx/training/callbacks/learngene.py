@@ -12,7 +12,7 @@ from lgx.training.run_folder import best_checkpoint, run_folder
 
 
 class SaveLearngene(Callback):
-    """Save ``best.learngene.safetensors`` in the run's folder, from the best checkpoint or else the last weights.
+    """Save ``best.learngene.safetensors`` in the run's folder: of the best checkpoint, if the method wants it.
 
     Attributes:
         best_progress: Epochs and steps of training of the best checkpoint; None where there is none.
@@ -21,7 +21,7 @@ class SaveLearngene(Callback):
     best_progress: tuple[int, int] | None = None
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Save the learngene of the best checkpoint, or of the present network without one."""
+        """Save the learngene of the best checkpoint, or of the last weights."""
         folder = run_folder(trainer)
         if not trainer.is_global_zero or folder is None or not isinstance(pl_module, Method):
             return
@@ -29,9 +29,9 @@ class SaveLearngene(Callback):
         best = best_checkpoint(trainer)
         if best is not None and Path(best.best_model_path).is_file():
             checkpoint = load_checkpoint(best.best_model_path)
-            state = checkpoint["state_dict"]
             self.best_progress = checkpoint["lgx"]["epochs"], checkpoint["global_step"]
-            if best.best_model_score is not None:
+            state = checkpoint["state_dict"] if pl_module.learngene_of_best else state
+            if best.best_model_score is not None and pl_module.learngene_of_best:
                 metrics = {str(best.monitor): float(best.best_model_score)}
         prefix = "network."
         learngene = pl_module.learngene(

@@ -1,5 +1,8 @@
 """The selections of LSAMD: gates, price, random paths, swaps, and whether two of them agree beyond chance."""
 
+import dataclasses
+import shutil
+
 import pytest
 import torch
 from hypothesis import given
@@ -9,6 +12,7 @@ from torch import nn
 
 from experiments.analyze.paths import against_chance, agreement, load_runs, ranked_layers
 from lgx.architectures import parse_architecture
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -154,7 +158,7 @@ def ancestor(tmp_path_factory):
 def run(ancestor, runs, name, *more):
     return lgx(
         "fit", "--model", "LSAMD", f"--model.ancestor={ancestor}", f"--model.arch={ARCH}", "--model.threshold=0",
-        "--model.optimizer=torch.optim.AdamW", "--model.optimizer.lr=1e-2", "--model.token=mean",
+        "--model.optimizer=torch.optim.AdamW", "--model.optimizer.lr=1e-2",
         "--data=MultiTask", "--data.tasks=[pocket_digits,pocket_persons]", "--data.img_size=32",
         "--data.batch_size=16", f"--data.root={ancestor.parent / 'data'}", "--data.limit_train=96",
         "--data.limit_eval=40", f"--runs_dir={runs}", "--experiment=t", f"--name={name}", "--trainer.max_epochs=2",
@@ -167,9 +171,9 @@ def selections(ancestor, tmp_path_factory):
     """Folders of three selections: at a high price, at none, and after random paths."""
     runs = tmp_path_factory.mktemp("selections") / "runs"
     options = {
-        "dear": ("--model.gate=compared", "--model.price=100"),
-        "free": ("--model.gate=compared", "--model.measure_swaps=true"),
-        "drawn": ("--model.gate=soft", "--model.price=0.01", "--model.random_paths=0.5", "--model.measure_swaps=true"),
+        "dear": ("--model.price=100", "--model.random_paths=0"),
+        "free": ("--model.price=0", "--model.random_paths=0", "--model.measure_swaps=true"),
+        "drawn": ("--model.gate=soft", "--model.price=0.01", "--model.measure_swaps=true"),
     }
     for name, given_options in options.items():
         result = run(ancestor, runs, name, *given_options)
@@ -180,6 +184,32 @@ def selections(ancestor, tmp_path_factory):
 def test_a_high_price_leaves_no_own_block(selections):
     paths = SelectionRun.load(selections / "dear/seed0").selection.paths
     assert all(all(path) for path in paths.values())
+
+
+@pytest.mark.parametrize(("name", "label"), [("dear", "lsamd_priced"), ("free", "lsamd_compared")])
+def test_rows_and_the_selection_name_the_gate(selections, name, label):
+    rows = (selections / name / "seed0/results.csv").read_text().splitlines()[1:]
+    assert rows
+    assert all(row.startswith(f"{label},") for row in rows)
+    assert f"lsamd{SelectionRun.load(selections / name / 'seed0').selection.gate}" == label
+
+
+def test_selections_with_different_gates_are_not_merged(selections):
+    dear, free = (SelectionRun.load(selections / f"{name}/seed0").selection for name in ("dear", "free"))
+    other = {f"other_{task}": share for task, share in free.base_share.items()}
+    with pytest.raises(UserError, match="of lsamd_priced, another of lsamd_compared"):
+        dear.merged(dataclasses.replace(free, base_share=other))
+
+
+def test_a_selection_is_that_of_the_end_of_training_whatever_epoch_was_best(selections, tmp_path):
+    """Before the end, paths may be random: then no adapter prefers a block, and all of them count as shared."""
+    folder = shutil.copytree(selections / "drawn/seed0", tmp_path / "run")
+    best, last = (load_checkpoint(folder / f"checkpoints/{name}.ckpt") for name in ("best", "last"))
+    best["state_dict"] |= {name: torch.ones(3) for name in best["state_dict"] if name.endswith("base_share")}
+    torch.save(best, folder / "checkpoints/best.ckpt")
+    expected = last["state_dict"]["network.branches.0.base_share"].tolist()
+    assert expected != [1, 1, 1]
+    assert SelectionRun.load(folder).selection.base_share["pocket_digits"] == expected
 
 
 def test_swaps_are_those_of_the_stored_weights(selections, ancestor):

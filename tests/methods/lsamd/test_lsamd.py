@@ -158,10 +158,12 @@ def test_selections_of_different_data_sets_merge_and_others_are_refused():
 
 @pytest.fixture(scope="module")
 def selection_run(ancestor, tmp_path_factory):
-    """A selection run over three pocket tasks."""
+    """A selection run over three pocket tasks that has nothing which the paper's text lacks."""
     runs = tmp_path_factory.mktemp("lsamd") / "runs"
     tasks = "[pocket_digits,pocket_textures,pocket_persons]"
-    main(arguments(ancestor, runs, tasks, "--model.threshold=0", "--model.learning_rates={pocket_digits: 0.02}"))
+    plain = ("--model.gate=chosen", "--model.token=class", "--model.price=0", "--model.random_paths=0")
+    rates = "--model.learning_rates={pocket_digits: 0.02}"
+    main(arguments(ancestor, runs, tasks, *plain, "--model.threshold=0", rates))
     return runs / "t/selection/seed0"
 
 
@@ -266,6 +268,12 @@ def test_a_descendant_gets_the_expanded_layers(learngene, ancestor, options, lay
         name = "attn.qkv.weight"
         assert torch.equal(state[f"blocks.{target}.{name}"], source[f"blocks.{layer}.{name}"])
     assert torch.equal(state["pos_embed"], source["pos_embed"])
+
+
+def test_a_descendant_says_which_gate_selected_its_layers(learngene, tmp_path):
+    plain, path = Learngene.load(learngene), tmp_path / "priced.learngene.safetensors"
+    dataclasses.replace(plain, selection={**plain.selection, "gate": "_priced"}).save(path)
+    assert SelectedExpansion(str(path), priority="first").method == "lsamd_priced_first"
 
 
 def test_a_learngene_whose_layers_contradict_its_tensors_is_refused(learngene, tmp_path):
