@@ -9,18 +9,27 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import yaml
+
 from experiments.pages.values import Lead, Measured, Refuted, Values
+from experiments.reproduce.costs import costs_as_markdown
 from experiments.reproduce.judged_claims import JudgedClaim, claims_as_markdown, judged_claims
 from experiments.reproduce.recipes import Recipe, load_recipes
 from lgx.core.rows import Row, read_rows
 from lgx.methods.lsamd.selection import Selection
+from lgx.methods.registry import specs
 from lgx.results.arena.arena_file import Arena, load_arena
 from lgx.results.arena.points import read_points
 from lgx.results.arena.sections import sections_of
 from lgx.results.arena.verdicts import against_scratch, best_within, setbacks
-from lgx.results.markdown import to_markdown
+from lgx.results.markdown import piped, to_markdown
 
 RESULTS = Path("experiments/results")
+DEPARTURES = {
+    "method": "The method, by default:",
+    "paper scale": "The configurations of the paper's tables, which need GPUs and were not run:",
+    "measured": "The small experiments that were measured:",
+}
 Cells = Mapping[str, str]
 
 
@@ -87,6 +96,41 @@ class Sources:
         """The table of verdicts, of all claims or of some."""
         listed = [self.claim(*place) for place in chosen] or self.judged()
         return claims_as_markdown(listed).rpartition("\n\n")[0]
+
+    def verdicts_of(self, paper: str) -> str:
+        """The table of verdicts on one paper's claims, and the tables and figures on which there is none.
+
+        Args:
+            paper: ``tal``, ``lsamd`` or ``sws``.
+        """
+        names = [name for name in self.recipes() if name.startswith(f"{paper}/")]
+        table = claims_as_markdown([judged for name in names for judged in self._claims(name)]).rpartition("\n\n")[0]
+        without = [
+            f"{name.partition('/')[2]} ({recipe.title})"
+            for name, recipe in self.recipes().items()
+            if name in names and not recipe.claims and not recipe.controls
+        ]
+        return f"{table}\n\nWithout a claim to judge: {'; '.join(without) or 'none'}."
+
+    def departures(self, paper: str) -> str:
+        """Tables of the departures from a paper: of the method, of its configurations, of what was measured."""
+        path = Path(self._use("experiments/departures.yaml"))
+        tables = yaml.safe_load(path.read_text(encoding="utf-8"))[paper]
+        head = ("what", "the paper", "lgx")
+        return "\n\n".join(
+            f"{DEPARTURES[name]}\n\n{piped([head, ['---'] * 3, *(line[:3] for line in lines)])}"
+            for name, lines in tables.items()
+        )
+
+    def source(self, method: str) -> str:
+        """Authors, title and year of a method's paper, as a link."""
+        spec = specs()[method]
+        return f"[{spec.paper}]({spec.url})"
+
+    def costs(self) -> str:
+        """What the papers say of costs, beside what plans give."""
+        self._use("experiments/costs.yaml")
+        return costs_as_markdown()
 
     def counts(self) -> str:
         """How many claims hold, in words."""

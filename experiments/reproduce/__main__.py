@@ -9,6 +9,7 @@ from typing import Literal
 
 from experiments.analyze.__main__ import PROGRAM as ANALYZE
 from experiments.analyze.__main__ import main as analyze
+from experiments.reproduce.costs import costs_as_markdown
 from experiments.reproduce.judged_claims import claims_as_markdown, judged_claims
 from experiments.reproduce.judging import compare_and_judge
 from experiments.reproduce.paper import table_names
@@ -43,7 +44,7 @@ def main(argv: Sequence[str]) -> None:
         if list(argv) == ["--list"]:
             _list()
         elif list(argv) == ["--claims"]:
-            print(claims_as_markdown(judged_claims(load_recipes().values(), "mini")))
+            print(claims_as_markdown(judged_claims(load_recipes().values(), "mini")), costs_as_markdown(), sep="\n\n")
         else:
             call(PROGRAM, reproduce, argv or ["--help"])
     except (UserError, OSError) as error:
@@ -65,7 +66,8 @@ def reproduce(
 ) -> None:
     """Run what a table or figure of the papers needs, and judge the paper's claims.
 
-    --list lists all tables and figures, and the verdict on each claim; --claims prints the verdicts as Markdown.
+    --list lists all tables and figures, and the verdict on each claim; --claims prints the verdicts, and
+    what plans say of the costs, as Markdown.
     Finished steps are skipped, so that a stopped command can be repeated. Scale pocket takes minutes on a CPU and
     downloads nothing; mini takes hours on a CPU, with small real data sets; paper takes as long as the paper, on GPUs.
     Runs are written below runs/.

@@ -54,7 +54,7 @@ class Poly(LambdaLR):
 
 
 def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
-    """Split trainable parameters into two groups: matrices have weight decay; vectors and embeddings have none.
+    """Split trainable parameters into two groups: matrices have weight decay, vectors have none.
 
     Args:
         module: The network. If it has ``no_weight_decay()``, as timm's ViTs do, the parameters that it names (position

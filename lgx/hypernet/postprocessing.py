@@ -62,10 +62,10 @@ def postprocess(
 ) -> list[dict[str, Tensor]]:
     """Tile and normalize the raw predictions for n nodes that differ only in their parameter's name.
 
-    The matrices and tables of a text model get the standard deviation of GPT-2's own initialization. For matrices,
-    LoGAH's code does so too; TAL's code, which is based on an older version, uses He's. With He's, and tables of
-    standard deviation 1, a GPT-2 of 3 layers stays at chance on SST-2 for 400 steps, even if its weights are trained
-    directly. With GPT-2's it is as accurate as from transformers' own initialization.
+    The matrices and tables of a text model get the standard deviation of GPT-2's own initialization. LoGAH's code
+    divides matrices by their deviation first; TAL's, which is based on an older version, uses He's. With He's, and
+    tables of standard deviation 1, a GPT-2 of 3 layers stays at chance on SST-2 for 400 steps, even if its weights are
+    trained directly. With GPT-2's it is as accurate as from transformers' own initialization.
 
     Args:
         node: The node, without its parameter's name.

@@ -60,7 +60,8 @@ class Method(EvaluatedModule):
         label_smoothing: Label smoothing ε of the cross-entropy with labels.
         mixup: Mixup's α; 0 is off (timm's Mixup).
         cutmix: CutMix's α; 0 is off.
-        drop_path_rate: Stochastic depth of an image model's last layer, rising linearly from 0.
+        drop_path_rate: Stochastic depth of an image model's last layer, rising linearly from 0; layers that share
+            weights have one rate.
         dropout: Share of embeddings, attention weights and residual updates that a text model drops; 0.1 in GPT-2.
         compile: Compile the network with torch.compile; worth it for long runs.
         label: Name in results for a variant of the method, e.g. ``tal_plus``; by default the method's own name.

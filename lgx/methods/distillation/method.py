@@ -57,7 +57,7 @@ class Distill(Method):
             not used.
         temperature: τ > 0 of ``guidance: logits``. The paper gives no value; ours is 1.
         guidance: ``logits`` as in the paper, or ``features``, for image models.
-        start: ``random`` as in the papers, or from the ancestor's own layers, which is ours: layer i of L is the
+        start: ``random``, or from the ancestor's own layers, which is ours: layer i of L is the
             ancestor layer in the ``middle`` of its i-th L-th, or the ``mean`` of that part. Everything outside the
             layers is then the ancestor's as well, the head if the classes agree. Of a wider ancestor, evenly spaced
             elements are taken, as in weight selection. The method's name says so: ``simple_lg_from_middle``.

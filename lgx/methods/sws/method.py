@@ -29,7 +29,7 @@ class SWS(Distill):
         stages: Layers of each stage, front to back; the paper's default is balanced.
         kwargs: Arguments of ``Distill`` and of every method. ``sum(stages)`` replaces the depth in ``arch``. With
             ``start: middle`` a stage's shared layer starts as the middle one of the ancestor's layers at the same
-            place, with ``mean`` as their mean; the paper starts at random.
+            place, with ``mean`` as their mean; the paper does not say how it starts.
     """
 
     spec = SPEC

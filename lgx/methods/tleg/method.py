@@ -20,9 +20,9 @@ class TLEG(Distill):
     """Learn two layers by distilling an ancestor into an auxiliary net whose every layer is computed from them.
 
     ``θ_l = θ_B + ((l − 1) / L) θ_A`` for layer l = 1..L and every parameter of a layer, norms and biases included [0].
-    Only θ_A, θ_B, patch embedding, position embedding, class token, norm and head are trained. SWS and LSAMD, which
-    compare with it, give only the formula. Ours are the loss, Eq. 4 of SWS as in :class:`Distill`, and the start:
-    θ_B at timm's random start, θ_A likewise but with norm weights of 0, so that the norms of all layers start at 1.
+    Only θ_A, θ_B, patch embedding, position embedding, class token, norm and head are trained. Ours are
+    the loss, Eq. 4 of SWS as in :class:`Distill`, and the start: θ_B at timm's random start, θ_A likewise but with
+    norm weights of 0, so that the norms of all layers start at 1.
 
     [0]: Xia et al., "Transformer as Linear Expansion of Learngene", AAAI 2024, https://arxiv.org/abs/2312.05614
 

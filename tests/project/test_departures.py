@@ -1,0 +1,62 @@
+"""The tables of departures from the papers, and of costs, agree with the code and its configurations."""
+
+from functools import reduce
+from inspect import signature
+from operator import getitem
+from typing import Any
+
+import pytest
+import yaml
+
+import lgx.methods
+from experiments.reproduce.costs import costs_as_markdown, planned_cost, read_costs
+from tests.support.paths import EXPERIMENTS
+
+TABLES = yaml.safe_load((EXPERIMENTS / "departures.yaml").read_text())
+COSTS = yaml.safe_load((EXPERIMENTS / "costs.yaml").read_text())
+CHECKS = [check for paper in TABLES.values() for lines in paper.values() for line in lines for check in line[3:]]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_departure_states_what_the_code_or_the_configuration_has(check):
+    place, _, value = check.partition("=")
+    file, _, key = place.partition(": ")
+    found: Any
+    if key:
+        found = reduce(getitem, key.split("."), yaml.safe_load((EXPERIMENTS / file).read_text()))
+    else:
+        class_name, _, option = place.partition(".")
+        owner = getattr(lgx.methods, class_name)
+        found = next(
+            signature(base.__init__).parameters[option].default
+            for base in owner.__mro__
+            if option in signature(base.__init__).parameters
+        )
+    assert str(found) == value
+
+
+def test_every_line_of_departures_says_what_the_paper_and_lgx_do():
+    lines = [line for paper in TABLES.values() for lines in paper.values() for line in lines]
+    assert all(len(line) >= 3 and all(isinstance(cell, str) and cell for cell in line) for line in lines)
+
+
+def test_every_part_of_a_cost_is_planned():
+    sums = [claim[side] for claim in COSTS["claims"] if "more" in claim for side in ("more", "less")]
+    sums += [parts for _, parts in COSTS["hours"]["printed"].values()]
+    costs = read_costs()
+    assert {part for parts in sums for part in parts} <= costs.keys() == COSTS["parts"].keys()
+
+
+def test_a_cost_with_the_ancestors_answers_kept_counts_one_pass_of_each_image():
+    cost = read_costs()["tal_stage1"]
+    assert cost.kept == pytest.approx(cost.exaflops - cost.of_ancestor * 74 / 75)
+    assert "**does not hold**" in next(line for line in costs_as_markdown().splitlines() if "22 % less time" in line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["sws_learngene", "lsamd_tuned", "tal_stage1", "logah_imagenet"])
+def test_costs_are_those_that_the_plan_gives(part, monkeypatch):
+    monkeypatch.chdir(EXPERIMENTS.parent)
+    planned, committed = planned_cost(COSTS["parts"][part]), read_costs()[part]
+    assert planned.exaflops == pytest.approx(committed.exaflops, rel=1e-3)
+    assert planned.of_ancestor == pytest.approx(committed.of_ancestor, rel=1e-3)
