@@ -79,7 +79,7 @@ def costs_as_markdown() -> str:
     ]  # fmt: skip
     for name, (printed, parts) in hours["printed"].items():
         computed = (_sum(parts, costs, field) / speed for field in ("exaflops", "kept"))
-        timed.append((name, f"{printed:.2f}", *(f"{number:.1f}" for number in computed)))
+        timed.append((name, f"{printed:.2f}", *(f"{number:.3g}" for number in computed)))
     words = (
         f"Computed: all floating-point operations of training at {hours['mfu']:.0%} of {hours['tflops']} TFLOP/s, an "
         f"RTX 4090's; hypernetworks reach a smaller share."
