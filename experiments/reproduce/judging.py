@@ -24,6 +24,7 @@ class Judging:
     Attributes:
         claims: The claims.
         confounded: For claims whose two sides differ in more than the method, what else differs.
+        remarks: What a reader of the verdict on a claim has to know besides.
         architectures: For claims about some architectures only, their names.
         paper_architectures: The same in the paper's table.
         stored: What methods store, see :func:`~experiments.reproduce.storage.judge_storage`.
@@ -34,6 +35,7 @@ class Judging:
 
     claims: tuple[Claim, ...] = ()
     confounded: Mapping[Claim, str] = field(default_factory=dict)
+    remarks: Mapping[Claim, str] = field(default_factory=dict)
     architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
     paper_architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
     stored: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +65,7 @@ def compare_and_judge(files: Sequence[Path], options: Options, judging: Judging)
     rows = found.of_split if options.split == "train" else found.rows  # training is all of its epochs
     metrics = TaskMetrics(options.metric, options.task_metrics)
     verdicts = [
-        _with_labels(judge_claim(claim, rows, judging, metrics, table, found.merged), options.labels)
+        _with_remarks(judge_claim(claim, rows, judging, metrics, table, found.merged), judging, options.labels)
         for claim in judging.claims
     ]
     if not verdicts:
@@ -104,11 +106,13 @@ def judge_claim(
     return judge(claim, rows, table, metrics, judging.confounded.get(claim, ""))
 
 
-def _with_labels(verdict: Verdict, labels: Mapping[str, str]) -> Verdict:
-    """The verdict, which says under which other label its methods were measured."""
+def _with_remarks(verdict: Verdict, judging: Judging, labels: Mapping[str, str]) -> Verdict:
+    """The verdict with the remark on its claim, and with the other labels under which its methods were measured."""
     names = verdict.claim.better, verdict.claim.worse
     measured = [f"{name} is {label}" for label, name in labels.items() if name in names]
-    return replace(verdict, differs="; ".join(filter(None, (verdict.differs, *measured))))
+    return replace(
+        verdict, differs="; ".join(filter(None, (verdict.differs, judging.remarks.get(verdict.claim), *measured)))
+    )
 
 
 def tally(verdicts: Sequence[Verdict]) -> str:

@@ -19,7 +19,7 @@ SCALES = ("pocket", "mini", "paper")
 _KEYS = {"title", "numbers", "claims", "controls", *SCALES}
 _LISTS = ("results", "measured", "tasks", "methods", "show")
 _OPTIONS = ("metric", "metrics", "split", "cost", "labels")
-_SCALE_KEYS = {"steps", "confounded", "architectures", "stored", *_OPTIONS, *_LISTS}
+_SCALE_KEYS = {"steps", "confounded", "remarks", "architectures", "stored", *_OPTIONS, *_LISTS}
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _recipe(name: str, entry: Mapping[str, Any], known: set[str]) -> Recipe:
     if not scales or "title" not in entry:
         raise UserError("expected a title and at least one of pocket, mini and paper")
     for scale, how in scales.items():
-        for key in ("confounded", "architectures"):
+        for key in ("confounded", "remarks", "architectures"):
             if unknown := getattr(how.judging, key).keys() - {*claims, *controls}:
                 raise UserError(f"{scale}: {key}: '{next(iter(unknown))}' is no claim of this entry")
     return Recipe(name, str(entry["title"]), numbers, claims, controls, scales)
@@ -170,6 +170,7 @@ def _scale(entry: Mapping[str, Any]) -> Scale:
     )
     judging = Judging(
         confounded={Claim.parse(claim): reason for claim, reason in entry.get("confounded", {}).items()},
+        remarks={Claim.parse(claim): remark for claim, remark in entry.get("remarks", {}).items()},
         architectures={
             Claim.parse(claim): tuple(_flat(names)) for claim, names in entry.get("architectures", {}).items()
         },
