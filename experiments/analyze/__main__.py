@@ -1,7 +1,8 @@
-"""``python -m experiments.analyze``: maps of tasks, statistics of trained parameters, paths of a selection."""
+"""``python -m experiments.analyze``: maps of tasks, trained parameters, paths of a selection, training length."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from lgx.commands.run import call_one_of
@@ -138,6 +139,30 @@ def paths(*, runs: str, out: str = "paths.svg", force: bool = False) -> None:
     print(f"written   {out}")
 
 
+def length(*, rows: str, out: str = "length.svg", force: bool = False) -> None:
+    """Draw how accuracy and lead of TAL move with the steps of its hypernetwork (experiments/tal/length.yaml).
+
+    Args:
+        rows: The file of rows that the sweep wrote.
+        out: Figure to write, ending in .svg.
+        force: Replace what another command or program wrote; what this command reads is never replaced.
+
+    Raises:
+        UserError: If the rows are of another sweep, or the place is taken.
+    """
+    from experiments.analyze.length import leads_of, length_figure
+    from lgx.components.figures import write_svg
+    from lgx.core.rows import read_rows
+
+    _check_svg(out, f"{PROGRAM} length", force)
+    found = read_rows(rows)
+    write_svg(length_figure(found), out, "length", f"{PROGRAM} length")
+    for is_trained, other in product((False, True), ("logah", "random")):
+        for (layout, steps), lead in leads_of(found, is_trained, other).items():
+            print(f"{'trained' if is_trained else 'untrained':<10} {layout:<9} {steps:>7,}  tal - {other:<7} {lead}")
+    print(f"written   {out}")
+
+
 def _check_svg(out: str, command: str, force: bool) -> None:
     """Refuse a place for a figure. What the commands read never ends in .svg."""
     from lgx.components.figures import is_svg_of
@@ -171,7 +196,7 @@ def _print_maps(maps: "Mapping[Heads, TaskMap]", num_classes: int) -> None:
         print("With heads of one size the encoder does not separate the tasks.")
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"tasks": tasks, "parameters": parameters, "paths": paths}
+COMMANDS: dict[str, Callable[..., None]] = {"tasks": tasks, "parameters": parameters, "paths": paths, "length": length}
 
 
 def main(argv: Sequence[str]) -> None:

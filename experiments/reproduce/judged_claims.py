@@ -27,7 +27,7 @@ class JudgedClaim:
         split: Split on which the metric was measured.
     """
 
-    headings: ClassVar[tuple[str, ...]] = ("table", "claim", "paper", "measured", "seeds", "cells", "verdict")
+    headings: ClassVar[tuple[str, ...]] = ("table", "claim", "paper", "measured", "p", "seeds", "cells", "verdict")
 
     table: str
     metric: str
@@ -43,7 +43,9 @@ class JudgedClaim:
         paper, lead, seeds, cells, _ = verdict.line(1, 2 if of_loss else 1)
         paper += " (sums)" if of_loss and paper != EMPTY_CELL else ""
         lead += " †" if verdict.undated and verdict.measured else ""
-        return self.table, claim, paper, lead, seeds, cells, self._answer()
+        p = verdict.measured and verdict.measured.p
+        shown = EMPTY_CELL if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+        return self.table, claim, paper, lead, shown, seeds, cells, self._answer()
 
     @property
     def evidence(self) -> tuple[object, ...]:

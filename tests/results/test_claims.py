@@ -122,13 +122,13 @@ def test_the_committed_verdict_counts_the_parameters_of_the_learngene():
     separate = [stored.split(",stages")[0].replace("depth=12", f"depth={n}") + ",num_classes=10" for n in (5, 7, 9)]
     each = sum(cost_of(parse_architecture(name)).parameters for name in separate)
     assert found.verdict.factor == pytest.approx(each / learngene.num_parameters)
-    assert found.cells()[3:6] == ("4.1x", "–", "–")
+    assert found.cells()[3:7] == ("4.1x", "–", "–", "–")
 
 
 def test_a_factor_is_not_shown_as_points():
     verdict = Verdict(STORED, 20.52, None, 0, "computed", "3 networks", factor=4.14)
     line = JudgedClaim("sws/table2", "acc", verdict).cells()
-    assert line == ("sws/table2", str(STORED), "20.5x", "4.1x", "–", "–", "computed (3 networks)")
+    assert line == ("sws/table2", str(STORED), "20.5x", "4.1x", "–", "–", "–", "computed (3 networks)")
     ((_, cells),) = claim_section([verdict]).tables[0].rows
     assert [cell.text for cell in cells] == ["20.52x", "4.14x", "–", "–", "computed"]
     assert "how many times fewer parameters" in " ".join(claim_section([verdict]).text)
