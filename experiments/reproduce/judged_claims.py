@@ -43,7 +43,7 @@ class JudgedClaim:
         paper, lead, seeds, cells, _ = verdict.line(1, 2 if of_loss else 1)
         paper += " (sums)" if of_loss and paper != EMPTY_CELL else ""
         lead += " †" if verdict.undated and verdict.measured else ""
-        p = verdict.measured and verdict.measured.p
+        p = verdict.measured.p if verdict.measured else None
         shown = EMPTY_CELL if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
         return self.table, claim, paper, lead, shown, seeds, cells, self._answer()
 

@@ -65,7 +65,8 @@ class LSAMD(Method):
             compare the two blocks of a layer.
         token: What the adapters read: the ``class`` token, or the ``mean`` of all tokens.
         price: λ of ``loss + λ Σ_i P(h_i^D)``. What is trained is hardly ever worse than what is frozen: without a
-            price, a gate that compares chooses the own block in every layer.
+            price, a gate that compares chooses the own block in every layer; with too high a one, none. 0.03 suits
+            DeiT-Tiny, whose losses on five sets differ by 0.003 to 0.08 with the block of a layer.
         random_paths: Share of the training, from its start, in which each layer takes a random block, as in single-path
             one-shot search (Guo et al., 2020), so that the own blocks learn beside base blocks too.
         measure_swaps: Whether each validation also measures how much each data set needs its own block in each layer:
