@@ -125,7 +125,7 @@ def workplace(tmp_path, monkeypatch):
     about = {"architecture": selected.to_dict(), "method": "lsamd", "ancestor": "a", "routing": "batch", "tasks": known}
     (tmp_path / "runs/lsamd_pocket/lsamd/seed0/checkpoints").mkdir(parents=True)
     state = {f"network.{k}": v for k, v in network.state_dict().items()}
-    torch.save({"lgx": about, "state_dict": state}, "runs/lsamd_pocket/lsamd/seed0/checkpoints/best.ckpt")
+    torch.save({"lgx": about, "state_dict": state}, "runs/lsamd_pocket/lsamd/seed0/checkpoints/last.ckpt")
     _write_text(tmp_path)
     write_deit_tiny(tmp_path / "deit_tiny.safetensors")
     (tmp_path / "my_images").mkdir()
