@@ -35,6 +35,9 @@ def bring(kind: type[OfficialData], root: Path, source: Path | None, download: b
     if source is not None:
         _from_source(kind, folder, source)
         return
+    if not kind.archives and not kind.manual:
+        kind(root=str(root)).prepare_data()  # its module makes it
+        return
     if not kind.archives:
         raise UserError(f"{name} cannot be downloaded: {kind.manual.format(folder=folder)}")
     store = root / ".downloads" / name

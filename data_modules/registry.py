@@ -13,6 +13,7 @@ from data_modules.mini import MiniDecathlon as MiniDecathlon
 from data_modules.official import OfficialData as OfficialData
 from data_modules.pocket import POCKET as POCKET
 from data_modules.pocket import PocketDecathlon as PocketDecathlon
+from data_modules.pocket.scenes import PocketScenes as PocketScenes
 from data_modules.pocket.texts import PocketGrammar as PocketGrammar
 from data_modules.pocket.texts import PocketParaphrases as PocketParaphrases
 from data_modules.pocket.texts import PocketReviews as PocketReviews

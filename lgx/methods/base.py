@@ -52,16 +52,14 @@ class Method(EvaluatedModule):
     Args:
         arch: Architecture of the network: a name (``6-Small``) or a spec (``depth=6,embed_dim=384,num_heads=6``); for
             text ``6-GPT2`` or ``gpt2:depth=6,embed_dim=384,num_heads=6``.
-        optimizer: Optimizer, e.g. ``torch.optim.AdamW`` with its learning rate. Weight decay leaves out vectors and
-            embeddings.
+        optimizer: Optimizer, e.g. ``torch.optim.AdamW`` with its learning rate. Weight decay leaves out vectors.
         scheduler: Learning-rate schedule, e.g. ``WarmupCosine``; none keeps the rate constant.
         num_classes: Number of classes; the data module gives it.
         kind: What is predicted; the data module gives it.
         label_smoothing: Label smoothing ε of the cross-entropy with labels.
         mixup: Mixup's α; 0 is off (timm's Mixup).
         cutmix: CutMix's α; 0 is off.
-        drop_path_rate: Stochastic depth of an image model's last layer, rising linearly from 0; layers that share
-            weights have one rate.
+        drop_path_rate: Stochastic depth of an image model's last layer, rising linearly from 0; one in shared layers.
         dropout: Share of embeddings, attention weights and residual updates that a text model drops; 0.1 in GPT-2.
         compile: Compile the network with torch.compile; worth it for long runs.
         label: Name in results for a variant of the method, e.g. ``tal_plus``; by default the method's own name.
@@ -70,8 +68,7 @@ class Method(EvaluatedModule):
         spec: The method's declaration.
         teacher_option: Constructor argument that names the teacher; None for a method without teacher.
         shards: Whether processes may share the network's layers.
-        plain_network: Whether the trained network is one of its architecture, so that a checkpoint can be read as a
-            pretrained network.
+        plain_network: Whether a checkpoint can be read as a pretrained network of its architecture.
         evaluates_starts: Whether evaluation measures untrained descendants: epoch 0 in the results.
         follows_normalization: Whether images are normalized as the start of the network was trained to read them, and
             later as its checkpoint was. ``data.mean`` and ``data.std`` give another normalization, with a warning.

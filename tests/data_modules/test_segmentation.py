@@ -195,3 +195,18 @@ def test_shards_of_masks_are_refused(root, tmp_path):
     made = module("voc12", root)
     with pytest.raises(UserError, match="masks cannot be written as shards"):
         write_shards(made.read("test"), tmp_path / "s", "test", replace(made.info, sizes=(8, 2, 6)))
+
+
+def test_pocket_scenes_are_made_and_have_every_class_in_every_split(tmp_path):
+    bring(IMAGE_SETS["pocket_scenes"], tmp_path, None, download=False)
+    data = module("pocket_scenes", tmp_path, val_fraction=0.1)
+    data.setup("fit")
+    data.setup("test")
+    assert [len(data.read(split)) for split in SPLITS] == list(data.info.sizes)
+    for split in SPLITS:
+        images = data.read(split)
+        seen = {int(label) for i in range(len(images)) for label in np.unique(images[i][1])}
+        assert seen == set(range(11))
+    first = (tmp_path / "pocket_scenes/train/0.png").read_bytes()
+    IMAGE_SETS["pocket_scenes"](root=str(tmp_path / "other")).prepare_data()
+    assert (tmp_path / "other/pocket_scenes/train/0.png").read_bytes() == first

@@ -280,7 +280,7 @@ def test_loss_weights_follow_the_task_sizes_and_have_mean_one():
         (["--model.task_embeddings={lacking}"], ("no embedding of task second", "lgx embed")),
         (["--model.task_embeddings=none.safetensors"], ("none.safetensors", "no such file")),
         (["--model.start={embeddings}"], ("model.start", "learngene")),
-        (["--model.decoder=conv", "--model.max_shape=[2048,2048,4,4]"], ("model.max_shape", "[64, 64, 16, 16]")),
+        (["--model.decoder=conv", "--model.max_shape=[2048,2048,4,4]"], ("model.max_shape", "GHN-3")),
         (["--model.alpha=1.5"], ("model.alpha", "[0, 1]")),
         (["--model.temperature=0"], ("model.temperature", "positive")),
         (["--model.freeze_encoder=true"], ("model.freeze_encoder", "model.start")),

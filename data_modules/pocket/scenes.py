@@ -18,14 +18,14 @@ from lgx.host.files import atomic_path
 SCENES = {"train": 900, "test": 300}
 
 
-class Scenes(SegmentationSet):
-    """64 x 64 px scenes of three of scikit-learn's digits on a texture, at ``root/scenes``; background is class 0.
+class PocketScenes(SegmentationSet):
+    """64 x 64 px scenes of three of scikit-learn's digits on a texture, at ``root/pocket_scenes``.
 
-    Digits of test scenes are in no training scene. No claim about real sets may rest on them.
+    Class 0 is the background. Digits of test scenes are in no training scene. No claim on real sets may rest on them.
     """
 
     info = DatasetInfo(
-        name="scenes",
+        name="pocket_scenes",
         num_classes=11,
         sizes=(810, 90, 300),
         license="CC BY 4.0 (UCI digits, in scikit-learn)",
@@ -43,7 +43,6 @@ class Scenes(SegmentationSet):
         """Draw the scenes if they are absent."""
         if not self.is_present(self.root):
             draw_scenes(self.folder)
-        super().prepare_data()
 
     def files(self, folder: Path, split: Split) -> list[tuple[Path, Path]]:
         """See :class:`SegmentationSet`."""
