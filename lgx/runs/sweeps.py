@@ -169,7 +169,7 @@ def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path) -> It
         options = {**(entry.get("options") or {}), **extra}
         try:
             name = _fill(str(entry["name"]), fill)
-            filled = {k: _fill(v, fill) if isinstance(v, str) else v for k, v in options.items()}
+            filled = {option: _filled(value, fill) for option, value in options.items()}
         except (KeyError, ValueError) as error:
             raise UserError(f"{file}: run {shortened(entry['name'])}: unknown variable {str(error)[:100]}") from error
         check_name(name, f"{file}: name")
@@ -178,6 +178,15 @@ def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path) -> It
             check_label(label, f"{file}: run {shortened(name)}: model.label")
         folder, config = str(parent / name / f"seed{seed}"), str(file.parent / entry["config"])
         yield RunSpec(name, seed, folder, entry.get("command", "fit"), config, filled)
+
+
+def _filled(value: Any, values: Mapping[str, Any]) -> Any:
+    """A value with its variables replaced, also in lists and mappings; see :func:`_fill`."""
+    if isinstance(value, list):
+        return [_filled(item, values) for item in value]
+    if isinstance(value, dict):
+        return {key: _filled(item, values) for key, item in value.items()}
+    return _fill(value, values) if isinstance(value, str) else value
 
 
 def _fill(text: str, values: Mapping[str, Any]) -> str:

@@ -40,6 +40,14 @@ def test_matrices_expand_in_order_with_their_options(sweep_file):
     assert run_arguments(sweep.runs[0], "r", "s")[0] == "fit"
 
 
+def test_variables_are_replaced_in_lists_and_mappings_too(tmp_path):
+    options = {"data.tasks": ["mini_{task}", "pocket_digits"], "model.learning_rates": {"a": "{task}", "b": 1.0e-3}}
+    entry = {"name": "{task}", "config": "a.yaml", "options": options, "matrix": {"task": ["gtsrb"]}}
+    (spec,) = load_sweep(write_sweep(tmp_path, entry), "r").runs
+    assert spec.options["data.tasks"] == ["mini_gtsrb", "pocket_digits"]
+    assert spec.options["model.learning_rates"] == {"a": "gtsrb", "b": 1.0e-3}
+
+
 def test_a_sweep_runs_once_resumes_and_rebuilds_only_what_is_needed(sweep_file, tmp_path):
     runs, results = tmp_path / "runs", tmp_path / "all.csv"
     command = ["sweep", sweep_file, "--runs_dir", runs, "--results", results]
