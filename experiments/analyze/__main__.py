@@ -150,7 +150,7 @@ def length(*, rows: str, out: str = "length.svg", force: bool = False) -> None:
     Raises:
         UserError: If the rows are of another sweep, or the place is taken.
     """
-    from experiments.analyze.length import leads_of, length_figure
+    from experiments.analyze.length import in_words, leads_of, length_figure
     from lgx.components.figures import write_svg
     from lgx.core.rows import read_rows
 
@@ -158,8 +158,9 @@ def length(*, rows: str, out: str = "length.svg", force: bool = False) -> None:
     found = read_rows(rows)
     write_svg(length_figure(found), out, "length", f"{PROGRAM} length")
     for is_trained, other in product((False, True), ("logah", "random")):
+        when = "trained" if is_trained else "untrained"
         for (layout, steps), lead in leads_of(found, is_trained, other).items():
-            print(f"{'trained' if is_trained else 'untrained':<10} {layout:<9} {steps:>7,}  tal - {other:<7} {lead}")
+            print(f"{when:<10} {layout:<9} {steps:>7,}  tal - {other:<7} {in_words(lead)}")
     print(f"written   {out}")
 
 

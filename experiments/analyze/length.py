@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from statistics import fmean
 from typing import NamedTuple
 
@@ -13,7 +13,9 @@ from lgx.components.figures import make_panels
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.methods.spec import BLACK, GRAY, PINK, SKY
-from lgx.results.statistics import paired_difference, summarize
+from lgx.results.markdown import piped
+from lgx.results.report import EMPTY_CELL
+from lgx.results.statistics import Summary, paired_difference, summarize
 
 PAPER_LEAD = 24.4
 """Lead of TAL over LoGAH before training, mean over tasks and networks (TAL, Table 2), points."""
@@ -22,6 +24,7 @@ _DASHES = {"aligned": "-", "official": "--"}
 _NAME = re.compile(r"(tal|logah)_(official|aligned)_(\d+)")
 
 Seeds = dict[int, float]
+_Values = dict[int, dict[str, list[float]]]
 
 
 class Key(NamedTuple):
@@ -34,31 +37,33 @@ class Key(NamedTuple):
 
 
 def means_of(rows: Iterable[Row]) -> tuple[dict[Key, Seeds], dict[bool, Seeds]]:
-    """Mean test accuracy by seed, in percent, of each point and of random starts, over the tasks of random starts.
+    """Test accuracy in percent by seed, of each point and of random starts: mean over the tasks of random starts.
+
+    A seed counts as soon as it has all of these tasks.
 
     Raises:
         UserError: If there are no rows of such runs.
     """
     tested = [row for row in rows if (row.split, row.metric) == ("test", "acc")]
     tasks = {row.task for row in tested if row.method == "random"}
-    points: dict[Key, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    random: dict[bool, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    points: dict[Key, _Values] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    random: dict[bool, _Values] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for row in (row for row in tested if row.task in tasks):
         if row.method == "random":
-            random[row.epochs > 0][row.seed].append(100 * row.value)
+            random[row.epochs > 0][row.seed][row.task].append(100 * row.value)
         elif found := _NAME.fullmatch(row.method):
             # Untrained, the run of the hypernetwork has tested it in all sizes, and that of the descendant in one.
             if row.epochs or "/tal-" in row.run or "/logah-" in row.run:
                 key = Key(found[1], found[2], int(found[3]), row.epochs > 0)
-                points[key][row.seed].append(100 * row.value)
+                points[key][row.seed][row.task].append(100 * row.value)
     if not points or not random:
         raise UserError("--rows: has no rows of experiments/tal/length.yaml; give the file that its sweep wrote")
-    return {key: _means(values) for key, values in points.items()}, {k: _means(v) for k, v in random.items()}
+    means = {key: _means(values, tasks) for key, values in points.items()}
+    return {key: seeds for key, seeds in means.items() if seeds}, {k: _means(v, tasks) for k, v in random.items()}
 
 
-def _means(values: Mapping[int, list[float]]) -> Seeds:
-    most = max(map(len, values.values()))
-    return {seed: fmean(of_seed) for seed, of_seed in values.items() if len(of_seed) == most}  # complete seeds
+def _means(values: _Values, tasks: Collection[str]) -> Seeds:
+    return {seed: fmean(map(fmean, of.values())) for seed, of in values.items() if of.keys() == tasks}
 
 
 def length_figure(rows: Iterable[Row]) -> Figure:
@@ -108,8 +113,8 @@ def _draw(axes: Axes, line: Mapping[int, Seeds], color: str, dash: str, label: s
     axes.errorbar(steps, [s.mean for s in summaries], half, color=color, linestyle=dash, marker="o", label=label)
 
 
-def leads_of(rows: Iterable[Row], is_trained: bool, other: str = "logah") -> dict[tuple[str, int], str]:
-    """Lead of TAL over LoGAH or random starts, in words, by layout and steps.
+def leads_of(rows: Iterable[Row], is_trained: bool, other: str = "logah") -> dict[tuple[str, int], Summary]:
+    """Lead of TAL over LoGAH or random starts, by layout and steps.
 
     Args:
         rows: Rows of the sweep.
@@ -122,6 +127,40 @@ def leads_of(rows: Iterable[Row], is_trained: bool, other: str = "logah") -> dic
         if (key.method, key.is_trained) == ("tal", is_trained):
             against = random[is_trained] if other == "random" else points.get(key._replace(method="logah"), {})
             if (lead := paired_difference(values, against)) is not None:
-                width = lead.summary.half_width
-                found[key.layout, key.steps] = f"{lead.summary.mean:+.1f}" + (f" ± {width:.1f}" if width else "")
+                found[key.layout, key.steps] = lead.summary
     return found
+
+
+def in_words(summary: Summary) -> str:
+    """``+1.2 ± 0.4``, without an interval of one seed."""
+    return f"{summary.mean:+.1f}" + ("" if summary.half_width is None else f" ± {summary.half_width:.1f}")
+
+
+def length_table(rows: Iterable[Row]) -> str:
+    """Accuracies and leads by layout and steps, in Markdown."""
+    given = list(rows)
+    points, random = means_of(given)
+    leads = {
+        (other, trained): leads_of(given, trained, other) for other in ("logah", "random") for trained in (False, True)
+    }
+    head = (
+        "layout, steps",
+        "seeds",
+        "TAL untrained",
+        "TAL − LoGAH",
+        "TAL trained",
+        "TAL − LoGAH, trained",
+        "TAL − random, trained",
+    )
+    lines = [head, ("---", *["---:"] * (len(head) - 1))]
+    for key in sorted(key for key in points if key.method == "tal" and not key.is_trained):
+        place = key.layout, key.steps
+        trained = points.get(key._replace(is_trained=True), {})
+        cells = [leads[choice].get(place) for choice in (("logah", False), ("logah", True), ("random", True))]
+        one, two, three = (EMPTY_CELL if cell is None else in_words(cell) for cell in cells)
+        after = f"{fmean(trained.values()):.1f}" if trained else EMPTY_CELL
+        before = f"{fmean(points[key].values()):.1f}"
+        lines.append((f"{key.layout}, {key.steps:,}", str(len(points[key])), before, one, after, two, three))
+    lines.append(("random start", str(len(random[True])), f"{fmean(random[False].values()):.1f}", EMPTY_CELL,
+                  f"{fmean(random[True].values()):.1f}", EMPTY_CELL, EMPTY_CELL))  # fmt: skip
+    return piped(lines)

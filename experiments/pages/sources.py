@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from experiments.analyze import length
 from experiments.pages.values import Lead, Measured, Refuted, Values
 from experiments.reproduce.costs import costs_as_markdown
 from experiments.reproduce.judged_claims import JudgedClaim, claims_as_markdown, judged_claims
@@ -126,6 +127,14 @@ class Sources:
         """Authors, title and year of a method's paper, as a link."""
         spec = specs()[method]
         return f"[{spec.paper}]({spec.url})"
+
+    def length_table(self) -> str:
+        """Accuracy and leads of TAL by layout and steps of its hypernetwork."""
+        return length.length_table(self._file("tal_length"))
+
+    def length_lead(self, layout: str, steps: int, is_trained: bool, other: str) -> float:
+        """A lead of TAL in this table, points."""
+        return length.leads_of(self._file("tal_length"), is_trained, other)[layout, steps].mean
 
     def costs(self) -> str:
         """What the papers say of costs, beside what plans give."""

@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.analyze.__main__ import main
-from experiments.analyze.length import leads_of, means_of
+from experiments.analyze.length import in_words, leads_of, length_table, means_of
 from lgx.core.rows import write_rows
 from lgx.errors import UserError
 from tests.results.helpers import row as some_row
@@ -22,7 +22,8 @@ ROWS = [
     *(row("tal_aligned_1600", value, seed=seed, task="b") for seed, value in enumerate((0.6, 0.7))),
     *(row("logah_aligned_1600", 0.3, seed=seed, task=task) for seed in (0, 1) for task in "ab"),
     *(row("tal_aligned_6400", value, task=task) for task, value in (("a", 0.9), ("b", 0.7))),
-    row("logah_aligned_6400", 0.2),
+    *(row("logah_aligned_6400", 0.2, task=task) for task in "ab"),
+    row("tal_official_1600", 0.9),  # lacks a task
     *(
         row("tal_aligned_1600", value, task=task, epochs=5, run=OF_DESCENDANT)
         for task, value in (("a", 0.8), ("b", 0.6))
@@ -34,9 +35,12 @@ ROWS = [
 
 def test_leads_are_means_over_tasks_paired_by_seed():
     untrained = leads_of(ROWS, False)
-    assert untrained["aligned", 1600].startswith("+25.0 ± ")
-    assert leads_of(ROWS, True, "random") == {("aligned", 1600): "+20.0"}
-    assert leads_of(ROWS, False, "random")["aligned", 6400] == "+70.0"
+    assert in_words(untrained["aligned", 1600]).startswith("+25.0 ± ")
+    assert {place: in_words(lead) for place, lead in leads_of(ROWS, True, "random").items()} == {
+        ("aligned", 1600): "+20.0"
+    }
+    assert leads_of(ROWS, False, "random")["aligned", 6400].mean == pytest.approx(70)
+    assert "| aligned, 1,600 | 2 | 55.0 | +25.0 ± " in length_table(ROWS)
 
 
 def test_a_seed_whose_rows_are_not_all_there_yet_is_left_out():
