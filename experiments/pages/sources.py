@@ -109,7 +109,7 @@ class Sources:
         without = [
             f"{name.partition('/')[2]} ({recipe.title})"
             for name, recipe in self.recipes().items()
-            if name in names and not recipe.claims and not recipe.controls
+            if name in names and not recipe.claims and not recipe.controls and name != "tal/table4"
         ]
         return f"{table}\n\nWithout a claim to judge: {'; '.join(without) or 'none'}."
 
@@ -136,10 +136,10 @@ class Sources:
         """A lead of TAL in this table, points."""
         return length.leads_of(self._file("tal_length"), is_trained, other)[layout, steps].mean
 
-    def costs(self) -> str:
-        """What the papers say of costs, beside what plans give."""
+    def costs(self, paper: str | None = None) -> str:
+        """What the papers, or one of them, say about costs, beside what plans give."""
         self._use("experiments/costs.yaml")
-        return costs_as_markdown()
+        return costs_as_markdown(paper)
 
     def counts(self) -> str:
         """How many claims hold, in words."""

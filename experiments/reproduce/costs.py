@@ -1,4 +1,4 @@
-"""What the papers say of costs, beside the floating-point operations that plans of the same trainings give.
+"""What the papers say about costs, beside the floating-point operations that plans of the same trainings give.
 
 ``python -m experiments.reproduce.costs`` plans all trainings anew and writes ``experiments/costs.csv``.
 """
@@ -67,22 +67,27 @@ def read_costs() -> dict[str, Cost]:
         }
 
 
-def costs_as_markdown() -> str:
-    """A table of the papers' claims about costs, and one of the hours that they print."""
+def costs_as_markdown(paper: str | None = None) -> str:
+    """A table of the papers' claims about costs, or of those of one paper, and one of the hours that TAL's print."""
     content, costs = yaml.safe_load(FILE.read_text(encoding="utf-8")), read_costs()
-    head = ("paper", "claim", "as it counts", "FLOPs", "FLOPs, ancestor's answers kept", "verdict")
-    lines = [head, ("---", "---", "---:", "---:", "---:", "---"), *(_line(claim, costs) for claim in content["claims"])]
+    head = ("paper", "claim", "as the paper counts", "factor in FLOPs", "ancestor's answers kept", "verdict")
+    lines = [
+        head,
+        ("---", "---", "---:", "---:", "---:", "---"),
+        *(_line(claim, costs) for claim in content["claims"] if paper in (None, claim["paper"])),
+    ]
+    if paper not in (None, "tal"):
+        return piped(lines)
     hours = content["hours"]
     speed = hours["tflops"] * hours["mfu"] * 3600 / 1e6
-    timed: list[tuple[str, ...]] = [
-        ("hours in TAL's Table 4", "printed", "computed", "ancestor's answers kept"), ("---", "---:", "---:", "---:")
-    ]  # fmt: skip
-    for name, (printed, parts) in hours["printed"].items():
+    timed: list[tuple[str, ...]] = [("hours that TAL and its rebuttal print", "printed", "computed", head[4])]
+    timed.append(("---", "---:", "---:", "---:"))
+    for name, (printed, parts) in content["hours"]["printed"].items():
         computed = (_sum(parts, costs, field) / speed for field in ("exaflops", "kept"))
-        timed.append((name, f"{printed:.2f}", *(f"{number:.3g}" for number in computed)))
+        timed.append((name, f"{printed:.2f}", *(f"{number:.2f}" for number in computed)))
     words = (
-        f"Computed: all floating-point operations of training at {hours['mfu']:.0%} of {hours['tflops']} TFLOP/s, an "
-        f"RTX 4090's; hypernetworks reach a smaller share."
+        f"Computed: the matrix products of training, in three passes, without validation and task embeddings, at "
+        f"{hours['mfu']:.0%} of an RTX 4090's {hours['tflops']} TFLOP/s. Hypernetworks reach less of it."
     )
     return f"{piped(lines)}\n\n{piped(timed)}\n\n{words}"
 
@@ -94,8 +99,9 @@ def _line(claim: Mapping[str, Any], costs: Mapping[str, Cost]) -> tuple[str, ...
         _sum(claim["more"], costs, field) / _sum(claim["less"], costs, field) if "more" in claim else None
         for field in ("exaflops", "kept")
     ]
-    shown = (EMPTY_CELL if factor is None else f"{factor:.2f}x" for factor in factors)
-    return claim["paper"], claim["says"], counted or claim["counts"], *shown, _verdict(claim.get("factor"), factors[0])
+    shown = (EMPTY_CELL if factor is None else f"{factor:.3g}x" for factor in factors)
+    verdict = claim.get("verdict") or _verdict(claim.get("factor"), factors[0])
+    return claim["paper"], claim["says"], counted or claim["counts"], *shown, verdict
 
 
 def _verdict(printed: float | None, factor: float | None) -> str:
