@@ -97,6 +97,7 @@ def length_figure(rows: Iterable[Row]) -> Figure:
         axes.set_xscale("log", base=4)
         steps = sorted({key.steps for key in points})
         axes.set_xticks(steps, [f"{count:,}" for count in steps])
+        axes.minorticks_off()
         axes.set_xlabel("steps of the hypernetwork")
     handles = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside right center", frameon=False, fontsize=8)
