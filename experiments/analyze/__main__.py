@@ -1,5 +1,6 @@
 """``python -m experiments.analyze``: maps of tasks, trained parameters, paths of a selection, training length."""
 
+import csv
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
@@ -70,6 +71,8 @@ def parameters(
     trained: str,
     other: str | None = None,
     threshold: float = 0.01,
+    out: str | None = None,
+    force: bool = False,
 ) -> None:
     """Compare a network's parameters before and after training (TAL, rebuttal, Table 4).
 
@@ -83,13 +86,17 @@ def parameters(
         other: The trained networks of other seeds, separated by commas; without them there is no diversity.
         threshold: Parameters below it count as zero. The rebuttal gives no value; 0.01 is half the standard deviation
             of a ViT's random start.
+        out: CSV file to write, too.
+        force: Replace what another program wrote at this place.
 
     Raises:
-        UserError: If a network cannot be read or the networks differ in architecture.
+        UserError: If a network cannot be read, the networks differ in architecture, or the place is taken.
     """
     from experiments.analyze.parameters import compare_parameters
     from lgx.artifacts.sources import resolve
     from lgx.core.readable import aligned
+    from lgx.host.files import atomic_path
+    from lgx.host.outputs import check_file
 
     if threshold <= 0:
         raise UserError(f"--threshold: must be positive, got {threshold}")
@@ -107,6 +114,12 @@ def parameters(
     if found.diversity is not None:
         lines.append((f"diversity of {len(seeds)}", "", f"{found.diversity:.4f}"))
     print("\n".join(aligned(lines, left=1)))
+    if out:
+        check_file(
+            out, f"{PROGRAM} parameters", lambda file: file.read_text().startswith(",".join(lines[0])), force=force
+        )
+        with atomic_path(out) as path, path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(lines)
 
 
 def paths(*, runs: str, out: str = "paths.svg", force: bool = False) -> None:

@@ -1,5 +1,6 @@
 """``python -m experiments.analyze tasks`` and ``python -m experiments.analyze parameters``."""
 
+import csv
 import re
 
 import pytest
@@ -103,7 +104,10 @@ def test_networks_of_every_file_form_can_be_compared(ancestor, tmp_path):
     )
     assert found.change_magnitude > 0
     assert 0 < found.diversity < 1.2
-    table = analyze(*command, "--threshold=0.1").out
+    table = analyze(*command, "--threshold=0.1", "--out", tmp_path / "p.csv").out
+    assert list(csv.reader((tmp_path / "p.csv").open()))[2] == ["change magnitude", "", f"{found.change_magnitude:.4f}"]
+    (tmp_path / "mine.csv").write_text("mine")
+    assert "mine.csv" in analyze(*command, "--out", tmp_path / "mine.csv").sentence
     assert re.search(r"\|w\| < 0\.1 \(%\)", table)
     assert f"{found.change_magnitude:.4f}" in table
     assert "diversity of 3" in table
