@@ -13,8 +13,6 @@ FILES = sorted({str(file) for how in SCALES for file in how.measured})
 TO_MEASURE_AGAIN = (
     "lsamd_mini",
     "lsamd_mini_priorities",
-    "tal_mini",
-    "tal_mini_baselines",
     "tal_equal",
     "sws_fashion_mnist",
 )

@@ -93,7 +93,7 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def reports(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Reports of one run with curves, of few methods, and of many."""
     folder = tmp_path_factory.mktemp("reports")
-    sources = {"run": runs, **{name: ROWS.parent / f"{name}.csv" for name in ("text_mini", "tal_mini", "sws_mini")}}
+    sources = {"run": runs, **{name: ROWS.parent / f"{name}.csv" for name in ("text_mini", "tal_layout", "sws_mini")}}
     for name, source in sources.items():
         result = lgx("compare", source, "--out", folder / name)
         assert result.code == 0, result.err
