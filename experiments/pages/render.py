@@ -38,7 +38,7 @@ class Pages:
             tables.grid, tables.cross, tables.leads, tables.depths, tables.tasks, tables.markdown,
             values.average, values.ahead, values.level, values.require, selections,
             own.rows, own.cells, own.mean, own.span, own.claim, own.paper, own.verdicts, own.counts, own.judged,
-            own.verdicts_of, own.departures, own.source, own.costs, own.length_table, own.length_lead,
+            own.verdicts_of, own.departures, own.source, own.costs, own.length_table, own.length_lead, own.length_mean,
         ]  # fmt: skip
         self._jinja.globals |= {function.__name__: function for function in functions}
         self._jinja.globals |= {"recipes": own.recipes, "paths": paths, "arena": partial(ArenaPage, own)}

@@ -136,6 +136,12 @@ class Sources:
         """A lead of TAL in this table, points."""
         return length.leads_of(self._file("tal_length"), is_trained, other)[layout, steps].mean
 
+    def length_mean(self, layout: str, steps: int, is_trained: bool) -> float:
+        """Accuracy of TAL in this table, or of random starts without a layout, in percent."""
+        points, random = length.means_of(self._file("tal_length"))
+        found = points[length.Key("tal", layout, steps, is_trained)] if layout else random[is_trained]
+        return fmean(found.values())
+
     def costs(self, paper: str | None = None) -> str:
         """What the papers, or one of them, say about costs, beside what plans give."""
         self._use("experiments/costs.yaml")
