@@ -1,4 +1,4 @@
-"""Scenes: digits on textures with a class for every pixel, made in seconds; the pocket set for segmentation."""
+"""Scenes: four road signs with a class for every pixel, made in seconds; the pocket set for segmentation."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,35 +9,34 @@ from PIL import Image
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.pocket.drawing import SIZE
-from data_modules.pocket.synthetic import TEXTURES, textures
-from data_modules.pocket.written import real_digits
+from data_modules.pocket.synthetic import SIGN_HUES, SIGN_SHAPES, SIGNS, signs_with_faces
 from data_modules.segmentation import SegmentationSet
-from data_modules.splits import stratified_split
 from lgx.host.files import atomic_path
 
 SCENES = {"train": 900, "test": 300}
+CLASSES = ("background", *(f"{shape} {hue}" for shape in SIGN_SHAPES for hue in SIGN_HUES))
 
 
 class PocketScenes(SegmentationSet):
-    """64 x 64 px scenes of three of scikit-learn's digits on a texture, at ``root/pocket_scenes``.
+    """64 x 64 px scenes of four drawn road signs, each in a quarter, at ``root/pocket_scenes``.
 
-    Class 0 is the background. Digits of test scenes are in no training scene. No claim on real sets may rest on them.
+    A pixel's class is the shape and the color of its sign. No claim on real sets may rest on them.
     """
 
     info = DatasetInfo(
         name="pocket_scenes",
-        num_classes=11,
+        num_classes=len(CLASSES),
         sizes=(810, 90, 300),
-        license="CC BY 4.0 (UCI digits, in scikit-learn)",
-        source="seeded generator, digits of scikit-learn",
-        splits="test has other digits; val is held out of train",
+        license="none needed (generated)",
+        source="seeded generator",
+        splits="val is held out of train",
         img_size=2 * SIZE,
-        class_names=("background", *"0123456789"),
+        class_names=CLASSES,
         kind="segmentation",
         metric="miou",
     )
     marker = "made"
-    meanings: ClassVar[Mapping[int, int]] = {value: value for value in range(11)}
+    meanings: ClassVar[Mapping[int, int]] = {value: value for value in range(len(CLASSES))}
 
     def prepare_data(self) -> None:
         """Draw the scenes if they are absent."""
@@ -52,28 +51,22 @@ class PocketScenes(SegmentationSet):
 
 def draw_scenes(folder: Path, seed: int = 0) -> None:
     """Write images and masks of both splits."""
-    digits, labels = real_digits()
-    own = dict(zip(SCENES, stratified_split(labels, 0.25, seed), strict=True))
     for part, count in SCENES.items():
         rng = np.random.default_rng([seed, count])
         for i in range(count):
-            pixels, mask = _scene(rng, digits, labels, rng.choice(own[part], 3, replace=False))
+            pixels, mask = _scene(rng)
             for values, name in ((pixels, f"{i}.png"), (mask, f"{i}_mask.png")):
                 with atomic_path(folder / part / name) as path:
                     Image.fromarray(values).save(path, format="PNG")
     (folder / "made").touch()
 
 
-def _scene(
-    rng: np.random.Generator, digits: np.ndarray, labels: np.ndarray, chosen: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """An image (64, 64, 3) and its classes (64, 64): three digits in three quarters."""
-    background = Image.fromarray(textures(rng, str(rng.choice(list(TEXTURES))), 1)[0])
-    pixels, mask = np.array(background.resize((2 * SIZE, 2 * SIZE))), np.zeros((2 * SIZE, 2 * SIZE), np.uint8)
-    quarters = rng.permutation(4)[:3]
-    for digit, quarter in zip(chosen, quarters, strict=True):
-        rows, columns = (slice(SIZE * k, SIZE * (k + 1)) for k in divmod(int(quarter), 2))
-        ink = digits[digit, ..., 0] > 96
-        pixels[rows, columns][ink] = rng.integers(0, 256, 3)
-        mask[rows, columns][ink] = labels[digit] + 1
+def _scene(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """An image (64, 64, 3) of four signs, and its classes (64, 64)."""
+    pixels, mask = np.zeros((2 * SIZE, 2 * SIZE, 3), np.uint8), np.zeros((2 * SIZE, 2 * SIZE), np.uint8)
+    for name, (row, column) in zip(rng.choice(SIGNS, 4), np.ndindex(2, 2), strict=True):
+        quarter = slice(SIZE * row, SIZE * (row + 1)), slice(SIZE * column, SIZE * (column + 1))
+        images, faces = signs_with_faces(rng, name, 1)
+        pixels[quarter] = images[0]
+        mask[quarter][faces[0] > 0.5] = CLASSES.index(name.rsplit(maxsplit=1)[0])
     return pixels, mask

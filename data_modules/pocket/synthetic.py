@@ -88,16 +88,21 @@ SIGNS = tuple(f"{shape} {hue} {symbol}" for shape in SIGN_SHAPES for hue in SIGN
 
 def signs(rng: Rng, name: str, n: int) -> Array:
     """A road sign; several classes share each shape, color and symbol."""
+    return signs_with_faces(rng, name, n)[0]
+
+
+def signs_with_faces(rng: Rng, name: str, n: int) -> tuple[Array, Array]:
+    """Road signs, and where their faces are, (n, 32, 32) in [0, 1]."""
     shape, hue, symbol = name.split()
     u, v, s = places(rng, n, (0.6, 0.85), 0.2, 0.18)
     canvas = backgrounds(rng, n, 0.1, 0.8)
     h = SIGN_HUES[hue] + rng.normal(0, 0.025, n)
     color = colors(rng, n, h, rng.uniform(0.55, 0.95, n), rng.uniform(0.5, 0.95, n))
-    face = SIGN_SHAPES[shape](u, v)
-    canvas = paint(canvas, ink(face, s), color)
+    face = ink(SIGN_SHAPES[shape](u, v), s)
+    canvas = paint(canvas, face, color)
     pale = colors(rng, n, 0.12, rng.uniform(0, 0.2, n), rng.uniform(0.75, 1, n))
     canvas = paint(canvas, ink(SYMBOLS[symbol](u, v), s), pale)
-    return finish(rng, canvas, noise=0.06, light=0.45)
+    return finish(rng, canvas, noise=0.06, light=0.45), face
 
 
 AIRCRAFT: dict[str, dict[str, float]] = {
