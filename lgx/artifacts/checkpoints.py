@@ -1,5 +1,6 @@
 """Read Lightning and torch checkpoints without running code."""
 
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,22 +13,34 @@ from lgx.artifacts.safety import check_pickle
 from lgx.errors import UserError
 from lgx.host.failures import checkpoint_errors
 
-BEST = Path("checkpoints", "best.ckpt")
-"""The best checkpoint below the folder of a run."""
+SUMMARY = "summary.json"
+"""File in a run's folder; only a finished run has it."""
+
+BEST, LAST, FINAL = "best.ckpt", "last.ckpt", "final.ckpt"
+"""Checkpoints of a run. The final one holds the weights of a finished run whose callbacks changed them at its end."""
 
 
-def best_of_run(source: str) -> str:
-    """The best checkpoint of a run if ``source`` is the folder of a run, else ``source`` itself.
+def weights_of_run(source: str) -> str:
+    """The checkpoint with a run's weights if ``source`` is the folder of a run, else ``source`` itself.
+
+    They are the weights that the end of the run has tested: the best or the last ones, as its summary says. Of a run
+    that has not finished they are the best so far.
 
     Raises:
-        UserError: If the run has no best checkpoint.
+        UserError: If the run has no checkpoint.
     """
-    folder = Path(source)
-    if not (folder / BEST.parent).is_dir() or (folder / "config.json").exists():
+    folder = Path(source) / "checkpoints"
+    if not folder.is_dir() or (folder.parent / "config.json").exists():
         return source
-    if not (folder / BEST).is_file():
-        raise UserError(f"{source}: the run has no {BEST}; train it with `lgx fit`, or give another checkpoint")
-    return str(folder / BEST)
+    try:
+        is_last = json.loads((folder.parent / SUMMARY).read_text(encoding="utf-8")).get("weights") == "last"
+    except (OSError, ValueError, AttributeError):
+        is_last = False
+    names = (FINAL, LAST, BEST) if is_last else (BEST, FINAL, LAST)
+    found = next((folder / name for name in names if (folder / name).is_file()), None)
+    if found is None:
+        raise UserError(f"{source}: the run has no checkpoint; train it with `lgx fit`, or give another source")
+    return str(found)
 
 
 class Skipped:

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lgx.artifacts.checkpoints import best_of_run
+from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.export.about import described_task, task_of
 from lgx.artifacts.export.onnx_file import run_onnx
 from lgx.artifacts.export.program import Program
@@ -66,5 +66,5 @@ def load_exported(source: str) -> ExportedModel:
     if source.endswith(".onnx"):
         program, texts = run_onnx(source)
         return ExportedModel(source, described_task(texts, source), program)
-    network = load_pretrained(best_of_run(source))
+    network = load_pretrained(weights_of_run(source))
     return ExportedModel(source, task_of(network), network.model)

@@ -18,8 +18,8 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
     and the origin of the run, and are compared with the network before they are moved to their place.
 
     Args:
-        source: Folder of a run (its checkpoints/best.ckpt is read), a checkpoint (it holds averaged weights if the run
-            averages them), a model folder, or a learngene file of a whole network.
+        source: Folder of a run, whose weights are those that its end has tested, a checkpoint (it holds averaged
+            weights if the run averages them), a model folder, or a learngene file of a whole network.
         out: Folder, or file ending in .safetensors, .onnx or .pt2 (torch.export).
         tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; the tokenizer is
             written beside a text model.
@@ -30,7 +30,7 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
             a program gives other logits than the network.
     """
     from lgx.architectures import name_of
-    from lgx.artifacts.checkpoints import best_of_run
+    from lgx.artifacts.checkpoints import weights_of_run
     from lgx.artifacts.export import check_model_place, write_descendant
     from lgx.artifacts.export.about import task_of, to_texts
     from lgx.artifacts.export.onnx_file import write_onnx
@@ -40,7 +40,7 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
     from lgx.artifacts.sources import resolve
     from lgx.results.model_facts import model_facts
 
-    found = resolve(best_of_run(source))
+    found = resolve(weights_of_run(source))
     check_model_place(out, _WRITER, force, (source, path_of(found.place), tokenizer), tokenizer)
     network = load_pretrained(found.place)
     architecture = network.require_known("export")

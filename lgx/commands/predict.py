@@ -60,7 +60,7 @@ def predict(
     The images are prepared as in the model's evaluation: the short side is resized to the model's image size, the
     center is cropped, and mean and std of the model are applied. The columns are file, class (index), name and
     probability; of a model for several labels per image, file and the probability of each label. To predict the test
-    split of a data set, write `lgx predict --config FILE --ckpt_path best`; `lgx predict --config FILE --help` lists
+    split of a data set, write `lgx predict --config FILE`; `lgx predict --config FILE --help` lists
     the options of that form.
 
     Args:

@@ -13,9 +13,9 @@ EXAMPLES = {
         "--model.optimizer torch.optim.AdamW --model.optimizer.lr 0.001 --data PocketDecathlon --data.task digits "
         "--data.root data --trainer.max_epochs 5 --experiment first --name net"
     ),
-    "validate": "validate --config runs/first/net/seed0/config.yaml --ckpt_path best",
-    "test": "test --config runs/first/net/seed0/config.yaml --ckpt_path best",
-    "predict": "predict --config runs/first/net/seed0/config.yaml --ckpt_path best",
+    "validate": "validate --config runs/first/net/seed0/config.yaml",
+    "test": "test --config runs/first/net/seed0/config.yaml",
+    "predict": "predict --config runs/first/net/seed0/config.yaml",
 }
 """Command -> an example that needs no download; those of the other commands read the run of ``fit``."""
 
@@ -67,7 +67,7 @@ def print_help(command: str) -> None:
     trained = ", ".join(sorted(spec.module.rpartition(":")[2] for spec in specs().values() if spec.module))
     methods = textwrap.fill(trained, 79, initial_indent=" " * 30, subsequent_indent=" " * 30)
     options = {"fit": _FIT.format(methods=methods), "test": _TEST}.get(command, _OTHERS)
-    main = "--model METHOD --data SET" if command == "fit" else "--config RUN/config.yaml --ckpt_path best"
+    main = "--model METHOD --data SET" if command == "fit" else "--config RUN/config.yaml"
     example = " \\\n    ".join(
         textwrap.wrap(f"lgx {EXAMPLES[command]}", 74, break_long_words=False, break_on_hyphens=False)
     )

@@ -25,7 +25,7 @@ from lgx.host.safety import non_finite_allowed
 from lgx.host.signals import STOP
 from lgx.host.startup import collect_as_usual, keep_freed_memory
 from lgx.methods.base import Method
-from lgx.training.callbacks import SaveConfig, TrainingHealth
+from lgx.training.callbacks import RunWeights, SaveConfig, TrainingHealth
 from lgx.training.callbacks.report import end_of_run
 from lgx.training.configuration import (
     REFUSED,
@@ -258,8 +258,10 @@ class LgxCLI(LightningCLI):
             self.trainer.test(self.model, self.datamodule, verbose=False)
         if self.trainer.is_global_zero and not self.config.trainer.fast_dev_run:
             seconds = time.perf_counter() - started
-            write_summary(self.run_dir, self.trainer, seconds, self.model.start_flops, self.health.numbers())
-            print(end_of_run(self.trainer, self.run_dir), flush=True)
+            weights = next(c for c in self.trainer.callbacks if isinstance(c, RunWeights))  # type: ignore[attr-defined]
+            numbers = self.health.numbers()
+            write_summary(self.run_dir, self.trainer, seconds, self.model.start_flops, numbers, weights.kind)
+            print(end_of_run(weights, self.run_dir), flush=True)
 
 
 def _is_first_process() -> bool:

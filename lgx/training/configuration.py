@@ -13,7 +13,6 @@ import lightning.pytorch
 from docstring_parser import parse as parse_docstring
 from jsonargparse import ActionConfigFile, ActionYesNo, ArgumentParser, Namespace
 from lightning.pytorch import Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser
 from lightning.pytorch.loggers import Logger
 
@@ -30,6 +29,7 @@ from lgx.initialization import Initializer
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.allowed_imports import known_classes, restrict_imports
+from lgx.training.callbacks.run_weights import BestCheckpoint
 from lgx.training.lightning_internals import option_strings
 from lgx.training.loggers import UNSET
 from lgx.training.option_names import check_names
@@ -213,10 +213,10 @@ def _add_run_options(parser: RunParser) -> None:
     parser.add_argument("--name", type=str | None, default=None, help="Name of the run; the method's by default.")
     for name, text in _FLAGS.items():
         parser.add_flag(name, help=text)
-    text = "Checkpoint to resume or to evaluate: best or last of the run, or a file."
+    text = "Checkpoint: best or last of the run, or a file. Without it the run's weights are evaluated, and fit starts."
     parser.add_argument("--ckpt_path", type=str | None, default=None, help=text)
     parser.add_argument("--save_every", type=int | None, default=None, help="Save last.ckpt every so many steps, too.")
-    parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
+    parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
 
 
 def _add_probe_options(parser: RunParser) -> None:

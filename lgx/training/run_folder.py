@@ -12,7 +12,11 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from data_modules.fingerprint import fingerprint_of_names
-from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.checkpoints import BEST as BEST
+from lgx.artifacts.checkpoints import FINAL as FINAL
+from lgx.artifacts.checkpoints import LAST as LAST
+from lgx.artifacts.checkpoints import SUMMARY as SUMMARY
+from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
 from lgx.artifacts.learngene import SUFFIX
 from lgx.core.provenance import commit, hardware
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields
@@ -23,12 +27,6 @@ from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.training.loggers import RunPlace
 from lgx.training.same_run import RunIdentity, identity_of
-
-SUMMARY = "summary.json"
-"""File in the run's folder; only a finished run has it."""
-
-BEST, LAST, FINAL = "best.ckpt", "last.ckpt", "final.ckpt"
-"""Checkpoints of a run. The final one holds the weights of a finished run whose callbacks changed them at its end."""
 
 _COUNT = at_most(2**62)
 _FIELDS = {"pytorch-lightning_version": LINE, "state_dict": MAPPING, "lgx": MAPPING, "callbacks": MAPPING}
@@ -81,7 +79,8 @@ def find_checkpoint(
     Args:
         folder: The run's folder.
         command: ``fit``, ``validate``, ``test`` or ``predict``.
-        given: Value of ``--ckpt_path``: ``best`` and ``last`` are this run's, anything else is a file.
+        given: Value of ``--ckpt_path``: ``best`` and ``last`` are this run's, anything else is a file; None evaluates
+            the run's weights, see :func:`~lgx.artifacts.checkpoints.weights_of_run`.
         untrained: Whether an evaluation without a checkpoint is wanted.
         overwrite: Whether a run that cannot be resumed may be replaced.
 
@@ -90,14 +89,16 @@ def find_checkpoint(
         requeued needs one command line only.
 
     Raises:
-        UserError: If a checkpoint is needed and none is given, or the given one cannot be read or is no run's.
+        UserError: If a checkpoint is needed and there is none, or the given one cannot be read or is no run's.
     """
-    if given is None:
-        if command != "fit" and not untrained:
-            raise UserError(
-                f"needs --ckpt_path: best, last or a file; `lgx {command} … --untrained` evaluates an untrained start"
-            )
+    if given is None and (command == "fit" or untrained):
         return None
+    if given is None:
+        if not (folder / "checkpoints").is_dir():
+            raise UserError(
+                f"{folder}: no run is there; train it with `lgx fit`, or give --ckpt_path, or --untrained for its start"
+            )
+        given = weights_of_run(str(folder))
     if "://" in given:
         raise UserError(f"--ckpt_path {given}: only local files are read; download it first")
     path = given
@@ -162,7 +163,9 @@ def _classes(tasks: Mapping[str, Task]) -> dict[str, int]:
     return {name: task.num_classes for name, task in tasks.items() if task.is_labeled and task.kind not in others}
 
 
-def write_summary(folder: Path, trainer: Trainer, seconds: float, start_flops: float, health: dict[str, Any]) -> None:
+def write_summary(
+    folder: Path, trainer: Trainer, seconds: float, start_flops: float, health: dict[str, Any], weights: str
+) -> None:
     """Write ``summary.json`` into the run's folder.
 
     Args:
@@ -171,6 +174,7 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float, start_flops: f
         seconds: Wall time of this process with its tests; of a resumed run only the part since it was resumed.
         start_flops: FLOPs that the start of the network took.
         health: What :class:`~lgx.training.callbacks.TrainingHealth` has measured.
+        weights: Whether the run's weights are its ``best`` or its ``last`` ones.
     """
     data: Any = trainer.datamodule  # type: ignore[attr-defined]
     named = [(name, task) for name, task in data.all_tasks.items() if task.class_names]
@@ -189,6 +193,7 @@ def write_summary(folder: Path, trainer: Trainer, seconds: float, start_flops: f
         "outputs": {name: task.num_classes for name, task in data.all_tasks.items()},
         "class_fingerprints": {name: fingerprint_of_names(task.class_names) for name, task in named},
         "learngene": _learngene(folder).is_file(),
+        "weights": weights,
         "health": health,
     }
     with atomic_path(folder / SUMMARY) as temporary:

@@ -23,6 +23,7 @@ from lgx.training.callbacks import (
     Report,
     Resume,
     RunProbe,
+    RunWeights,
     SaveLearngene,
     SavePredictions,
     SaveResults,
@@ -59,12 +60,13 @@ def every_callback(
     # Lightning's averaging of weights over epochs needs the network in its setup.
     averages = [callback for callback in given if isinstance(callback, StochasticWeightAveraging)]
     callbacks: list[Callback] = [*(BuildNetwork() for _ in averages), *given]
-    callbacks += [health, FinalWeights(checkpoints), results, PrintProgress(results), Report(command)]
+    weights = RunWeights()
+    callbacks += [health, FinalWeights(checkpoints), weights, results, PrintProgress(results), Report(command, weights)]
     if not any(isinstance(callback, ProgressBar) for callback in given):
         trainer.enable_progress_bar = trainer.enable_progress_bar is not False and sys.stdout.isatty()
         if trainer.enable_progress_bar:
             callbacks.append(RichProgressBar())
-    callbacks += [SaveLearngene(), SavePredictions(), Resume(io), DrawFigures()]
+    callbacks += [SaveLearngene(weights), SavePredictions(), Resume(io), DrawFigures()]
     if trainer.logger is not False and command == "fit" and not trainer.fast_dev_run:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     if command == "test" and config.probe is not None:

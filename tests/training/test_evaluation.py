@@ -37,7 +37,7 @@ def test_evaluation_without_a_checkpoint_is_refused(fit):
     for command in ("test", "validate", "predict"):
         result = fit("Ancestor", command=command)
         assert result.code == 2
-        assert "needs --ckpt_path" in result.sentence
+        assert "no run is there" in result.sentence
         assert "--untrained" in result.sentence
     assert fit("Ancestor", "--untrained=true", "--name=u", command="test").code == 0
 

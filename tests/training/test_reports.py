@@ -5,7 +5,7 @@ import re
 import pytest
 
 from lgx.core.rows import read_rows
-from lgx.training.run_folder import BEST
+from lgx.training.run_folder import BEST, LAST
 
 HYPER = [
     "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.set_size=5",
@@ -36,18 +36,27 @@ def test_fit_ends_with_the_test_scores_of_its_results(run):
     folder, out = run
     rows = read_rows(folder / "results.csv")
     assert f"untrained  test accuracy {shown(rows, 'test', 0)}\n" in out
-    assert f"final      test accuracy {shown(rows, 'test', 2)}, weights after epoch 2\n" in out
+    assert f"final      test accuracy {shown(rows, 'test', 2)}, weights of {run_weights(folder)}\n" in out
 
 
-def test_fit_names_the_best_checkpoint_and_its_score(run):
+def run_weights(folder):
+    """The run's weights in words, after two epochs with a schedule that ends: the last, if validation cannot tell."""
+    found = [row for row in read_rows(folder / "results.csv") if row.split == "val"]
+    (first, last), (early, late) = (
+        [row.value for row in sorted(found, key=lambda row: row.epochs) if row.metric == name]
+        for name in ("acc", "loss")
+    )
+    if (last, -late) >= (first, -early):
+        return "epoch 2, last and best"
+    return "epoch 2, last" if first - last <= (first * (1 - first) / found[0].n) ** 0.5 else "epoch 1, best"
+
+
+def test_fit_names_the_runs_weights_and_how_to_test_them(run):
     folder, out = run
-    scores = {
-        row.epochs: row.value for row in read_rows(folder / "results.csv") if (row.split, row.metric) == ("val", "acc")
-    }
-    epoch = max(scores, key=lambda number: (scores[number], -number))  # of equal ones the first is kept
-    best = f"best       val accuracy {100 * scores[epoch]:.1f} % in epoch {epoch} at step {3 * epoch}: "
-    assert f"{best}{folder}/checkpoints/{BEST}\n" in out
-    assert out.splitlines()[-1] == f"next       lgx test --config {folder}/config.yaml --ckpt_path best"
+    weights = run_weights(folder)
+    name = BEST if weights == "epoch 1, best" else LAST
+    assert f"weights    {weights}: {folder}/checkpoints/{name}" in out
+    assert out.splitlines()[-1] == f"next       lgx test --config {folder}/config.yaml"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +97,7 @@ def test_several_networks_have_one_line_each_and_their_mean(fit, tmp_path):
     rows = [r for r in read_rows(tmp_path / "runs/test/g/seed0/results.csv") if (r.split, r.metric) == ("test", "acc")]
     assert len(rows) == 2
     mean = sum(row.value for row in rows) / 2
-    start = f"final      test accuracy {100 * mean:.1f} % on average of 2 networks, weights after epoch 1:"
+    start = f"final      test accuracy {100 * mean:.1f} % on average of 2 networks, weights of epoch 1, last and best:"
     lines = result.out.splitlines()
     first = lines.index(start)
     assert lines[first + 1].split() == ["data", "set", "architecture", "accuracy", "loss", "examples"]

@@ -43,5 +43,5 @@ def test_a_saved_configuration_neither_resumes_nor_overwrites_by_itself(fit, tmp
     assert fit("Ancestor", "--name=a", "--ckpt_path=last", "--trainer.max_epochs=2").code == 0
     config = tmp_path / "runs/test/a/seed0/config.yaml"
     assert "already holds a run" in lgx("fit", "--config", config).sentence
-    assert "needs --ckpt_path" in lgx("test", "--config", config).sentence
+    assert lgx("test", "--config", config).code == 0
     assert lgx("fit", "--config", config, "--name", "fresh").code == 0

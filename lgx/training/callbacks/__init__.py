@@ -10,10 +10,11 @@ from lgx.training.callbacks.probe import RunProbe
 from lgx.training.callbacks.report import PrintProgress, Report
 from lgx.training.callbacks.results import SaveResults
 from lgx.training.callbacks.resume import Resume
+from lgx.training.callbacks.run_weights import RunWeights
 from lgx.training.callbacks.save_config import SaveConfig
 
 __all__ = [
     "AtomicCheckpointIO", "BuildNetwork", "DrawFigures", "FinalWeights", "GradientNorms", "LastCheckpoint",
-    "Preemption", "PrintProgress", "Report", "Resume", "RunProbe", "SaveConfig", "SaveLearngene",
-    "SavePredictions", "SaveResults", "TrainingHealth",
+    "Preemption", "PrintProgress", "Report", "Resume", "RunProbe", "RunWeights", "SaveConfig",
+    "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
 ]  # fmt: skip

@@ -15,9 +15,8 @@ from lgx.core.readable import aligned, digits, in_words, lasting, measured, tag_
 from lgx.core.rows import Row
 from lgx.core.task import Task
 from lgx.methods.base import Method
-from lgx.training.callbacks.learngene import SaveLearngene
 from lgx.training.callbacks.results import SaveResults, measured_rows
-from lgx.training.run_folder import BEST, LAST, best_checkpoint
+from lgx.training.callbacks.run_weights import RunWeights
 
 
 class PrintProgress(Callback):
@@ -106,10 +105,11 @@ class Report(Callback):
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
+        weights: What knows the run's weights when training has ended.
     """
 
-    def __init__(self, command: str) -> None:
-        self.command = command
+    def __init__(self, command: str, weights: RunWeights) -> None:
+        self.command, self.weights = command, weights
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print the scores of ``lgx validate``."""
@@ -132,7 +132,7 @@ class Report(Callback):
         label, place, weights = {"val": "validation"}.get(split, split), "", ""
         if self.command == "fit":
             label, place = "final" if trained else "untrained", f"{split} "
-            weights = f", weights after epoch {trained}" if trained else ""
+            weights = f", weights of {self.weights.words}" if trained else ""
         (first, *_) = networks.values()
         if len(networks) == 1:
             print(f"{label:<11}{place}{_sentence(first, method.tasks[first[0].task])}{weights}", flush=True)
@@ -146,30 +146,15 @@ class Report(Callback):
             print(f"checkpoint {trainer.ckpt_path or 'none, an untrained start'}{epochs}", flush=True)
 
 
-def end_of_run(trainer: Trainer, folder: Path) -> str:
-    """The best checkpoint with its score, and the command that tests it, or the last one if there is no best one.
+def end_of_run(weights: RunWeights, folder: Path) -> str:
+    """The run's weights, the other ones where they differ, and the command that tests the run's.
 
     Args:
-        trainer: The trainer that has finished.
+        weights: The run's weights.
         folder: The run's folder.
     """
-    kind = "best" if (folder / "checkpoints" / BEST).is_file() else "last"
     config = shlex.quote(str(folder / "config.yaml"))
-    return f"{_best(trainer, folder)}\nnext       lgx test --config {config} --ckpt_path {kind}"
-
-
-def _best(trainer: Trainer, folder: Path) -> str:
-    best, checkpoints = best_checkpoint(trainer), folder / "checkpoints"
-    if best is None or not Path(best.best_model_path).is_file():
-        why = f", because {best.monitor} was not measured" if best and best.best_model_score is None else ""
-        return f"best       none was saved{why}; {checkpoints / LAST} has the last weights"
-    path, tag = Path(best.best_model_path), str(best.monitor)
-    callbacks = trainer.callbacks  # type: ignore[attr-defined]
-    epoch, step = next(c.best_progress for c in callbacks if isinstance(c, SaveLearngene) and c.best_progress)
-    score = best.best_model_score
-    shown = checkpoints / path.name if path.parent == checkpoints.resolve() else path
-    value = "" if score is None else f"{tag_in_words(tag)} {measured(float(score), tag)} "
-    return f"best       {value}in epoch {epoch} at step {step:,}: {shown}"
+    return f"weights    {weights.words}: {weights.path}{weights.other}\nnext       lgx test --config {config}"
 
 
 def _sentence(rows: Sequence[Row], task: Task) -> str:

@@ -1,0 +1,137 @@
+"""Which weights a run ends with: those of its last epoch, or of its best one."""
+
+from math import inf, sqrt
+from pathlib import Path
+from typing import Any, Literal
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint, StochasticWeightAveraging, WeightAveraging
+from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
+from torch import Tensor
+
+from lgx.artifacts.checkpoints import FINAL, LAST, load_checkpoint
+from lgx.core.readable import is_share, measured, tag_in_words
+from lgx.methods.base import Method
+from lgx.training.run_folder import best_checkpoint, run_folder
+
+Kind = Literal["best", "last"]
+_ENDED = 0.01
+"""A schedule has ended if the learning rate is at most this share of its largest value."""
+
+
+class BestCheckpoint(ModelCheckpoint):
+    """Keep the best checkpoint; of equal scores that with the lower validation loss, and of equal losses the later one.
+
+    Small validation sets give equal scores often, and the earliest of such epochs is the one that has learned least.
+
+    Attributes:
+        last_score: Score of the last validation; None before it.
+        examples: Examples of a validation.
+    """
+
+    last_score: float | None = None
+    examples = 0
+    _best_loss = inf
+
+    def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
+        """Whether this score is kept; ``trainer`` has the metrics of the validation."""
+        metrics = trainer.callback_metrics
+        is_better, loss = super().check_monitor_top_k(trainer, current), float(metrics.get("val/loss", inf))
+        if current is None:
+            return is_better
+        self.last_score = float(current)
+        self.examples = sum(
+            int(value) for tag, value in metrics.items() if tag.startswith("val/") and tag.endswith("/n")
+        )
+        if self.save_top_k == 1 and self.best_model_score is not None and current == self.best_model_score:
+            is_better = loss <= self._best_loss
+        if is_better:
+            self._best_loss = loss
+        return is_better
+
+    def state_dict(self) -> dict[str, Any]:
+        """Lightning's state, with what decides on equal scores and on the run's weights."""
+        own = {"best_loss": self._best_loss, "last_score": self.last_score, "examples": self.examples}
+        return {**super().state_dict(), **own}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue with the state of an interrupted run."""
+        super().load_state_dict(state_dict)
+        self._best_loss = float(state_dict.get("best_loss", inf))
+        self.last_score, self.examples = state_dict.get("last_score"), int(state_dict.get("examples", 0))
+
+    @property
+    def margin(self) -> float:
+        """What a validation cannot tell: the standard error of the best score if it is a share of examples, else 0."""
+        score = self.best_model_score
+        if score is None or not self.examples or not is_share(str(self.monitor).split("/")[-1]):
+            return 0.0
+        share = min(max(float(score), 0.0), 1.0)
+        return sqrt(share * (1 - share) / self.examples)
+
+
+class RunWeights(Callback):
+    """Put the run's weights into the network when training ends, before its learngene is saved and it is tested.
+
+    With a schedule that has ended they are the last ones, unless the best are better by more than a standard error of
+    the validation's score. Otherwise, as after an early stop or with a constant rate, they are the best ones. Averaged
+    weights, and those of processes that share the parameters, stay the last ones.
+
+    Attributes:
+        kind: Which they are; also in the run's summary.
+        path: Their checkpoint; None where none is saved.
+        words: What they are, for readers: ``epoch 8, last``.
+        other: The other ones, where they differ: ``; best: val accuracy 61.2 % in epoch 5``.
+        metrics: The score of the run's weights in validation, by its tag.
+    """
+
+    def __init__(self) -> None:
+        self.kind: Kind = "last"
+        self.path: Path | None = None
+        self.words = self.other = ""
+        self.metrics: dict[str, float] = {}
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Choose, and load the best weights if they are the run's."""
+        if not isinstance(pl_module, Method) or (folder := run_folder(trainer)) is None:
+            return
+        best, epoch = best_checkpoint(trainer), pl_module.epochs_trained or trainer.current_epoch
+        final = folder / "checkpoints" / FINAL
+        self.path, self.words = final if final.is_file() else final.with_name(LAST), f"epoch {epoch}, last"
+        if not isinstance(best, BestCheckpoint) or best.best_model_score is None:
+            return
+        tag, score = str(best.monitor), float(best.best_model_score)
+        scores = {"best": score, "last": best.last_score}
+        if _may_load(trainer, pl_module, best):
+            checkpoint = load_checkpoint(best.best_model_path)
+            of_best, is_same = checkpoint["lgx"]["epochs"], checkpoint["global_step"] == trainer.global_step
+            lead = abs(score - (best.last_score or 0))
+            if is_same:
+                self.words += " and best"
+            elif _has_ended(trainer) and lead <= best.margin:
+                self.other = f"; best: {_shown(tag, score)} in epoch {of_best}, level with the last"
+            else:
+                pl_module.load_state_dict(checkpoint["state_dict"])
+                self.kind, self.path, self.words = "best", Path(best.best_model_path), f"epoch {of_best}, best"
+                self.other = f"; last: {_shown(tag, best.last_score)} in epoch {epoch}"
+        if (own := scores[self.kind]) is not None and pl_module.learngene_of_best:
+            self.metrics = {tag: own}
+
+
+def _shown(tag: str, score: float | None) -> str:
+    return f"{tag_in_words(tag)} {'unknown' if score is None else measured(score, tag)}"
+
+
+def _may_load(trainer: Trainer, method: Method, best: BestCheckpoint) -> bool:
+    """Whether the best weights may become the run's."""
+    callbacks = trainer.callbacks  # type: ignore[attr-defined]
+    averages = any(isinstance(callback, StochasticWeightAveraging | WeightAveraging) for callback in callbacks)
+    is_whole = isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy)
+    is_saved = bool(best.best_model_path) and Path(best.best_model_path).is_file()
+    return is_saved and is_whole and not averages and method.learngene_of_best
+
+
+def _has_ended(trainer: Trainer) -> bool:
+    """Whether the learning rates have fallen to nearly nothing."""
+    groups = [group for optimizer in trainer.optimizers for group in optimizer.param_groups]
+    return bool(groups) and all(group["lr"] <= _ENDED * group.get("initial_lr", group["lr"]) for group in groups)

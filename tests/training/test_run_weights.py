@@ -1,0 +1,113 @@
+"""The weights that a run ends with are one thing for its test, its learngene, `lgx test` and `lgx export`."""
+
+import json
+from math import sqrt
+
+import pytest
+import timm
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from torch.utils.data import DataLoader
+
+from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.core.rows import read_rows
+from lgx.training.callbacks.run_weights import BestCheckpoint
+from tests.support.command_line import lgx
+
+CONSTANT = ["--name=c", "--model.scheduler=null", "--model.optimizer.lr=0.02", "--trainer.max_epochs=6", "--test_end"]
+ENDS = ["--name=e", "--model.optimizer.lr=0.02", "--trainer.max_epochs=6", "--test_end"]
+
+
+class Scripted(LightningModule):
+    """Logs the given scores and losses, epoch by epoch, of 100 examples."""
+
+    def __init__(self, scores):
+        super().__init__()
+        self.scores, self.weight = scores, torch.nn.Parameter(torch.zeros(()))
+
+    def training_step(self, batch, index):
+        return self.weight * 0
+
+    def validation_step(self, batch, index):
+        score, loss = self.scores[self.current_epoch]
+        self.log_dict({"val/acc": score, "val/loss": loss, "val/n": 100.0})
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def kept(scores, folder, **options):
+    """The best checkpoint after a training with these scores, and the epoch that it is of, counted from 1."""
+    best = BestCheckpoint(folder, "best", monitor="val/acc", mode="max", enable_version_counter=False, **options)
+    trainer = Trainer(
+        max_epochs=len(scores), callbacks=[best], logger=False, accelerator="cpu", num_sanity_val_steps=0,
+        enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    loader = DataLoader(torch.zeros(1, 1), 1)
+    trainer.fit(Scripted(scores), loader, loader)
+    return best, torch.load(best.best_model_path, weights_only=True)["epoch"] + 1
+
+
+@pytest.mark.parametrize(
+    ("scores", "epoch"),
+    [
+        ([(0.5, 1.0), (0.5, 0.9), (0.4, 0.1)], 2),  # lower loss
+        ([(0.5, 0.9), (0.5, 1.0), (0.4, 0.1)], 1),
+        ([(0.5, 0.9), (0.5, 0.9), (0.5, 0.9)], 3),  # later
+        ([(0.5, 0.9), (0.6, 2.0), (0.5, 0.1)], 2),  # the score comes first
+    ],
+)
+def test_ties_go_to_the_lower_loss_then_to_the_later_epoch(tmp_path, scores, epoch):
+    best, found = kept(scores, tmp_path)
+    assert found == epoch
+    assert best.last_score == pytest.approx(scores[-1][0])
+    assert best.margin == pytest.approx(sqrt(float(best.best_model_score) * (1 - float(best.best_model_score)) / 100))
+    again = BestCheckpoint(tmp_path, "best", monitor="val/acc", mode="max")
+    again.load_state_dict(best.state_dict())
+    assert (again.last_score, again.margin) == (best.last_score, best.margin)
+
+
+@pytest.fixture
+def weights_of(fit, tmp_path):
+    def run(options):
+        result = fit("Ancestor", *options)
+        assert result.code == 0, result.err
+        folder = tmp_path / "runs/test" / options[0].removeprefix("--name=") / "seed0"
+        return folder, json.loads((folder / "summary.json").read_text())["weights"]
+
+    return run
+
+
+@pytest.mark.parametrize("options", [CONSTANT, ENDS], ids=["constant", "ends"])
+def test_what_is_exported_is_what_was_announced(weights_of, tmp_path, options):
+    folder, kind = weights_of(options)
+    announced = [r.value for r in read_rows(folder / "results.csv") if (r.split, r.metric) == ("test", "loss")][-1]
+    chosen = load_pretrained(str(folder / f"checkpoints/{kind}.ckpt")).model.state_dict()
+    learngene = Learngene.load(folder / "best.learngene.safetensors").tensors
+    assert lgx("export", folder, "--out", tmp_path / "out").code == 0
+    exported = timm.create_model(f"local-dir:{tmp_path / 'out'}", pretrained=True).state_dict()
+    for name, tensor in chosen.items():
+        assert torch.equal(tensor, exported[name])
+        assert torch.equal(tensor, learngene[name])
+    tested = lgx(
+        "test", "--config", folder / "config.yaml", "--name=t", f"--ckpt_path={folder}/checkpoints/{kind}.ckpt"
+    )
+    assert tested.code == 0, tested.err
+    assert lgx("test", "--config", folder / "config.yaml").code == 0
+    rows = [r for f in (folder, folder.parents[1] / "t/seed0") for r in read_rows(f / "results.csv")]
+    losses = [r.value for r in rows if (r.split, r.metric) == ("test", "loss")]
+    assert losses == pytest.approx([announced] * len(losses), abs=1e-6)
+
+
+def test_without_an_end_of_the_schedule_the_best_weights_are_the_runs(weights_of):
+    folder, kind = weights_of(CONSTANT)
+    found = [r for r in read_rows(folder / "results.csv") if r.split == "val"]
+    scores, losses = ({r.epochs: r.value for r in found if r.metric == name} for name in ("acc", "loss"))
+    epoch = max(scores, key=lambda number: (scores[number], -losses[number], number))
+    assert kind == ("last" if epoch == 6 else "best")
+
+
+def test_a_run_without_a_checkpoint_is_named(tmp_path):
+    (tmp_path / "run/checkpoints").mkdir(parents=True)
+    assert "the run has no checkpoint" in lgx("export", tmp_path / "run", "--out", tmp_path / "o").sentence
