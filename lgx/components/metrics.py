@@ -28,6 +28,7 @@ from torchmetrics.classification import (
     MultilabelAveragePrecision,
 )
 
+from lgx.components.class_metrics import NO_NUMBERS, class_metric_names, class_metrics
 from lgx.components.losses import label_losses
 from lgx.components.text_metrics import Matthews, PositiveF1
 from lgx.core.batch import IGNORE
@@ -52,16 +53,18 @@ _MULTILABEL_METRICS: dict[str, Callable[[int, int | None], Metric]] = {
 """The same for examples with several labels; these metrics are given probabilities."""
 
 
-def metric_names(task: Task) -> list[str]:
+def metric_names(task: Task, split: str = "val") -> list[str]:
     """Names of the values that are reported for a task: the main metric first, ``loss`` last."""
-    return list(dict.fromkeys((task.metric, "acc", "loss"))) if task.is_labeled else [AGREEMENT, "loss"]
+    own = class_metric_names(task) if split == "test" else []
+    return list(dict.fromkeys((task.metric, "acc", *own, "loss"))) if task.is_labeled else [AGREEMENT, "loss"]
 
 
-def metrics_for(task: Task) -> MetricCollection:
+def metrics_for(task: Task, split: str = "val") -> MetricCollection:
     """Build the metrics of a task, with ``loss`` and the number of examples ``n``.
 
     Args:
         task: Decides the metric names, the number of classes, and whether unlabeled pixels are ignored.
+        split: ``test`` adds the metrics of :mod:`lgx.components.class_metrics`.
 
     Returns:
         The metrics by name, updated by :func:`update_metrics`. Without labels they are ``agreement``, ``loss`` (means)
@@ -80,6 +83,7 @@ def metrics_for(task: Task) -> MetricCollection:
     ignored = IGNORE if task.kind == "segmentation" else None
     wanted = [name for name in metric_names(task) if name != "loss"]
     metrics: dict[str, Metric] = {name: known[name](task.num_classes, ignored) for name in wanted}
+    metrics |= class_metrics(task) if split == "test" else {}
     return MetricCollection({**metrics, "loss": MeanMetric(), "n": SumMetric()}, compute_groups=False)
 
 
@@ -97,7 +101,7 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
         targets: Class indices (B,), class indices of pixels (B, H, W), or several labels (B, K).
 
     Returns:
-        The metrics by name.
+        The metrics by name, without those that are tables.
     """
     predicted = logits.sigmoid() if targets.ndim == 2 else logits
     found: dict[str, Metric] = dict(metrics.items(keep_base=True))
@@ -108,4 +112,4 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
             metric.update(len(targets))
         else:
             metric.update(predicted, targets)
-    return found
+    return {name: metric for name, metric in found.items() if name not in NO_NUMBERS}

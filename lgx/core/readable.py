@@ -3,11 +3,15 @@
 import math
 from collections.abc import Sequence
 
-_SHARES = ("acc", "acc1", "acc5", "agreement", "f1", "knn_acc", "linear_acc", "map", "mcc", "miou", "score")
+_SHARES = (
+    "acc", "acc1", "acc5", "agreement", "balanced_acc", "f1", "knn_acc", "linear_acc", "map", "mcc", "miou", "score",
+)  # fmt: skip
 _WORDS = {
     "acc": "accuracy",
     "acc1": "accuracy",
     "acc5": "top-5 accuracy",
+    "balanced_acc": "balanced accuracy",
+    "ece": "calibration error",
     "knn_acc": "accuracy of nearest neighbors",
     "linear_acc": "accuracy of a linear classifier",
     "map": "mean average precision",
@@ -46,6 +50,12 @@ def measured(value: float, metric: str, examples: int = 0) -> str:
     if is_share(metric.rsplit("/", 1)[-1]):
         return f"{100 * value:.{2 if examples >= _MANY else 1}f} %"
     return digits(value)
+
+
+def clipped(name: str, most: int = 30) -> str:
+    """A name of at most so many characters, in one line."""
+    name = " ".join(name.split())
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def digits(value: float) -> str:

@@ -269,7 +269,9 @@ class Method(EvaluatedModule):
                 f"data.tasks: {self.method} trains one network for tasks of one kind, but these are {several}"
             )
         self.tasks = {**tasks, self.task.name: self.task}
-        self.eval_metrics = nn.ModuleDict({f"{split}_metrics": metrics_for(self.task) for split in ("val", "test")})
+        self.eval_metrics = nn.ModuleDict(
+            {f"{split}_metrics": metrics_for(self.task, split) for split in ("val", "test")}
+        )
 
     def configure_model(self) -> None:
         """Build the network once; under ``trainer.strategy: sharded`` every process keeps a share of each layer.

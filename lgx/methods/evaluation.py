@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torchmetrics import Metric, MetricCollection
 
 from lgx.architectures import Architecture, name_of
+from lgx.components.class_metrics import NO_NUMBERS
 from lgx.components.metrics import metric_names, update_metrics
 from lgx.components.probes import Probe, frozen_features
 from lgx.core.batch import Batch
@@ -57,7 +58,13 @@ class EvaluatedModule(LightningModule, ABC):
             cast(Any, self).set_tasks(self.tasks)
             self.to(self.device)
 
-    on_test_start = on_validation_start
+    def on_test_start(self) -> None:
+        """Measure in full precision, and anew what Lightning does not reset because it is not logged."""
+        self.on_validation_start()
+        for collection in self.eval_metrics.values():
+            for name, metric in cast(MetricCollection, collection).items(keep_base=True):
+                if name in NO_NUMBERS:
+                    metric.reset()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Update the validation metrics."""
@@ -95,9 +102,9 @@ class EvaluatedModule(LightningModule, ABC):
         """What evaluation measures."""
         return [Evaluation(self.task.name if self.task else "", name_of(self.architecture), split)]
 
-    def reported_metrics(self, task: Task) -> list[str]:
+    def reported_metrics(self, task: Task, split: str) -> list[str]:
         """Names of the values that an evaluation reports for a task."""
-        return metric_names(task) if self.probe is None else [self.probe.metric]
+        return metric_names(task, split) if self.probe is None else [self.probe.metric]
 
     def metrics_of(self, split: str, suffix: str = "") -> MetricCollection:
         """The metrics of ``val`` or ``test``; ``suffix`` tells several architectures or tasks apart."""

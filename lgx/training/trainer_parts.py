@@ -15,6 +15,7 @@ from lgx.components.probes import Probe
 from lgx.training.callbacks import (
     AtomicCheckpointIO,
     BuildNetwork,
+    ClassReport,
     DrawFigures,
     FinalWeights,
     LastCheckpoint,
@@ -60,8 +61,9 @@ def every_callback(
     # Lightning's averaging of weights over epochs needs the network in its setup.
     averages = [callback for callback in given if isinstance(callback, StochasticWeightAveraging)]
     callbacks: list[Callback] = [*(BuildNetwork() for _ in averages), *given]
-    weights = RunWeights()
-    callbacks += [health, FinalWeights(checkpoints), weights, results, PrintProgress(results), Report(command, weights)]
+    weights, classes = RunWeights(), ClassReport()
+    callbacks += [health, FinalWeights(checkpoints), weights, results, classes, PrintProgress(results)]
+    callbacks.append(Report(command, weights, classes))
     if not any(isinstance(callback, ProgressBar) for callback in given):
         trainer.enable_progress_bar = trainer.enable_progress_bar is not False and sys.stdout.isatty()
         if trainer.enable_progress_bar:

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from lgx.components.class_metrics import interval
 from lgx.core.rows import read_rows
 from lgx.training.run_folder import BEST, LAST
 
@@ -14,10 +15,17 @@ HYPER = [
 
 
 def shown(rows, split, epochs):
-    """The numbers of one network's rows, as a report shows them."""
+    """The numbers of one network's rows, as a report shows them; the sets have equally many examples of each class."""
     own = {row.metric: row for row in rows if (row.split, row.epochs) == (split, epochs)}
     accuracy, n = own["acc"].value, own["acc"].n
-    return f"{100 * accuracy:.1f} % of {n} images of shapes (chance 33.3 %), loss {own['loss'].value:#.4g}"
+    low, high = (100 * limit for limit in interval(accuracy, n))
+    always, of_classes = "", ""
+    if split == "test":
+        always = ", always circle 33.3 %"
+        of_classes = f", balanced accuracy {100 * own['balanced_acc'].value:.1f} %"
+        of_classes += f", calibration error {own['ece'].value:#.4g}"
+    place = f"(95 %: {low:.1f} to {high:.1f}) of {n} images of shapes (chance 33.3 %{always})"
+    return f"{100 * accuracy:.1f} % {place}{of_classes}, loss {own['loss'].value:#.4g}"
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +75,8 @@ def test_an_evaluation_prints_its_scores_its_data_and_its_checkpoint(run, fit, t
     result = fit("Ancestor", "--name=e", f"--ckpt_path={folder}/checkpoints/last.ckpt", command=command)
     assert result.code == 0, result.err
     rows = read_rows(tmp_path / "runs/test/e/seed0/results.csv")
-    assert result.out.splitlines()[-2:] == [
+    lines = [line for line in result.out.splitlines() if not line.startswith(" ")]  # those of single classes
+    assert lines[-2:] == [
         f"{word} accuracy {shown(rows, split, 2)}",
         f"checkpoint {folder}/checkpoints/last.ckpt, 2 epoch(s) of training",
     ]
@@ -85,7 +94,8 @@ def test_a_probe_has_its_own_name(fit, run):
     result = fit("Ancestor", "--name=p", *options, command="test")
     assert result.code == 0, result.err
     assert re.search(
-        r"^test       accuracy of nearest neighbors [\d.]+ % of 12 images of shapes \(chance 33.3 %\)$",
+        r"^test       accuracy of nearest neighbors [\d.]+ % \(95 %: [\d. to]+\) of 12 images of shapes "
+        r"\(chance 33.3 %\)$",
         result.out,
         re.MULTILINE,
     )

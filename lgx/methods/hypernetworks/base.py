@@ -175,7 +175,7 @@ class HypernetMethod(PanelEvaluation):
         self.tasks = tasks
         self.eval_metrics = nn.ModuleDict(
             {
-                f"{split}_metrics_{t}_{i}": metrics_for(task)
+                f"{split}_metrics_{t}_{i}": metrics_for(task, split)
                 for split, panel in self.panels.items()
                 for t, task in enumerate(self.tasks.values())
                 for i in range(len(panel))

@@ -165,7 +165,7 @@ class LSAMD(Method):
         self.tasks = tasks
         numbered = list(enumerate(tasks.values()))
         self.eval_metrics = nn.ModuleDict(
-            {f"{split}_metrics_{number}": metrics_for(task) for split in ("val", "test") for number, task in numbered}
+            {f"{split}_metrics_{i}": metrics_for(task, split) for split in ("val", "test") for i, task in numbered}
         )
         depth = self.architecture.depth
         self.preferences = nn.ModuleList(ImageSums(2, depth) for _ in tasks)  # who prefers the base, and P(h^B|x)

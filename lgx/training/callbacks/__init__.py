@@ -1,6 +1,7 @@
 """Callbacks: those that every run of lgx has, and ``GradientNorms`` for those who ask for it."""
 
 from lgx.training.callbacks.checkpoints import AtomicCheckpointIO, BuildNetwork, FinalWeights, LastCheckpoint
+from lgx.training.callbacks.class_report import ClassReport
 from lgx.training.callbacks.figures import DrawFigures
 from lgx.training.callbacks.health import GradientNorms, TrainingHealth
 from lgx.training.callbacks.learngene import SaveLearngene
@@ -14,7 +15,7 @@ from lgx.training.callbacks.run_weights import RunWeights
 from lgx.training.callbacks.save_config import SaveConfig
 
 __all__ = [
-    "AtomicCheckpointIO", "BuildNetwork", "DrawFigures", "FinalWeights", "GradientNorms", "LastCheckpoint",
-    "Preemption", "PrintProgress", "Report", "Resume", "RunProbe", "RunWeights", "SaveConfig",
+    "AtomicCheckpointIO", "BuildNetwork", "ClassReport", "DrawFigures", "FinalWeights", "GradientNorms",
+    "LastCheckpoint", "Preemption", "PrintProgress", "Report", "Resume", "RunProbe", "RunWeights", "SaveConfig",
     "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
 ]  # fmt: skip

@@ -27,11 +27,12 @@ class DrawFigures(Callback):
 
         for name, figure in figures.items():
             for logger in trainer.loggers:
-                _show(logger, name, figure, trainer.global_step)
+                show_figure(logger, name, figure, trainer.global_step)
             write_svg(figure, folder / f"{name}.svg", name)
 
 
-def _show(logger: Logger, name: str, figure: "Figure", step: int) -> None:
+def show_figure(logger: Logger, name: str, figure: "Figure", step: int) -> None:
+    """Log a figure where the logger takes one."""
     if isinstance(logger, TensorBoardLogger):
         logger.experiment.add_figure(name, figure, step, close=False)
     elif isinstance(logger, MLFlowLogger):

@@ -9,12 +9,14 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import EarlyStopping
 
 from lgx.architectures import name_of
+from lgx.components.class_metrics import BALANCED, CALIBRATION, TOP5, interval
 from lgx.components.metrics import metric_names
 from lgx.core.provenance import hardware
-from lgx.core.readable import aligned, digits, in_words, lasting, measured, tag_in_words
+from lgx.core.readable import aligned, clipped, digits, in_words, lasting, measured, tag_in_words
 from lgx.core.rows import Row
 from lgx.core.task import Task
 from lgx.methods.base import Method
+from lgx.training.callbacks.class_report import ClassReport
 from lgx.training.callbacks.results import SaveResults, measured_rows
 from lgx.training.callbacks.run_weights import RunWeights
 
@@ -106,10 +108,11 @@ class Report(Callback):
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
         weights: What knows the run's weights when training has ended.
+        classes: What knows the scores of single classes after a test.
     """
 
-    def __init__(self, command: str, weights: RunWeights) -> None:
-        self.command, self.weights = command, weights
+    def __init__(self, command: str, weights: RunWeights, classes: ClassReport) -> None:
+        self.command, self.weights, self.classes = command, weights, classes
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print the scores of ``lgx validate``."""
@@ -135,7 +138,13 @@ class Report(Callback):
             weights = f", weights of {self.weights.words}" if trained else ""
         (first, *_) = networks.values()
         if len(networks) == 1:
-            print(f"{label:<11}{place}{_sentence(first, method.tasks[first[0].task])}{weights}", flush=True)
+            task, always = method.tasks[first[0].task], ""
+            if split == "test" and (majority := self.classes.majority) is not None:
+                name = task.class_names[majority[0]] if task.class_names else str(majority[0])
+                always = f", always {clipped(name)} {measured(majority[1], 'acc')}"
+            print(f"{label:<11}{place}{_sentence(first, task, always)}{weights}", flush=True)
+            for line in self.classes.lines(task) if split == "test" and trained and self.classes.scores else ():
+                print(f"{'':<11}{line}", flush=True)
         else:
             tag = f"{split}/{method.task.metric}"
             mean = f"{tag_in_words(tag)} {measured(float(trainer.callback_metrics[tag]), tag)}"
@@ -157,20 +166,24 @@ def end_of_run(weights: RunWeights, folder: Path) -> str:
     return f"weights    {weights.words}: {weights.path}{weights.other}\nnext       lgx test --config {config}"
 
 
-def _sentence(rows: Sequence[Row], task: Task) -> str:
-    """``accuracy 84.2 % of 240 images of dtd (chance 8.3 %), loss 1.204``."""
+def _sentence(rows: Sequence[Row], task: Task, always: str = "") -> str:
+    """``accuracy 84.2 % (95 %: 79.0 to 88.3) of 240 images of dtd (chance 8.3 %), balanced accuracy …, loss 1.204``."""
     first, *others = rows
     of_one_class = task.num_classes and task.kind not in ("segmentation", "multilabel")
     guess = of_one_class and any(row.metric.endswith("acc") for row in rows)
-    chance = f" (chance {measured(1 / task.num_classes, 'acc')})" if guess else ""
+    chance = f" (chance {measured(1 / task.num_classes, 'acc')}{always})" if guess else ""
     rest = "".join(f", {in_words(row.metric)} {measured(row.value, row.metric, row.n)}" for row in others)
     value = f"{in_words(first.metric)} {measured(first.value, first.metric, first.n)}"
+    if first.metric.endswith("acc"):
+        low, high = interval(first.value, first.n)
+        value += f" (95 %: {100 * low:.1f} to {100 * high:.1f})"
     return f"{value} of {first.n:,} {'texts' if task.kind == 'text' else 'images'} of {task.name}{chance}{rest}"
 
 
 def _table(networks: Sequence[Sequence[Row]]) -> list[str]:
     """One line for each network and data set, below the names of the columns, with equal widths."""
     metrics = list(dict.fromkeys(row.metric for rows in networks for row in rows))
+    metrics = [name for name in metrics if name not in (BALANCED, CALIBRATION, TOP5)]  # results.csv has them
     lines = [["data set", "architecture", *map(in_words, metrics), "examples"]]
     for rows in networks:
         values = {row.metric: measured(row.value, row.metric, row.n) for row in rows}

@@ -61,7 +61,7 @@ def measured_rows(trainer: Trainer, method: Method, split: str) -> list[Row]:
                 value=float(trainer.callback_metrics[f"{tag}/{metric}"]),
                 n=int(trainer.callback_metrics[f"{tag}/n"]),
             )
-            for metric in method.reported_metrics(method.tasks[task])
+            for metric in method.reported_metrics(method.tasks[task], split)
         ]
     return rows
 

@@ -1,0 +1,117 @@
+"""What a test measures of single classes: balanced accuracy, precision, recall, F1, calibration, confusions."""
+
+from dataclasses import dataclass
+from math import nan
+
+import torch
+from scipy.stats import binomtest
+from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.classification import (
+    MulticlassAccuracy,
+    MulticlassCalibrationError,
+    MulticlassConfusionMatrix,
+    MulticlassStatScores,
+)
+
+from lgx.core.task import Task
+
+BALANCED, CALIBRATION, TOP5 = "balanced_acc", "ece", "acc5"
+COUNTS, CONFUSION = NO_NUMBERS = "counts", "confusion"
+"""The last two are tables, which are not logged."""
+_MANY, _LARGEST = 20, 1000
+"""More classes than the first have a top-5 accuracy; more than the second no matrix of confusions."""
+
+
+@dataclass(frozen=True)
+class ClassScores:
+    """Scores of one class, NaN where they are undefined: precision of a class that is never predicted, and so on.
+
+    Attributes:
+        precision: Share of the images predicted as the class that belong to it.
+        recall: Share of its images that are predicted as it.
+        f1: Their harmonic mean, 0 where nothing is right.
+        examples: Images of the class.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    examples: int
+
+
+class BalancedAccuracy(MulticlassStatScores):
+    """Mean recall over the classes that have examples, as in scikit-learn; NaN without examples.
+
+    Args:
+        num_classes: K.
+    """
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__(num_classes, average="none")
+
+    def compute(self) -> Tensor:
+        """The mean, a scalar."""
+        right, _, _, _, examples = super().compute().reshape(-1, 5).unbind(dim=1)
+        there = examples > 0
+        return (right[there] / examples[there]).mean()
+
+
+def scores_of_classes(counts: Tensor) -> list[ClassScores]:
+    """The scores of each class, in index order.
+
+    Args:
+        counts: (K, 5), as torchmetrics counts: right, wrongly predicted, right elsewhere, missed, examples.
+    """
+    found = []
+    for right, wrong, _, missed, examples in counts.reshape(-1, 5).tolist():
+        precision = right / (right + wrong) if right + wrong else nan
+        recall = right / examples if examples else nan
+        total = 2 * right + wrong + missed
+        found.append(ClassScores(precision, recall, 2 * right / total if total else nan, examples))
+    return found
+
+
+def class_metric_names(task: Task) -> list[str]:
+    """Names of the numbers that a test adds for one class of several per example; else none."""
+    if not task.is_labeled or task.kind not in ("classification", "text") or task.num_classes < 2:
+        return []
+    return [BALANCED, *([TOP5] if task.num_classes > _MANY else []), CALIBRATION]
+
+
+def class_metrics(task: Task) -> dict[str, Metric]:
+    """The metrics of :func:`class_metric_names`, and the tables behind them.
+
+    Calibration is the expected calibration error in 15 bins of equal width (Guo et al., 2017).
+    """
+    names, classes = class_metric_names(task), task.num_classes
+    if not names:
+        return {}
+    found: dict[str, Metric] = {
+        BALANCED: BalancedAccuracy(classes),
+        CALIBRATION: MulticlassCalibrationError(classes, n_bins=15, norm="l1"),
+        COUNTS: MulticlassStatScores(classes, average="none"),
+    }
+    if TOP5 in names:
+        found[TOP5] = MulticlassAccuracy(classes, top_k=5, average="micro")
+    if classes <= _LARGEST:
+        found[CONFUSION] = MulticlassConfusionMatrix(classes)
+    return found
+
+
+def interval(share: float, examples: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share of examples."""
+    found = binomtest(round(share * examples), examples).proportion_ci(method="wilson")
+    return float(found.low), float(found.high)
+
+
+def confusions(matrix: Tensor, most: int = 3) -> list[tuple[int, int, int]]:
+    """The most frequent mistakes: (class, predicted class, number), without ties broken by anything but order.
+
+    Args:
+        matrix: (K, K), rows are the true classes.
+        most: How many.
+    """
+    wrong = matrix.clone().fill_diagonal_(0).flatten()
+    order = torch.argsort(wrong, descending=True, stable=True)[:most].tolist()
+    return [(*divmod(place, len(matrix)), int(wrong[place])) for place in order if wrong[place]]

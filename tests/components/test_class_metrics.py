@@ -1,0 +1,95 @@
+"""Balanced accuracy, the scores of classes and the calibration error, compared with scikit-learn and an own count."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import (
+    balanced_accuracy_score,
+    confusion_matrix,
+    precision_recall_fscore_support,
+    top_k_accuracy_score,
+)
+
+from lgx.components.class_metrics import confusions, interval, scores_of_classes
+from lgx.components.metrics import metric_names, metrics_for, update_metrics
+from lgx.core.task import Task
+
+
+@st.composite
+def predictions(draw):
+    """Logits (N, K) and labels (N,) in two batches; classes may lack examples or predictions."""
+    classes, n = draw(st.integers(2, 25)), draw(st.integers(1, 60))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    labels = rng.integers(0, draw(st.integers(1, classes)), n)
+    logits = rng.normal(0, draw(st.sampled_from([0.1, 1.0, 8.0])), (n, classes))
+    return torch.tensor(logits, dtype=torch.float32), torch.tensor(labels)
+
+
+def measured(logits, labels):
+    metrics = metrics_for(Task("t", logits.shape[1]), "test")
+    half = len(labels) // 2
+    for part in (slice(0, half), slice(half, None)):
+        if len(labels[part]):
+            update_metrics(metrics, logits[part], labels[part])
+    return {name: metric.compute() for name, metric in metrics.items(keep_base=True)}
+
+
+@settings(deadline=None, max_examples=60)
+@given(predictions())
+def test_scores_of_classes_are_those_of_scikit_learn(given_predictions):
+    logits, labels = given_predictions
+    found, predicted, classes = measured(logits, labels), logits.argmax(dim=1), range(logits.shape[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of classes without examples
+        assert float(found["balanced_acc"]) == pytest.approx(balanced_accuracy_score(labels, predicted), abs=1e-6)
+        columns = precision_recall_fscore_support(labels, predicted, labels=classes, zero_division=np.nan)
+    own = scores_of_classes(found["counts"])
+    for name, column in zip(("precision", "recall", "f1", "examples"), columns, strict=True):
+        assert [getattr(scores, name) for scores in own] == pytest.approx(column.tolist(), abs=1e-6, nan_ok=True)
+    assert found["confusion"].tolist() == confusion_matrix(labels, predicted, labels=classes).tolist()
+
+
+@settings(deadline=None, max_examples=60)
+@given(predictions())
+def test_the_calibration_error_is_the_mean_gap_over_bins_of_confidence(given_predictions):
+    logits, labels = given_predictions
+    confidence, predicted = logits.softmax(dim=1).max(dim=1)
+    bins = np.clip(np.ceil(confidence.double().numpy() * 15).astype(int) - 1, 0, 14)
+    right, error = (predicted == labels).numpy(), 0.0
+    for number in set(bins.tolist()):
+        inside = bins == number
+        error += abs(right[inside].mean() - confidence.numpy()[inside].mean()) * inside.mean()
+    assert float(measured(logits, labels)["ece"]) == pytest.approx(error, abs=1e-4)
+
+
+def test_top_five_is_measured_of_more_than_twenty_classes():
+    torch.manual_seed(0)
+    logits, labels = torch.randn(200, 21), torch.arange(200) % 21
+    expected = top_k_accuracy_score(labels, logits, k=5, labels=range(21))
+    assert float(measured(logits, labels)["acc5"]) == pytest.approx(expected)
+    assert "acc5" not in metric_names(Task("t", 20), "test")
+    assert metric_names(Task("t", 21), "val") == ["acc", "loss"]
+
+
+@pytest.mark.parametrize(
+    ("share", "n", "expected"), [(0.0, 10, (0.0, 0.2775)), (1.0, 10, (0.7225, 1.0)), (0.625, 416, (0.5776, 0.6702))]
+)
+def test_the_interval_is_wilsons(share, n, expected):
+    assert interval(share, n) == pytest.approx(expected, abs=2e-4)
+
+
+def test_the_most_frequent_mistakes_come_first():
+    matrix = torch.tensor([[5, 2, 0], [0, 7, 3], [1, 0, 9]])
+    assert confusions(matrix) == [(1, 2, 3), (0, 1, 2), (2, 0, 1)]
+    assert confusions(torch.eye(3)) == []
+
+
+def test_twenty_thousand_classes_need_no_matrix():
+    logits = torch.randn(4, 20_000)
+    found = measured(logits, logits.argmax(dim=1))
+    assert "confusion" not in found
+    assert float(found["balanced_acc"]) == 1
