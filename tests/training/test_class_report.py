@@ -43,7 +43,7 @@ def test_rows_of_a_test_have_the_metrics_of_classes_and_those_of_a_validation_do
 
 
 def test_the_report_names_what_one_answer_for_all_would_reach(run):
-    folder, out, rare = run
+    _, out, rare = run
     final = next(line for line in out.splitlines() if line.startswith("final"))
     assert "(chance 33.3 %, always " in final
     assert " 44.4 %)" in final  # four of nine
