@@ -107,7 +107,6 @@ def _embed_all(
     """Embed each task on all processes; None on all of them but the first."""
     import torch
     from lightning.fabric import Fabric
-    from rich.progress import track
     from torch.utils.data import DataLoader
 
     from data_modules.loaders import loader_options
@@ -115,6 +114,7 @@ def _embed_all(
     from lgx.artifacts.task_embeddings import TaskEmbeddings
     from lgx.components.features import sum_features
     from lgx.components.teacher import Teacher
+    from lgx.core.progress import tracked
     from lgx.errors import UserError
     from lgx.host.startup import silence_known_warnings
 
@@ -131,7 +131,7 @@ def _embed_all(
         options = loader_options(num_workers, read.collate, [task], batch_size, worker_timeout, "--", devices)
         loader: DataLoader[Any] = DataLoader(read.examples, batch_size, sampler=sampler, **options)
         teacher = Teacher.of(reader.ancestor, task, features_only=True)
-        shown = track(loader, f"embedding {task.name}", transient=True, disable=fabric.global_rank > 0)
+        shown = loader if fabric.global_rank else tracked(loader, f"embedding {task.name}")
         total, count = sum_features(teacher, (batch.to(fabric.device) for batch in shown))
         summed: Any = fabric.all_reduce(torch.cat([total, total.new_tensor([count])]), reduce_op="sum")
         found.tensors[task.name] = (summed[:-1] / summed[-1]).float()

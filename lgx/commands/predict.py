@@ -136,13 +136,11 @@ def _write(
 ) -> list[tuple[str, str]]:
     """Write the predictions, and return name and reason of each file that cannot be decoded."""
     import torch
-    from rich.console import Console
-    from rich.progress import track
 
     from lgx.core.eval_transforms import normalized
+    from lgx.core.progress import tracked
 
     unread: list[tuple[str, str]] = []
-    console = Console(stderr=True)
     # A name of bytes that are no UTF-8 is written as it is.
     with (
         atomic_path(out) as temporary,
@@ -150,12 +148,7 @@ def _write(
     ):
         writer = csv.writer(file)
         writer.writerow(_header(model.task, top_k))
-        batches = _batches(files, model.task, size)
-        shown = track(
-            batches, "predicting", -(-len(files) // size),
-            console=console, transient=True, disable=not console.is_terminal,
-        )  # fmt: skip
-        for batch in shown:
+        for batch in tracked(_batches(files, model.task, size), "predicting", -(-len(files) // size)):
             read = {name: pixels for name, pixels in batch if not isinstance(pixels, str)}
             unread += [(name, pixels) for name, pixels in batch if isinstance(pixels, str)]
             if read:

@@ -11,6 +11,7 @@ from data_modules.image_module import ImageDataModule
 from lgx.architectures import ViTArchitecture
 from lgx.components.probes import NEIGHBORS, Probe, frozen_features
 from lgx.core.batch import Batch
+from lgx.core.progress import tracked
 from lgx.errors import UserError
 from lgx.initialization import Initializer, initialize
 
@@ -34,7 +35,7 @@ def knn_scores(
     """
     module = _opened(data, architectures[0], initializer)
     scores = {}
-    for architecture in architectures:
+    for architecture in tracked(architectures, "measuring", unit="networks"):
         torch.manual_seed(seed)
         network = initialize(architecture, initializer, head="new").model.eval()
         known, known_labels = _features(network, module.reference_dataloader(_MOST))

@@ -1,9 +1,11 @@
 """Print what is trained before the first step, a line for every epoch, and what a test or a validation has measured."""
 
+import math
 import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import EarlyStopping
@@ -11,6 +13,7 @@ from lightning.pytorch.callbacks import EarlyStopping
 from lgx.architectures import name_of
 from lgx.components.class_metrics import BALANCED, CALIBRATION, TOP5, interval
 from lgx.components.metrics import metric_names
+from lgx.core.progress import FIRST, Progress
 from lgx.core.provenance import hardware
 from lgx.core.readable import aligned, clipped, digits, in_words, lasting, measured, tag_in_words
 from lgx.core.rows import Row
@@ -31,6 +34,8 @@ class PrintProgress(Callback):
     def __init__(self, results: SaveResults) -> None:
         self.results = results
         self._began, self._first_step = time.monotonic(), 0
+        self._training: Progress | None = None
+        self._evaluating: Progress | None = None
         self._validated_at = -1  # step of the last validation: later lines do not repeat its scores
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -74,6 +79,32 @@ class PrintProgress(Callback):
         place = f"{number:>{len(str(total))}}/{total}" if total > 0 else f"{number}"
         self._print(trainer, pl_module, f"epoch      {place}", self.results.epoch_loss)
 
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Say how far a long epoch is."""
+        self._training = _progress(trainer, f"epoch {trainer.current_epoch + 1}", trainer.num_training_batches, 30)
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Say how far a long validation is."""
+        self._evaluating = _progress(trainer, "validating", sum(trainer.num_val_batches))
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Say how far a long test is."""
+        self._evaluating = _progress(trainer, "testing", sum(trainer.num_test_batches))
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *batch: Any) -> None:
+        """Count a batch of training."""
+        if self._training is not None:
+            self._training.advance()
+
+    def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *batch: Any) -> None:
+        """Count a batch of an evaluation."""
+        if self._evaluating is not None:
+            self._evaluating.advance()
+
+    def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *batch: Any) -> None:
+        """Count a batch of an evaluation."""
+        self.on_validation_batch_end(trainer, pl_module)
+
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print how long it took, and why it ended early."""
         if not trainer.is_global_zero:
@@ -100,6 +131,13 @@ class PrintProgress(Callback):
         if steps is not None and done and steps > trainer.global_step:
             parts.append(f"{lasting(elapsed * (steps - trainer.global_step) / done)} left")
         print("  ".join(parts), flush=True)
+
+
+def _progress(trainer: Trainer, words: str, batches: float, first: float = FIRST) -> Progress | None:
+    """Lines of progress on the first process, where no bar shows it."""
+    if trainer.sanity_checking or not trainer.is_global_zero or trainer.progress_bar_callback is not None:
+        return None
+    return Progress(words, int(batches) if math.isfinite(batches) else None, first=first)
 
 
 class Report(Callback):

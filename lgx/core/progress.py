@@ -1,0 +1,63 @@
+"""Say what a long work does, how far it is, and when it will be done: a bar in a terminal, else lines."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from lgx.core.readable import lasting
+
+Item = TypeVar("Item")
+FIRST, EVERY = 2.0, 10.0
+"""Seconds until the first line, and between the next ones, which are also a tenth of the elapsed time apart."""
+
+
+class Progress:
+    """Lines on the standard error: ``testing      1,200 of 10,000 batches, 40 s left``.
+
+    Args:
+        words: What is done.
+        total: How many items there are; None where that is unknown.
+        unit: What the items are.
+        first: Seconds until the first line.
+    """
+
+    def __init__(self, words: str, total: int | None = None, unit: str = "batches", first: float = FIRST) -> None:
+        self.words, self.total, self.unit, self.done = words, total, unit, 0
+        self._began = time.monotonic()
+        self._next = self._began + first
+
+    def advance(self) -> None:
+        """Count an item that is done, and print a line where one is due."""
+        self.done += 1
+        now = time.monotonic()
+        if now < self._next or self.done == self.total:
+            return
+        elapsed = now - self._began
+        self._next = now + max(EVERY, elapsed / 10)
+        of, left = "", ""
+        if self.total:
+            of, left = f" of {self.total:,}", f", {lasting(elapsed * (self.total - self.done) / self.done)} left"
+        print(f"{self.words:<10} {self.done:,}{of} {self.unit}{left}", file=sys.stderr, flush=True)
+
+
+def tracked(items: Iterable[Item], words: str, total: int | None = None, unit: str = "batches") -> Iterator[Item]:
+    """The items, while their progress is shown.
+
+    Args:
+        items: What is worked on.
+        words: What is done.
+        total: How many items there are; by default their length, where they have one.
+        unit: What they are.
+    """
+    count = len(items) if total is None and hasattr(items, "__len__") else total  # type: ignore[arg-type]
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import track
+
+        yield from track(items, words, total=count, transient=True, console=Console(stderr=True))
+        return
+    progress = Progress(words, count, unit)
+    for item in items:
+        yield item
+        progress.advance()
