@@ -1,5 +1,6 @@
 """The initializer that suits a source, by the name of a method or by what the source says."""
 
+import difflib
 import inspect
 from typing import Any, NamedTuple, get_type_hints
 
@@ -111,7 +112,10 @@ def _class_of(method: str, content: str | None = None, is_own: bool = False) -> 
     spec = spec_of(method, content)
     found = initializer_class(spec) if spec and (is_own or method in spec.names) else None
     if found is None:
-        raise UserError(f"method {method!r} is unknown; known are {', '.join(names_with_initializer())}")
+        known = names_with_initializer()
+        near = difflib.get_close_matches(method, known, n=2, cutoff=0.7)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
+        raise UserError(f"method {method!r} is unknown; {hint}")
     return found
 
 

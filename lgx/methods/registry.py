@@ -45,8 +45,14 @@ def specs() -> dict[str, MethodSpec]:
 
 
 def find_spec(name: str) -> MethodSpec | None:
-    """The spec of a method by its name, an alias, or a variant's name in results; None where nobody declares it."""
-    return _by_any_name().get(name)
+    """The spec of a method by its name, an alias, or a variant's name in results; None where nobody declares it.
+
+    A start adds words to a method's name, as ``sws_from_middle_narrowed`` does: the longest declared beginning counts.
+    """
+    known = _by_any_name()
+    while name not in known and "_" in name:
+        name = name.rpartition("_")[0]
+    return known.get(name)
 
 
 def spec_of(learngene_method: str, content: str | None = None) -> MethodSpec | None:

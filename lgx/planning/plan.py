@@ -77,7 +77,8 @@ class Plan:
         model: Class of the method.
         architecture: The trained architecture, or the base of an architecture set.
         task: Names of the tasks.
-        gpus: GPUs per node.
+        gpus: GPUs per node; processes on a CPU.
+        device: ``GPU`` or ``CPU``.
         nodes: Nodes.
         precision: Lightning's name of the precision.
         steps: Steps and examples.
@@ -95,6 +96,7 @@ class Plan:
     architecture: str
     task: str
     gpus: int
+    device: str
     nodes: int
     precision: str
     steps: Steps
@@ -170,6 +172,7 @@ def plan_of(run: Configured) -> Plan:
         architecture=name_of(method.architecture),
         task=", ".join(method.tasks),
         gpus=gpus,
+        device="CPU" if trainer.accelerator == "cpu" else "GPU",
         nodes=nodes,
         precision=word,
         steps=steps,

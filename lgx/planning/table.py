@@ -12,7 +12,8 @@ Line = tuple[str, str, str]
 
 def plan_table(plan: Plan) -> Table:
     """Every number of a plan with its explanation."""
-    gpus = f"{plan.gpus * plan.nodes} GPU{'s' if plan.gpus * plan.nodes > 1 else ''}"
+    many, on_gpu = plan.gpus * plan.nodes, plan.device == "GPU"
+    gpus = f"{many} GPU{'s' * (many > 1)}" if on_gpu else f"{many} process{'es' * (many > 1)} on a CPU"
     nodes = f" ({plan.nodes} nodes x {plan.gpus})" if plan.nodes > 1 else ""
     title = f"{plan.model} {plan.architecture} on {plan.task}: {gpus}{nodes}, {plan.precision}"
     table = Table("", "", "", title=title, show_header=False, caption="\n".join(plan.notes), caption_justify="left")
@@ -27,7 +28,8 @@ def plan_table(plan: Plan) -> Table:
 def _length(plan: Plan) -> Iterator[Line]:
     steps = plan.steps
     yield "optimizer steps", f"{steps.total:,}", f"{steps.per_epoch:,} an epoch, {steps.epochs:.4g} epochs"
-    parts = f"{steps.batch:,} x {steps.accumulate} accumulated x {steps.processes} GPUs"
+    unit = "GPUs" if plan.device == "GPU" else "processes"
+    parts = f"{steps.batch:,} x {steps.accumulate} accumulated x {steps.processes} {unit}"
     yield "effective batch", f"{steps.effective_batch:,}", parts
     yield "examples seen", amount(steps.samples), f"{steps.samples_per_epoch:,} of {steps.training_examples:,} an epoch"
     volume = f"{size(plan.example_bytes)} an example as it enters the network, decoded"
@@ -49,7 +51,8 @@ def _work(plan: Plan) -> Iterator[Line]:
 
 def _memory(plan: Plan) -> Iterator[Line]:
     memory = plan.memory
-    yield "memory per GPU", size(memory.total), "and what kernels need for a moment, and CUDA itself"
+    more = "and what kernels need for a moment" + (", and CUDA itself" if plan.device == "GPU" else "")
+    yield f"memory per {'GPU' if plan.device == 'GPU' else 'process'}", size(memory.total), more
     yield "  activations", size(memory.activations), f"a batch of {plan.steps.batch:,}"
     yield "  weights", size(memory.weights), ""
     if memory.teacher:

@@ -46,8 +46,13 @@ def label_of(name: str) -> str:
     Args:
         name: A name in results.
     """
-    look = registry.looks().get(name)
-    return look.label if look else name
+    looks, known = registry.looks(), name
+    while known not in looks and "_" in known:
+        known = known.rpartition("_")[0]
+    if known not in looks:
+        return name
+    rest = name.removeprefix(known).strip("_").replace("_", " ")
+    return f"{looks[known].label}, {rest}" if rest else looks[known].label
 
 
 def styles(names: Iterable[str]) -> dict[str, Style]:

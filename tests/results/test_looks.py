@@ -40,3 +40,17 @@ def test_a_declared_method_has_its_place_and_label_and_without_a_look_a_free_sty
     looks = styles(["first", "sws", "another"])
     assert [looks[name].label for name in ("first", "sws", "another")] == ["first", "SWS", "another"]
     assert len({(look.color, look.dash) for look in looks.values()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "label"),
+    [
+        ("sws_from_middle_narrowed", "sws", "SWS, start: middle layers, narrowed"),
+        ("tleg_narrowed", "tleg", "TLEG, narrowed"),
+        ("nobody_knows_it", None, "nobody_knows_it"),
+    ],
+)
+def test_the_words_that_a_start_adds_do_not_hide_its_method(name, method, label):
+    found = registry.find_spec(name)
+    assert (found and found.name) == method
+    assert label_of(name) == label
