@@ -4,7 +4,7 @@ import pytest
 
 from lgx.methods import registry
 from lgx.methods.spec import BLUE, Look
-from lgx.results.looks import method_order, styles
+from lgx.results.looks import label_of, method_order, styles
 
 ORDER = [
     "random", "trained", "pretrained", "pretrain_finetune", "ancestor", "vanilla_lg", "weight_selection", "tleg",
