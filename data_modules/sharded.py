@@ -102,7 +102,7 @@ class ShardedData(ShardedImages):
     """A set written by ``lgx data prepare NAME --shards``, or by :func:`~data_modules.shards.write_shards`.
 
     Args:
-        name: Folder of the shards below ``root``, e.g. ``imagenet_shards``.
+        name: Name of the set, or of the folder of its shards below ``root``: ``imagenet`` or ``imagenet_shards``.
     """
 
     name: str = field(kw_only=True)
@@ -114,4 +114,6 @@ class ShardedData(ShardedImages):
     @property
     def folder(self) -> Path:
         """Folder of the shards."""
-        return self.root_folder / refuse_url(self.name)
+        own = self.root_folder / refuse_url(self.name)
+        shards = own.with_name(f"{own.name}_shards")  # where `lgx data prepare` writes them
+        return shards if shards.is_dir() and not (own / "index.json").exists() else own

@@ -30,6 +30,8 @@ def weights_of_run(source: str) -> str:
         UserError: If the run has no checkpoint.
     """
     folder = Path(source) / "checkpoints"
+    if runs := sorted(path.parent for path in Path(source).glob("seed*/checkpoints")):
+        raise UserError(f"{source}: holds runs of seeds; give one of them: {' or '.join(map(str, runs[:3]))}")
     if not folder.is_dir() or (folder.parent / "config.json").exists():
         return source
     try:

@@ -177,6 +177,7 @@ def test_one_task_can_be_prepared_alone_and_imagenet_later(tmp_path: Path, downl
     prepare("decathlon_dtd", root=str(tmp_path), source=str(downloads), shards=True, shard_size=5)
     assert [p.name for p in (tmp_path / "decathlon" / "data").iterdir()] == ["dtd"]
     shards = ShardedData(name="decathlon_dtd_shards", root=str(tmp_path))
+    assert ShardedData(name="decathlon_dtd", root=str(tmp_path)).folder == shards.folder
     assert shards.task.name == "decathlon_dtd"
     assert [len(shards.read(s)) for s in SPLITS] == [11, 1, 6]
     tested = shards.read("test")
