@@ -1,7 +1,7 @@
 """Descendants of an ancestor's layers that a rule or a list names."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from torch import Tensor
@@ -63,6 +63,15 @@ class LayerChoice(FromSource):
         """Any depth from the number of layers."""
         return Sizes.of_any_depth(self.vit, 1 if self._is_rule and self.count is None else len(self.chosen(1)))
 
+    def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
+        """One line with the source's layer of each layer, counted from 0."""
+        return (f"layers    {' '.join(map(str, self._sources(architecture.depth)))} of {self.source}",)
+
+    def _sources(self, depth: int) -> list[int]:
+        """The source's layer of each of the descendant's layers."""
+        layers = self.chosen(depth)
+        return [layers[place] for place in selected(layers, depth)]
+
     def chosen(self, depth: int) -> list[int]:
         """The ancestor's layers for a descendant of ``depth`` layers, increasing.
 
@@ -82,8 +91,7 @@ class LayerChoice(FromSource):
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The layers, expanded to the descendant's depth."""
         self.check_heads(architecture)
-        layers = self.chosen(architecture.depth)
-        return take_layers(self.loaded.tensors, [layers[place] for place in selected(layers, architecture.depth)])
+        return take_layers(self.loaded.tensors, self._sources(architecture.depth))
 
 
 def _by_rule(rule: str, count: int, depth: int, seed: int) -> list[int]:

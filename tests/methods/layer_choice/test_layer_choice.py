@@ -46,7 +46,10 @@ def layers_of(initializer, depth):
     ],
 )
 def test_a_descendant_has_the_named_layers(ancestor, options, depth, layers):
-    assert layers_of(LayerChoice(ancestor, **options), depth) == layers
+    initializer = LayerChoice(ancestor, **options)
+    assert layers_of(initializer, depth) == layers
+    (note,) = initializer.notes(parse_architecture(ARCH.format(depth), num_classes=3), ())
+    assert note == f"layers    {' '.join(map(str, layers))} of {ancestor}"
 
 
 def test_random_layers_depend_on_their_seed_alone(ancestor):
