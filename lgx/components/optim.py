@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
-from timm.optim import param_groups_weight_decay
+from timm.optim import param_groups_layer_decay, param_groups_weight_decay
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
@@ -53,19 +54,23 @@ class Poly(LambdaLR):
         super().__init__(optimizer, lambda step: max(0.0, 1 - step / max(1, total_steps)) ** power)
 
 
-def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
+def parameter_groups(module: nn.Module, layer_decay: float = 1.0) -> list[dict[str, Any]]:
     """Split trainable parameters into two groups: matrices have weight decay, vectors have none.
 
     Args:
         module: The network. If it has ``no_weight_decay()``, as timm's ViTs do, the parameters that it names (position
             embedding and class token) have no weight decay either.
+        layer_decay: Factor of the learning rate from each layer to the one before it (timm's
+            ``param_groups_layer_decay``, after BEiT); 1 for one rate. Other values make groups for every layer.
 
     Returns:
         Parameter groups for an optimizer, without empty ones. The group with weight decay sets no value of its own, so
         that the optimizer's ``weight_decay`` applies.
     """
     names: Callable[[], set[str]] = getattr(module, "no_weight_decay", set)
-    groups: list[dict[str, Any]] = param_groups_weight_decay(module, weight_decay=1.0, no_weight_decay_list=names())
+    by_layer = partial(param_groups_layer_decay, layer_decay=layer_decay)
+    split: Callable[..., Any] = param_groups_weight_decay if layer_decay == 1 else by_layer
+    groups: list[dict[str, Any]] = split(module, weight_decay=1.0, no_weight_decay_list=names())
     for group in groups:
         if group["weight_decay"]:
             del group["weight_decay"]  # so that the optimizer's value applies

@@ -333,6 +333,8 @@ class Method(EvaluatedModule):
         groups, place = self.trained_groups(), "model.optimizer or model.scheduler: a value is refused"
         with blame(place):
             optimizer = self.optimizer(groups)
+        for group in optimizer.param_groups:
+            group["lr"] *= group.pop("lr_scale", 1.0)
         if self.trainer.precision != "16-mixed":  # Lightning does not clip the gradients of fused optimizers there
             fuse(optimizer)
         if self.scheduler is None:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
 from jsonargparse import ActionConfigFile, ActionYesNo, ArgumentParser, Namespace
+from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser
 from lightning.pytorch.loggers import Logger
@@ -215,6 +216,8 @@ def _add_run_options(parser: RunParser) -> None:
         parser.add_flag(name, help=text)
     text = "Checkpoint: best or last of the run, or a file. Without it the run's weights are evaluated, and fit starts."
     parser.add_argument("--ckpt_path", type=str | None, default=None, help=text)
+    text = "Stop after so many validations without a better score."
+    parser.add_argument("--early_stop", type=PositiveInt | None, default=None, help=text)
     parser.add_argument("--save_every", type=int | None, default=None, help="Save last.ckpt every so many steps, too.")
     parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
 

@@ -7,7 +7,13 @@ from typing import Any
 
 from jsonargparse import Namespace
 from lightning.pytorch import Callback
-from lightning.pytorch.callbacks import LearningRateMonitor, ProgressBar, RichProgressBar, StochasticWeightAveraging
+from lightning.pytorch.callbacks import (
+    EarlyStopping,
+    LearningRateMonitor,
+    ProgressBar,
+    RichProgressBar,
+    StochasticWeightAveraging,
+)
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
 
@@ -76,6 +82,11 @@ def every_callback(
         probe.check(built.model, built.data)
         callbacks.append(probe)
     callbacks.append(built.checkpoint)
+    if config.early_stop is not None:
+        best = built.checkpoint
+        callbacks.append(
+            EarlyStopping(best.monitor, mode=best.mode, patience=int(config.early_stop))
+        )  # a checkpoint holds plain types
     if not trainer.fast_dev_run:
         # These come after the best checkpoint, whose state the last checkpoint saves.
         last = LastCheckpoint(checkpoints, config.save_every)

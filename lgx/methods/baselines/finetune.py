@@ -7,12 +7,14 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.artifacts.learngene import Learngene
+from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
 from lgx.core.task import Normalization
 from lgx.initialization import Head, Initializer, initialize
 from lgx.methods.base import Method, Trained
 from lgx.methods.baselines import ANCESTOR, PRETRAINED
 from lgx.methods.baselines.random import RandomStart
+from lgx.methods.checks import check_option
 
 
 class Finetune(Method):
@@ -24,6 +26,8 @@ class Finetune(Method):
     Args:
         initializer: Gives the start; by default it is random.
         head: ``keep`` takes the head from the initializer, ``new`` starts it at random.
+        layer_decay: Factor of the learning rate from each layer to the one before it, e.g. 0.75: early layers of a
+            pretrained network change less.
         kwargs: Arguments of every method.
     """
 
@@ -33,8 +37,16 @@ class Finetune(Method):
     follows_normalization = True
     trains: ClassVar[Trained] = "descendant"
 
-    def __init__(self, initializer: Initializer | None = None, head: Head = "keep", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        initializer: Initializer | None = None,
+        head: Head = "keep",
+        layer_decay: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
+        check_option("layer_decay", layer_decay, 0 < layer_decay <= 1, "above 0 and at most 1")
+        self.layer_decay = layer_decay
         self.initializer = initializer or RandomStart()
         self.head: Head = head
 
@@ -58,6 +70,10 @@ class Finetune(Method):
         self.start_flops = float(counter.get_total_flops())
         self.print(start.describe())
         return start.model
+
+    def trained_groups(self) -> list[dict[str, Any]]:
+        """See :class:`Method`; with a learning rate for each layer."""
+        return parameter_groups(self.network, self.layer_decay)
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """Cross-entropy with labels."""

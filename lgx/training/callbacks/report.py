@@ -47,6 +47,7 @@ class PrintProgress(Callback):
         processes, accumulate = trainer.world_size, trainer.accumulate_grad_batches
         effective = per_process * processes * accumulate
         rates = sorted({float(g.get("initial_lr", g["lr"])) for o in trainer.optimizers for g in o.param_groups})
+        shown = ", ".join(f"{r:g}" for r in rates) if len(rates) < 5 else f"{rates[0]:.3g} to {rates[-1]:g}"
         parameters = sum(p.numel() for p in pl_module.parameters() if p.requires_grad)
         frozen = sum(p.numel() for p in pl_module.parameters() if not p.requires_grad)
         if trainer.global_step:
@@ -56,7 +57,7 @@ class PrintProgress(Callback):
             f"{f', {frozen:,} frozen' if frozen else ''}\n"
             f"device     {hardware(trainer.strategy.root_device.type == 'cuda')}\n"
             f"batch      {effective} effective = {per_process} x {processes} process(es) x {accumulate} accumulated\n"
-            f"rate       {', '.join(f'{r:g}' for r in rates)} as configured, not rescaled by the batch\n"
+            f"rate       {shown} as configured, not rescaled by the batch\n"
             f"steps      {pl_module.known_steps() or 'until stopped'}, precision {trainer.precision}\n"
             f"run        {trainer.default_root_dir}",
             flush=True,
