@@ -17,7 +17,7 @@ def test_a_run_stops_after_so_many_validations_without_a_better_score(fit, tmp_p
     assert "stopped    early: " in result.out
     summary = json.loads((tmp_path / "runs/test/s/seed0/summary.json").read_text())
     assert summary["epochs"] == 3
-    assert "--early_stop" in fit("Finetune", "--name=b", "--early_stop=0").sentence
+    assert "early_stop: expected a whole number of at least 1" in fit("Finetune", "--name=b", "--early_stop=0").sentence
 
 
 def test_each_layer_has_its_own_learning_rate():
