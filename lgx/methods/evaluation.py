@@ -30,6 +30,7 @@ class EvaluatedModule(LightningModule, ABC):
         evaluates_with_teacher: Whether evaluation compares with the teacher too, which is then loaded for it.
         probe: What a test measures in place of the metrics; None for the metrics.
         probed: Features (B, T) and labels (B,) of the test batches, for the probe.
+        tested: Logits of the last test batch of one network, for pictures; None where there are several.
     """
 
     network: nn.Module
@@ -43,6 +44,7 @@ class EvaluatedModule(LightningModule, ABC):
         self.tasks: dict[str, Task] = {}
         self.eval_metrics = nn.ModuleDict()
         self.probe: Probe | None = None
+        self.tested: Tensor | None = None
 
     @property
     @abstractmethod
@@ -112,6 +114,7 @@ class EvaluatedModule(LightningModule, ABC):
 
     def update(self, split: str, logits: Tensor, targets: Tensor, suffix: str = "") -> dict[str, Metric]:
         """Update the metrics of a split with logits (B, K) and the targets of a batch, and return them by name."""
+        self.tested = logits.detach() if split == "test" and not suffix else None
         return update_metrics(self.metrics_of(split, suffix), logits, targets)
 
     def tag(self, split: str, task: str) -> str:

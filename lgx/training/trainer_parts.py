@@ -24,6 +24,7 @@ from lgx.training.callbacks import (
     ClassReport,
     DrawFigures,
     FinalWeights,
+    Gallery,
     LastCheckpoint,
     Preemption,
     PrintProgress,
@@ -74,7 +75,7 @@ def every_callback(
         trainer.enable_progress_bar = trainer.enable_progress_bar is not False and sys.stdout.isatty()
         if trainer.enable_progress_bar:
             callbacks.append(RichProgressBar())
-    callbacks += [SaveLearngene(weights), SavePredictions(), Resume(io), DrawFigures()]
+    callbacks += [SaveLearngene(weights), Gallery(), SavePredictions(), Resume(io), DrawFigures()]
     if trainer.logger is not False and command == "fit" and not trainer.fast_dev_run:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     if command == "test" and config.probe is not None:

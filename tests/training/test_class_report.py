@@ -49,3 +49,9 @@ def test_the_report_names_what_one_answer_for_all_would_reach(run):
     assert " 44.4 %)" in final  # four of nine
     assert "(95 %: " in final
     assert f"{rare} " in next(line for line in out.splitlines() if "least recall" in line) or "0.0 %" in out
+
+
+def test_a_gallery_shows_the_most_confident_mistakes_and_random_predictions(run):
+    text = (run[0] / "gallery.svg").read_text()
+    assert text.count("<image") == 5 + 9  # five of nine are wrong
+    assert "most confident mistakes" in text

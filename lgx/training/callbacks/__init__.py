@@ -3,6 +3,7 @@
 from lgx.training.callbacks.checkpoints import AtomicCheckpointIO, BuildNetwork, FinalWeights, LastCheckpoint
 from lgx.training.callbacks.class_report import ClassReport
 from lgx.training.callbacks.figures import DrawFigures
+from lgx.training.callbacks.gallery import Gallery
 from lgx.training.callbacks.health import GradientNorms, TrainingHealth
 from lgx.training.callbacks.learngene import SaveLearngene
 from lgx.training.callbacks.predictions import SavePredictions
@@ -15,7 +16,7 @@ from lgx.training.callbacks.run_weights import RunWeights
 from lgx.training.callbacks.save_config import SaveConfig
 
 __all__ = [
-    "AtomicCheckpointIO", "BuildNetwork", "ClassReport", "DrawFigures", "FinalWeights", "GradientNorms",
+    "AtomicCheckpointIO", "BuildNetwork", "ClassReport", "DrawFigures", "FinalWeights", "Gallery", "GradientNorms",
     "LastCheckpoint", "Preemption", "PrintProgress", "Report", "Resume", "RunProbe", "RunWeights", "SaveConfig",
     "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
 ]  # fmt: skip

@@ -1,0 +1,128 @@
+"""Pictures of a test: the most confident mistakes, and random predictions."""
+
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
+
+from lgx.core.batch import Batch
+from lgx.core.readable import clipped
+from lgx.core.task import Task
+from lgx.methods.base import Method
+from lgx.training.callbacks.figures import show_figure
+from lgx.training.run_folder import run_folder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SHOWN, _COLUMNS = 12, 6
+"""Pictures of each kind, and in a row."""
+
+
+class _Seen(NamedTuple):
+    """An image of the test with its prediction.
+
+    Attributes:
+        rank: Images with the largest ranks are kept: the confidence, or a random number.
+        confidence: Probability of the predicted class.
+        label: The true class.
+        predicted: The predicted class.
+        pixels: (C, H, W), normalized.
+    """
+
+    rank: float
+    confidence: float
+    label: int
+    predicted: int
+    pixels: Tensor
+
+
+class Gallery(Callback):
+    """Draw the test images on which a trained classifier is most sure and wrong, and random ones: ``gallery.svg``.
+
+    Of several processes, the first one draws its share of the images.
+    """
+
+    def __init__(self) -> None:
+        self._mistakes: list[_Seen] = []
+        self._others: list[_Seen] = []
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Forget the images of an earlier test."""
+        self._mistakes, self._others = [], []
+        self._random = random.Random(0)
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int, *more: int
+    ) -> None:
+        """Keep the images of a batch that are to be drawn."""
+        if not trainer.is_global_zero or not isinstance(pl_module, Method) or pl_module.tested is None:
+            return
+        logits, pl_module.tested = pl_module.tested, None
+        if logits.ndim != 2 or batch.targets.ndim != 1 or batch.inputs.ndim != 4:
+            return
+        confidence, predicted = logits.softmax(dim=1).max(dim=1)
+        numbers = zip(confidence.tolist(), batch.targets.tolist(), predicted.tolist(), batch.inputs, strict=True)
+        for sure, label, guess, pixels in numbers:
+            if label != guess:
+                _keep(self._mistakes, _Seen(sure, sure, label, guess, pixels))
+            _keep(self._others, _Seen(self._random.random(), sure, label, guess, pixels))
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Draw."""
+        folder = run_folder(trainer)
+        if not self._others or folder is None or not isinstance(pl_module, Method) or not pl_module.epochs_trained:
+            return
+        assert pl_module.task is not None
+        from lgx.components.figures import write_svg
+
+        figure = gallery_figure(self._mistakes, self._others, pl_module.task)
+        for logger in trainer.loggers:
+            show_figure(logger, "gallery", figure, trainer.global_step)
+        write_svg(figure, folder / "gallery.svg", "gallery")
+
+
+def _keep(kept: list[_Seen], seen: _Seen) -> None:
+    """Add an image to those with the largest ranks."""
+    if len(kept) < _SHOWN or seen.rank > kept[-1].rank:
+        kept.append(seen._replace(pixels=seen.pixels.detach().float().cpu()))
+        kept.sort(key=lambda one: -one.rank)
+        del kept[_SHOWN:]
+
+
+def gallery_figure(mistakes: list[_Seen], others: list[_Seen], task: Task) -> "Figure":
+    """Rows of the most confident mistakes, then of random predictions; below each the true class, what was predicted.
+
+    Args:
+        mistakes: The most confident first.
+        others: Random images.
+        task: Its normalization is undone, its class names are shown.
+    """
+    from matplotlib.figure import Figure
+
+    from lgx.components.figures import plain
+
+    names = task.class_names or tuple(map(str, range(task.num_classes)))
+    groups = [(title, seen) for title, seen in (("most confident mistakes", mistakes), ("random", others)) if seen]
+    rows = sum(-(-len(seen) // _COLUMNS) for _, seen in groups)
+    figure = Figure(figsize=(1.5 * _COLUMNS, 1.9 * rows), layout="constrained")
+    grid, row = figure.subplots(rows, _COLUMNS, squeeze=False), 0
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for title, seen in groups:
+        for place, one in enumerate(seen):
+            axes = grid[row + place // _COLUMNS][place % _COLUMNS]
+            axes.imshow(_picture(one.pixels, task), cmap="gray")
+            words = f"{clipped(names[one.label], 16)}\nas {clipped(names[one.predicted], 16)}, {one.confidence:.0%}"
+            axes.set_title(plain(f"{title}\n{words}" if place == 0 else words), fontsize=6)
+        row += -(-len(seen) // _COLUMNS)
+    return figure
+
+
+def _picture(pixels: Tensor, task: Task) -> Any:
+    """(C, H, W) normalized -> (H, W, 3) or (H, W), in [0, 1]."""
+    mean, std = (torch.tensor(values)[:, None, None] for values in (task.mean, task.std))
+    shown = (pixels * std + mean).clamp(0, 1)
+    return shown[0].numpy() if len(shown) != 3 else shown.permute(1, 2, 0).numpy()
