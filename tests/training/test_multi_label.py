@@ -14,6 +14,7 @@ from sklearn.metrics import average_precision_score
 from torch.nn import functional as F
 
 from data_modules import MultiLabelFolderData
+from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.losses import label_loss, label_losses, multilabel_distillation_loss
 from lgx.components.metrics import metrics_for, update_metrics
@@ -157,14 +158,14 @@ def test_exported_models_predict_every_label_of_files(trained: Path, root: Path,
     model = run
     if form != "run":
         model = tmp_path / form
-        assert lgx("export", run / "checkpoints/best.ckpt", "--out", model).code == 0
+        assert lgx("export", run, "--out", model).code == 0
     for _ in range(2):  # the second time the file is replaced
         result = lgx("predict", root / "images", "--model", model, "--out", tmp_path / "labels.csv")
         assert result.code == 0, result.err
     with (tmp_path / "labels.csv").open() as file:
         header, *rows = csv.reader(file)
     assert header == ["file", *SHAPES]
-    network = load_pretrained(str(run / "checkpoints/best.ckpt"))
+    network = load_pretrained(weights_of_run(str(run)))
     data = MultiLabelFolderData(root=str(root), img_size=16, mean=network.mean, std=network.std)
     data.setup("test")
     (batch,) = list(data.predict_dataloader())
