@@ -12,6 +12,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.source_names import public_name, public_path
 from lgx.artifacts.sources import Source
 from lgx.artifacts.start_record import StartRecord
+from lgx.components.class_metrics import BALANCED
 from lgx.core.provenance import config_hash
 from lgx.core.rows import Row
 from lgx.core.schema import LINE
@@ -44,8 +45,9 @@ class _File(NamedTuple):
 def model_facts(source: Source) -> dict[str, Any]:
     """Facts on a trained network that is exported, for its model card.
 
-    Scores are those of the rows of ``results.csv`` after the same number of epochs. Where the run's folder is not there
-    any more, the score is the one that the file itself holds.
+    Scores of validation are those of the rows of ``results.csv`` after the same number of epochs, scores of the test
+    those of the run's end, if these are the run's weights. Where the run's folder is not there any more, the score is
+    the one that the file itself holds.
 
     Args:
         source: Checkpoint or learngene file, also from elsewhere; a folder or weights file that ``lgx init`` wrote
@@ -69,7 +71,8 @@ def model_facts(source: Source) -> dict[str, Any]:
     run = RunRecord.at(found.folder)
     rows = [row for row in run.rows if row.task == found.task]
     epochs = found.epochs if found.epochs is not None else _epochs_of(found.scores, rows)
-    own = [row for row in rows if row.epochs == epochs and row.metric == found.metric and row.split != "train"]
+    metrics = (found.metric, BALANCED) if found.metric == "acc" else (found.metric,)
+    own = [row for row in rows if row.metric in metrics and _is_of(row, rows, epochs, _is_of_run(place, run))]
     first = own[0] if own else rows[0] if rows else None
     return _plain(
         {
@@ -85,6 +88,20 @@ def model_facts(source: Source) -> dict[str, Any]:
             "source": public_name(str(Path(place).resolve()) if source.name == place else source.name),
         }
     )
+
+
+def _is_of_run(place: str, run: RunRecord) -> bool | None:
+    """Whether a file holds the run's weights; None where the run does not say which they are."""
+    weights = run.summary.get("weights") if run.exists else None
+    kind = {"final": "last"}.get(Path(place).stem, Path(place).stem)
+    return None if weights is None else place.endswith(SUFFIX) or kind == weights
+
+
+def _is_of(row: Row, rows: Sequence[Row], epochs: int | None, is_of_run: bool | None) -> bool:
+    """Whether a row was measured with the weights of a file, which has this number of epochs."""
+    if row.split != "test" or is_of_run is None:
+        return row.epochs == epochs and row.split != "train"
+    return is_of_run and row.epochs == max(other.epochs for other in rows if other.split == "test") > 0
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from torch.utils.data import DataLoader
 
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.sources import resolve
 from lgx.core.rows import read_rows
+from lgx.results.model_facts import model_facts
 from lgx.training.callbacks.run_weights import BestCheckpoint
 from tests.support.command_line import lgx
 
@@ -116,3 +118,14 @@ def test_a_run_without_a_checkpoint_is_named(tmp_path):
 def test_a_folder_of_seeds_is_no_run_and_names_them(weights_of, tmp_path):
     folder, _ = weights_of([*ENDS[:-1], "--trainer.max_epochs=1"])
     assert f"give one of them: {folder}" in lgx("export", folder.parent, "--out", tmp_path / "o").sentence
+
+
+@pytest.mark.parametrize("options", [CONSTANT, ENDS], ids=["constant", "ends"])
+def test_a_model_card_has_the_test_scores_of_the_runs_weights_alone(weights_of, options):
+    folder, kind = weights_of(options)
+    (tested,) = [r.value for r in read_rows(folder / "results.csv") if (r.split, r.metric) == ("test", "acc")]
+    other = "last" if kind == "best" else "best"
+    facts = {name: model_facts(resolve(str(folder / f"checkpoints/{name}.ckpt"))) for name in (kind, other)}
+    assert facts[kind]["acc (%), test split"] == pytest.approx(100 * tested, abs=1e-3)
+    is_same = facts[kind]["trained"] == facts[other]["trained"]
+    assert is_same or "acc (%), test split" not in facts[other]
