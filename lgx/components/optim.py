@@ -77,6 +77,12 @@ def parameter_groups(module: nn.Module, layer_decay: float = 1.0) -> list[dict[s
     return [group for group in groups if group["params"]]
 
 
+def scale_rates(optimizer: Optimizer) -> None:
+    """Give every group the share of the learning rate that :func:`parameter_groups` has noted for its layer."""
+    for group in optimizer.param_groups:
+        group["lr"] *= group.pop("lr_scale", 1.0)
+
+
 def fuse(optimizer: Optimizer) -> None:
     """Let an optimizer update its parameters with torch's fused kernels, its fastest implementation, where it can.
 

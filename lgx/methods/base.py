@@ -17,7 +17,7 @@ from lgx.components.losses import label_loss
 from lgx.components.metrics import metrics_for
 from lgx.components.mixup import make_mixup
 from lgx.components.normalization import follow_normalization
-from lgx.components.optim import fuse, parameter_groups
+from lgx.components.optim import fuse, parameter_groups, scale_rates
 from lgx.components.sharding import shard
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import UpdateMean
@@ -269,9 +269,7 @@ class Method(EvaluatedModule):
                 f"data.tasks: {self.method} trains one network for tasks of one kind, but these are {several}"
             )
         self.tasks = {**tasks, self.task.name: self.task}
-        self.eval_metrics = nn.ModuleDict(
-            {f"{split}_metrics": metrics_for(self.task, split) for split in ("val", "test")}
-        )
+        self.eval_metrics = nn.ModuleDict({f"{s}_metrics": metrics_for(self.task, s) for s in ("val", "test")})
 
     def configure_model(self) -> None:
         """Build the network once; under ``trainer.strategy: sharded`` every process keeps a share of each layer.
@@ -333,15 +331,13 @@ class Method(EvaluatedModule):
         groups, place = self.trained_groups(), "model.optimizer or model.scheduler: a value is refused"
         with blame(place):
             optimizer = self.optimizer(groups)
-        for group in optimizer.param_groups:
-            group["lr"] *= group.pop("lr_scale", 1.0)
+        scale_rates(optimizer)
         if self.trainer.precision != "16-mixed":  # Lightning does not clip the gradients of fused optimizers there
             fuse(optimizer)
         if self.scheduler is None:
             return optimizer
-        steps = self.total_steps()
         with blame(place):
-            scheduler = self.scheduler(optimizer, steps)
+            scheduler = self.scheduler(optimizer, self.total_steps())
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def total_steps(self) -> int:

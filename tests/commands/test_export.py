@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
 from lgx.artifacts.export.about import task_of, to_texts
 from lgx.artifacts.export.onnx_file import run_onnx, write_onnx
 from lgx.artifacts.export.program import check_parity, random_inputs, write_pt2
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.artifacts.source_names import public_path
 from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.project.test_disk import no_file_larger_than
@@ -68,7 +69,7 @@ def test_onnxruntime_alone_reads_classes_normalization_size_and_origin(ancestor,
     task = load_checkpoint(ancestor / "checkpoints/best.ckpt")["lgx"]["task"]
     assert about["class_names"] == ["circle", "square", "stripe"]
     assert (about["mean"], about["std"], about["img_size"], about["in_chans"]) == (task["mean"], task["std"], 16, 3)
-    assert about["origin"]["source"] == "test/ancestor/seed0/checkpoints/best.ckpt"
+    assert about["origin"]["source"] == public_path(weights_of_run(str(ancestor)))
     assert (about["origin"]["method"], about["origin"]["task"]) == ("ancestor", "shapes")
     assert {"trained", "commit", "config_hash", "torch", "seed", "acc (%), val split"} <= set(about["origin"])
     assert str(ancestor) not in json.dumps(about)
@@ -192,14 +193,14 @@ def test_a_tokenizer_beside_a_file_is_refused(ancestor, tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_is_a_source_for_a_folder_and_a_run_without_a_best_checkpoint_is_named(ancestor, tmp_path, monkeypatch):
-    for source, out in ((ancestor, "run"), (ancestor / "checkpoints/best.ckpt", "file")):
+def test_a_run_is_a_source_for_a_folder_and_a_run_without_a_checkpoint_is_named(ancestor, tmp_path, monkeypatch):
+    for source, out in ((ancestor, "run"), (weights_of_run(str(ancestor)), "file")):
         done = lgx("export", source, "--out", tmp_path / out)
         assert done.code == 0, done.err
     weights = [(tmp_path / out / "model.safetensors").read_bytes() for out in ("run", "file")]
     assert weights[0] == weights[1]
     card = (tmp_path / "run/README.md").read_text()
-    assert '| source | "test/ancestor/seed0/checkpoints/best.ckpt" |' in card
+    assert f'| source | "{public_path(weights_of_run(str(ancestor)))}" |' in card
     (tmp_path / "net.onnx").write_bytes(b"onnx")
     monkeypatch.chdir(tmp_path)
     for source in ("net.onnx", tmp_path / "net.onnx"):
@@ -208,9 +209,10 @@ def test_a_run_is_a_source_for_a_folder_and_a_run_without_a_best_checkpoint_is_n
     refused = lgx("export", "none.onnx", "--out", tmp_path / "x")
     assert "none.onnx: not a file, a folder or a model that timm knows" in refused.sentence
     shutil.copytree(ancestor, tmp_path / "broken")
-    (tmp_path / "broken/checkpoints/best.ckpt").unlink()
+    for checkpoint in (tmp_path / "broken/checkpoints").glob("*.ckpt"):
+        checkpoint.unlink()
     refused = lgx("export", tmp_path / "broken", "--out", tmp_path / "x")
-    assert "broken: the run has no checkpoints/best.ckpt; train it with `lgx fit`" in refused.sentence
+    assert "broken: the run has no checkpoint; train it with `lgx fit`" in refused.sentence
 
 
 def test_an_own_onnx_file_is_replaced_and_a_program_of_torch_with_force_only(programs, ancestor, tmp_path):

@@ -8,6 +8,7 @@ import fsspec
 import pytest
 import torch
 
+from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.source_names import public_path
 from lgx.core.provenance import commit
 from lgx.core.rows import read_rows
@@ -40,7 +41,7 @@ def card_of(source, out) -> tuple[str, dict[str, str]]:
 
 
 def test_the_card_of_a_checkpoint_names_task_score_seed_commit_method_and_start(run, tmp_path):
-    summary, facts = card_of(run / "checkpoints/best.ckpt", tmp_path / "model")
+    summary, facts = card_of(run, tmp_path / "model")
     assert summary.startswith("A vision transformer trained by lgx ")
     (row,) = [row for row in read_rows(run / "results.csv") if row.split == "test" and row.metric == "acc"]
     assert float(facts["acc (%), test split"]) == pytest.approx(100 * row.value, abs=1e-3)
@@ -50,7 +51,7 @@ def test_the_card_of_a_checkpoint_names_task_score_seed_commit_method_and_start(
         "seed": "3",
         "method": f'"{row.method}"',
         "run": f'"{public_path(row.run)}"',
-        "source": '"test/r/seed3/checkpoints/best.ckpt"',
+        "source": f'"{public_path(weights_of_run(str(run)))}"',
     }
     assert expected.items() <= facts.items()
     assert facts["commit"] == f'"{commit()}"'

@@ -47,7 +47,8 @@ def test_a_run_without_a_logger_leaves_everything_else(fit, tmp_path, monkeypatc
     assert result.code == 0, result.err
     run = tmp_path / "runs/test/n/seed0"
     assert {path.name for path in run.iterdir()} == {
-        "best.learngene.safetensors", "checkpoints", "config.yaml", "results.csv", "summary.json",
+        "best.learngene.safetensors", "checkpoints", "config.yaml", "confusion.svg", "gallery.svg", "results.csv",
+        "summary.json", "test_classes.csv",
     }  # fmt: skip
     assert {row.split for row in read_rows(run / "results.csv")} == {"train", "val", "test"}
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]

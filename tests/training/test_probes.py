@@ -90,7 +90,7 @@ def test_compare_shows_probes_under_their_own_names(fit, ancestor, tmp_path):
         assert result.code == 0, result.err
         assert words in " ".join(result.out.split())
     rows = rows_of(tmp_path, "p")
-    assert {"acc", "loss", "linear_acc"} == set(rows)
+    assert {"acc", "balanced_acc", "ece", "loss", "linear_acc"} == set(rows)
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_a_run_that_is_resumed_in_a_copy_of_its_folder_keeps_its_best_score(imag
 
 
 def _state_of_best(checkpoint):
-    (state,) = [state for key, state in checkpoint["callbacks"].items() if key.startswith("ModelCheckpoint")]
+    (state,) = [state for key, state in checkpoint["callbacks"].items() if key.startswith("BestCheckpoint")]
     return state
 
 
