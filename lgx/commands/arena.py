@@ -1,6 +1,6 @@
 """``lgx arena``: starts of descendants, compared by accuracy against total compute."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -8,6 +8,7 @@ from jsonargparse.typing import PositiveInt
 
 if TYPE_CHECKING:
     from lgx.commands.sweep import Execution
+    from lgx.core.rows import Row
     from lgx.results.arena.verdicts import Curves
 
 
@@ -21,7 +22,7 @@ def arena(
     parallel: PositiveInt = 1,
     cluster: Literal["local", "slurm"] = "local",
     slurm: dict[str, Any] | None = None,
-    metric: str = "acc",
+    metric: str | None = None,
     force: bool = False,
 ) -> None:
     """Compare starts by accuracy against total compute: is a learngene better than what else you can do?
@@ -41,7 +42,7 @@ def arena(
         parallel: Number of runs at a time, as of lgx sweep.
         cluster: slurm submits the runs as job arrays.
         slurm: submitit's parameters of SLURM jobs, as of lgx sweep.
-        metric: Metric that counts as accuracy.
+        metric: Metric that counts as accuracy; by default acc, or balanced_acc where the classes of a test are uneven.
         force: Replace files in ``out`` that no arena wrote; the results are never replaced.
 
     Raises:
@@ -54,7 +55,7 @@ def arena(
 
 
 def run_arena(
-    file: str, runs_dir: str, results: str | None, out: str | None, how: "Execution", metric: str, force: bool
+    file: str, runs_dir: str, results: str | None, out: str | None, how: "Execution", metric: str | None, force: bool
 ) -> None:
     """Run what is missing, then write the report; see :func:`arena`."""
     from lgx.commands.sweep import run_pending
@@ -64,11 +65,12 @@ def run_arena(
     from lgx.results.arena.points import read_points
     from lgx.results.arena.report import TITLE, report_of, whole_report
     from lgx.results.arena.rounds import longer_scratch, needed_now, rows_with_costs
+    from lgx.results.fairness import fair_metric
     from lgx.results.metrics import lower_is_better
     from lgx.results.report_files import report_path, write_report
     from lgx.results.terminal import print_report
 
-    if lower_is_better(metric):
+    if metric is not None and lower_is_better(metric):
         raise UserError(
             f"--metric {metric}: smaller values are better, but an arena compares accuracies; give e.g. acc"
         )
@@ -76,15 +78,22 @@ def run_arena(
     folder = Path(runs_dir) / whole.experiment
     collected = Path(results) if results else folder / "measured.csv"
     page = report_path(out or folder, [collected], force, "lgx arena", TITLE)
+    for start in whole.starts if how.dry_run else ():
+        if absent := set(whole.sizes) - set(whole.sizes_of(start)):
+            print(f"left out   {start}: {', '.join(sorted(absent))}, which the arena's file does not give it")
 
     def run_round(longer: Mapping[tuple[str, str], int]) -> "Curves":
         runs = whole.sweep(longer)
         run_pending(file, needed_now(whole, runs, collected), collected, how, rows_with_costs(whole, runs))
         rows = read_rows(collected) if collected.is_file() else []
         measured = {row.metric for row in rows if row.split == "test" and whole.measured_by(row.run)}
-        if measured and metric not in measured:
+        if measured and metric is not None and metric not in measured:
             raise UserError(f"--metric {metric}: no run measured it; measured are {', '.join(sorted(measured))}")
-        return read_points(whole, rows, metric)
+        return read_points(whole, rows, judged_on(rows)[0])
+
+    def judged_on(rows: "Sequence[Row]") -> tuple[str, list[str]]:
+        own = [row for row in rows if whole.measured_by(row.run)]
+        return fair_metric(own, {row.run: Path(row.run) for row in own}) if metric is None else (metric, [])
 
     try:
         curves = run_round({})
@@ -93,7 +102,8 @@ def run_arena(
     finally:  # also of an arena some of whose runs failed
         if not how.dry_run and collected.is_file():
             rows = [row for row in read_rows(collected) if whole.measured_by(row.run)]
-            if points := read_points(whole, rows, metric):
-                print_report(report_of(whole, points, rows))
-                written = write_report(whole_report(whole, points, rows), page)
+            judged, notes = judged_on(rows)
+            if points := read_points(whole, rows, judged):
+                print_report(report_of(whole, points, rows, notes))
+                written = write_report(whole_report(whole, points, rows, notes), page)
                 print(f"wrote {page}, and beside it {', '.join(written)}")

@@ -4,7 +4,7 @@
 def compare(
     runs: list[str],
     out: str | None = None,
-    metric: str = "acc",
+    metric: str | None = None,
     split: str = "test",
     baseline: str | None = None,
     methods: str | None = None,
@@ -17,7 +17,7 @@ def compare(
     Args:
         runs: Folders (searched for results.csv at any depth) or results.csv files.
         out: Folder, or path ending in .html, to write report.html, results.md, results.csv (all rows) and figures to.
-        metric: Metric to show; acc is shown in percent.
+        metric: Metric to show; by default acc, or balanced_acc where the classes of a test are uneven.
         split: Split to show: test, val, or train (with --metric loss: the loss of each epoch of training).
         baseline: Method that all others are compared with, seed by seed, e.g. random.
         methods: Show only these methods, separated by commas, e.g. sws,simple_lg,random.
@@ -34,7 +34,7 @@ def compare(
     from lgx.results.report_files import report_path, write_comparison
     from lgx.results.terminal import print_report
 
-    options = Options(metric, split, baseline, _names(methods), _names(tasks), cost)
+    options = Options(metric or "acc", split, baseline, _names(methods), _names(tasks), cost, fair=metric is None)
     files = find_results(runs)
     page = report_path(out, files, force) if out else None
     comparison = compare_files(files, options)

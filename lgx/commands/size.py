@@ -24,9 +24,9 @@ def choose_size(
 ) -> str:
     """Print the sizes that meet budgets, and return the first one.
 
-    Depth, width and MLP ratio are chosen among the sizes that the start can fill. Of the sizes that meet the budgets,
-    the one closest to the source's ratios of depth to width and of MLP to width comes first; with ``data`` the one
-    whose untrained features tell the classes of validation images apart best.
+    Depth, width and MLP ratio are chosen among the sizes that the start can fill, in the order of
+    :func:`~lgx.initialization.sizing.find_sizes`; with ``data`` the one comes first whose untrained features tell the
+    classes of validation images apart best.
 
     Args:
         initializer: The start.
@@ -48,7 +48,8 @@ def choose_size(
     sizes = initializer.sizes().with_fixed(arch, classes)
     stopwatch = Stopwatch(batch_size, "cuda" if on_gpu else "cpu") if is_timed else None
     found = find_sizes(sizes, budgets, stopwatch=stopwatch)
-    caption = f"{classes} classes, {sizes.like.img_size} px; the first one is written"
+    limits = " and ".join(map(str, budgets))
+    caption = f"{classes} classes, {sizes.like.img_size} px; each is the deepest of its width and MLP within {limits}"
     if is_timed:
         caption += f"\nlatency of {batch_size} image(s), float32, {hardware(on_gpu)}: median"
     scores: dict[ViTArchitecture, float] = {}
@@ -56,11 +57,15 @@ def choose_size(
         from lgx.commands.untrained import knn_scores
 
         scores = knn_scores([size.architecture for size in found], initializer, data, seed)
-        found.sort(key=lambda size: (size.unused(budgets), -scores[size.architecture]))
-        caption += f"\nk-NN: validation images of {data}, before training; they order equal sizes"
+        found.sort(key=lambda size: -scores[size.architecture])
+        caption += f"\nk-NN: validation images of {data}, before training"
     _print_sizes(found, caption, scores)
-    chosen = found[0].architecture.spec()
-    print(f"chosen    --arch {chosen}")
+    chosen, why = found[0].architecture.spec(), "it is closest to the source's proportions"
+    if scores:
+        why = "its k-NN accuracy is the highest"
+    elif found[0].keeps_layers:
+        why = "it keeps whole layers of the source"
+    print(f"chosen    {why}: --arch {chosen}")
     return chosen
 
 

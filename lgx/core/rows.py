@@ -13,6 +13,9 @@ from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.locks import changing
 
+CLASS_TABLE = "test_classes.csv"
+"""File in a run's folder with the scores and the examples of each class in its test."""
+
 
 class Evaluation(NamedTuple):
     """The evaluation of one network on one task.

@@ -7,6 +7,7 @@ from typing import Any
 
 from lgx.core.rows import Row
 from lgx.errors import UserError
+from lgx.results.fairness import ACCURACY, fair_metric
 from lgx.results.headline import average_section, headlines
 from lgx.results.markdown import to_markdown_page
 from lgx.results.merging import TITLE, Merged, count_whole_runs, find_results, last_epochs, merge
@@ -30,6 +31,7 @@ class Options:
         labels: Label in the rows -> name under which the method is shown and judged, where it is another one.
         cost: Also show the cost of each method's descendants.
         epochs: Epochs to show beside untrained networks and the last epoch of each run.
+        fair: Whether a test is judged on :func:`~lgx.results.fairness.fair_metric` in place of ``metric``.
     """
 
     metric: str = "acc"
@@ -41,6 +43,7 @@ class Options:
     task_metrics: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     epochs: frozenset[int] = frozenset()
+    fair: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,13 +78,13 @@ class Comparison:
 
 
 def compare(
-    runs: str | Path | Sequence[str | Path], *, metric: str = "acc", split: str = "test", **options: Any
+    runs: str | Path | Sequence[str | Path], *, metric: str | None = None, split: str = "test", **options: Any
 ) -> Comparison:
     """Compare what runs have measured: the tables of ``lgx compare``. A notebook shows them.
 
     Args:
         runs: Folders, or files of rows.
-        metric: Metric to show; ``acc`` in percent.
+        metric: Metric to show; None for ``acc``, or ``balanced_acc`` where the classes of a test are uneven.
         split: ``test``, ``val`` or ``train``.
         options: Further fields of :class:`Options`, e.g. ``baseline="random"``, ``cost=True``.
 
@@ -92,7 +95,8 @@ def compare(
         UserError: If there are no such runs, rows or methods.
     """
     listed = [runs] if isinstance(runs, str | Path) else runs
-    return compare_files(find_results([str(run) for run in listed]), Options(metric=metric, split=split, **options))
+    chosen = Options(metric=metric or ACCURACY, split=split, fair=metric is None, **options)
+    return compare_files(find_results([str(run) for run in listed]), chosen)
 
 
 def compare_files(files: Sequence[Path], options: Options) -> Comparison:
@@ -107,8 +111,13 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
     """
     split = options.split
     merged = _renamed(merge(files, split), options.labels)
+    fair_notes: list[str] = []
+    if options.fair and split == "test":
+        metric, fair_notes = fair_metric(merged.rows, merged.folders)
+        options = replace(options, metric=metric)
     chosen = _chosen(merged.rows, options)
     shown, notes = last_epochs(chosen, options.epochs)
+    notes = fair_notes + notes
     if split == "test":
         shown, earlier = count_whole_runs(shown, merged.rows, options.epochs)
         notes += earlier

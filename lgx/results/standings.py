@@ -12,7 +12,7 @@ from lgx.results.merging import Merged, Place
 from lgx.results.metrics import lower_is_better, scale_of
 from lgx.results.statistics import Difference, Summary, paired_difference, summarize
 
-_GUESSED = ("acc", "acc1")
+_GUESSED = ("acc", "acc1", "balanced_acc")
 """Metrics whose value for guesses follows from the number of classes."""
 _SPLITS = ("train", "val", "test")
 

@@ -81,10 +81,24 @@ def test_the_first_size_meets_each_of_twenty_random_budgets_within_two_percent_w
         first = find_sizes(sizes, [budget])[0]
         value = first.architecture.count_parameters() if what == "params" else first.architecture.count_macs()
         assert value == first.value(budget) <= budget.limit
-        met[name].append(value >= 0.98 * budget.limit)
+        met[name].append(first.keeps_layers or value >= 0.98 * budget.limit)
     assert all(met["within"])
     assert all(met["free"])
-    assert not all(met["depth"])
+    assert met["depth"]
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(["params", "macs"]), st.floats(0.1, 1))
+def test_whole_layers_of_the_source_come_first_beside_the_best_of_other_widths(what, share):
+    full, sizes = Candidate(SPACES["within"], 6, 48, 4.0), SPACES["within"]
+    budget = Budget(what, share * full.value(Budget(what, 1)))
+    found = find_sizes(sizes, [budget])
+    whole = [Candidate(sizes, depth, 48, 4.0) for depth in range(2, 7)]
+    fitting = [candidate for candidate in whole if candidate.value(budget) <= budget.limit]
+    assert ([found[0]] if found[0].keeps_layers else []) == fitting[-1:]
+    narrower = Candidate(sizes, 1, 32, 1.0).value(budget) <= budget.limit
+    assert {16, 32} <= {candidate.embed_dim for candidate in found} or not narrower
+    assert all(candidate.value(budget) <= budget.limit for candidate in found)
 
 
 def test_sizes_that_meet_a_budget_alike_are_ordered_by_their_distance_from_the_proportions_of_the_source():

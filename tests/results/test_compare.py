@@ -55,6 +55,36 @@ def test_training_losses_are_shown_only_when_asked_for(
     assert "loss" not in capsys.readouterr().out
 
 
+# -- uneven classes ---------------------------------------------------------------------------------------------------
+
+
+def write_tested(folder: Path, method: str, counts: dict[str, int], metrics: dict[str, float]) -> None:
+    folder.mkdir(parents=True)
+    n = sum(counts.values())
+    write_rows(
+        folder / "results.csv", [row(method, value=v, metric=m, n=n, run=str(folder)) for m, v in metrics.items()]
+    )
+    lines = ["class,precision,recall,f1,examples", *(f"{name},0.5,0.5,0.5,{count}" for name, count in counts.items())]
+    (folder / "test_classes.csv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("counts", "is_uneven"), [({"normal": 234, "pneumonia": 390}, True), ({"normal": 300, "pneumonia": 324}, False)]
+)
+def test_uneven_classes_are_judged_on_balanced_accuracy(counts, is_uneven, tmp_path, capsys):
+    one_answer = {"acc": counts["pneumonia"] / sum(counts.values()), "balanced_acc": 0.5}
+    write_tested(tmp_path / "runs/one", "sws", counts, one_answer)
+    write_tested(tmp_path / "runs/two", "random", counts, {"acc": 0.6, "balanced_acc": 0.58})
+    compare([str(tmp_path / "runs")])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert ("always pneumonia 62.5 %" in printed) == ("58.0" in printed) == is_uneven
+    compare([str(tmp_path / "runs")], metric="acc")
+    assert "always pneumonia" not in capsys.readouterr().out
+    write_tested(tmp_path / "runs/three", "tleg", counts, {"acc": 0.6})
+    compare([str(tmp_path / "runs")])
+    assert ("test them again" in " ".join(capsys.readouterr().out.split())) == is_uneven
+
+
 # -- the command ------------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,8 @@ from lgx.initialization.sizing.latency import Stopwatch
 
 _GROWTH = 1.25
 """For a budget of time each measured width is at least so many times the one before."""
+_LEAST_DEPTH = 2
+"""Fewer whole layers of a source are not preferred to narrower ones."""
 _TRIALS = 3
 """Depths of a width that are measured at most, where the estimate was wrong."""
 
@@ -58,6 +60,16 @@ class Candidate:
         slenderness = (self.depth / self.embed_dim) / (like.depth / like.embed_dim)
         return round(abs(math.log(slenderness)) + abs(math.log(self.mlp_ratio / like.mlp_ratio)), 6)
 
+    @property
+    def keeps_layers(self) -> bool:
+        """Whether its layers have the sizes of the source's, which is not wider than the source.
+
+        Fine-tuned, they are ahead of more but narrower layers with as many parameters (docs/results/real-ancestor.md).
+        """
+        like, widest = self.sizes.like, self.sizes.embed_dim[1]
+        whole = self.embed_dim == like.embed_dim == widest and self.mlp_ratio == like.mlp_ratio
+        return whole and self.depth >= _LEAST_DEPTH
+
     def value(self, budget: Budget) -> float:
         """What it takes of a budget's quantity."""
         return {"params": self.cost.parameters, "macs": self.cost.macs, "latency": self.latency}[budget.quantity]
@@ -74,10 +86,12 @@ def find_sizes(
 ) -> list[Candidate]:
     """Find the sizes that meet budgets.
 
-    A budget is an upper limit. It is met by up to 2 % less, one of time by up to 10 % less. The order of the
-    candidates: those that meet more budgets; where no budget is met, those that are closest to one; those that are
-    closest to the source's proportions of depth, width and MLP. Of candidates of equal depth and width the first one is
-    listed. For a budget of time the MLP ratio is the source's.
+    A budget is an upper limit, and each candidate is the deepest of its width and MLP ratio that keeps to it. It is met
+    by up to 2 % less, one of time by up to 10 % less. The order of the candidates: whole layers of a source that is not
+    exceeded in width, at least two; those that meet more budgets; where no budget is met, those that are closest to
+    one; those that are closest to the source's proportions of depth, width and MLP. The best of each width come before
+    others of the same widths, and of candidates of equal depth and width the first one is listed. For a budget of time
+    the MLP ratio is the source's.
 
     Args:
         sizes: The sizes to choose from.
@@ -93,7 +107,7 @@ def find_sizes(
     for embed_dim in sizes.widths():
         if stopwatch is None:
             ratios = sizes.ratios(embed_dim)
-        elif found and embed_dim < _GROWTH * found[-1].embed_dim:
+        elif found and embed_dim < _GROWTH * found[-1].embed_dim and embed_dim != sizes.like.embed_dim:
             continue
         else:
             ratios = [min(max(sizes.like.mlp_ratio, sizes.mlp_ratio[0]), sizes.mlp_ratio[1])]
@@ -143,11 +157,17 @@ def _measured(candidate: Candidate, budgets: Sequence[Budget], stopwatch: Stopwa
 
 
 def _best(candidates: Sequence[Candidate], budgets: Sequence[Budget], most: int) -> list[Candidate]:
-    """The first ones, one of each depth and width."""
+    """The first ones, one of each depth and width: the best of each width, and then others."""
+
+    def rank(found: Candidate) -> tuple[float, ...]:
+        return not found.keeps_layers, *found.unused(budgets), found.imbalance, found.depth
+
+    ordered = sorted(candidates, key=rank)
+    of_width = {found.embed_dim: found for found in reversed(ordered)}
     chosen: dict[tuple[int, int], Candidate] = {}
-    for found in sorted(candidates, key=lambda found: (*found.unused(budgets), found.imbalance, found.depth)):
+    for found in (*sorted(of_width.values(), key=rank), *ordered):
         chosen.setdefault((found.depth, found.embed_dim), found)
-    return list(chosen.values())[:most]
+    return sorted(list(chosen.values())[:most], key=rank)
 
 
 def cost_parts(sizes: Sizes, embed_dim: int, mlp_ratio: float) -> tuple[Cost, Cost]:

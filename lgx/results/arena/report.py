@@ -19,25 +19,26 @@ from lgx.results.report import Item, Report, ReportFigure, Section
 TITLE = "Starts at equal compute"
 
 
-def report_of(arena: Arena, curves: Curves, rows: Sequence[Row]) -> Report:
+def report_of(arena: Arena, curves: Curves, rows: Sequence[Row], notes: Sequence[str] = ()) -> Report:
     """The report without figures, for the terminal.
 
     Args:
         arena: The arena.
         curves: Curves of the starts that were measured.
         rows: Rows of its runs.
+        notes: Sentences on the metric.
     """
     words = ", ".join(sorted({row.hardware for row in rows if row.hardware}))
     overview = (
         f"{len({row.run for row in rows})} runs, seeds {', '.join(str(seed) for seed in arena.seeds)}, "
         f"tasks {', '.join(arena.tasks)}, sizes {', '.join(arena.sizes)}; {words}."
     )
-    return Report(TITLE, headlines(arena, curves), [overview], sections_of(arena, curves))
+    return Report(TITLE, headlines(arena, curves), [overview, *notes], sections_of(arena, curves))
 
 
-def whole_report(arena: Arena, curves: Curves, rows: Sequence[Row]) -> Report:
+def whole_report(arena: Arena, curves: Curves, rows: Sequence[Row], notes: Sequence[str] = ()) -> Report:
     """The report with its curves, and with what is known of its starts and rows; arguments as of :func:`report_of`."""
-    report = report_of(arena, curves, rows)
+    report = report_of(arena, curves, rows, notes)
     looks = {start: replace(look, label=start) for start, look in styles(curves).items()}
     figures = [_curves_of(task, places, curves, looks) for task in arena.tasks if (places := _places(curves, task))]
     verdicts, choice, *others = report.sections

@@ -96,9 +96,10 @@ def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Sec
 def verdict_section(arena: Arena, curves: Curves) -> Section:
     """A line for each start: accuracy, compute, and the difference to scratch at the same total compute."""
     budgets = [budget for budget in arena.budgets(arena.scratch) if budget]
+    largest = max(budgets, default=0)
     rows, words, counts = [], [], []
     for start, found in curves.items():
-        last = [curve[-1] for curve in found.values()]
+        last = [next((point for point in curve if point.budget == largest), curve[-1]) for curve in found.values()]
         cells = [Cell(str(len(found)))]
         differences: list[Difference | None] = []
         for budget in budgets:
@@ -119,7 +120,7 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
     note = (
         f"Means over tasks × sizes (cells). minus {arena.scratch}: the difference to {arena.scratch} with the same "
         "total compute, in points, over the cells where that was measured; * where its 95 % interval excludes 0. "
-        "Means over different cells do not compare. Compute and seconds are those of the largest budget. "
+        "Means over different cells do not compare. Compute and seconds are those of {_epochs(largest)}. "
         f"{caveat(counts)}"
     )
     checks = setbacks(curves, arena.scratch) or [f"More training from {arena.scratch} never ended significantly worse."]

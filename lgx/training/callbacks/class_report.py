@@ -10,6 +10,7 @@ from torch import Tensor
 from lgx.components.class_metrics import CONFUSION, COUNTS, ClassScores, confusions, scores_of_classes
 from lgx.core.csv_cells import escape_cell
 from lgx.core.readable import clipped, measured
+from lgx.core.rows import CLASS_TABLE
 from lgx.core.task import Task
 from lgx.host.files import atomic_path
 from lgx.methods.base import Method
@@ -19,7 +20,7 @@ from lgx.training.run_folder import run_folder
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TABLE, FIGURE = "test_classes.csv", "confusion"
+FIGURE = "confusion"
 _DRAWN = 100
 """Most classes of the picture."""
 
@@ -54,7 +55,7 @@ class ClassReport(Callback):
         names = task.class_names or tuple(map(str, range(len(self.scores))))
         if not pl_module.epochs_trained:
             return
-        with atomic_path(folder / TABLE) as path, path.open("w", encoding="utf-8", newline="") as file:
+        with atomic_path(folder / CLASS_TABLE) as path, path.open("w", encoding="utf-8", newline="") as file:
             table = csv.writer(file, lineterminator="\n")
             table.writerow(["class", "precision", "recall", "f1", "examples"])
             for name, own in zip(names, self.scores, strict=True):
