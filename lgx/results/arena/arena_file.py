@@ -55,7 +55,7 @@ class Arena:
         seeds: Seeds.
         config: Configuration of the descendants.
         tasks: Options of each task.
-        sizes: Options of each size.
+        sizes: Options of each size; a start may name some of them, or have sizes of its own.
         epochs: Epochs of training, unless a start has its own.
         starts: For each start its options, and perhaps a configuration, sizes and epochs of its own.
         scratch: The start that every other is compared with at the same total compute.
@@ -81,6 +81,12 @@ class Arena:
     def budgets(self, start: str) -> tuple[int, ...]:
         """Epochs of training from a start."""
         return tuple(self.starts[start].get("budgets", self.epochs))
+
+    @cached_property
+    def all_sizes(self) -> dict[str, Mapping[str, Any]]:
+        """Options of each size, also of those that a start alone has."""
+        own = [entry["sizes"] for entry in self.starts.values() if isinstance(entry.get("sizes"), Mapping)]
+        return {name: options for sizes in (self.sizes, *own) for name, options in sizes.items()}
 
     def sizes_of(self, start: str) -> tuple[str, ...]:
         """Sizes that are measured from a start."""
@@ -177,7 +183,7 @@ class Arena:
                     "options": {"test_end": True} if trains else {},
                     "matrix": {
                         "task": {name: self.tasks[name] for name in tasks},
-                        "size": {name: self.sizes[name] for name in sizes},
+                        "size": {name: self.all_sizes[name] for name in sizes},
                         "start": {start: entry.get("options") or {}},
                         "budget": epochs,
                     },
@@ -211,12 +217,14 @@ def load_arena(file: str | Path, runs_dir: str = "runs") -> Arena:
                 raise UserError(f"{file}: {key}: a name must have no /, because it names folders of runs, got {name}")
     start = one_of(*content["starts"])
     check_fields(content, {"scratch": start, "rival": start}, str(file))
-    parts = {"options": _OPTIONS, "config": LINE, "sizes": list_of(one_of(*content["sizes"])), "budgets": _EPOCHS}
+    some = list_of(one_of(*content["sizes"]))
+    parts = {"options": _OPTIONS, "config": LINE, "sizes": some, "budgets": _EPOCHS}
     for name, entry in content["starts"].items():
+        own = {**parts, "sizes": _NAMED} if isinstance(entry.get("sizes"), dict) else parts
         if unknown := entry.keys() - parts:
             expected = f"expected {', '.join(parts)}"
             raise UserError(f"{file}: starts.{name}: unknown key {shortened(sorted(unknown)[0])}; {expected}")
-        check_fields(entry, parts, f"{file}: starts.{name}")
+        check_fields(entry, own, f"{file}: starts.{name}")
     filled = _filled(content, str(content.get("ancestor", "")))
     arena = Arena(file, runs_dir, epochs=filled.pop("budgets"), **filled)
     arena.sweep()

@@ -17,6 +17,8 @@ from lgx.results.provenance import origin_section
 from lgx.results.report import Item, Report, ReportFigure, Section
 
 TITLE = "Starts at equal compute"
+_LEAST_SEEDS = 3
+"""Fewer seeds have intervals as wide as the axis, so that the seeds themselves are drawn."""
 
 
 def report_of(arena: Arena, curves: Curves, rows: Sequence[Row], notes: Sequence[str] = ()) -> Report:
@@ -70,21 +72,25 @@ def _curves_of(task: str, places: Sequence[Place], curves: Curves, looks: dict[s
         for start, found in curves.items():
             trained = [point for point in found.get(place, ()) if point.flops.total]
             look = looks[start]
+            flops = [point.flops.total / 1e12 for point in trained]
+            bars = [(point.summary.half_width or 0.0) * (len(point.accuracy) >= _LEAST_SEEDS) for point in trained]
             axes.errorbar(
-                [point.flops.total / 1e12 for point in trained],
-                [point.summary.mean for point in trained],
-                yerr=[point.summary.half_width or 0.0 for point in trained],
+                flops, [point.summary.mean for point in trained], yerr=bars,
                 color=look.color, linestyle=look.dash, marker=look.marker, markersize=4, capsize=2, linewidth=1.2,
             )  # fmt: skip
+            for where, point in zip(flops, trained, strict=True):
+                if 1 < len(point.accuracy) < _LEAST_SEEDS:
+                    axes.plot([where] * len(point.accuracy), list(point.accuracy.values()), ".", color=look.color)
         log_ticks(axes)
         axes.set_title(plain(", ".join(place)))
         axes.set_xlabel("total compute per size (TFLOP)")
         axes.set_ylabel("accuracy (%)")
     add_legend(figure, list(looks.values()))
     counts = [len(point.accuracy) for found in curves.values() for curve in found.values() for point in curve]
-    spread = (
-        "means over seeds, bars are 95 % intervals" if max(counts) > 1 else "one seed each, so that no bar is drawn"
-    )
+    spread = "one seed each"
+    if max(counts) > 1:
+        few = max(counts) < _LEAST_SEEDS
+        spread = f"means over seeds, {'dots are single seeds' if few else 'bars are 95 % intervals'}"
     caption = (
         f"{task}. Look at which line is highest above each amount of compute, which includes the share of sources; "
         f"{spread}."

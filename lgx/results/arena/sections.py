@@ -30,7 +30,7 @@ def sections_of(arena: Arena, curves: Curves) -> list[Section]:
         arena: The arena.
         curves: Curves of the starts that were measured.
     """
-    places = [(task, size) for task in arena.tasks for size in arena.sizes]
+    places = [(task, size) for task in arena.tasks for size in arena.all_sizes]
     places = [place for place in places if any(place in found for found in curves.values())]
     sections = [verdict_section(arena, curves), choice_section(arena, curves, places)]
     if arena.rival in curves:
@@ -70,10 +70,10 @@ def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Sec
     levels = _levels(arena, curves)
     rows = []
     for place in places:
-        point = next(found[place][0] for found in curves.values() if place in found)
-        parameters = cost_of(parse_any_architecture(point.architecture, num_classes=0)).parameters
+        own = next(found[place] for found in (curves.get(arena.scratch, {}), *curves.values()) if place in found)
+        bounds = [_flops_of(own, budget) for budget in levels]
+        parameters = cost_of(parse_any_architecture(own[0].architecture, num_classes=0)).parameters
         cells = [Cell(f"{parameters / 1e6:.2g}")]
-        bounds = [_flops_of(curves.get(arena.scratch, {}).get(place, ()), budget) for budget in levels]
         for flops in [*bounds, inf]:
             choice = best_within(curves, place, flops) if flops else None
             text = EMPTY_CELL
@@ -86,7 +86,8 @@ def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Sec
     text = (
         "The start with the highest accuracy among those whose total compute does not exceed a bound: the descendant's "
         "training, its start, and its share of the training of sources. In parentheses: starts that do not differ "
-        "from it significantly (paired by seed, 95 %). Parameters are those without the head."
+        "from it significantly (paired by seed, 95 %). Parameters are those without the head. A size that "
+        f"{arena.scratch} does not have is bounded by the compute of a start that has it."
     )
     return Section(
         "What to choose", [text], [Table("Best start", ("M parameters", *heads), tuple(rows), first="descendant")]
@@ -120,7 +121,7 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
     note = (
         f"Means over tasks × sizes (cells). minus {arena.scratch}: the difference to {arena.scratch} with the same "
         "total compute, in points, over the cells where that was measured; * where its 95 % interval excludes 0. "
-        "Means over different cells do not compare. Compute and seconds are those of {_epochs(largest)}. "
+        f"Means over different cells do not compare. Compute and seconds are those of {_epochs(largest)}. "
         f"{caveat(counts)}"
     )
     checks = setbacks(curves, arena.scratch) or [f"More training from {arena.scratch} never ended significantly worse."]

@@ -46,7 +46,7 @@ def arena_content(images: Path, folder: Path) -> dict[str, Any]:
             "pretrained": {
                 "options": {"model.initializer": "Pretrained", "model.initializer.source": "{ancestor}"},
                 "budgets": [0],
-                "sizes": ["full"],
+                "sizes": {"whole": {"model.arch": ARCH}},
             },
         },
     }

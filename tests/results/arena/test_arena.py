@@ -9,6 +9,7 @@ from lgx.core.rows import read_rows, write_rows
 from lgx.results.arena.arena_file import load_arena
 from lgx.results.arena.costs import FLOPS, training_flops
 from lgx.results.arena.points import read_points
+from lgx.results.arena.sections import choice_section
 from lgx.results.run_records import RunRecord
 from tests.support.command_line import Result, lgx
 
@@ -30,9 +31,13 @@ def test_an_untrained_pretrained_network_of_the_ancestors_size_is_the_ancestor(c
     for seed in (0, 1):
         rows = read_rows(folder / f"runs/tiny/ancestor/seed{seed}/results.csv")
         (of_ancestor,) = [row.value for row in rows if (row.split, row.metric) == ("test", "acc")]
-        (point,) = curves["pretrained"]["shapes", "full"]
+        (point,) = curves["pretrained"]["shapes", "whole"]
         assert point.budget == 0
         assert point.accuracy[seed] == pytest.approx(100 * of_ancestor)
+    (choice,) = choice_section(load_arena(folder / "arena.yaml"), curves, [("shapes", "whole")]).tables
+    ((label, cells),) = choice.rows
+    assert label == "shapes, whole"
+    assert cells[-1].text.startswith("pretrained ")
 
 
 def test_sources_are_counted_whole_and_shared_among_the_sizes(curves, measured):

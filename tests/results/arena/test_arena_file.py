@@ -62,7 +62,7 @@ def test_every_start_trains_every_size_with_every_budget(content, tmp_path):
     assert len(cells) == len(runs.runs) - 4
     assert sum(cell.start == "random" for cell in cells.values()) == 2 * 2 * 2
     assert {cell for cell in cells.values() if cell.start == "pretrained"} == {
-        Measurement("shapes", "full", "pretrained", 0, seed) for seed in (0, 1)
+        Measurement("shapes", "whole", "pretrained", 0, seed) for seed in (0, 1)
     }
     assert all(
         (spec.command == "test") == (cells[spec.folder].budget == 0) for spec in runs.runs if spec.folder in cells
@@ -76,7 +76,7 @@ def test_the_ancestor_is_given_and_a_source_of_one_size_is_its_own(content, tmp_
     runs = arena.sweep()
     sharing = arena.sharing(runs)
     assert sharing["runs/tiny/shapes-half-sws-1/seed1"] == {"runs/tiny/small-half/seed1": 1}
-    assert sharing["runs/tiny/shapes-full-pretrained-0/seed1"] == {}
+    assert sharing["runs/tiny/shapes-whole-pretrained-0/seed1"] == {}
 
 
 def test_a_failing_start_leaves_the_others_and_the_report(content, tmp_path):
